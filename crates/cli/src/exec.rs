@@ -1,0 +1,10 @@
+//! `diorama exec`
+
+/// Arguments of `diorama exec`.
+#[derive(clap::Args, Debug)]
+pub struct Args {}
+
+/// Runs the verb.
+pub fn main(_args: Args) -> Result<std::process::ExitCode, crate::failure::Failure> {
+    Err(crate::failure::Failure::machine("not built yet"))
+}

@@ -1,0 +1,37 @@
+//! How a verb fails: a sentence for the person who reads it, and the exit code of the contract.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// A failure that ends the command.
+#[derive(Debug)]
+pub struct Failure {
+    /// 1: the experiment failed or the comparison is outside; 2: bad input or usage; 3: the machine lacks or already
+    /// uses something; 130: interrupted. `dilate` has codes of its own.
+    pub code: u8,
+    /// What happened, to which node or line, and what would be right.
+    pub message: String,
+}
+
+impl Failure {
+    /// The experiment failed, or a comparison is outside its bounds.
+    pub fn failed(message: impl Display) -> Self {
+        Self { code: 1, message: message.to_string() }
+    }
+
+    /// The user's input or usage is wrong.
+    pub fn input(message: impl Display) -> Self {
+        Self { code: 2, message: message.to_string() }
+    }
+
+    /// The machine lacks something or already uses it.
+    pub fn machine(message: impl Display) -> Self {
+        Self { code: 3, message: message.to_string() }
+    }
+
+    /// Prints the message and gives the exit code.
+    pub fn report(self) -> ExitCode {
+        eprintln!("diorama: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}

@@ -1,0 +1,56 @@
+//! `diorama`: a distributed system as an accurate scale model.
+
+mod bench;
+mod check;
+mod compare;
+mod dilate;
+mod doctor;
+mod exec;
+mod failure;
+mod logs;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser, Debug)]
+#[command(name = "diorama", version, about = "Test a distributed system as an accurate scale model")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Run an experiment and record what happened
+    Run(run::Args),
+    /// Validate an experiment and print its plan; nothing is started
+    Check(check::Args),
+    /// Run a command inside a live node, dilated, in the node's share
+    Exec(exec::Args),
+    /// Print what the nodes of a run wrote
+    Logs(logs::Args),
+    /// Compare two runs, or two folders of runs
+    Compare(compare::Args),
+    /// Run one command under time dilation
+    Dilate(dilate::Args),
+    /// Measure how accurate and how fast a mechanism is, here and now
+    Bench(bench::Args),
+    /// Say what this machine offers and lacks, and what that costs in fidelity
+    Doctor(doctor::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Run(args) => run::main(args),
+        Verb::Check(args) => check::main(args),
+        Verb::Exec(args) => exec::main(args),
+        Verb::Logs(args) => logs::main(args),
+        Verb::Compare(args) => compare::main(args),
+        Verb::Dilate(args) => dilate::main(args),
+        Verb::Bench(args) => bench::main(args),
+        Verb::Doctor(args) => doctor::main(args),
+    };
+    outcome.unwrap_or_else(failure::Failure::report)
+}

@@ -1,0 +1,16 @@
+//! All arithmetic with the time dilation factor, and the quantities it works on.
+//!
+//! A *time dilation factor* (TDF) of 10 lets ten real seconds pass while one virtual second passes
+//! (Gupta et al., *To Infinity and Beyond: Time-Warped Network Emulation*, NSDI 2006, §2). Real and
+//! virtual quantities are different types, and only a [`Tdf`] turns one into the other, so that a
+//! factor forgotten or applied twice does not compile.
+//!
+//! Nothing here reads a clock or a file.
+
+mod rate;
+mod tdf;
+mod time;
+
+pub use rate::{RealRate, VirtualRate};
+pub use tdf::{Tdf, TdfError};
+pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};

@@ -1,0 +1,127 @@
+//! The time dilation factor and the conversions between the two times.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{RealDuration, RealRate, VirtualDuration, VirtualRate};
+
+/// The time dilation factor: real time over virtual time, an exact rational.
+///
+/// `1.5` is kept as 3/2 and not as a float, so that a long run does not drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Tdf {
+    num: u64,
+    den: u64,
+}
+
+/// Why a number is not a time dilation factor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TdfError(String);
+
+impl fmt::Display for TdfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TdfError {}
+
+impl Tdf {
+    /// Real time itself: no dilation.
+    pub const ONE: Tdf = Tdf { num: 1, den: 1 };
+    /// The largest factor accepted.
+    pub const MAX: u64 = 100_000;
+
+    /// The factor `num / den`, reduced; between 1 and [`Tdf::MAX`].
+    pub fn new(num: u64, den: u64) -> Result<Tdf, TdfError> {
+        if den == 0 || num < den || num / den > Self::MAX || (num / den == Self::MAX && num % den != 0) {
+            return Err(TdfError(format!(
+                "a time dilation factor is at least 1 and at most {}, such as 10 or 1.5",
+                Self::MAX
+            )));
+        }
+        let g = gcd(num, den);
+        Ok(Tdf { num: num / g, den: den / g })
+    }
+
+    /// Numerator and denominator, in lowest terms.
+    pub const fn ratio(self) -> (u64, u64) {
+        (self.num, self.den)
+    }
+
+    /// The factor as a float, for display and statistics.
+    pub fn as_f64(self) -> f64 {
+        self.num as f64 / self.den as f64
+    }
+
+    /// The real time in which `d` of virtual time passes, rounded up so that no timer is early.
+    pub fn to_real(self, d: VirtualDuration) -> RealDuration {
+        let ns = (u128::from(d.as_nanos()) * u128::from(self.num)).div_ceil(u128::from(self.den));
+        RealDuration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// The virtual time that passes in `d` of real time, rounded down.
+    pub fn to_virtual(self, d: RealDuration) -> VirtualDuration {
+        let ns = u128::from(d.as_nanos()) * u128::from(self.den) / u128::from(self.num);
+        VirtualDuration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// The rate that a link of the target has on the harness: 100 Mbit/s at TDF 10 is 10 Mbit/s
+    /// (NSDI 2006, §2.1).
+    pub fn to_real_rate(self, rate: VirtualRate) -> RealRate {
+        RealRate::from_bits_per_s(rate.bits_per_s() / self.as_f64())
+    }
+}
+
+impl Default for Tdf {
+    fn default() -> Self {
+        Tdf::ONE
+    }
+}
+
+impl fmt::Display for Tdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.as_f64())
+    }
+}
+
+impl FromStr for Tdf {
+    type Err = TdfError;
+
+    /// Reads a decimal number such as `10` or `1.5`, exactly.
+    fn from_str(s: &str) -> Result<Tdf, TdfError> {
+        let wrong = || {
+            TdfError(format!("`{s}` is not a time dilation factor: write a number of at least 1, such as 10 or 1.5"))
+        };
+        let (whole, fraction) = s.split_once('.').unwrap_or((s, ""));
+        let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || !digits(whole) || !digits(fraction) || whole.len() > 9 || fraction.len() > 9 {
+            return Err(wrong());
+        }
+        let den = 10u64.pow(fraction.len() as u32);
+        let num = format!("{whole}{fraction}").parse::<u64>().map_err(|_| wrong())?;
+        Tdf::new(num, den)
+    }
+}
+
+impl TryFrom<f64> for Tdf {
+    type Error = TdfError;
+
+    /// The decimal that `v` prints as: 1.1 becomes 11/10.
+    fn try_from(v: f64) -> Result<Tdf, TdfError> {
+        format!("{v}").parse()
+    }
+}
+
+impl From<Tdf> for f64 {
+    fn from(t: Tdf) -> f64 {
+        t.as_f64()
+    }
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,2 @@
+//! trials
+fn main() {}
