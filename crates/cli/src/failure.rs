@@ -35,3 +35,9 @@ impl Failure {
         ExitCode::from(self.code)
     }
 }
+
+impl From<engine::Error> for Failure {
+    fn from(e: engine::Error) -> Self {
+        Self { code: e.code(), message: e.to_string() }
+    }
+}

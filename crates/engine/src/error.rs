@@ -1,0 +1,49 @@
+//! Why the engine could not do what was asked, sorted as the exit codes of the command line are.
+
+use std::fmt::Display;
+
+/// A failure of the engine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The experiment itself failed, or the harness failed it: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+    /// The user's input is wrong; the message says where and what would be right: exit code 2.
+    #[error("{0}")]
+    Input(String),
+    /// The machine lacks something, or something is in use; `help` says what to do: exit code 3.
+    #[error("{what}\n  help: {help}")]
+    Machine {
+        /// What is lacking or in use.
+        what: String,
+        /// The command or setting that helps.
+        help: String,
+    },
+    /// INT or TERM arrived; everything has been torn down: exit code 130.
+    #[error("interrupted; everything of this run has been torn down")]
+    Interrupted,
+}
+
+impl Error {
+    /// The exit code of the contract.
+    pub fn code(&self) -> u8 {
+        match self {
+            Error::Failed(_) => 1,
+            Error::Input(_) => 2,
+            Error::Machine { .. } => 3,
+            Error::Interrupted => 130,
+        }
+    }
+
+    /// Something on the harness did not work: what was tried, and the reason.
+    pub(crate) fn failed(what: impl Display, why: impl Display) -> Error {
+        Error::Failed(format!("{what}: {why}"))
+    }
+
+    pub(crate) fn machine(what: impl Into<String>, help: impl Into<String>) -> Error {
+        Error::Machine { what: what.into(), help: help.into() }
+    }
+}
+
+/// The engine's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

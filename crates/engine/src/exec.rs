@@ -1,0 +1,55 @@
+//! `diorama exec`, the client's half: asks a live run to run a command in one of its nodes.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
+use crate::error::{Error, Result};
+use crate::registry::{LiveRun, control_socket_of};
+
+/// Runs `argv` inside `node` of a live run, with the caller's standard input, output and error, and gives its exit code.
+/// INT, QUIT, TERM and HUP are passed on to the command.
+pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
+    let path = control_socket_of(run);
+    let gone = |e: io::Error| Error::Failed(format!("run {}: cannot reach it at {}: {e}", run.name, path.display()));
+    let socket = control::connect_to(&path).map_err(gone)?;
+    // A pipe that the handler writes to, so that one poll waits for both.
+    let (signals, handler) = std::os::unix::net::UnixStream::pair().map_err(gone)?;
+    signals.set_nonblocking(true).map_err(gone)?;
+    let mut registered = Vec::new();
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+        let seen = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        signal_hook::flag::register(signal, seen.clone()).map_err(gone)?;
+        signal_hook::low_level::pipe::register(signal, handler.try_clone().map_err(gone)?).map_err(gone)?;
+        registered.push((signal, seen));
+    }
+    let request = ExecRequest { node: node.to_string(), argv };
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    control::tell_with_fds(&socket, &request, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]).map_err(gone)?;
+    loop {
+        let mut fds = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(gone(e.into())),
+        }
+        let answered = !fds[0].revents().is_empty();
+        let mut drain = [0u8; 64];
+        while io::Read::read(&mut &signals, &mut drain).is_ok_and(|n| n > 0) {}
+        for (signal, seen) in &registered {
+            if seen.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                control::tell(&socket, &SignalRequest { signal: *signal }).map_err(gone)?;
+            }
+        }
+        if answered {
+            return match control::hear::<ExecReply>(&socket).map_err(gone)? {
+                Some((ExecReply::Exit(code), _)) => Ok(code as u8),
+                Some((ExecReply::Refused { code: 2, message }, _)) => Err(Error::Input(message)),
+                Some((ExecReply::Refused { message, .. }, _)) => Err(Error::Failed(message)),
+                None => Err(Error::Failed(format!("run {} ended while the command ran in {node}", run.name))),
+            };
+        }
+    }
+}

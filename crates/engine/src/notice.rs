@@ -1,0 +1,29 @@
+//! What a run tells while it goes on, for whoever shows it to the user.
+
+use scale::{RealDuration, VirtualInstant};
+
+/// Something to show.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// What the engine is doing before t = 0 or after the end.
+    Step(String),
+    /// The run goes on.
+    Tick(Tick),
+    /// The run has ended and its nodes are kept until it is interrupted.
+    Kept,
+}
+
+/// Where a run is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// Virtual time since t = 0.
+    pub virtual_now: VirtualInstant,
+    /// Real time since t = 0.
+    pub real: RealDuration,
+    /// When the run will probably end: the end of what is measured, or the limit.
+    pub expected_end: VirtualInstant,
+    /// How much real time is left until then.
+    pub real_left: RealDuration,
+    /// How many nodes run, of how many.
+    pub running: (usize, usize),
+}

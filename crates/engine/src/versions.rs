@@ -1,0 +1,84 @@
+//! Which programs the nodes really ran: results cannot be reproduced without their versions.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+/// The programs seen in the nodes so far. They are kept open, so that their contents can still be read when the
+/// processes have gone.
+#[derive(Debug, Default)]
+pub struct Programs {
+    seen: BTreeMap<String, File>,
+}
+
+impl Programs {
+    /// Looks at the programs that the processes of a control group execute now; `procs` is its list of process ids.
+    pub fn look(&mut self, procs: &str) {
+        for pid in procs.lines() {
+            let link = Path::new("/proc").join(pid).join("exe");
+            let Ok(path) = fs::read_link(&link) else { continue };
+            let path = path.to_string_lossy().into_owned();
+            // Between being admitted and its own exec a process is still the runtime or our launcher.
+            if path.starts_with("/.diorama/") || path.starts_with("/memfd:") || self.seen.contains_key(&path) {
+                continue;
+            }
+            if let Ok(file) = File::open(&link) {
+                self.seen.insert(path, file);
+            }
+        }
+    }
+
+    /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
+    /// SHA-256 of what really ran.
+    pub fn versions(self) -> BTreeMap<String, String> {
+        self.seen
+            .into_iter()
+            .map(|(path, mut file)| {
+                let sum = sha256(&mut file).unwrap_or_else(|e| format!("cannot be read: {e}"));
+                let version = match debian_package(&path) {
+                    Some(package) => format!("{package} sha256:{sum}"),
+                    None => format!("sha256:{sum}"),
+                };
+                (path, version)
+            })
+            .collect()
+    }
+}
+
+fn sha256(file: &mut File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(file, &mut hash)?;
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// `package version` of the package that owns `path` on this host, if it is a Debian one.
+fn debian_package(path: &str) -> Option<String> {
+    // On a merged-/usr system packages may still list /bin/sh for what is /usr/bin/sh.
+    let candidates = [Some(path), path.strip_prefix("/usr")];
+    let owner = candidates.into_iter().flatten().find_map(|p| {
+        let out = Command::new("dpkg-query").args(["--search", p]).output().ok().filter(|o| o.status.success())?;
+        Some(String::from_utf8_lossy(&out.stdout).split(':').next()?.trim().to_string())
+    })?;
+    let out = Command::new("dpkg-query").args(["--show", "--showformat=${Version}", &owner]).output().ok()?;
+    Some(format!("{owner} {}", String::from_utf8_lossy(&out.stdout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_program_is_identified_by_its_contents() {
+        let mut programs = Programs::default();
+        programs.look(&format!("{}\n999999999\n", std::process::id()));
+        let me = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+        let versions = programs.versions();
+        let expected = sha256(&mut File::open(&me).unwrap()).unwrap();
+        assert_eq!(versions.len(), 1);
+        assert!(versions[&me].ends_with(&expected), "{versions:?}");
+    }
+}
