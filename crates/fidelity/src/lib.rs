@@ -1,1 +1,10 @@
-//! fidelity
+//! How far a run can be trusted, and how two runs differ.
+//!
+//! [`record`], [`events`] and [`samples`] are the run directory: what a run writes and what everything after it reads.
+
+mod error;
+pub mod events;
+pub mod record;
+pub mod samples;
+
+pub use error::Error;

@@ -1,0 +1,287 @@
+//! `result.json`: what a run was, what it measured and whether to trust it.
+//!
+//! All times are virtual unless a name says `real`. Maps keep the order in which the experiment named things.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+use indexmap::IndexMap;
+use scale::Tdf;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::samples::Summary;
+
+/// The file's name inside a run directory.
+pub const RESULT: &str = "result.json";
+
+/// With which resources the experiment ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// TDF and shares of the plan.
+    Scaled,
+    /// TDF 1, every node with its full target share.
+    Baseline,
+    /// TDF 1, links at target rates, all nodes work-conserving within the scaled variant's resources.
+    Naive,
+}
+
+impl Variant {
+    /// The word used on the command line and in `result.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Variant::Scaled => "scaled",
+            Variant::Baseline => "baseline",
+            Variant::Naive => "naive",
+        }
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Whether the experiment did what it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It ended as the experiment says.
+    Ok,
+    /// It did not; `why` says how.
+    Failed,
+}
+
+/// How a node's program came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ended {
+    /// By itself.
+    Exited,
+    /// The run, or an event, asked it to stop.
+    Stopped,
+    /// An event, or someone else, killed it.
+    Killed,
+    /// It outgrew its machine's memory.
+    Oom,
+}
+
+/// One node at the end of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeOutcome {
+    /// The program's exit code; `None` if it ended by a signal or did not end by itself.
+    pub exit: Option<i32>,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+/// One metric, summarised; the samples are in `file`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricRecord {
+    /// The unit of every number but `n`, as the experiment wrote it.
+    pub unit: String,
+    /// Count, mean and quantiles.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The samples' file, relative to the run directory: `metrics/NAME.csv`.
+    pub file: PathBuf,
+}
+
+/// One thing that was measured during the run and what it may be at most (or, where `says` says so, at least).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// `emulator-lateness`, `ring-drops`, …: see docs/fidelity.md.
+    pub name: String,
+    /// The worst value met; `None` if nothing was measured.
+    pub value: Option<f64>,
+    /// What the value must keep to; `None` if nothing was measured.
+    pub limit: Option<f64>,
+    /// The unit of value and limit.
+    pub unit: String,
+    /// `None`: not modelled or not measured, so nothing is promised.
+    pub ok: Option<bool>,
+    /// What was seen, where and when, in one sentence.
+    pub says: String,
+}
+
+/// Whether the numbers of a run may be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every check that was made held.
+    Trustworthy,
+    /// At least one did not.
+    Suspect,
+}
+
+impl Verdict {
+    /// The word used in `result.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Trustworthy => "trustworthy",
+            Verdict::Suspect => "suspect",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The verdict and what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fidelity {
+    /// Follows from the checks.
+    pub verdict: Verdict,
+    /// In the order of docs/fidelity.md.
+    pub checks: Vec<Check>,
+}
+
+impl Fidelity {
+    /// One breach makes the run suspect. So does a run that checked nothing: silence is not trust.
+    pub fn of(checks: Vec<Check>) -> Fidelity {
+        let breached = checks.iter().any(|c| c.ok == Some(false));
+        let checked = checks.iter().any(|c| c.ok == Some(true));
+        let verdict = if breached || !checked { Verdict::Suspect } else { Verdict::Trustworthy };
+        Fidelity { verdict, checks }
+    }
+
+    /// The checks that do not hold.
+    pub fn breaches(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|c| c.ok == Some(false))
+    }
+}
+
+/// All of `result.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The experiment's name.
+    pub experiment: String,
+    /// With which resources it ran.
+    pub variant: Variant,
+    /// Real over virtual time.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub tdf: Tdf,
+    /// Nodes per harness machine over nodes per target machine.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub scaling_factor: f64,
+    /// Whether it ended as the experiment says.
+    pub status: Status,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// Virtual time from t = 0 to the end.
+    pub virtual_seconds: f64,
+    /// Real time from t = 0 to the end.
+    pub real_seconds: f64,
+    /// Those with at least one sample, in the order of the experiment.
+    pub metrics: IndexMap<String, MetricRecord>,
+    /// In the order of the experiment.
+    pub nodes: IndexMap<String, NodeOutcome>,
+    /// Whether to trust the numbers.
+    pub fidelity: Fidelity,
+}
+
+impl RunResult {
+    /// Reads `DIR/result.json`.
+    pub fn read(dir: &Path) -> Result<RunResult, Error> {
+        if !dir.is_dir() {
+            return Err(Error::input(dir, "there is no such directory; name a run directory such as runs/NAME/scaled"));
+        }
+        let path = dir.join(RESULT);
+        if !path.exists() {
+            return Err(Error::input(
+                dir,
+                "not a finished run directory: it holds no result.json (a run writes it at its end)",
+            ));
+        }
+        let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?;
+        let result: RunResult =
+            serde_json::from_str(&text).map_err(|e| Error::input(&path, format!("not the result of a run: {e}")))?;
+        for (name, metric) in &result.metrics {
+            let inside = metric.file.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+            if !inside {
+                let what = format!(
+                    "the samples of metric `{name}` must lie inside the run directory, not at `{}`",
+                    metric.file.display()
+                );
+                return Err(Error::input(&path, what));
+            }
+        }
+        Ok(result)
+    }
+
+    /// Writes `DIR/result.json`, whole or not at all: it is renamed into place.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(RESULT);
+        let part = dir.join(".result.json.part");
+        let mut text = serde_json::to_string_pretty(self).expect("a result has only finite numbers and string keys");
+        text.push('\n');
+        let written = fs::File::create(&part).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.and_then(|()| fs::rename(&part, &path)).map_err(|e| Error::io(&path, "write", e))
+    }
+}
+
+/// Writes 10 and not 10.0, as a person would.
+fn whole_if_whole<T: Copy + Into<f64>, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    let value: f64 = (*value).into();
+    if value.fract() == 0.0 && value.abs() < 1e15 { to.serialize_i64(value as i64) } else { to.serialize_f64(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the design, completed.
+    const GOLDEN: &str = include_str!("../tests/golden/result.json");
+
+    fn check(ok: Option<bool>) -> Check {
+        Check { name: "x".into(), value: Some(1.0), limit: Some(2.0), unit: "1".into(), ok, says: String::new() }
+    }
+
+    #[test]
+    fn the_golden_result_survives_a_round_trip_byte_for_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(RESULT), GOLDEN).unwrap();
+        let result = RunResult::read(dir.path()).unwrap();
+        assert_eq!(result.metrics.keys().collect::<Vec<_>>(), ["requests", "latency"], "order of the experiment");
+        assert_eq!(result.nodes["web-1"], NodeOutcome { exit: None, ended: Ended::Oom });
+        assert_eq!(result.fidelity.checks[1].ok, None);
+        result.write(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join(RESULT)).unwrap(), GOLDEN);
+    }
+
+    #[test]
+    fn what_is_not_a_run_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = RunResult::read(&dir.path().join("absent")).unwrap_err().to_string();
+        assert!(error.contains("absent: there is no such directory"), "{error}");
+        let error = RunResult::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("holds no result.json"), "{error}");
+        fs::write(dir.path().join(RESULT), GOLDEN.replace("\"scaled\"", "\"warped\"")).unwrap();
+        let error = RunResult::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("result.json: not the result of a run: unknown variant `warped`"), "{error}");
+    }
+
+    #[test]
+    fn samples_outside_the_run_directory_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["/etc/shadow", "../other/metrics/latency.csv"] {
+            fs::write(dir.path().join(RESULT), GOLDEN.replace("metrics/latency.csv", path)).unwrap();
+            let error = RunResult::read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("must lie inside the run directory"), "{error}");
+        }
+    }
+
+    #[test]
+    fn one_breach_makes_a_run_suspect_and_null_does_not() {
+        assert_eq!(Fidelity::of(vec![check(Some(true)), check(None)]).verdict, Verdict::Trustworthy);
+        assert_eq!(Fidelity::of(vec![check(Some(true)), check(Some(false))]).verdict, Verdict::Suspect);
+        assert_eq!(Fidelity::of(vec![check(None)]).verdict, Verdict::Suspect, "nothing was checked");
+        assert_eq!(Fidelity::of(vec![]).verdict, Verdict::Suspect);
+    }
+}
