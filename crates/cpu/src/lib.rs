@@ -1,1 +1,86 @@
-//! cpu
+//! CPU shares that a node can neither exceed nor lose: each node gets its fraction of one core, in
+//! slices short enough that a burst of work takes as long, in virtual time, as on the target.
+//!
+//! DieCast scaled a guest's CPU with a credit scheduler that was told not to redistribute idle time
+//! (Gupta et al., *DieCast: Testing Distributed Systems with an Accurate Scale Model*, NSDI 2008,
+//! §3.3). A stock Linux kernel has no such mode with a fine grain: CFS quota lets a burst run at full
+//! speed until the quota is used up. Here every node's group is *always runnable*: whatever the node
+//! leaves unused is burnt by a filler of its own, so no sibling profits, and the kernel's fair
+//! scheduler rotates all groups at the fillers' slice of 100 µs. `docs/cpu.md` has the whole story.
+//!
+//! This room knows only real time: the shares it gets are already divided by the TDF.
+
+mod cgroup;
+mod fillers;
+mod groups;
+mod limit;
+mod policy;
+pub mod probe;
+mod sched;
+mod sweep;
+mod weights;
+
+pub use fillers::main as fillers_main;
+pub use groups::{Calibration, CpuGroups, NodeUse, Sample};
+pub use limit::{Limit, limit_this};
+pub use policy::best_policy;
+pub use sweep::{stale_limits, sweep};
+pub use weights::PLANNED_USABLE;
+
+/// What a node gets of the core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeShare {
+    /// The node's name; becomes the name of its group.
+    pub name: String,
+    /// Fraction of one core in real time, above 0 and at most [`PLANNED_USABLE`].
+    pub share: f64,
+}
+
+/// How shares are enforced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Policy {
+    /// Always-runnable groups: exact at every length of burst.
+    Slots,
+    /// CFS bandwidth control per node: exact over a second, wrong for bursts (the run is suspect).
+    Quota,
+    /// All nodes share one parent that is capped at this fraction of the core: multiplexing without
+    /// dilation, as in DieCast's "No DieCast".
+    Pool {
+        /// Fraction of one core that all nodes have together.
+        cap: f64,
+    },
+}
+
+/// Why CPU shares could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The caller asks for something that cannot be.
+    #[error("{0}")]
+    Input(String),
+    /// The machine lacks or already uses something.
+    #[error("{what}; {help}")]
+    Machine {
+        /// What is lacking or in use.
+        what: String,
+        /// The command or setting that helps.
+        help: String,
+    },
+    /// A file of the kernel's control groups could not be read or written.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// The operation and the file.
+        what: String,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The process that keeps the shares failed or ended.
+    #[error("the fillers that keep the nodes' CPU shares failed: {0}")]
+    Fillers(String),
+}
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Io { what, source }
+    }
+}

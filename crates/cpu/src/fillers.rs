@@ -1,0 +1,229 @@
+//! The hidden verb `__fillers`: the processes that keep every node's group always runnable, and the
+//! tick that keeps slices short.
+//!
+//! A single-threaded parent forks one child per node, one for what is not sold and one for the tick,
+//! before it does anything else. Each child enters its group and waits. Over the parent's standard
+//! input and output: `ready` → (`go`) → `going`; `release`, or the end of the input, ends it all. Each child dies
+//! with the parent, and the parent with whoever holds its input, so nothing burns the core for longer
+//! than there is a run.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cgroup::{self, Group, Mounts};
+use crate::groups::Paths;
+use crate::{Error, sched};
+
+/// How often the tick makes the kernel account, and with that reconsider, what runs on the core.
+pub const TICK: Duration = Duration::from_micros(100);
+
+/// Real-time priority of the tick: above nothing in particular, the core has no other such thread.
+const TICK_PRIORITY: u32 = 1;
+
+/// The arguments after the verb: run id, core, nodes.
+pub fn arguments<'a>(run_id: &str, core: usize, nodes: impl Iterator<Item = &'a str>) -> Vec<String> {
+    [run_id.to_owned(), core.to_string()].into_iter().chain(nodes.map(str::to_owned)).collect()
+}
+
+/// What a child does for the rest of its life.
+enum Role {
+    Spin(Group),
+    Tick(Group),
+}
+
+/// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
+pub fn main(args: Vec<String>) -> ! {
+    let code = match run(&args) {
+        Ok(()) => 0,
+        Err(error) => {
+            println!("error {error}");
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+fn run(args: &[String]) -> Result<(), Error> {
+    let [run_id, core, nodes @ ..] = args else {
+        return Err(Error::Input("__fillers RUN CORE [NODE…] is started by diorama itself".into()));
+    };
+    let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
+    let paths = Paths::of(run_id);
+    let mounts = Mounts::discover()?;
+    let at = |path: String| Group::at(&mounts, &path);
+    let mut roles = vec![("tick".to_owned(), Role::Tick(at(paths.tick())))];
+    roles.push(("unsold".to_owned(), Role::Spin(at(paths.unsold()))));
+    roles.extend(nodes.iter().map(|name| (name.clone(), Role::Spin(at(paths.filler(name))))));
+
+    // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: SIG_IGN is a valid disposition and no handler of ours is replaced.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    let (gate, opener) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
+    let (news, reporter) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
+    let parent = rustix::process::getpid();
+    let mut children = Vec::new();
+    for (name, role) in &roles {
+        // SAFETY: this process has one thread, so the child may use everything it inherits.
+        match unsafe { libc::fork() } {
+            -1 => return Err(Error::io(format!("start the filler of {name}"))(io::Error::last_os_error())),
+            0 => {
+                drop(opener);
+                child(name, role, &mounts, core, parent, gate, reporter)
+            }
+            pid => children.push((pid, name.as_str())),
+        }
+    }
+    drop((gate, reporter));
+    sched::avoid(core).map_err(Error::io("leave the nodes' core"))?;
+
+    let mut reports = String::new();
+    File::from(news).read_to_string(&mut reports).map_err(Error::io("hear from the fillers"))?;
+    if let Some(bad) = reports.lines().find(|line| *line != "ok") {
+        return Err(Error::Fillers(bad.to_owned()));
+    }
+    if reports.lines().count() != roles.len() {
+        return Err(Error::Fillers("one of them died at its start".into()));
+    }
+    say("ready")?;
+    let mut opener = Some(opener);
+    loop {
+        match command(&children)? {
+            Some(word) if word == "go" => {
+                opener = None;
+                say("going")?;
+            }
+            _ => break,
+        }
+    }
+    drop(opener);
+    for (pid, _) in &children {
+        // SAFETY: a child of ours that has not been waited for, so the id is still its own.
+        unsafe { libc::kill(*pid, libc::SIGKILL) };
+    }
+    for (pid, _) in &children {
+        // SAFETY: as above; no status is asked for.
+        unsafe { libc::waitpid(*pid, std::ptr::null_mut(), 0) };
+    }
+    Ok(())
+}
+
+/// The next word from standard input, `None` at its end. Fails if a child dies meanwhile.
+fn command(children: &[(libc::pid_t, &str)]) -> Result<Option<String>, Error> {
+    let mut word = Vec::new();
+    loop {
+        let stdin = io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let second = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+        if poll(&mut fds, Some(&second)).map_err(|e| Error::io("wait for commands")(e.into()))? > 0 {
+            let mut byte = [0];
+            match rustix::io::read(stdin.as_fd(), &mut byte) {
+                Ok(0) | Err(_) => return Ok(None),
+                Ok(_) if byte == *b"\n" => return Ok(Some(String::from_utf8_lossy(&word).into_owned())),
+                Ok(_) => word.push(byte[0]),
+            }
+            continue;
+        }
+        // SAFETY: waiting for any child of this process without a status is always allowed.
+        let dead = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
+        if let Some((_, name)) = children.iter().find(|(pid, _)| *pid == dead) {
+            return Err(Error::Fillers(format!("the filler of {name} was killed")));
+        }
+    }
+}
+
+fn say(word: &str) -> Result<(), Error> {
+    let mut out = io::stdout();
+    writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
+}
+
+fn child(
+    name: &str,
+    role: &Role,
+    mounts: &Mounts,
+    core: usize,
+    parent: rustix::process::Pid,
+    gate: OwnedFd,
+    reporter: OwnedFd,
+) -> ! {
+    let mut reporter = File::from(reporter);
+    let outcome = settle(role, mounts, core);
+    let report = match &outcome {
+        Ok(()) => "ok\n".to_owned(),
+        Err(error) => format!("{name}: {error}\n"),
+    };
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    // Only the parent may hold the pipes, or its reader would never see it die.
+    let told = reporter.write_all(report.as_bytes());
+    drop(reporter);
+    // SAFETY: these descriptors belong to this process and nothing uses them after this.
+    unsafe {
+        libc::close(0);
+        libc::close(1);
+    }
+    let orphan = rustix::process::getppid() != Some(parent);
+    let opened = File::from(gate).read(&mut [0]);
+    if outcome.is_err() || told.is_err() || opened.is_err() || orphan {
+        std::process::exit(1)
+    }
+    match role {
+        Role::Spin(_) => spin(),
+        Role::Tick(_) => tick(),
+    }
+}
+
+/// Puts the calling process on its core, into its group and under its scheduling.
+fn settle(role: &Role, mounts: &Mounts, core: usize) -> Result<(), Error> {
+    // Pinned first: load that a group once had on another core would lower its weight here for a while.
+    sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
+    let enter = |doors: &[File]| cgroup::enter(doors).map_err(Error::io("enter a control group"));
+    match role {
+        Role::Spin(group) => {
+            enter(&group.doors()?)?;
+            sched::set_slice(sched::SLICE_NS).map_err(Error::io("set a scheduling slice"))
+        }
+        Role::Tick(group) => {
+            // Accounted to the run; scheduled from the root, which has a real-time budget under RT_GROUP_SCHED too.
+            enter(&group.doors()?)?;
+            if mounts.cpu != mounts.cpuacct || sched::set_fifo(TICK_PRIORITY).is_err() {
+                enter(&[Group::at(mounts, "/").sched_door()?])?;
+            }
+            sched::set_fifo(TICK_PRIORITY).map_err(|e| Error::Machine {
+                what: format!("the tick that keeps slices short may not run in real time: {e}"),
+                help: "give diorama CAP_SYS_NICE".into(),
+            })
+        }
+    }
+}
+
+/// Burns the core for ever, in user mode and without PAUSE: hypervisors take a loop of PAUSEs for a lock and deschedule
+/// the whole virtual CPU.
+fn spin() -> ! {
+    let mut n = 0u64;
+    loop {
+        n = std::hint::black_box(n.wrapping_add(1));
+    }
+}
+
+/// Wakes every [`TICK`] for ever. Preempting a fair task makes the kernel charge it and choose anew; without that a slice
+/// ends only at the 1–4 ms timer tick.
+fn tick() -> ! {
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let step = TICK.as_nanos() as u64;
+    let now = || {
+        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    };
+    let mut next = now() + step;
+    loop {
+        let at = Timespec { tv_sec: (next / 1_000_000_000) as i64, tv_nsec: (next % 1_000_000_000) as _ };
+        let _ = rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &at);
+        // What was missed is not made up for: a burst of wake-ups would only cost.
+        next = (next + step).max(now());
+    }
+}

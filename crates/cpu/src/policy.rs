@@ -1,0 +1,39 @@
+//! What this machine's kernel can enforce.
+
+use crate::cgroup::{self, Group, Mounts};
+use crate::{Policy, sched};
+
+/// The best policy that this machine offers, and if that is not [`Policy::Slots`], the reason.
+pub fn best_policy() -> (Policy, Option<String>) {
+    // A thread of its own: what is tried here must not stay with the caller.
+    let lacking = std::thread::spawn(lacking).join().unwrap_or_else(|_| Some("the kernel could not be probed".into()));
+    match lacking {
+        None => (Policy::Slots, None),
+        why => (Policy::Quota, why),
+    }
+}
+
+fn lacking() -> Option<String> {
+    let mounts = match Mounts::discover() {
+        Ok(mounts) => mounts,
+        Err(error) => return Some(error.to_string()),
+    };
+    let root = Group::at(&mounts, "/");
+    if !root.writable() {
+        return Some("control groups cannot be made: run as root".into());
+    }
+    if !root.knows_idle() {
+        return Some("the kernel has no idle groups (cpu.idle, Linux 5.15)".into());
+    }
+    if sched::set_slice(sched::SLICE_NS).is_err() || sched::slice().ok() != Some(sched::SLICE_NS) {
+        return Some("the kernel has no per-task slices (sched_setattr sched_runtime, Linux 6.12)".into());
+    }
+    if sched::set_fifo(1).is_err() {
+        // With RT_GROUP_SCHED only groups with a real-time budget may, and the root always has one.
+        let entered = root.sched_door().is_ok_and(|door| cgroup::enter(&[door]).is_ok());
+        if !entered || sched::set_fifo(1).is_err() {
+            return Some("real-time scheduling is not permitted (CAP_SYS_NICE)".into());
+        }
+    }
+    None
+}
