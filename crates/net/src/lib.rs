@@ -1,1 +1,40 @@
-//! net
+//! The network emulator: links as pipes, and the ports through which nodes use them.
+//!
+//! The pure half is [`Network`]: pipes with bandwidth, delay, loss and a queue, joined into a tree of nodes and
+//! switches. It reads no clock and makes no system call; time is always passed in, so it is tested without root, sleep
+//! or luck. The real half is [`Tap`], a node's interface, and [`Emulator`], the real-time thread that carries frames
+//! between interfaces and a `Network`.
+//!
+//! Everything here is in *real* time and real rates: a dilated link has been scaled before it arrives here.
+//! `docs/network.md` describes the model.
+
+mod address;
+mod emulator;
+mod error;
+mod frame;
+mod lateness;
+mod loss;
+mod namespace;
+mod network;
+mod observation;
+mod pipe;
+mod realtime;
+mod spec;
+mod tap;
+mod topology;
+
+#[cfg(test)]
+mod pipe_tests;
+#[cfg(test)]
+mod topology_tests;
+
+pub use emulator::{Emulator, Options};
+pub use error::Error;
+pub use frame::{Frame, MAX_FRAME};
+pub use lateness::{Lateness, LatenessSecond};
+pub use network::{Delivery, Network, PortCounters};
+pub use observation::{Observation, PipeObservation, PortObservation};
+pub use pipe::PipeCounters;
+pub use spec::{LinkSpec, NetworkSpec, PipeChange, PipeConfig};
+pub use tap::Tap;
+pub use topology::{PipeId, Port, PortId};

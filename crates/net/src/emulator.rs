@@ -1,0 +1,321 @@
+//! The emulator's thread: carries frames between the nodes' interfaces and the [`Network`], in real time.
+//!
+//! It sleeps until shortly before the next deadline and then polls without sleeping, so that a frame leaves within a
+//! microsecond or so of the instant computed for it, whatever the scheduler's timers are worth.
+
+use std::any::Any;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use scale::{RealDuration, RealInstant};
+
+use crate::lateness::{Lateness, Recorder};
+use crate::network::{Delivery, Network, PortCounters};
+use crate::observation::{Observation, PipeObservation, PortObservation};
+use crate::pipe::PipeCounters;
+use crate::spec::PipeChange;
+use crate::tap::Tap;
+use crate::topology::{PipeId, PortId};
+use crate::{Error, realtime};
+
+/// How long before a deadline the thread stops sleeping: more than a wake-up takes on a quiet core.
+const SPIN: RealDuration = RealDuration::from_nanos(15_000);
+/// Frames read from one port before the others have their turn.
+const BATCH: usize = 32;
+/// The event that stands for a command; all others are port numbers.
+const COMMAND: u64 = u64::MAX;
+
+/// How the emulator runs.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The core that its thread is bound to; it should have that core for itself. `None`: any.
+    pub core: Option<usize>,
+}
+
+/// A running emulator. When this value is dropped the thread ends and the interfaces vanish.
+#[derive(Debug)]
+pub struct Emulator {
+    taps: Arc<Vec<Tap>>,
+    pipe_names: Vec<String>,
+    ports: Vec<(String, String)>,
+    commands: Sender<Command>,
+    wake: Arc<OwnedFd>,
+    /// Why the thread has ended without being told to.
+    epitaph: Arc<OnceLock<String>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Set { pipe: PipeId, change: PipeChange, reply: Sender<Result<RealInstant, Error>> },
+    Observe { reply: Sender<Snapshot> },
+    Stop,
+}
+
+/// What the thread itself knows of an [`Observation`].
+#[derive(Debug)]
+struct Snapshot {
+    at: RealInstant,
+    pipes: Vec<PipeCounters>,
+    ports: Vec<(PortCounters, u64)>,
+    lateness: Lateness,
+}
+
+impl Emulator {
+    /// Starts the thread. `taps` are the interfaces of all ports of `network`, in any order.
+    ///
+    /// Fails with [`Error::Machine`] if the thread may not run in real time or not on that core.
+    pub fn start(network: Network, mut taps: Vec<Tap>, options: Options) -> Result<Emulator, Error> {
+        taps.sort_by_key(Tap::port);
+        let ports: Vec<_> = network.ports().iter().map(|p| (p.node.clone(), p.name.clone())).collect();
+        if !taps.iter().map(Tap::port).eq(network.ports().iter().map(|p| p.id)) {
+            return Err(Error::Input(format!(
+                "the emulator was given {} interfaces for the {} ports of its network; each port needs its own",
+                taps.len(),
+                ports.len()
+            )));
+        }
+        let taps = Arc::new(taps);
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let wake = Arc::new(wake.map_err(|e| Error::system("cannot make an eventfd")(e.into()))?);
+        let (commands, inbox) = channel();
+        let (ready, started) = channel();
+        let epitaph = Arc::new(OnceLock::new());
+        let pipe_names = network.pipe_names().to_vec();
+
+        let (thread_taps, thread_wake, thread_epitaph) = (taps.clone(), wake.clone(), epitaph.clone());
+        let body = move || {
+            let life = AssertUnwindSafe(|| {
+                let looped = realtime::enter(options.core)
+                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox))
+                    .map_err(|e| drop(ready.send(Err(e))));
+                let Ok(mut looped) = looped else { return };
+                drop(ready.send(Ok(())));
+                if let Err(e) = looped.run() {
+                    drop(thread_epitaph.set(e.to_string()));
+                }
+            });
+            if let Err(panic) = catch_unwind(life) {
+                drop(thread_epitaph.set(said(&*panic)));
+            }
+        };
+        let thread = thread::Builder::new().name("emulator".into()).spawn(body);
+        let thread = Some(thread.map_err(Error::system("cannot start the emulator's thread"))?);
+        let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread };
+        started.recv().unwrap_or_else(|_| Err(emulator.died()))?;
+        Ok(emulator)
+    }
+
+    /// Changes a pipe; returns when it has taken effect, with the instant.
+    ///
+    /// Fails with [`Error::Input`], changing nothing, if a number is out of its range.
+    pub fn set(&self, pipe: PipeId, change: PipeChange) -> Result<RealInstant, Error> {
+        self.ask(|reply| Command::Set { pipe, change, reply })?
+    }
+
+    /// Everything counted since the start.
+    pub fn observe(&self) -> Result<Observation, Error> {
+        let snapshot = self.ask(|reply| Command::Observe { reply })?;
+        let pipes = self.pipe_names.iter().zip(snapshot.pipes);
+        let ports = self.taps.iter().zip(&self.ports).zip(snapshot.ports);
+        Ok(Observation {
+            at: snapshot.at,
+            pipes: pipes.map(|(name, counters)| PipeObservation { name: name.clone(), counters }).collect(),
+            ports: ports
+                .map(|((tap, (node, interface)), (refused, write_errors))| {
+                    let drops = tap.drops();
+                    PortObservation {
+                        port: tap.port(),
+                        node: node.clone(),
+                        interface: interface.clone(),
+                        refused,
+                        write_errors,
+                        ring_drops: drops.map(|d| d.ring),
+                        receive_drops: drops.map(|d| d.receive),
+                    }
+                })
+                .collect(),
+            lateness: snapshot.lateness,
+        })
+    }
+
+    /// Ends the thread and removes the interfaces; what was counted until then. What is in the pipes is lost.
+    pub fn stop(self) -> Result<Observation, Error> {
+        self.observe()
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T, Error> {
+        let (reply, answer) = channel();
+        self.send(command(reply));
+        answer.recv().map_err(|_| self.died())
+    }
+
+    /// A command to a dead thread is lost: the answer, or its absence, tells.
+    fn send(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            // The counter of an eventfd cannot overflow by ones, so this write does not fail.
+            let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    fn died(&self) -> Error {
+        Error::Died(self.epitaph.get().cloned().unwrap_or_else(|| "its thread has ended".into()))
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if any, is in the epitaph.
+            drop(thread.join());
+        }
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".into())
+}
+
+/// The thread's own state.
+struct Loop<'a> {
+    network: Network,
+    ports: Ports,
+    epoll: OwnedFd,
+    wake: &'a OwnedFd,
+    inbox: Receiver<Command>,
+    breaks: realtime::Breaks,
+}
+
+/// The interfaces, and what is recorded when a frame is handed to one.
+struct Ports {
+    taps: Arc<Vec<Tap>>,
+    write_errors: Vec<u64>,
+    recorder: Recorder,
+}
+
+impl Ports {
+    fn deliver(&mut self, delivery: Delivery) {
+        // The receiver's protocol processing happens inside the write, so the clock is read before it.
+        self.recorder.delivered(realtime::now(), delivery.exit);
+        let port = delivery.port.index();
+        if rustix::io::write(&self.taps[port], delivery.frame).is_err() {
+            self.write_errors[port] += 1;
+        }
+    }
+}
+
+impl<'a> Loop<'a> {
+    fn new(network: Network, taps: Arc<Vec<Tap>>, wake: &'a OwnedFd, inbox: Receiver<Command>) -> Result<Self, Error> {
+        let failed = |what: String| move |e: Errno| Error::system(what)(e.into());
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("cannot make an epoll".into()))?;
+        let watch = |fd: rustix::fd::BorrowedFd, data| {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
+        };
+        watch(wake.as_fd(), COMMAND).map_err(failed("cannot watch for commands".into()))?;
+        for tap in taps.iter() {
+            watch(tap.as_fd(), u64::from(tap.port().0))
+                .map_err(failed(format!("{}: cannot be watched", tap.label())))?;
+        }
+        let now = realtime::now();
+        let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
+        Ok(Loop { network, ports, epoll, wake, inbox, breaks: realtime::Breaks::new(now) })
+    }
+
+    fn run(&mut self) -> Result<(), Error> {
+        let mut events = Vec::with_capacity(256);
+        let mut looked = realtime::now();
+        loop {
+            let now = realtime::now();
+            self.network.advance(now, |delivery| self.ports.deliver(delivery));
+            let now = self.breaks.consider(realtime::now());
+            self.ports.recorder.looked(now, now.since(looked));
+
+            // Zero when the deadline is near: the loop then spins, looking at the ports all the time.
+            let sleep = self.network.next_deadline().map(|deadline| deadline.since(now + SPIN));
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), sleep.map(timespec).as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::system("epoll_pwait2")(e.into())),
+            }
+            looked = realtime::now();
+            if sleep != Some(RealDuration::ZERO) {
+                self.breaks.slept(now, looked);
+            }
+            for event in &events {
+                match event.data.u64() {
+                    COMMAND => {
+                        if !self.obey() {
+                            return Ok(());
+                        }
+                    }
+                    port => self.read(PortId(port as u32)),
+                }
+            }
+        }
+    }
+
+    /// Takes what the node of `port` has sent, a batch at most.
+    fn read(&mut self, port: PortId) {
+        for _ in 0..BATCH {
+            let mut frame = self.network.buffer();
+            match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
+                Ok(len) => {
+                    frame.set_len(len);
+                    let now = realtime::now();
+                    // What is due leaves first: pipes must see frames in the order of their instants.
+                    self.network.advance(now, |delivery| self.ports.deliver(delivery));
+                    self.network.inject(port, now, frame);
+                }
+                Err(e) => {
+                    self.network.recycle(frame);
+                    if !matches!(e, Errno::AGAIN | Errno::INTR) {
+                        // The node has removed its interface. It would be reported as ready for ever.
+                        let _ = epoll::delete(&self.epoll, &self.ports.taps[port.index()]);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Carries out what has been asked for; false if that was to end.
+    fn obey(&mut self) -> bool {
+        // Non-blocking, and one read empties it.
+        let _ = rustix::io::read(self.wake, &mut [0; 8]);
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Stop => return false,
+                Command::Set { pipe, change, reply } => {
+                    let now = realtime::now();
+                    self.network.advance(now, |delivery| self.ports.deliver(delivery));
+                    drop(reply.send(self.network.set(pipe, now, &change).map(|()| now)));
+                }
+                Command::Observe { reply } => drop(reply.send(self.snapshot())),
+            }
+        }
+        true
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let refused = self.network.ports().iter().map(|p| self.network.port_counters(p.id));
+        Snapshot {
+            at: realtime::now(),
+            pipes: self.network.all_pipe_counters().collect(),
+            ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),
+            lateness: self.ports.recorder.record(),
+        }
+    }
+}
+
+fn timespec(d: RealDuration) -> Timespec {
+    let ns = d.as_nanos();
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}

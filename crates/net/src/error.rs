@@ -1,0 +1,38 @@
+//! What can go wrong, said to the person who reads it.
+
+use std::io;
+
+/// A failure of this room.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The network that was asked for cannot be: not a tree, an unknown name, a number outside its range.
+    #[error("{0}")]
+    Input(String),
+    /// The machine lacks or withholds something.
+    #[error("{what}; {help}")]
+    Machine {
+        /// What is missing.
+        what: String,
+        /// The command or setting that helps.
+        help: String,
+    },
+    /// The kernel refused a step.
+    #[error("{what}: {source}")]
+    System {
+        /// The step, with the node or interface it concerns.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The emulator's thread has ended; nothing moves in the network any more.
+    #[error("the network emulator has died: {0}")]
+    Died(String),
+}
+
+impl Error {
+    /// For `map_err`: the step that failed.
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::System { what, source }
+    }
+}

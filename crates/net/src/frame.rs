@@ -1,0 +1,158 @@
+//! Frames: buffers that are used again and again, and what the emulator reads in them.
+
+use crate::address;
+
+/// The largest frame that is carried: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
+pub const MAX_FRAME: usize = 1514;
+/// Room for one byte more than any frame carried, so that a frame that is too long is seen to be so.
+const CAPACITY: usize = 1536;
+const ETHERNET: usize = 14;
+
+/// An Ethernet frame in a buffer of its own.
+#[derive(Debug)]
+pub struct Frame {
+    buffer: Box<[u8; CAPACITY]>,
+    len: usize,
+}
+
+impl Frame {
+    fn new() -> Self {
+        Frame { buffer: Box::new([0; CAPACITY]), len: 0 }
+    }
+
+    /// The whole buffer, to read a frame into; call [`Frame::set_len`] after.
+    pub fn space(&mut self) -> &mut [u8] {
+        &mut self.buffer[..]
+    }
+
+    /// How many bytes of [`Frame::space`] are the frame; more than there is room for counts as full.
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len.min(CAPACITY);
+    }
+
+    /// The frame's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    /// Its length in bytes: what a pipe charges, and what tcpdump prints.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the frame holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn set_destination_mac(&mut self, mac: [u8; 6]) {
+        self.buffer[..6].copy_from_slice(&mac);
+    }
+
+    /// The number of the port that the frame is for.
+    ///
+    /// A node may send any bytes at all, so nothing is believed that has not been looked at.
+    pub(crate) fn destination(&self) -> Result<usize, Refused> {
+        let bytes = self.bytes();
+        if bytes.len() > MAX_FRAME || bytes.len() < ETHERNET {
+            return Err(Refused::Malformed);
+        }
+        if bytes[12..14] != [0x08, 0x00] {
+            return Err(Refused::Unroutable);
+        }
+        let ip = &bytes[ETHERNET..];
+        if ip.len() < 20 {
+            return Err(Refused::Malformed);
+        }
+        let header = usize::from(ip[0] & 0x0f) * 4;
+        let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+        if ip[0] >> 4 != 4 || header < 20 || total < header || total > ip.len() {
+            return Err(Refused::Malformed);
+        }
+        address::port_of([ip[16], ip[17], ip[18], ip[19]]).ok_or(Refused::Unroutable)
+    }
+}
+
+/// Why a frame goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Too short, too long, or an IP header that contradicts itself.
+    Malformed,
+    /// Not IPv4, or for an address that the network does not have.
+    Unroutable,
+}
+
+/// Buffers that are not in use; once the network has warmed up, no packet allocates.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    free: Vec<Frame>,
+}
+
+impl Pool {
+    pub fn take(&mut self) -> Frame {
+        self.free.pop().unwrap_or_else(Frame::new)
+    }
+
+    pub fn give(&mut self, mut frame: Frame) {
+        frame.len = 0;
+        self.free.push(frame);
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.free.len()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// An IPv4 frame of `len` bytes for `to`, marked with `mark`.
+    pub fn ipv4(len: usize, to: Ipv4Addr, mark: u8) -> Frame {
+        let mut frame = Frame::new();
+        let b = frame.space();
+        b[12..14].copy_from_slice(&[0x08, 0x00]);
+        b[14] = 0x45;
+        b[16..18].copy_from_slice(&((len - ETHERNET) as u16).to_be_bytes());
+        b[30..34].copy_from_slice(&to.octets());
+        b[33 + 1] = mark;
+        frame.set_len(len);
+        frame
+    }
+
+    fn changed(edit: impl FnOnce(&mut Frame)) -> Result<usize, Refused> {
+        let mut frame = ipv4(100, Ipv4Addr::new(10, 0, 0, 3), 0);
+        edit(&mut frame);
+        frame.destination()
+    }
+
+    #[test]
+    fn a_good_frame_names_its_port() {
+        assert_eq!(changed(|_| ()), Ok(2));
+        // Bytes after the IP packet (a padded frame) are carried, not a fault.
+        assert_eq!(changed(|f| f.space()[16..18].copy_from_slice(&[0, 60])), Ok(2));
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_reason() {
+        for len in [0, 1, 13, 14, 33, MAX_FRAME + 1, 9000] {
+            assert_eq!(changed(|f| f.set_len(len)), Err(Refused::Malformed), "length {len}");
+        }
+        for (at, byte) in [(14, 0x65), (14, 0x44), (14, 0x4f), (16, 0xff), (17, 19)] {
+            let cut = if byte == 0x4f { 40 } else { 100 };
+            let got = changed(|f| {
+                f.space()[at] = byte;
+                f.set_len(cut);
+            });
+            assert_eq!(got, Err(Refused::Malformed), "byte {at} = {byte:#x}");
+        }
+        for kind in [[0x86, 0xdd], [0x08, 0x06], [0x81, 0x00], [0, 46]] {
+            assert_eq!(changed(|f| f.space()[12..14].copy_from_slice(&kind)), Err(Refused::Unroutable), "{kind:x?}");
+        }
+        for to in [[255, 255, 255, 255], [224, 0, 0, 1], [10, 128, 0, 1], [192, 168, 0, 1]] {
+            assert_eq!(changed(|f| f.space()[30..34].copy_from_slice(&to)), Err(Refused::Unroutable), "{to:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The emulated network: frames in, frames out, at times that are computed and not measured.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::net::Ipv4Addr;
+
+use scale::RealInstant;
+
+use crate::Error;
+use crate::frame::{Frame, Pool, Refused};
+use crate::loss::LossStream;
+use crate::pipe::{Packet, Pipe, PipeCounters};
+use crate::spec::{NetworkSpec, PipeChange, PipeConfig};
+use crate::topology::{End, PipeId, Port, PortId, Topology};
+
+/// The most frames that may be inside all pipes together, some 400 MB of buffers: a node that floods a long pipe
+/// without a rate must not take the harness's memory.
+const MAX_INSIDE: usize = 1 << 18;
+
+/// What a port refused to take from its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames that are not IPv4, or for an address that does not lie behind the port.
+    pub unroutable: u64,
+    /// Frames too short or too long, or with an IP header that contradicts itself.
+    pub malformed: u64,
+    /// Frames for which the emulator had no memory left.
+    pub no_memory: u64,
+}
+
+/// A frame that leaves the network.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    /// The port of the node that gets it.
+    pub port: PortId,
+    /// The instant at which it should arrive.
+    pub exit: RealInstant,
+    /// Its bytes, with the port's hardware address as their destination.
+    pub frame: &'a [u8],
+}
+
+/// A tree of nodes and switches joined by pipes.
+///
+/// A frame walks from pipe to pipe in *computed* time: it enters the next pipe at the instant at which it left the one
+/// before, whenever [`Network::advance`] comes to see to it, so being late does not add up over hops.
+///
+/// Per frame it costs O(log P), P being the pipes in use: each pipe is a FIFO, and a heap holds their heads.
+#[derive(Debug)]
+pub struct Network {
+    topology: Topology,
+    pipes: Vec<Pipe>,
+    counters: Vec<PortCounters>,
+    /// When the first frame of each pipe that holds any leaves it.
+    heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
+    pool: Pool,
+    inside: usize,
+}
+
+impl Network {
+    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, which packets are lost.
+    ///
+    /// Fails if the links do not form one tree over all nodes and switches, if a name is unknown or used twice, or if
+    /// a number is out of its range. Nodes without any link are allowed when there are no links at all.
+    pub fn new(spec: NetworkSpec, seed: u64) -> Result<Network, Error> {
+        let topology = Topology::new(&spec)?;
+        let configs = spec.links.into_iter().flat_map(|l| [l.ab, l.ba]);
+        let mut pipes = Vec::new();
+        for (config, name) in configs.zip(&topology.pipe_names) {
+            config.validate(name)?;
+            pipes.push(Pipe::new(config, LossStream::new(seed, name)));
+        }
+        let counters = vec![PortCounters::default(); topology.ports.len()];
+        Ok(Network { topology, pipes, counters, heads: BinaryHeap::new(), pool: Pool::default(), inside: 0 })
+    }
+
+    /// All ports, in the order of their numbers.
+    pub fn ports(&self) -> &[Port] {
+        &self.topology.ports
+    }
+
+    /// The ports of a node: `eth0`, `eth1`, …
+    pub fn ports_of(&self, node: &str) -> impl Iterator<Item = &Port> {
+        self.topology.ports_of(node)
+    }
+
+    /// Every node's name with the address of its interface that faces `node`, for /etc/hosts; itself included.
+    pub fn hosts_seen_by(&self, node: &str) -> Vec<(String, Ipv4Addr)> {
+        self.topology.hosts_seen_by(node)
+    }
+
+    /// The pipes on the way from one node to another, in order; `None` if there is no such node or no way.
+    pub fn route(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
+        self.topology.route(from, to)
+    }
+
+    /// The pipe called `A--B/ab` or `A--B/ba`.
+    pub fn pipe(&self, name: &str) -> Option<PipeId> {
+        self.topology.pipe_names.iter().position(|n| n == name).map(|i| PipeId(i as u32))
+    }
+
+    /// The names of all pipes, in the order of their numbers.
+    pub fn pipe_names(&self) -> &[String] {
+        &self.topology.pipe_names
+    }
+
+    /// The properties of a pipe in force.
+    pub fn config(&self, pipe: PipeId) -> &PipeConfig {
+        &self.pipes[pipe.index()].config
+    }
+
+    /// What has happened on a pipe.
+    pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
+        self.pipes[pipe.index()].counters
+    }
+
+    pub(crate) fn all_pipe_counters(&self) -> impl Iterator<Item = PipeCounters> {
+        self.pipes.iter().map(|p| p.counters)
+    }
+
+    /// What a port refused.
+    pub fn port_counters(&self, port: PortId) -> PortCounters {
+        self.counters[port.index()]
+    }
+
+    /// An empty frame to fill and [`inject`](Network::inject); it must be given back that way or by
+    /// [`recycle`](Network::recycle).
+    pub fn buffer(&mut self) -> Frame {
+        self.pool.take()
+    }
+
+    /// Takes back a frame that was not used.
+    pub fn recycle(&mut self, frame: Frame) {
+        self.pool.give(frame);
+    }
+
+    /// Takes a frame that the node of `port` sent at `now`. The network must have been advanced to `now`.
+    pub fn inject(&mut self, port: PortId, now: RealInstant, frame: Frame) {
+        let counters = &mut self.counters[port.index()];
+        match frame.destination() {
+            Ok(_) if self.inside >= MAX_INSIDE => counters.no_memory += 1,
+            Ok(to) if self.topology.reaches(port, to) => {
+                return self.enter(self.topology.ports[port.index()].pipe, now, frame, PortId(to as u32));
+            }
+            Ok(_) | Err(Refused::Unroutable) => counters.unroutable += 1,
+            Err(Refused::Malformed) => counters.malformed += 1,
+        }
+        self.pool.give(frame);
+    }
+
+    /// Moves everything that is due by `now` and hands out, in the order of their instants, the frames that leave.
+    pub fn advance(&mut self, now: RealInstant, mut deliver: impl FnMut(Delivery)) {
+        while let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) {
+            match self.topology.ends[pipe as usize] {
+                End::Switch(at) => self.enter(self.topology.next(at, to), exit, frame, to),
+                End::Port(port) => {
+                    frame.set_destination_mac(self.topology.ports[port.index()].mac);
+                    deliver(Delivery { port, exit, frame: frame.bytes() });
+                    self.pool.give(frame);
+                }
+            }
+        }
+    }
+
+    /// When [`advance`](Network::advance) next has something to do.
+    pub fn next_deadline(&self) -> Option<RealInstant> {
+        self.heads.peek().map(|Reverse((exit, _))| *exit)
+    }
+
+    /// Changes a pipe at `now`; the network must have been advanced to `now`.
+    ///
+    /// Fails, changing nothing, if a number is out of its range.
+    pub fn set(&mut self, pipe: PipeId, now: RealInstant, change: &PipeChange) -> Result<(), Error> {
+        let changed = &mut self.pipes[pipe.index()];
+        change.applied_to(&changed.config).validate(&self.topology.pipe_names[pipe.index()])?;
+        for frame in changed.change(now, change) {
+            self.inside -= 1;
+            self.pool.give(frame);
+        }
+        let heads = self.pipes.iter().enumerate().filter_map(|(i, p)| Some(Reverse((p.head()?, i as u32))));
+        self.heads = heads.collect();
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inside(&self) -> usize {
+        self.inside
+    }
+
+    #[cfg(test)]
+    pub(crate) fn idle_buffers(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Takes out the frame that leaves its pipe next, if it does so by `now`.
+    fn leave(&mut self, now: RealInstant) -> Option<(u32, Packet)> {
+        let mut top = self.heads.peek_mut()?;
+        let Reverse((exit, pipe)) = *top;
+        if exit > now {
+            return None;
+        }
+        let from = &mut self.pipes[pipe as usize];
+        let packet = from.leave().expect("a pipe among the heads holds a frame");
+        match from.head() {
+            Some(next) => *top = Reverse((next, pipe)),
+            None => drop(PeekMut::pop(top)),
+        }
+        self.inside -= 1;
+        Some((pipe, packet))
+    }
+
+    fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
+        let entered = &mut self.pipes[pipe.index()];
+        let was_empty = entered.head().is_none();
+        match entered.enter(now, frame, to) {
+            Err(frame) => self.pool.give(frame),
+            Ok(()) => {
+                self.inside += 1;
+                if was_empty {
+                    self.heads.push(Reverse((entered.head().expect("a frame has entered"), pipe.0)));
+                }
+            }
+        }
+    }
+}

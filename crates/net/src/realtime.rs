@@ -1,0 +1,89 @@
+//! What makes a thread punctual, and what keeps it from taking a whole core.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use scale::{RealDuration, RealInstant};
+
+use crate::Error;
+
+/// Above ordinary real-time threads' usual 1, below what the kernel's own time-keeping needs.
+const PRIORITY: i32 = 50;
+
+/// The harness's `CLOCK_MONOTONIC`.
+pub(crate) fn now() -> RealInstant {
+    let t = clock_gettime(ClockId::Monotonic);
+    RealInstant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// Binds the calling thread to `core` and makes it real-time: SCHED_FIFO, timers as exact as the machine's.
+pub(crate) fn enter(core: Option<usize>) -> Result<(), Error> {
+    if let Some(core) = core {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(core);
+        rustix::thread::sched_setaffinity(None, &set).map_err(|e| Error::Machine {
+            what: format!("the emulator cannot run on core {core}: {}", std::io::Error::from(e)),
+            help: "choose a core that `nproc` and `taskset -p $$` show".into(),
+        })?;
+    }
+    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: `parameters` is a valid sched_param; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } != 0 {
+        return Err(Error::Machine {
+            what: format!("the emulator may not run in real time (SCHED_FIFO): {}", std::io::Error::last_os_error()),
+            help: "run as root; if this shell is in a cpu control group of version 1, move it to the root group".into(),
+        });
+    }
+    let nanosecond = std::num::NonZeroU64::MIN;
+    rustix::thread::set_current_timer_slack(Some(nanosecond))
+        .map_err(|e| Error::system("cannot set the timer slack")(e.into()))
+}
+
+/// Short rests of a thread that never sleeps by itself.
+///
+/// The kernel gives ordinary tasks 50 ms of each second on a core (fair server, or real-time throttling before Linux
+/// 6.12) and takes it in one piece from a real-time thread that has left them less. This thread leaves them a
+/// little more than that, in pieces that are too short to make frames late by much.
+#[derive(Debug)]
+pub(crate) struct Breaks {
+    awake_since: RealInstant,
+    /// Nanoseconds of rest owed; negative when sleeping has paid in advance.
+    owed: i64,
+}
+
+/// One part in 16 is 62 ms of each second.
+const SHARE: i64 = 16;
+const REST: i64 = 40_000;
+/// Sleep counts in advance up to this much: the kernel looks at one second at a time.
+const ADVANCE: i64 = 20_000_000;
+
+impl Breaks {
+    pub fn new(now: RealInstant) -> Self {
+        Breaks { awake_since: now, owed: 0 }
+    }
+
+    /// The thread has slept by itself.
+    pub fn slept(&mut self, from: RealInstant, to: RealInstant) {
+        self.awake(from);
+        self.owed = (self.owed - to.since(from).as_nanos() as i64).max(-ADVANCE);
+        self.awake_since = to;
+    }
+
+    /// Rests if that is due; gives the time after.
+    pub fn consider(&mut self, now: RealInstant) -> RealInstant {
+        self.awake(now);
+        if self.owed < REST {
+            return now;
+        }
+        let rest = Timespec { tv_sec: 0, tv_nsec: REST };
+        // Woken early by a signal, it owes the remainder.
+        drop(rustix::thread::clock_nanosleep_relative(ClockId::Monotonic, &rest));
+        let after = self::now();
+        self.slept(now, after);
+        after
+    }
+
+    fn awake(&mut self, now: RealInstant) {
+        let busy: RealDuration = now.since(self.awake_since);
+        self.owed += busy.as_nanos() as i64 / SHARE;
+        self.awake_since = now;
+    }
+}
