@@ -1,0 +1,86 @@
+/* Clocks read by system call rather than through the vDSO. */
+#include "dilation.h"
+
+long call_clock_gettime(struct call *c)
+{
+	i32 clock = (i32)c->a[0];
+	i64 offset;
+	struct timespec t;
+	if (wall_clock(clock, &offset)) {
+		t = from_ns(virtual_now() + (u64)offset);
+	} else {
+		/* Unknown clocks are refused by the kernel; a device's clock (PTP) is not ours to scale. */
+		if (!cpu_clock(clock))
+			return syscall(__NR_clock_gettime, c->a[0], c->a[1]);
+		long result = syscall(__NR_clock_gettime, c->a[0], &t);
+		if (result)
+			return result;
+		t = from_ns(cpu_virtual(to_ns(&t)));
+	}
+	return write_user(c->a[1], &t, sizeof t) ? 0 : -EFAULT;
+}
+
+long call_gettimeofday(struct call *c)
+{
+	if (c->a[0]) {
+		u64 us = (virtual_now() + (u64)PAGE->realtime_offset) / 1000;
+		struct timeval t = { (i64)(us / 1000000), (i64)(us % 1000000) };
+		if (!write_user(c->a[0], &t, sizeof t))
+			return -EFAULT;
+	}
+	return c->a[1] ? syscall(__NR_gettimeofday, 0, c->a[1]) : 0;
+}
+
+long call_time(struct call *c)
+{
+	i64 now = (i64)((virtual_now() + (u64)PAGE->realtime_offset) / NS);
+	if (c->a[0] && !write_user(c->a[0], &now, sizeof now))
+		return -EFAULT;
+	return now;
+}
+
+long call_sysinfo(struct call *c)
+{
+	long result = syscall(__NR_sysinfo, c->a[0]);
+	i64 uptime = (i64)(virtual_now() / NS);
+	if (result == 0 && !write_user(c->a[0], &uptime, sizeof uptime)) /* its first field */
+		return -EFAULT;
+	return result;
+}
+
+/* struct timex: what is written here; the rest of its 208 bytes is the kernel's business. */
+#define TIMEX_MODES 0
+#define TIMEX_STATUS 40
+#define TIMEX_TIME 72
+#define STA_NANO 0x2000
+
+/* The clock may be asked, and never set. */
+static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
+{
+	u32 modes;
+	i32 status;
+	if (!read_user(&modes, timex + TIMEX_MODES, sizeof modes))
+		return -EFAULT;
+	if (modes != 0)
+		return -EPERM;
+	long result = nr == __NR_adjtimex ? syscall(nr, timex) : syscall(nr, clock, timex);
+	if (result < 0 || !read_user(&status, timex + TIMEX_STATUS, sizeof status))
+		return result;
+	u64 now = virtual_now() + (u64)offset;
+	struct timeval t = { (i64)(now / NS), (i64)(status & STA_NANO ? now % NS : now % NS / 1000) };
+	write_user(timex + TIMEX_TIME, &t, sizeof t);
+	return result;
+}
+
+long call_adjtimex(struct call *c)
+{
+	return ask(c->nr, 0, c->a[0], PAGE->realtime_offset);
+}
+
+long call_clock_adjtime(struct call *c)
+{
+	i64 offset;
+	if (!wall_clock((i32)c->a[0], &offset))
+		return syscall(__NR_clock_adjtime, c->a[0], c->a[1]);
+	return ask(c->nr, c->a[0], c->a[1], offset);
+}

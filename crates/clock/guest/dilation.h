@@ -1,0 +1,193 @@
+/*
+ * The guest image: what a dilated process carries, and why it works.
+ *
+ * A dilated process is an ordinary process. Nobody traces it and nobody answers its system calls.
+ * It differs from its undilated self in four ways, all inherited by fork and clone:
+ *
+ *  1. A seccomp filter (filter.c), installed once by dilate-exec under no_new_privs. It lets nearly
+ *     every system call pass; the kernel caches these as constant-allow, so they cost nothing. Calls
+ *     that carry a clock or a time-out give SIGSYS, *unless* the instruction pointer lies in the image;
+ *     some are let through when a register shows that no time is involved (poll with 0, futex wake).
+ *     execve goes to the injector, a thread outside.
+ *
+ *  2. This image, mapped at DIORAMA_IMAGE by the injector at every successful execve, before the
+ *     program's first instruction. The injector attaches with ptrace only for the length of the exec:
+ *     it single-steps one mmap, writes `struct state` and a bootstrap (bootstrap.S), and detaches.
+ *     The bootstrap maps the image over a memfd that it gets from the injector and jumps to `dilation_init`.
+ *
+ *  3. Its vDSO is ours (vdso.c): dilation_init replaces AT_SYSINFO_EHDR in the auxiliary vector. Our functions
+ *     call the kernel's vDSO and scale what it says. So a clock costs a few ns more and no trap.
+ *
+ *  4. A SIGSYS handler (trap.c), which does the trapped calls in the thread that made them: it turns virtual
+ *     deadlines into real ones, issues the call from inside the image (where the filter lets it pass), and turns
+ *     what comes back into virtual time.
+ *
+ * What is frightening, and how it is kept safe:
+ *
+ *  - The kernel kills a process that gets a *blocked* SIGSYS from seccomp. So SIGSYS is removed from every mask that
+ *    a program sets (signals.c), and sigaction(SIGSYS) is kept by us and never reaches the kernel.
+ *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), io_uring makes calls that no filter sees: both give ENOSYS,
+ *    and every known user falls back to older calls.
+ *  - The handler runs wherever the program was: on an alternate stack if there is one (Go's goroutine stacks are
+ *    smaller than a frame), with no signal blocked (SA_NODEFER, empty mask), so that the program's own handlers run
+ *    on top of it just as they would interrupt the call. They may longjmp away: nothing here holds a lock or counts depth.
+ *  - The program's pointers may be bad. Dereferencing one here would be a SIGSEGV where Linux gives EFAULT, so
+ *    every pointer is probed by a harmless system call first (user.c).
+ *  - The kernel's own vDSO falls back to system calls, which trap like any other: such a trap passes unscaled.
+ *  - No thread-local storage, no writable globals, no FP or SSE registers, no libc. State lies at fixed addresses.
+ *
+ * Rounding: a virtual reading is rounded down, a real time-out up. With v(r) = floor(r*rate) this means that a
+ * sleep of d virtual ns never ends before d virtual ns have passed on any clock.
+ */
+#ifndef DIORAMA_DILATION_H
+#define DIORAMA_DILATION_H
+
+#include "freestanding.h"
+#include "layout.h"
+
+/*
+ * The clock page, one for all nodes, written by the engine only (src/page.rs). Times in ns.
+ * virtual MONOTONIC = virtual_base + (real MONOTONIC - real_base) * rate, rate = rate_whole + rate_frac / 2^64.
+ * `sequence` is odd while the engine writes: read it before and after (clock.c).
+ */
+struct clock_page {
+	u32 sequence;
+	u32 kernel_vdso_is_slow; /* this host's vDSO clock makes system calls: make them ourselves instead */
+	u64 real_base;
+	u64 virtual_base;
+	u64 rate_whole;
+	u64 rate_frac;
+	u64 tdf_num; /* the same rate as an exact rational, for the way back */
+	u64 tdf_den;
+	i64 realtime_offset; /* virtual REALTIME - virtual MONOTONIC; fixed, so steps of the host's clock do not leak */
+	i64 tai_offset;      /* virtual TAI - virtual REALTIME */
+};
+
+/* What a program asked sigaction(SIGSYS) for; the kernel's layout. */
+struct kernel_sigaction {
+	u64 handler, flags, restorer, mask;
+};
+
+/* A POSIX timer's clock, which timer_settime needs and the kernel does not tell. */
+struct timer_clock {
+	i32 id_plus_1;
+	i32 clock;
+};
+
+#define SIGSYS_SLOTS 4
+#define TIMER_CLOCKS 256
+
+/* Private to the process. The first part is written by the injector (src/inject.rs has the same struct). */
+struct state {
+	u64 real_vdso;         /* the kernel's vDSO: base and length */
+	u64 real_vdso_len;
+	u64 vdso_clock_gettime; /* its entry points, 0 if it lacks one */
+	u64 vdso_getcpu;
+	u64 vdso_getrandom;
+	u64 entry;             /* where the program starts */
+	u64 signal_mask;       /* to be restored before it does */
+	u64 cpu_whole, cpu_frac; /* virtual CPU time = real * (whole + frac / 2^64) */
+	u64 cpu_back_whole, cpu_back_frac; /* and back */
+	u64 init;              /* dilation_init's address */
+	u64 image_len;
+	/* From here on ours; zero at the start. */
+	struct {
+		i32 pid; /* 0: what was inherited */
+		u32 set;
+		struct kernel_sigaction action;
+	} sigsys[SIGSYS_SLOTS];
+	u32 sigsys_next;
+};
+
+#define PAGE ((const volatile struct clock_page *)DIORAMA_PAGE)
+#define STATE ((struct state *)DIORAMA_STATE)
+/* The second page of the state: untouched, and so free, until a program creates a timer. */
+#define TIMERS ((struct timer_clock *)(DIORAMA_STATE + 0x1000))
+
+/* clock.c */
+#define FOREVER 0x7fffffffffffffffull /* the kernel's KTIME_MAX */
+struct deadline {
+	u64 virt;     /* virtual MONOTONIC */
+	u64 real;     /* real MONOTONIC at which it is reached, rounded up; never 0 */
+	u32 sequence; /* of the page that said so */
+};
+u64 real_now(void);
+u64 virtual_now(void);
+u64 to_ns(const struct timespec *t);
+struct timespec from_ns(u64 ns);
+bool valid(const struct timespec *t);
+u64 real_span(u64 virtual_ns);
+u64 virtual_span(u64 real_ns);
+u64 cpu_virtual(u64 real_ns);
+u64 cpu_real(u64 virtual_ns);
+/* Whether `clock` is one of the wall clocks, and its fixed distance from virtual MONOTONIC. */
+bool wall_clock(i32 clock, i64 *offset);
+bool cpu_clock(i32 clock);
+struct deadline after(u64 virtual_ns);
+struct deadline at(u64 virtual_ns, i64 offset);
+/* The rest of the way to a deadline in real time, for calls that take a relative time-out. */
+struct timespec real_rest(const struct deadline *d);
+u64 virtual_rest(const struct deadline *d);
+/* A wait ended by its time-out. If the rate was changed meanwhile, the deadline may be further off: compute it anew. */
+bool not_yet(struct deadline *d);
+
+/* user.c */
+bool read_user(void *to, u64 from, u64 len);
+bool write_user(u64 to, const void *from, u64 len);
+
+/* The calls, by subject: each takes the six arguments and returns what the kernel would. */
+struct call {
+	u64 nr, a[6];
+	struct ucontext *context;
+};
+long call_clock_gettime(struct call *c); /* clocks.c */
+long call_gettimeofday(struct call *c);
+long call_time(struct call *c);
+long call_adjtimex(struct call *c);
+long call_clock_adjtime(struct call *c);
+long call_sysinfo(struct call *c);
+long call_times(struct call *c); /* usage.c */
+long call_getrusage(struct call *c);
+long call_wait4(struct call *c);
+long call_waitid(struct call *c);
+long call_rlimit(struct call *c);
+long call_nanosleep(struct call *c); /* sleep.c */
+long call_clock_nanosleep(struct call *c);
+long call_rt_sigtimedwait(struct call *c);
+long call_mq_timed(struct call *c);
+long call_semtimedop(struct call *c);
+long call_recvmmsg(struct call *c);
+long call_io_getevents(struct call *c);
+long call_io_pgetevents(struct call *c);
+long call_poll(struct call *c); /* poll.c */
+long call_ppoll(struct call *c);
+long call_select(struct call *c);
+long call_pselect6(struct call *c);
+long call_epoll_wait(struct call *c);
+long call_epoll_pwait(struct call *c);
+long call_epoll_pwait2(struct call *c);
+long call_futex(struct call *c); /* futex.c */
+long call_futex_waitv(struct call *c);
+long call_futex_wait(struct call *c);
+long call_timer_create(struct call *c); /* timers.c */
+long call_timer_settime(struct call *c);
+long call_timer_gettime(struct call *c);
+long call_setitimer(struct call *c);
+long call_getitimer(struct call *c);
+long call_alarm(struct call *c);
+long call_timerfd_create(struct call *c); /* timerfd.c */
+long call_timerfd_settime(struct call *c);
+long call_timerfd_gettime(struct call *c);
+long call_setsockopt(struct call *c); /* sockets.c */
+long call_getsockopt(struct call *c);
+long call_rt_sigaction(struct call *c); /* signals.c */
+long call_rt_sigprocmask(struct call *c);
+long call_rt_sigsuspend(struct call *c);
+void foreign_sigsys(struct siginfo *info, struct ucontext *context);
+/* Reads a signal mask of the program and strips SIGSYS from it. 0, -EFAULT or -EINVAL. */
+long read_mask(u64 *mask, u64 from, u64 size);
+/* trap.c */
+void on_sigsys(int sig, struct siginfo *info, struct ucontext *context);
+void restorer(void);
+
+#endif

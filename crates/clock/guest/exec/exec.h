@@ -1,0 +1,40 @@
+/*
+ * dilate-exec: the static program that puts a command under dilation.
+ *
+ *   dilate-exec -- COMMAND [ARG…]   install the filter, hand its listener over descriptor 3, execute (main.c)
+ *   dilate-exec --probe             compare the clocks of this process on demand (probe.c)
+ *   dilate-exec --measure WHAT N    time N operations (measure.c)
+ *
+ * It runs in containers of any root file system, so it needs no libc and no file.
+ */
+#ifndef DIORAMA_EXEC_H
+#define DIORAMA_EXEC_H
+
+#include "../dilation.h"
+
+/* The code of env, timeout and the like for a failure of their own. */
+#define EXIT_OWN 125
+#define EXIT_CANNOT_EXECUTE 126
+#define EXIT_NOT_FOUND 127
+
+/* filter.c: installs the filter for this thread and its descendants. The listener's descriptor or an error. */
+long install_filter(void);
+
+/* probe.c, measure.c */
+int probe(u64 *auxv);
+int measure(char **argv, char **envp, u64 *auxv);
+
+/* text.c */
+u64 length(const char *s);
+bool same(const char *a, const char *b);
+void say(const char *s);
+void say_number(u64 n);
+char *decimal(char *end, u64 n); /* writes before `end`, returns where it starts */
+u64 parse(const char *s);
+
+/* elf.c: clock_gettime of a vDSO, and where the real one's is when this process is dilated (else the same). */
+typedef long (*clock_fn)(i32, struct timespec *);
+clock_fn virtual_clock(u64 *auxv);
+clock_fn real_clock(u64 *auxv);
+
+#endif

@@ -1,0 +1,277 @@
+/*
+ * The seccomp filter: which calls pass, which trap, which ask the injector.
+ *
+ * The kernel runs a filter once per call number with unknown arguments when it is installed; a call that reaches ALLOW
+ * by looking at architecture and number alone is cached as always allowed and never runs the filter again. So these
+ * two are loaded first and alone, and nothing else is looked at for a call without a time.
+ */
+#include "exec.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
+#define ERRNO(e) (SECCOMP_RET_ERRNO | (e))
+#define X32_BIT 0x40000000
+#define LOW(arg) (offsetof(struct seccomp_data, args) + 8 * (arg))
+#define HIGH(arg) (LOW(arg) + 4)
+#define RCVTIMEO_NEW 66
+#define SNDTIMEO_NEW 67
+
+static struct sock_filter code[512];
+static u32 at_;
+
+static void emit(u16 op, u32 k, u8 yes, u8 no)
+{
+	code[at_++] = (struct sock_filter){ op, yes, no, k };
+}
+
+static void load(u32 offset)
+{
+	emit(BPF_LD | BPF_W | BPF_ABS, offset, 0, 0);
+}
+
+static void answer(u32 what)
+{
+	emit(BPF_RET | BPF_K, what, 0, 0);
+}
+
+/* If the loaded word is (not) k, skip so many instructions. */
+static void skip_if(u32 k, u8 count)
+{
+	emit(BPF_JMP | BPF_JEQ | BPF_K, k, count, 0);
+}
+
+static void skip_unless(u32 k, u8 count)
+{
+	emit(BPF_JMP | BPF_JEQ | BPF_K, k, 0, count);
+}
+
+#define TRAP_LENGTH 4
+/* Trap, unless the call comes from the image. */
+static void trap(void)
+{
+	load(offsetof(struct seccomp_data, instruction_pointer) + 4);
+	skip_unless(DIORAMA_ADDRESS_HIGH, 1);
+	answer(SECCOMP_RET_ALLOW);
+	answer(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
+}
+
+/* "For call `nr`, do what follows": patched by done() to jump over it. */
+static u32 on(u32 nr)
+{
+	u32 here = at_;
+	emit(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 0);
+	return here;
+}
+
+static void done(u32 here)
+{
+	code[here].jf = (u8)(at_ - here - 1);
+}
+
+static void simply(u32 nr, u32 what)
+{
+	u32 here = on(nr);
+	answer(what);
+	done(here);
+}
+
+static void always(u32 nr)
+{
+	u32 here = on(nr);
+	trap();
+	done(here);
+}
+
+/* Trap if one of two pointer arguments is there (a, b: 0 to 5; b may equal a). */
+static void if_given(u32 nr, u8 a, u8 b)
+{
+	u32 here = on(nr);
+	for (int i = 0; i < (a == b ? 1 : 2); i++) {
+		u8 arg = i ? b : a, later = a == b || i ? 0 : 4;
+		load(LOW(arg));
+		emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, (u8)(3 + later)); /* not 0: to the trap */
+		load(HIGH(arg));
+		emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, (u8)(1 + later));
+	}
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+}
+
+/* Milliseconds in argument `ms`: 0 does not wait, a negative number has no end. With a mask (not 0), trap for it. */
+static void milliseconds(u32 nr, u8 ms, u8 mask)
+{
+	u32 here = on(nr);
+	if (mask) {
+		load(LOW(mask));
+		skip_unless(0, 6);
+		load(HIGH(mask));
+		skip_unless(0, 4);
+	}
+	load(LOW(ms));
+	skip_if(0, 1);
+	emit(BPF_JMP | BPF_JSET | BPF_K, 0x80000000, 0, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+}
+
+/* Trap if the low word of argument `arg` is one of the list. */
+static void if_one_of(u8 arg, const u32 *list, u8 n)
+{
+	load(LOW(arg));
+	for (u8 i = 0; i < n; i++)
+		skip_if(list[i], (u8)(n - i));
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+}
+
+static void futex(void)
+{
+	/* WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2, if they have a time-out. */
+	static const u32 waits[] = { 0, 9, 6, 13, 11 };
+	const u8 n = sizeof waits / sizeof *waits;
+	u32 here = on(__NR_futex);
+	load(LOW(1));
+	emit(BPF_ALU | BPF_AND | BPF_K, 0x7f, 0, 0);
+	for (u8 i = 0; i < n; i++)
+		skip_if(waits[i], (u8)(n - i));
+	answer(SECCOMP_RET_ALLOW);
+	load(LOW(3));
+	skip_unless(0, 3);
+	load(HIGH(3));
+	skip_unless(0, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+}
+
+static void signals(void)
+{
+	u32 here = on(__NR_rt_sigprocmask);
+	load(LOW(0));
+	skip_if(1 /* SIG_UNBLOCK */, 4);
+	load(LOW(1));
+	skip_unless(0, 3); /* a set: trap */
+	load(HIGH(1));
+	skip_unless(0, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+
+	here = on(__NR_rt_sigaction);
+	load(LOW(0));
+	skip_if(SIGSYS, 5);
+	load(LOW(1));
+	skip_unless(0, 3);
+	load(HIGH(1));
+	skip_unless(0, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+
+	always(__NR_rt_sigsuspend);
+}
+
+static void sockets(void)
+{
+	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW };
+	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 18 /* USER_TIMEOUT */ };
+	static const u32 calls[] = { __NR_setsockopt, __NR_getsockopt };
+	for (int i = 0; i < 2; i++) {
+		u32 here = on(calls[i]);
+		load(LOW(1));
+		u32 not_socket = at_;
+		skip_unless(1 /* SOL_SOCKET */, 0);
+		if_one_of(2, socket_options, 5);
+		done(not_socket);
+		skip_if(6 /* SOL_TCP */, 1);
+		answer(SECCOMP_RET_ALLOW);
+		if_one_of(2, tcp_options, 3);
+		done(here);
+	}
+}
+
+static void build(void)
+{
+	static const u32 timed[] = { __NR_clock_gettime, __NR_nanosleep, __NR_clock_nanosleep, __NR_gettimeofday,
+				     __NR_time, __NR_timer_create, __NR_timer_settime, __NR_timer_gettime, __NR_setitimer,
+				     __NR_getitimer, __NR_alarm, __NR_timerfd_settime, __NR_timerfd_gettime, __NR_times,
+				     __NR_getrusage, __NR_sysinfo, __NR_adjtimex, __NR_clock_adjtime };
+	static const u32 cpu_limit[] = { 0 };
+	load(offsetof(struct seccomp_data, arch));
+	skip_if(AUDIT_ARCH_X86_64, 1);
+	answer(ERRNO(ENOSYS));
+	load(offsetof(struct seccomp_data, nr));
+	emit(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+	answer(ERRNO(ENOSYS));
+
+	futex();
+	milliseconds(__NR_epoll_wait, 3, 0);
+	milliseconds(__NR_epoll_pwait, 3, 4);
+	milliseconds(__NR_poll, 2, 0);
+	signals();
+	if_given(__NR_ppoll, 2, 3);
+	if_given(__NR_select, 4, 4);
+	if_given(__NR_pselect6, 4, 5);
+	if_given(__NR_epoll_pwait2, 3, 4);
+	if_given(__NR_futex_waitv, 3, 3);
+	if_given(455 /* futex_wait */, 4, 4);
+	if_given(__NR_rt_sigtimedwait, 2, 2);
+	if_given(__NR_mq_timedsend, 4, 4);
+	if_given(__NR_mq_timedreceive, 4, 4);
+	if_given(__NR_semtimedop, 3, 3);
+	if_given(__NR_recvmmsg, 4, 4);
+	if_given(__NR_io_getevents, 4, 4);
+	if_given(__NR_io_pgetevents, 4, 5);
+	if_given(__NR_wait4, 3, 3);
+	if_given(__NR_waitid, 4, 4);
+	for (u32 i = 0; i < sizeof timed / sizeof *timed; i++)
+		always(timed[i]);
+	sockets();
+
+	u32 here = on(__NR_timerfd_create);
+	load(LOW(0));
+	skip_unless(CLOCK_MONOTONIC, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+	static const struct {
+		u32 nr;
+		u8 resource;
+	} limits[] = { { __NR_getrlimit, 0 }, { __NR_setrlimit, 0 }, { __NR_prlimit64, 1 } };
+	for (int i = 0; i < 3; i++) {
+		here = on(limits[i].nr);
+		if_one_of(limits[i].resource, cpu_limit, 1);
+		done(here);
+	}
+
+	simply(__NR_execve, SECCOMP_RET_USER_NOTIF);
+	simply(__NR_execveat, SECCOMP_RET_USER_NOTIF);
+	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
+	/* dilation.h says why. */
+	simply(__NR_clone3, ERRNO(ENOSYS));
+	simply(__NR_io_uring_setup, ERRNO(ENOSYS));
+	simply(__NR_io_uring_enter, ERRNO(ENOSYS));
+	simply(__NR_io_uring_register, ERRNO(ENOSYS));
+	/* The host's clock is not the node's to set. */
+	simply(__NR_clock_settime, ERRNO(EPERM));
+	simply(__NR_settimeofday, ERRNO(EPERM));
+	answer(SECCOMP_RET_ALLOW);
+}
+
+long install_filter(void)
+{
+	build();
+	struct sock_fprog program = { (u16)at_, code };
+	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
+		       SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV |
+			       SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+		       &program);
+}

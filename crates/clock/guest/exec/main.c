@@ -1,0 +1,161 @@
+/* Entry, and the way from argv to a dilated command. */
+#include "exec.h"
+
+#define PR_SET_NO_NEW_PRIVS 38
+#define SOL_SOCKET 1
+#define SCM_RIGHTS 1
+#define MSG_NOSIGNAL 0x4000
+#define PATH_ROOM 4096
+
+__asm__(".text\n"
+	".globl _start\n"
+	"_start:\n"
+	"	mov %rsp, %rdi\n"
+	"	and $-16, %rsp\n"
+	"	call start\n");
+
+static __attribute__((noreturn)) void quit(int code)
+{
+	for (;;)
+		syscall(__NR_exit_group, code);
+}
+
+static __attribute__((noreturn)) void fail(const char *what, long error)
+{
+	say("diorama: ");
+	say(what);
+	if (error) {
+		say(" (error ");
+		say_number((u64)-error);
+		say(")");
+	}
+	say("\n");
+	quit(EXIT_OWN);
+}
+
+/* Sends `fd` to the injector. */
+static long hand_over(i32 fd)
+{
+	u8 byte = 0;
+	struct {
+		void *base;
+		u64 len;
+	} iov = { &byte, 1 };
+	struct {
+		u64 len;
+		i32 level, type, fd, pad;
+	} control = { 20, SOL_SOCKET, SCM_RIGHTS, fd, 0 };
+	struct {
+		void *name;
+		u32 name_len, pad;
+		void *iov;
+		u64 iov_len;
+		void *control;
+		u64 control_len;
+		u64 flags;
+	} message = { 0, 0, 0, &iov, 1, &control, sizeof control, 0 };
+	return syscall(__NR_sendmsg, DIORAMA_SOCKET, &message, MSG_NOSIGNAL);
+}
+
+static const char *variable(char **envp, const char *name)
+{
+	u64 n = length(name);
+	for (; *envp; envp++) {
+		u64 i = 0;
+		while (i < n && (*envp)[i] == name[i])
+			i++;
+		if (i == n && (*envp)[n] == '=')
+			return *envp + n + 1;
+	}
+	return 0;
+}
+
+/* As execvp does, apart from handing files without #! to a shell. Returns the error that says most. */
+static long execute(char **argv, char **envp)
+{
+	bool has_slash = false;
+	for (const char *s = argv[0]; *s; s++)
+		has_slash |= *s == '/';
+	if (has_slash)
+		return syscall(__NR_execve, argv[0], argv, envp);
+	if (!argv[0][0])
+		return -ENOENT;
+	const char *path = variable(envp, "PATH");
+	if (!path)
+		path = "/usr/local/bin:/bin:/usr/bin";
+	long worst = -ENOENT;
+	u64 n = length(argv[0]);
+	for (;;) {
+		char room[PATH_ROOM];
+		u64 dir = 0;
+		while (path[dir] && path[dir] != ':')
+			dir++;
+		if (dir + n + 2 <= sizeof room) {
+			copy(room, path, dir);
+			u64 at = dir;
+			if (dir)
+				room[at++] = '/';
+			copy(room + at, argv[0], n + 1);
+			long error = syscall(__NR_execve, room, argv, envp);
+			if (error != -ENOENT && error != -ENOTDIR) {
+				worst = error;
+				if (error != -EACCES)
+					return worst;
+			}
+		}
+		path += dir;
+		if (!*path++)
+			return worst;
+	}
+}
+
+static __attribute__((noreturn)) void dilate(char **argv, char **envp)
+{
+	if (!argv[0])
+		fail("no command: dilate-exec -- COMMAND [ARG...]", 0);
+	long error = syscall(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1);
+	if (error)
+		fail("no_new_privs cannot be set", error);
+	long listener = install_filter();
+	if (listener == -EBUSY)
+		fail("this process is under dilation, or another supervisor's seccomp listener, already", 0);
+	if (listener < 0)
+		fail("the kernel refuses the seccomp filter; it must be Linux 5.19 or later, with CONFIG_SECCOMP_FILTER", listener);
+	error = hand_over((i32)listener);
+	if (error < 0)
+		fail("descriptor 3 leads to no injector", error);
+	syscall(__NR_close, listener);
+	syscall(__NR_close, DIORAMA_SOCKET);
+	error = execute(argv, envp);
+	say("diorama: ");
+	say(argv[0]);
+	if (error == -ENOENT || error == -ENOTDIR) {
+		say(": command not found\n");
+		quit(EXIT_NOT_FOUND);
+	}
+	if (error == -ENOSYS) {
+		say(": diorama has ended, so nothing can be started\n");
+		quit(EXIT_OWN);
+	}
+	say(error == -EACCES ? ": permission denied" : ": cannot be executed");
+	say(" (error ");
+	say_number((u64)-error);
+	say(")\n");
+	quit(EXIT_CANNOT_EXECUTE);
+}
+
+__attribute__((used, noreturn)) void start(u64 *stack)
+{
+	char **argv = (char **)(stack + 1);
+	char **envp = argv + stack[0] + 1;
+	u64 *auxv = (u64 *)envp;
+	while (*auxv++)
+		;
+	if (stack[0] >= 2 && same(argv[1], "--"))
+		dilate(argv + 2, envp);
+	if (stack[0] == 2 && same(argv[1], "--probe"))
+		quit(probe(auxv));
+	if (stack[0] == 4 && same(argv[1], "--measure"))
+		quit(measure(argv + 2, envp, auxv));
+	fail("usage: dilate-exec -- COMMAND [ARG...]", 0);
+}

@@ -1,0 +1,76 @@
+/* From the bootstrap to the program's first instruction. */
+#include "dilation.h"
+
+#define AT_NULL 0
+#define AT_SYSINFO_EHDR 33
+#define SA_SIGINFO 4ull
+#define SA_RESTORER 0x04000000ull
+#define SA_ONSTACK 0x08000000ull
+#define SA_RESTART 0x10000000ull
+#define SA_NODEFER 0x40000000ull
+
+/* Entered from bootstrap.S with the memfd in r15; leaves every register as the kernel had set it: 0, but for the stack. */
+__asm__(".text\n"
+	".globl dilation_entry\n"
+	".hidden dilation_entry\n"
+	"dilation_entry:\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rsp, %rdi\n"
+	"	mov %r15d, %esi\n"
+	"	and $-16, %rsp\n"
+	"	call dilation_init\n"
+	"	mov %rbx, %rsp\n"
+	"	xor %ebx, %ebx\n"
+	"	xor %ecx, %ecx\n"
+	"	xor %edx, %edx\n"
+	"	xor %esi, %esi\n"
+	"	xor %edi, %edi\n"
+	"	xor %ebp, %ebp\n"
+	"	xor %r8d, %r8d\n"
+	"	xor %r9d, %r9d\n"
+	"	xor %r10d, %r10d\n"
+	"	xor %r12d, %r12d\n"
+	"	xor %r13d, %r13d\n"
+	"	xor %r14d, %r14d\n"
+	"	xor %r15d, %r15d\n"
+	"	xor %r11d, %r11d\n"
+	"	xor %eax, %eax\n"
+	"	jmp *state_entry(%rip)\n"); /* STATE->entry, by the linker script */
+
+static __attribute__((noreturn)) void fail(void)
+{
+	static const char says[] = "diorama: the clock could not be set up in this process\n";
+	syscall(__NR_write, 2, says, sizeof says - 1);
+	for (;;)
+		syscall(__NR_exit_group, 125);
+}
+
+__attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 memfd)
+{
+	long mapped = syscall(__NR_mmap, DIORAMA_PAGE, DIORAMA_PAGE_SIZE, 1 /* READ */, 0x100001 /* SHARED | NOREPLACE */,
+			      memfd, 0);
+	syscall(__NR_close, memfd);
+	if (mapped != (long)DIORAMA_PAGE || syscall(__NR_mprotect, DIORAMA_STATE, DIORAMA_STATE_SIZE, 3 /* RW */))
+		fail();
+
+	/* argc, argv, NULL, envp, NULL, auxv */
+	u64 *p = stack + 1 + stack[0] + 1;
+	while (*p)
+		p++;
+	for (p++; *p != AT_NULL; p += 2)
+		if (*p == AT_SYSINFO_EHDR)
+			p[1] = DIORAMA_IMAGE;
+
+	struct kernel_sigaction action = {
+		.handler = (u64)on_sigsys,
+		/* SA_RESTART says nothing about SIGSYS itself, whose call was never made. */
+		.flags = SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_NODEFER | SA_RESTART,
+		.restorer = (u64)restorer,
+		.mask = 0,
+	};
+	if (syscall(__NR_rt_sigaction, SIGSYS, &action, 0, 8))
+		fail();
+	u64 mask = STATE->signal_mask & ~MASK_OF(SIGSYS);
+	syscall(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, 0, 8);
+	_Static_assert(offsetof(struct state, entry) == 40, "vdso.lds says where");
+}

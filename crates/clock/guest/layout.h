@@ -1,0 +1,33 @@
+/*
+ * Where things lie in a dilated process, and what the two sides tell each other.
+ *
+ * Included by the guest image, by dilate-exec, and read by build.rs, which turns every
+ * `#define DIORAMA_NAME NUMBER` into a Rust constant, so that there is one source of truth.
+ */
+#ifndef DIORAMA_LAYOUT_H
+#define DIORAMA_LAYOUT_H
+
+/* The image: ELF file, text and read-only data, mapped from the shared memfd. */
+#define DIORAMA_IMAGE 0x3f5700000000
+#define DIORAMA_IMAGE_ROOM 0x10000
+/* Private state of the process: two pages, writable, copied by fork. */
+#define DIORAMA_STATE 0x3f5700010000
+#define DIORAMA_STATE_SIZE 0x2000
+/* The clock page, shared and read-only. */
+#define DIORAMA_PAGE 0x3f5700020000
+#define DIORAMA_PAGE_SIZE 0x1000
+/* A system call whose instruction pointer has this upper half comes from us and is let through. */
+#define DIORAMA_ADDRESS_HIGH 0x3f57
+
+/* Where in the state the injector puts the bootstrap (the end of its first page). */
+#define DIORAMA_BOOTSTRAP_OFFSET 0xf00
+#define DIORAMA_BOOTSTRAP_ROOM 0x100
+
+/* Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor. */
+#define DIORAMA_CALL_MEMFD 0x3f57
+/* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
+#define DIORAMA_TRAP_DATA 0x4d0c
+/* The descriptor over which dilate-exec hands its seccomp listener to the injector. */
+#define DIORAMA_SOCKET 3
+
+#endif

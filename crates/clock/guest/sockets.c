@@ -1,0 +1,111 @@
+/* Socket options that are times. filter.c traps only these. */
+#include "dilation.h"
+
+#define SOL_SOCKET 1
+#define SO_LINGER 13
+#define SOL_TCP 6
+#define TCP_USER_TIMEOUT 18
+
+#define FOREVER_INT 0x7fffffffll
+
+/* What the kernel accepts at most: TCP_KEEPIDLE and TCP_KEEPINTVL 32767 s. */
+static i64 limit(struct call *c)
+{
+	return c->a[1] == SOL_TCP && c->a[2] != TCP_USER_TIMEOUT ? 32767 : FOREVER_INT;
+}
+
+/* A whole number of `unit` ns, rounded up and clamped. */
+static i32 int_real(i32 value, u64 unit, i64 most)
+{
+	if (value <= 0)
+		return value;
+	u64 units = (real_span((u64)value * unit) + unit - 1) / unit;
+	return (i32)(units > (u64)most ? most : (i64)units);
+}
+
+static i32 int_virtual(i32 value, u64 unit)
+{
+	if (value <= 0)
+		return value;
+	u64 units = (virtual_span((u64)value * unit) + unit / 2) / unit;
+	return (i32)(units ? units : 1);
+}
+
+static u64 unit_of(struct call *c)
+{
+	return c->a[1] == SOL_TCP && c->a[2] == TCP_USER_TIMEOUT ? 1000000 : NS;
+}
+
+static long pass(struct call *c, void *value, u64 len)
+{
+	return syscall(__NR_setsockopt, c->a[0], c->a[1], c->a[2], value, len);
+}
+
+long call_setsockopt(struct call *c)
+{
+	i64 len = (i32)c->a[4];
+	if (c->a[1] == SOL_TCP) {
+		i32 value;
+		if (len < 4)
+			return pass(c, (void *)c->a[3], c->a[4]);
+		if (!read_user(&value, c->a[3], 4))
+			return -EFAULT;
+		i32 most = (i32)limit(c);
+		/* What is too much undilated is refused undilated. */
+		if (value <= most)
+			value = int_real(value, unit_of(c), most);
+		return pass(c, &value, 4);
+	}
+	if (c->a[2] == SO_LINGER) {
+		i32 linger[2];
+		if (len < 8)
+			return pass(c, (void *)c->a[3], c->a[4]);
+		if (!read_user(linger, c->a[3], 8))
+			return -EFAULT;
+		linger[1] = int_real(linger[1], NS, limit(c));
+		return pass(c, linger, 8);
+	}
+	struct timeval t; /* SO_RCVTIMEO, SO_SNDTIMEO, old and new: the same on x86-64 */
+	if (len < (i64)sizeof t)
+		return pass(c, (void *)c->a[3], c->a[4]);
+	if (!read_user(&t, c->a[3], sizeof t))
+		return -EFAULT;
+	if (t.sec >= 0 && (u64)t.usec < 1000000) {
+		struct timespec s = { t.sec, t.usec * 1000 };
+		u64 us = (real_span(to_ns(&s)) + 999) / 1000;
+		t.sec = (i64)(us / 1000000);
+		t.usec = (i64)(us % 1000000);
+	}
+	return pass(c, &t, sizeof t);
+}
+
+long call_getsockopt(struct call *c)
+{
+	long result = syscall(__NR_getsockopt, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4]);
+	i32 len;
+	if (result || !read_user(&len, c->a[4], 4))
+		return result;
+	if (c->a[1] == SOL_TCP && len == 4) {
+		i32 value;
+		if (!read_user(&value, c->a[3], 4))
+			return -EFAULT;
+		value = int_virtual(value, unit_of(c));
+		write_user(c->a[3], &value, 4);
+	} else if (c->a[1] == SOL_SOCKET && c->a[2] == SO_LINGER && len == 8) {
+		i32 value;
+		if (!read_user(&value, c->a[3] + 4, 4))
+			return -EFAULT;
+		value = int_virtual(value, NS);
+		write_user(c->a[3] + 4, &value, 4);
+	} else if (c->a[1] == SOL_SOCKET && c->a[2] != SO_LINGER && len == sizeof(struct timeval)) {
+		struct timeval t;
+		if (!read_user(&t, c->a[3], sizeof t))
+			return -EFAULT;
+		struct timespec s = { t.sec, t.usec * 1000 };
+		u64 us = (virtual_span(to_ns(&s)) + 500) / 1000;
+		t.sec = (i64)(us / 1000000);
+		t.usec = (i64)(us % 1000000);
+		write_user(c->a[3], &t, sizeof t);
+	}
+	return result;
+}

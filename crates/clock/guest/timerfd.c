@@ -1,0 +1,93 @@
+/*
+ * timerfd. A descriptor outlives the process that made it, so its clock cannot be kept here. The kernel keeps it:
+ * virtual REALTIME timers are made on the kernel's BOOTTIME and all others on MONOTONIC; both run alike on a host that
+ * does not sleep, and /proc/self/fdinfo tells them apart.
+ */
+#include "dilation.h"
+
+#define TFD_TIMER_ABSTIME 1
+#define O_CLOEXEC 0x80000
+#define AT_FDCWD -100
+
+long call_timerfd_create(struct call *c)
+{
+	switch ((i32)c->a[0]) {
+	case CLOCK_REALTIME:
+	case CLOCK_REALTIME_ALARM:
+		return syscall(__NR_timerfd_create, CLOCK_BOOTTIME, c->a[1]);
+	case CLOCK_BOOTTIME:
+	case CLOCK_BOOTTIME_ALARM:
+		return syscall(__NR_timerfd_create, CLOCK_MONOTONIC, c->a[1]);
+	default:
+		return syscall(__NR_timerfd_create, c->a[0], c->a[1]);
+	}
+}
+
+/* Whether `fd` counts virtual REALTIME. Without /proc, by the size of the number, as in timers.c. */
+static bool counts_realtime(i32 fd, const struct timespec *when)
+{
+	char path[40] = "/proc/self/fdinfo/", text[256], digits[12];
+	int n = 18, d = 0;
+	u32 rest = (u32)fd;
+	do
+		digits[d++] = (char)('0' + rest % 10);
+	while (rest /= 10);
+	while (d)
+		path[n++] = digits[--d];
+	path[n] = 0;
+	long info = syscall(__NR_openat, AT_FDCWD, path, O_CLOEXEC);
+	long len = -1;
+	if (info >= 0) {
+		len = syscall(__NR_read, info, text, sizeof text);
+		syscall(__NR_close, info);
+	}
+	static const char key[] = "clockid: ";
+	for (long i = 0; i + (long)sizeof key <= len; i++) {
+		long k = 0;
+		while (k < (long)sizeof key - 1 && text[i + k] == key[k])
+			k++;
+		if (k == (long)sizeof key - 1)
+			return text[i + k] == '0' + CLOCK_BOOTTIME;
+	}
+	return when->sec > 536870912;
+}
+
+/* As the kernel's struct itimerspec, in virtual time; an armed timer never reads as 0. */
+static struct itimerspec seen(const struct itimerspec *s)
+{
+	u64 value = to_ns(&s->value), span = virtual_span(value);
+	return (struct itimerspec){ from_ns(virtual_span(to_ns(&s->interval))), from_ns(span || !value ? span : 1) };
+}
+
+long call_timerfd_settime(struct call *c)
+{
+	struct itimerspec s, old;
+	if (!read_user(&s, c->a[2], sizeof s))
+		return -EFAULT;
+	if (!valid(&s.value) || !valid(&s.interval))
+		return -EINVAL;
+	u64 value = to_ns(&s.value);
+	if (value && (c->a[1] & TFD_TIMER_ABSTIME))
+		value = at(value, counts_realtime((i32)c->a[0], &s.value) ? PAGE->realtime_offset : 0).real;
+	else
+		value = real_span(value);
+	s = (struct itimerspec){ from_ns(real_span(to_ns(&s.interval))), from_ns(value) };
+	/* TFD_TIMER_CANCEL_ON_SET: the virtual date is never set, so nothing ever cancels; the other flags pass. */
+	long result = syscall(__NR_timerfd_settime, c->a[0], c->a[1] & ~2ull, &s, &old);
+	if (result == 0 && c->a[3]) {
+		old = seen(&old);
+		if (!write_user(c->a[3], &old, sizeof old))
+			return -EFAULT;
+	}
+	return result;
+}
+
+long call_timerfd_gettime(struct call *c)
+{
+	struct itimerspec s;
+	long result = syscall(__NR_timerfd_gettime, c->a[0], &s);
+	if (result)
+		return result;
+	s = seen(&s);
+	return write_user(c->a[1], &s, sizeof s) ? 0 : -EFAULT;
+}

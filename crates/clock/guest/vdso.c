@@ -1,0 +1,67 @@
+/* The functions that programs find through AT_SYSINFO_EHDR in place of the kernel's. */
+#include "dilation.h"
+
+#define VDSO __attribute__((visibility("default")))
+#define ALIAS(name) __attribute__((weak, alias(#name), visibility("default")))
+
+VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
+{
+	u64 now;
+	i64 offset;
+	if (wall_clock(clock, &offset)) {
+		now = virtual_now() + (u64)offset;
+	} else {
+		long result = syscall(__NR_clock_gettime, clock, t);
+		if (result || !cpu_clock(clock))
+			return (int)result;
+		now = cpu_virtual(to_ns(t));
+	}
+	*t = from_ns(now);
+	return 0;
+}
+
+VDSO int __vdso_gettimeofday(struct timeval *t, i32 *zone)
+{
+	if (t) {
+		u64 us = (virtual_now() + (u64)PAGE->realtime_offset) / 1000;
+		t->sec = (i64)(us / 1000000);
+		t->usec = (i64)(us % 1000000);
+	}
+	if (zone)
+		return (int)syscall(__NR_gettimeofday, 0, zone);
+	return 0;
+}
+
+VDSO i64 __vdso_time(i64 *t)
+{
+	i64 now = (i64)((virtual_now() + (u64)PAGE->realtime_offset) / NS);
+	if (t)
+		*t = now;
+	return now;
+}
+
+VDSO int __vdso_clock_getres(i32 clock, struct timespec *t)
+{
+	return (int)syscall(__NR_clock_getres, clock, t);
+}
+
+VDSO long __vdso_getcpu(u32 *cpu, u32 *node, void *unused)
+{
+	if (!STATE->vdso_getcpu)
+		return syscall(__NR_getcpu, cpu, node, 0);
+	return ((long (*)(u32 *, u32 *, void *))STATE->vdso_getcpu)(cpu, node, unused);
+}
+
+VDSO long __vdso_getrandom(void *buffer, u64 len, u32 flags, void *opaque, u64 opaque_len)
+{
+	if (!STATE->vdso_getrandom)
+		return opaque_len == ~0ull ? -ENOSYS : syscall(__NR_getrandom, buffer, len, flags);
+	return ((long (*)(void *, u64, u32, void *, u64))STATE->vdso_getrandom)(buffer, len, flags, opaque, opaque_len);
+}
+
+int clock_gettime(i32 clock, struct timespec *t) ALIAS(__vdso_clock_gettime);
+int gettimeofday(struct timeval *t, i32 *zone) ALIAS(__vdso_gettimeofday);
+i64 time(i64 *t) ALIAS(__vdso_time);
+int clock_getres(i32 clock, struct timespec *t) ALIAS(__vdso_clock_getres);
+long getcpu(u32 *cpu, u32 *node, void *unused) ALIAS(__vdso_getcpu);
+long getrandom(void *b, u64 l, u32 f, void *o, u64 ol) ALIAS(__vdso_getrandom);

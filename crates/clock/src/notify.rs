@@ -1,0 +1,93 @@
+//! Seccomp user notification: the kernel's structures and the four ioctls (`linux/seccomp.h`).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `struct seccomp_notif` with its `struct seccomp_data`: a call that waits for an answer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Notification {
+    pub id: u64,
+    /// The calling thread, as this process's PID namespace numbers it; 0 if it is not visible there.
+    pub pid: u32,
+    flags: u32,
+    pub nr: i32,
+    arch: u32,
+    pub instruction_pointer: u64,
+    args: [u64; 6],
+}
+
+#[repr(C)]
+struct Response {
+    id: u64,
+    val: i64,
+    error: i32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct AddFd {
+    id: u64,
+    flags: u32,
+    srcfd: u32,
+    newfd: u32,
+    newfd_flags: u32,
+}
+
+const CONTINUE: u32 = 1;
+/// The descriptor's number is the call's result, in one step (Linux 5.14).
+const ADDFD_SEND: u32 = 2;
+
+const fn request(direction: u64, number: u64, size: usize) -> libc::Ioctl {
+    (direction << 30 | (size as u64) << 16 | (b'!' as u64) << 8 | number) as libc::Ioctl
+}
+const WRITE: u64 = 1;
+const READ_WRITE: u64 = 3;
+const RECV: libc::Ioctl = request(READ_WRITE, 0, size_of::<Notification>());
+const SEND: libc::Ioctl = request(READ_WRITE, 1, size_of::<Response>());
+const ID_VALID: libc::Ioctl = request(WRITE, 2, size_of::<u64>());
+const ADDFD: libc::Ioctl = request(WRITE, 3, size_of::<AddFd>());
+
+/// Issues an ioctl until it is not interrupted.
+fn ioctl<T>(listener: BorrowedFd, request: libc::Ioctl, argument: &mut T) -> io::Result<i32> {
+    loop {
+        // SAFETY: every request above names the size of the structure that its caller passes.
+        let result = unsafe { libc::ioctl(listener.as_raw_fd(), request, std::ptr::from_mut(argument)) };
+        if result >= 0 {
+            return Ok(result);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Takes the next notification; `NotFound` if its thread was killed meanwhile.
+pub(crate) fn receive(listener: BorrowedFd) -> io::Result<Notification> {
+    let mut notification = Notification::default();
+    ioctl(listener, RECV, &mut notification)?;
+    Ok(notification)
+}
+
+/// Whether the thread still waits: after looking it up by its number, this tells that it was the right one.
+pub(crate) fn still_waits(listener: BorrowedFd, mut id: u64) -> bool {
+    ioctl(listener, ID_VALID, &mut id).is_ok()
+}
+
+/// Lets the kernel carry out the call.
+pub(crate) fn let_go(listener: BorrowedFd, id: u64) -> io::Result<()> {
+    ioctl(listener, SEND, &mut Response { id, val: 0, error: 0, flags: CONTINUE }).map(drop)
+}
+
+/// Makes the call fail with `errno`.
+pub(crate) fn refuse(listener: BorrowedFd, id: u64, errno: i32) -> io::Result<()> {
+    ioctl(listener, SEND, &mut Response { id, val: 0, error: -errno, flags: 0 }).map(drop)
+}
+
+/// Installs a close-on-exec copy of `fd` in the calling process; its number is what the call returns there.
+pub(crate) fn give(listener: BorrowedFd, id: u64, fd: BorrowedFd) -> io::Result<()> {
+    let srcfd = fd.as_raw_fd() as u32;
+    let newfd_flags = libc::O_CLOEXEC as u32;
+    ioctl(listener, ADDFD, &mut AddFd { id, flags: ADDFD_SEND, srcfd, newfd: 0, newfd_flags }).map(drop)
+}

@@ -1,0 +1,231 @@
+//! The clock page: what all nodes of an experiment read their clocks by.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use scale::{RealInstant, Tdf, VirtualInstant};
+
+use crate::Error;
+use crate::layout::PAGE_SIZE;
+use crate::rate::Fixed;
+
+/// The guest image, an ELF file laid out as it is mapped.
+pub(crate) const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/image"));
+
+/// `struct clock_page` of `guest/dilation.h`.
+#[repr(C)]
+struct Shared {
+    sequence: AtomicU32,
+    kernel_vdso_is_slow: u32,
+    values: Values,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Values {
+    real_base: u64,
+    virtual_base: u64,
+    rate_whole: u64,
+    rate_frac: u64,
+    tdf_num: u64,
+    tdf_den: u64,
+    realtime_offset: i64,
+    tai_offset: i64,
+}
+
+/// Virtual zero: the instant at which the clocks of all nodes began to run slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zero {
+    /// Virtual zero on the host's `CLOCK_MONOTONIC`.
+    pub real: RealInstant,
+    /// The date at virtual zero, inside and outside: ns since 1970.
+    pub unix_ns: u64,
+}
+
+/// The page that the image in every dilated process reads, and the image itself, in one sealed memfd.
+///
+/// Until [`ClockPage::start`] a node would see the host's own clocks at the host's pace (nothing should run yet that
+/// cares: containers are being set up). From then on virtual time runs at 1/TDF of real time, from the host's date.
+/// Cloning gives another handle to the same page.
+#[derive(Clone, Debug)]
+pub struct ClockPage(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    tdf: Tdf,
+    /// Read-only descriptor of the memfd, for the guests.
+    memfd: OwnedFd,
+    shared: *mut Shared,
+    zero: Mutex<Option<(Zero, u64)>>,
+}
+
+// SAFETY: `shared` points to a mapping that lives as long as `Inner`; it is written only under the `zero` lock and
+// read under its sequence lock.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl ClockPage {
+    /// A page for nodes dilated by `tdf`. The clocks run as the host's until [`start`](Self::start).
+    pub fn new(tdf: Tdf) -> Result<ClockPage, Error> {
+        let writable = memfd()?;
+        let mut file = File::from(writable);
+        file.write_all(&[0; PAGE_SIZE as usize]).map_err(Error::system("the clock page cannot be written"))?;
+        file.write_all(IMAGE).map_err(Error::system("the guest image cannot be written"))?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let mapped = unsafe {
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(std::ptr::null_mut(), PAGE_SIZE as usize, prot, MapFlags::SHARED, &file, 0)
+        };
+        let mapped = mapped.map_err(Error::system("the clock page cannot be mapped"))?;
+        // Our mapping stays writable, no new one can be.
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals).map_err(Error::system("the clock page cannot be sealed"))?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let memfd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(Error::system("the clock page cannot be reopened read-only; is /proc mounted?"))?;
+
+        let page = ClockPage(Arc::new(Inner { tdf, memfd, shared: mapped.cast(), zero: Mutex::new(None) }));
+        // SAFETY: mapped above, page-aligned, large enough, and no guest has it yet.
+        unsafe { (*page.0.shared).kernel_vdso_is_slow = u32::from(vdso_is_slow()) };
+        let now = real_now();
+        let (num, den) = Tdf::ONE.ratio();
+        page.write(Values {
+            real_base: now,
+            virtual_base: now,
+            rate_whole: 1,
+            rate_frac: 0,
+            tdf_num: num,
+            tdf_den: den,
+            realtime_offset: offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC),
+            tai_offset: offset(libc::CLOCK_TAI, libc::CLOCK_REALTIME),
+        });
+        Ok(page)
+    }
+
+    /// Virtual zero is now: from here on the clocks run at 1/TDF. A second call changes nothing and gives the first zero.
+    pub fn start(&self) -> Zero {
+        let mut zero = self.0.zero.lock().expect("nobody panics while holding the lock");
+        if let Some((zero, _)) = *zero {
+            return zero;
+        }
+        let mut values = self.read();
+        let (num, den) = self.0.tdf.ratio();
+        // Rounded up, so that the virtual time at the real deadline `ceil(v * num / den)` is v and not v - 1 ns.
+        let rate = Fixed::ratio_up(den, num);
+        let now = real_now();
+        values.virtual_base += now - values.real_base;
+        values.real_base = now;
+        (values.rate_whole, values.rate_frac) = (rate.whole, rate.frac);
+        (values.tdf_num, values.tdf_den) = (num, den);
+        values.realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
+        self.write(values);
+        let started = Zero {
+            real: RealInstant::from_nanos(now),
+            unix_ns: values.virtual_base.wrapping_add_signed(values.realtime_offset),
+        };
+        *zero = Some((started, values.virtual_base));
+        started
+    }
+
+    /// Virtual time now, counted from [`start`](Self::start); zero before.
+    pub fn now(&self) -> VirtualInstant {
+        let Some((_, base)) = *self.0.zero.lock().expect("nobody panics while holding the lock") else {
+            return VirtualInstant::ZERO;
+        };
+        VirtualInstant::from_nanos(self.monotonic() - base)
+    }
+
+    /// The factor that the page was made for.
+    pub fn tdf(&self) -> Tdf {
+        self.0.tdf
+    }
+
+    /// The guests' `CLOCK_MONOTONIC`, in ns.
+    pub(crate) fn monotonic(&self) -> u64 {
+        let values = self.read();
+        let rate = Fixed { whole: values.rate_whole, frac: values.rate_frac };
+        values.virtual_base + rate.times(real_now().saturating_sub(values.real_base))
+    }
+
+    /// The memfd for a guest: the page, then the image. Read-only.
+    pub(crate) fn memfd(&self) -> BorrowedFd<'_> {
+        self.0.memfd.as_fd()
+    }
+
+    fn read(&self) -> Values {
+        loop {
+            // SAFETY: mapped for as long as `self` lives; the sequence lock below discards torn reads.
+            let (before, values, after) = unsafe {
+                let before = (*self.0.shared).sequence.load(Ordering::Acquire);
+                let values = std::ptr::read_volatile(&raw const (*self.0.shared).values);
+                fence(Ordering::Acquire);
+                (before, values, (*self.0.shared).sequence.load(Ordering::Relaxed))
+            };
+            if before == after && before & 1 == 0 {
+                return values;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Callers hold the `zero` lock, or are alone.
+    fn write(&self, values: Values) {
+        // SAFETY: mapped for as long as `self` lives; readers discard what they see while the sequence is odd.
+        unsafe {
+            let sequence = &(*self.0.shared).sequence;
+            let old = sequence.load(Ordering::Relaxed);
+            sequence.store(old.wrapping_add(1), Ordering::Relaxed);
+            fence(Ordering::Release);
+            std::ptr::write_volatile(&raw mut (*self.0.shared).values, values);
+            sequence.store(old.wrapping_add(2), Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody else holds the pointer.
+        let unmapped = unsafe { rustix::mm::munmap(self.shared.cast(), PAGE_SIZE as usize) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// The host's `CLOCK_MONOTONIC` in ns.
+pub(crate) fn real_now() -> u64 {
+    nanos(libc::CLOCK_MONOTONIC) as u64
+}
+
+fn nanos(clock: libc::clockid_t) -> i64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place to write to. It cannot fail: these clocks exist on every Linux that is supported.
+    unsafe { libc::clock_gettime(clock, &mut t) };
+    t.tv_sec * 1_000_000_000 + t.tv_nsec
+}
+
+/// `a - b`, where b is read right before and right after a.
+fn offset(a: libc::clockid_t, b: libc::clockid_t) -> i64 {
+    let (before, reading, after) = (nanos(b), nanos(a), nanos(b));
+    reading - (before + (after - before) / 2)
+}
+
+fn memfd() -> Result<OwnedFd, Error> {
+    // MFD_EXEC says that mapping it executable is meant; kernels before 6.3 do not know the flag.
+    const MFD_EXEC: MemfdFlags = MemfdFlags::from_bits_retain(0x10);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    rustix::fs::memfd_create("diorama-clock", flags | MFD_EXEC)
+        .or_else(|_| rustix::fs::memfd_create("diorama-clock", flags))
+        .map_err(Error::system("no memfd for the clock page"))
+}
+
+/// Whether the kernel's vDSO makes a system call for every reading on this machine.
+fn vdso_is_slow() -> bool {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    // Where the file is hidden, assume the common case: it costs time if wrong, not truth.
+    source.is_ok_and(|s| !["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"].contains(&s.trim()))
+}
