@@ -1,0 +1,60 @@
+//! The tree written back as YAML, for the record of a run.
+
+use crate::tree::{Data, Value};
+
+/// A YAML document equal to the tree: block style, one value a line, comments and anchors gone.
+pub(crate) fn document(root: &Value) -> String {
+    let mut out = String::new();
+    value(root, 0, &mut out);
+    out
+}
+
+fn value(v: &Value, indent: usize, out: &mut String) {
+    match &v.data {
+        Data::Scalar { text, plain } => {
+            out.push_str(&scalar(text, *plain));
+            out.push('\n');
+        }
+        Data::List(items) if items.is_empty() => out.push_str("[]\n"),
+        Data::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
+        Data::List(items) => {
+            for (i, item) in items.iter().enumerate() {
+                pad(if i == 0 && !out.ends_with('\n') { 0 } else { indent }, out);
+                out.push_str("- ");
+                value(item, indent + 2, out);
+            }
+        }
+        Data::Map(entries) => {
+            for (i, (key, item)) in entries.iter().enumerate() {
+                pad(if i == 0 && !out.ends_with('\n') { 0 } else { indent }, out);
+                out.push_str(&scalar(&key.text, key.plain));
+                out.push(':');
+                match &item.data {
+                    Data::List(l) if !l.is_empty() => out.push('\n'),
+                    Data::Map(m) if !m.is_empty() => out.push('\n'),
+                    _ => out.push(' '),
+                }
+                value(item, indent + 2, out);
+            }
+        }
+    }
+}
+
+fn pad(indent: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n(' ', indent));
+}
+
+/// Bare where that is surely the same scalar again; else in double quotes, in which YAML reads JSON's escapes.
+fn scalar(text: &str, plain: bool) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./%+µ".contains(c);
+    let start = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '/');
+    // Quoted text that would read as a number, a truth or nothing must stay quoted.
+    let unambiguous = plain || text.chars().next().is_some_and(|c| c == '/');
+    if start && unambiguous && text.chars().all(safe) {
+        return text.to_owned();
+    }
+    if plain && matches!(text, "" | "~") {
+        return "null".to_owned();
+    }
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,177 @@
+//! What is wrong with an experiment, and where.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use miette::{Diagnostic, GraphicalReportHandler, LabeledSpan, NamedSource, SourceCode};
+
+use crate::tree::Span;
+
+/// How many problems of one file are worth reading at once.
+const SHOWN: usize = 20;
+
+/// Why an experiment cannot be loaded. Always the user's input (exit code 2).
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no file to read, or it is not one that can be an experiment.
+    #[error("{}: {why}", path.display())]
+    Unreadable {
+        /// What was to be read.
+        path: PathBuf,
+        /// What is wrong with it and what would be right.
+        why: String,
+    },
+    /// The file was read and is wrong in at least one place.
+    #[error("{}", lines(.0))]
+    Wrong(Vec<Problem>),
+}
+
+impl Error {
+    /// The places that are wrong, in the order of the file; empty if the file could not be read at all.
+    pub fn problems(&self) -> &[Problem] {
+        match self {
+            Error::Unreadable { .. } => &[],
+            Error::Wrong(problems) => problems,
+        }
+    }
+
+    /// The error with the lines concerned and a pointer into each, for a person at a terminal.
+    pub fn render(&self) -> String {
+        if self.problems().is_empty() {
+            return self.to_string();
+        }
+        let handler = GraphicalReportHandler::new().with_context_lines(1);
+        let mut text = String::from("the experiment cannot be used:\n");
+        for problem in self.problems().iter().take(SHOWN) {
+            if handler.render_report(&mut text, problem).is_err() {
+                return self.to_string();
+            }
+        }
+        text.push_str(&more(self.problems()));
+        text
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let shown: Vec<String> = problems.iter().take(SHOWN).map(|p| format!("{}: {p}", p.place())).collect();
+    shown.join("\n") + &more(problems)
+}
+
+fn more(problems: &[Problem]) -> String {
+    match problems.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!("\nand {n} more"),
+    }
+}
+
+/// One place that is wrong.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    source: Arc<NamedSource<String>>,
+    /// In bytes.
+    start: usize,
+    length: usize,
+    line: usize,
+    column: usize,
+    what: String,
+}
+
+impl Problem {
+    /// The line, counted from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The column, counted from 1, in characters.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    /// `FILE:LINE:COLUMN`, or the `--set` that is wrong.
+    pub fn place(&self) -> String {
+        if self.source.name().starts_with("--set") {
+            self.source.name().to_owned()
+        } else {
+            format!("{}:{}:{}", self.source.name(), self.line, self.column)
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&*self.source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        Some(Box::new(std::iter::once(LabeledSpan::new(None, self.start, self.length))))
+    }
+}
+
+/// The texts that an experiment came from, and what is wrong with them so far.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    sources: Vec<Arc<NamedSource<String>>>,
+    found: Vec<(Span, String)>,
+}
+
+impl Problems {
+    /// No problems yet in the file `path` with these contents.
+    pub(crate) fn new(path: &Path, text: &str) -> Problems {
+        let name = path.display().to_string();
+        Problems { sources: vec![Arc::new(NamedSource::new(name, text.to_owned()))], found: Vec::new() }
+    }
+
+    /// Makes another text known; its number is for [`Span::source`].
+    pub(crate) fn source(&mut self, name: String, text: String) -> usize {
+        self.sources.push(Arc::new(NamedSource::new(name, text)));
+        self.sources.len() - 1
+    }
+
+    /// Notes what is wrong, and what would be right, at a place.
+    pub(crate) fn add(&mut self, at: Span, what: impl Into<String>) {
+        self.found.push((at, what.into()));
+    }
+
+    /// Whether nothing is wrong so far.
+    pub(crate) fn none(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// All that was noted, in the order of the file.
+    pub(crate) fn into_error(mut self) -> Error {
+        self.found.sort_by_key(|(span, _)| (span.source, span.start));
+        self.found.dedup();
+        let problems = self.found.iter().map(|(span, what)| self.problem(*span, what)).collect();
+        Error::Wrong(problems)
+    }
+
+    fn problem(&self, span: Span, what: &str) -> Problem {
+        let source = &self.sources[span.source];
+        let text = source.inner();
+        let byte = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);
+        let start = byte(span.start);
+        // A pointer to one line is easier to read than a bracket around a whole section.
+        let end = byte(span.end.max(span.start));
+        let end = text[start..end].find('\n').map_or(end, |n| start + n);
+        let before = &text[..start];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        Problem {
+            source: source.clone(),
+            start,
+            length: end.saturating_sub(start),
+            line,
+            column,
+            what: what.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! From the file's tree to the experiment: every value read, every name resolved, every mistake noted with its place.
+
+mod behaviour;
+mod network;
+mod nodes;
+
+use std::path::Path;
+
+use scale::{Tdf, VirtualInstant};
+use serde::Deserialize;
+
+use crate::de;
+use crate::error::Problems;
+use crate::experiment::Experiment;
+use crate::file;
+use crate::glob;
+use crate::names::{self, did_you_mean};
+use crate::tree::{Data, Key, Span, Value, shorten};
+use crate::units::{Factor, Window};
+
+/// The most nodes that an experiment may have.
+const NODES: usize = 10_000;
+/// The most links or events that an experiment may have.
+const MANY: usize = 50_000;
+
+/// The experiment that the tree describes; `None` if so much is wrong that there is none. Whatever is wrong is noted
+/// in `problems`.
+pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> Option<Experiment> {
+    let Data::Map(entries) = &root.data else {
+        problems.add(root.span, format!("this is {}: an experiment is a map that begins with `name: …`", root.kind()));
+        return None;
+    };
+    let mut top = Top { root, problems };
+    for (key, value) in entries {
+        if !file::KEYS.contains(&key.text.as_str()) {
+            top.problems.add(key.span, de::unknown_key(&key.text, &file::KEYS));
+        } else if value.is_null() {
+            let what = format!("`{}` has no value: write one, or remove the key", key.text);
+            top.problems.add(key.span, what);
+        }
+    }
+    let name: Option<String> = top.one("name", true);
+    if let (Some(name), Some(value)) = (&name, root.get("name")) {
+        if let Some(what) = names::wrong_label(name) {
+            top.problems.add(value.span, what);
+        }
+    }
+    let tdf: Option<Factor> = top.one("tdf", true);
+    let measure: Option<Window> = top.one("measure", false);
+    let machines = top.entries("machines", true, "classes of hardware");
+    let nodes = top.entries("nodes", true, "nodes");
+    let links = top.items("links");
+    let switches = top.items("switches");
+    let metrics = top.entries("metrics", false, "metrics");
+    let events = top.items("events");
+    let ends: Option<file::Ends> = top.one("ends", true);
+
+    let machines = nodes::machines(machines, problems);
+    let nodes = nodes::nodes(nodes, &machines, dir, problems);
+    let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
+    let switches = network::switches(switches, &names, problems);
+    let links = network::links(links, &names, &switches, root, problems);
+    let metrics = behaviour::metrics(metrics, &names, problems);
+    let events = behaviour::events(events, &names, &links, problems);
+    let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
+    behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
+    Some(Experiment {
+        name: name?,
+        dir: dir.to_owned(),
+        tdf: tdf.map_or(Tdf::ONE, |t| t.0),
+        measure: measure.map(|w| w.0),
+        machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),
+        nodes,
+        links,
+        switches,
+        metrics,
+        events: behaviour::in_order(events),
+        ends,
+        resolved: String::new(),
+    })
+}
+
+/// One entry of a section, read, with its places.
+pub(crate) struct Entry<'a, T> {
+    /// The key; in a list, none.
+    pub(crate) key: Option<&'a Key>,
+    pub(crate) node: &'a Value,
+    /// `None` if it could not be read, which has been noted.
+    pub(crate) value: Option<T>,
+}
+
+impl<T> Entry<'_, T> {
+    /// The place of the value of a key, or of the whole entry.
+    pub(crate) fn at(&self, key: &str) -> Span {
+        self.node.get(key).map_or(self.node.span, |v| v.span)
+    }
+
+    /// The place of an item of the list under a key.
+    pub(crate) fn at_item(&self, key: &str, i: usize) -> Span {
+        item_span(self.node, key, i)
+    }
+
+    pub(crate) fn key_span(&self) -> Span {
+        self.key.map_or(self.node.span, |k| k.span)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.key.map_or("", |k| k.text.as_str())
+    }
+}
+
+/// The place of an item of the list under a key of a map.
+pub(crate) fn item_span(node: &Value, key: &str, i: usize) -> Span {
+    match node.get(key).map(|v| (&v.data, v.span)) {
+        Some((Data::List(items), span)) => items.get(i).map_or(span, |item| item.span),
+        Some((_, span)) => span,
+        None => node.span,
+    }
+}
+
+/// The place of a key of the map under a key.
+pub(crate) fn key_span(node: &Value, map: &str, key: &str) -> Span {
+    match node.get(map).map(|v| (&v.data, v.span)) {
+        Some((Data::Map(entries), span)) => entries.iter().find(|(k, _)| k.text == key).map_or(span, |(k, _)| k.span),
+        Some((_, span)) => span,
+        None => node.span,
+    }
+}
+
+/// The top of the file.
+struct Top<'a, 'p> {
+    root: &'a Value,
+    problems: &'p mut Problems,
+}
+
+impl<'a> Top<'a, '_> {
+    /// The value of a key, or `None` with a note if it must be there.
+    fn present(&mut self, key: &str, needed: bool) -> Option<&'a Value> {
+        let found = self.root.get(key);
+        if found.is_none() && needed {
+            let at = Span { end: self.root.span.start + 1, ..self.root.span };
+            self.problems.add(at, format!("the key `{key}` is missing: add `{key}: …`"));
+        }
+        found.filter(|v| !v.is_null())
+    }
+
+    fn one<T: Deserialize<'a>>(&mut self, key: &str, needed: bool) -> Option<T> {
+        let value = self.present(key, needed)?;
+        de::read(value).map_err(|(at, what)| self.problems.add(at, what)).ok()
+    }
+
+    fn entries<T: Deserialize<'a>>(&mut self, key: &str, needed: bool, what: &str) -> Vec<Entry<'a, T>> {
+        let Some(value) = self.present(key, needed) else { return Vec::new() };
+        let Data::Map(entries) = &value.data else {
+            let message =
+                format!("this is {}: `{key}` is a map from names to {what}, such as `NAME: {{ … }}`", value.kind());
+            self.problems.add(value.span, message);
+            return Vec::new();
+        };
+        if entries.is_empty() && needed {
+            self.problems.add(value.span, format!("`{key}` is empty: an experiment has at least one"));
+        }
+        let mut all = Vec::with_capacity(entries.len());
+        for (key, node) in entries {
+            let value = self.read(key.span, &key.text, node);
+            all.push(Entry { key: Some(key), node, value });
+        }
+        all
+    }
+
+    fn items<T: Deserialize<'a>>(&mut self, key: &str) -> Vec<Entry<'a, T>> {
+        let Some(value) = self.present(key, false) else { return Vec::new() };
+        let Data::List(items) = &value.data else {
+            self.problems
+                .add(value.span, format!("this is {}: `{key}` is a list, each item after a `- `", value.kind()));
+            return Vec::new();
+        };
+        let mut all = Vec::with_capacity(items.len());
+        for node in items {
+            let value = self.read(node.span, "this item", node);
+            all.push(Entry { key: None, node, value });
+        }
+        all
+    }
+
+    fn read<T: Deserialize<'a>>(&mut self, at: Span, name: &str, node: &'a Value) -> Option<T> {
+        if node.is_null() {
+            self.problems.add(at, format!("`{}` has no value: write one, or remove the key", shorten(name)));
+            return None;
+        }
+        de::read(node).map_err(|(at, what)| self.problems.add(at, what)).ok()
+    }
+}
+
+/// The places of the names that match a pattern; a note if there are none.
+pub(crate) fn select(pattern: &str, names: &[&str], kind: &str, at: Span, problems: &mut Problems) -> Vec<usize> {
+    let found: Vec<usize> = (0..names.len()).filter(|i| glob::matches(pattern, names[*i])).collect();
+    if found.is_empty() {
+        let shown = shorten(pattern);
+        let counted = format!("{pattern}-1");
+        let near = match names.contains(&counted.as_str()) {
+            true => format!(": did you mean `{pattern}-*`?"),
+            false => did_you_mean(pattern, names),
+        };
+        let what = match pattern.contains('*') {
+            true => format!("`{shown}` matches no {kind}{near}"),
+            false => format!("there is no {kind} `{shown}`{near}"),
+        };
+        problems.add(at, what);
+    }
+    found
+}
+
+/// An instant of the run, from a time since its start.
+pub(crate) fn instant(time: crate::units::Time) -> VirtualInstant {
+    VirtualInstant::ZERO + time.0
+}

@@ -1,0 +1,233 @@
+//! What is measured, what happens, and when it ends.
+
+use scale::VirtualInstant;
+
+use super::{Entry, MANY, instant, item_span, network, select};
+use crate::error::Problems;
+use crate::experiment::{Action, Combine, Ends, Event, Link, LinkChange, Metric, NodeAction, Source, Stream, Unit};
+use crate::file;
+use crate::names::wrong_word;
+use crate::paths;
+use crate::tree::{Span, Value};
+use crate::units::TIME;
+
+/// The largest compiled regular expression, in bytes.
+const LARGEST_REGEX: usize = 1 << 20;
+
+/// The metrics.
+pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], problems: &mut Problems) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for entry in &entries {
+        if let Some(what) = wrong_word(entry.name()) {
+            problems.add(entry.key_span(), what);
+        }
+        let Some(read) = &entry.value else { continue };
+        let nodes = select(&read.nodes, nodes, "node", entry.at("nodes"), problems);
+        let source = source(entry, read, problems);
+        let unit = unit(&read.unit, entry.at("unit"), problems);
+        if let Some(source) = source {
+            metrics.push(Metric { name: entry.name().to_owned(), nodes, source, unit });
+        }
+    }
+    metrics
+}
+
+fn source(entry: &Entry<'_, file::Metric>, read: &file::Metric, problems: &mut Problems) -> Option<Source> {
+    let mut misplaced = |keys: &[(&str, bool)], other: &str| {
+        for (key, present) in keys {
+            if *present {
+                problems.add(entry.at(key), format!("`{key}` belongs to a metric with `{other}`: remove it"));
+            }
+        }
+    };
+    match (&read.rows, &read.line) {
+        (Some(path), None) => {
+            misplaced(&[("from", read.from.is_some()), ("combine", read.combine.is_some())], "line");
+            if let Some(what) = paths::wrong_inside(path) {
+                problems.add(entry.at("rows"), what);
+            }
+            for (key, column) in [("start", read.start), ("value", read.value)] {
+                if column == Some(0) {
+                    problems.add(entry.at(key), "columns are counted from 1: write 1 for the first");
+                }
+            }
+            let Some(value) = read.value else {
+                let what = "the key `value` is missing here: add `value: N`, the column that holds the sample";
+                problems.add(entry.at("rows"), what);
+                return None;
+            };
+            let start = read.start.map(|c| c as usize);
+            Some(Source::Rows { path: path.clone(), start, value: value as usize })
+        }
+        (None, Some(line)) => {
+            misplaced(&[("start", read.start.is_some()), ("value", read.value.is_some())], "rows");
+            let (Some(from), Some(combine)) = (read.from, read.combine) else {
+                for (key, missing, such) in [
+                    ("from", read.from.is_none(), "`from: stdout`"),
+                    ("combine", read.combine.is_none(), "`combine: sum`"),
+                ] {
+                    if missing {
+                        problems.add(entry.at("line"), format!("the key `{key}` is missing here: add {such}"));
+                    }
+                }
+                return None;
+            };
+            let built = regex::RegexBuilder::new(line).size_limit(LARGEST_REGEX).build();
+            match built {
+                Ok(regex) if regex.captures_len() == 2 => Some(Source::Line {
+                    regex,
+                    from: match from {
+                        file::Stream::Stdout => Stream::Stdout,
+                        file::Stream::Stderr => Stream::Stderr,
+                    },
+                    combine: match combine {
+                        file::Combine::Sum => Combine::Sum,
+                        file::Combine::Mean => Combine::Mean,
+                        file::Combine::Min => Combine::Min,
+                        file::Combine::Max => Combine::Max,
+                    },
+                }),
+                Ok(regex) => {
+                    let what = format!(
+                        "this has {} groups: put `(…)` around the number, and `(?:…)` around everything else",
+                        regex.captures_len() - 1
+                    );
+                    problems.add(entry.at("line"), what);
+                    None
+                }
+                Err(e) => {
+                    let reason = e.to_string();
+                    let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
+                    let what = format!("this is not a regular expression: {reason}; test it with `grep -P`");
+                    problems.add(entry.at("line"), what);
+                    None
+                }
+            }
+        }
+        (Some(_), Some(_)) => {
+            problems.add(entry.at("line"), "a metric has either `rows` or `line`: remove one");
+            None
+        }
+        (None, None) => {
+            let what = "this metric says nowhere to look: add `rows: /FILE` with `value: COLUMN`, or `line: 'REGEX'` \
+                        with `from` and `combine`";
+            problems.add(entry.node.span, what);
+            None
+        }
+    }
+}
+
+fn unit(written: &str, at: Span, problems: &mut Problems) -> Unit {
+    if written.is_empty() || written.len() > 20 || written.chars().any(char::is_control) {
+        problems.add(at, "a unit is a short word: write one such as `ms`, `1/s` or `MB`");
+    }
+    match TIME.factor(written) {
+        Some(seconds) => {
+            // Both of these are exact or correctly rounded; seconds * 1e3 would make 1 us 0.00099… ms.
+            let factor = if seconds < 1e-3 { 1.0 / (1e-3 / seconds).round() } else { seconds * 1e3 };
+            Unit { written: written.to_owned(), result: "ms".into(), factor, start_seconds: seconds }
+        }
+        None => Unit { written: written.to_owned(), result: written.to_owned(), factor: 1.0, start_seconds: 1.0 },
+    }
+}
+
+/// The events, in the order of the file, each with its place; one for every link or node that a pattern names.
+pub(super) fn events(
+    entries: Vec<Entry<'_, file::Event>>,
+    nodes: &[&str],
+    links: &[Link],
+    problems: &mut Problems,
+) -> Vec<(Event, Span)> {
+    let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
+    let mut events = Vec::new();
+    for entry in &entries {
+        let Some(read) = &entry.value else { continue };
+        let at = instant(read.at);
+        let place = entry.at("at");
+        match (&read.link, &read.set, &read.node, read.act) {
+            (Some(link), Some(set), None, None) => {
+                let change = change(entry, set, problems);
+                let found = select(link, &link_names, "link", entry.at("link"), problems);
+                events
+                    .extend(found.into_iter().map(|link| (Event { at, action: Action::Link { link, change } }, place)));
+            }
+            (None, None, Some(node), Some(act)) => {
+                let act = match act {
+                    file::NodeAction::Kill => NodeAction::Kill,
+                    file::NodeAction::Stop => NodeAction::Stop,
+                    file::NodeAction::Start => NodeAction::Start,
+                };
+                let found = select(node, nodes, "node", entry.at("node"), problems);
+                events.extend(found.into_iter().map(|node| (Event { at, action: Action::Node { node, act } }, place)));
+            }
+            _ => {
+                let what = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
+                            `{ at: 5s, node: NAME, do: kill }`: complete this one or split it";
+                problems.add(entry.node.span, what);
+            }
+        }
+        if events.len() > MANY {
+            problems.add(entry.node.span, format!("this makes more than {MANY} events"));
+            return events;
+        }
+    }
+    events
+}
+
+fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, problems: &mut Problems) -> LinkChange {
+    let at = entry.node.get("set").map_or(entry.node.span, |s| s.get("queue").map_or(s.span, |q| q.span));
+    network::check_queue(set.queue, at, problems);
+    let change = LinkChange {
+        up: set.up,
+        bandwidth: set.bandwidth.map(|b| b.0),
+        delay: set.delay.map(|d| d.0),
+        loss: set.loss.map(|l| l.0),
+        queue_packets: set.queue,
+    };
+    if change == LinkChange::default() {
+        problems.add(at, "this changes nothing: write what changes, such as `set: { up: false }`");
+    }
+    change
+}
+
+/// When the run ends.
+pub(super) fn ends(read: file::Ends, node: &Value, nodes: &[&str], problems: &mut Problems) -> Ends {
+    let mut exited = Vec::new();
+    for (i, pattern) in read.exited.iter().enumerate() {
+        exited.extend(select(pattern, nodes, "node", item_span(node, "exited", i), problems));
+    }
+    exited.sort_unstable();
+    exited.dedup();
+    if read.limit.0.as_nanos() == 0 {
+        let at = node.get("limit").map_or(node.span, |l| l.span);
+        problems.add(at, "a run lasts longer than no time at all: write a limit such as `60s`");
+    }
+    Ends { exited, limit: instant(read.limit) }
+}
+
+/// Notes what would come after the end.
+pub(super) fn check_times(
+    measure: Option<(VirtualInstant, VirtualInstant)>,
+    events: &[(Event, Span)],
+    ends: &Ends,
+    root: &Value,
+    problems: &mut Problems,
+) {
+    let limit = ends.limit.since(VirtualInstant::ZERO);
+    if let (Some((_, to)), Some(value)) = (measure, root.get("measure")) {
+        if to > ends.limit {
+            problems.add(value.span, format!("the window ends after the run, whose limit is {limit}: shorten it"));
+        }
+    }
+    for (event, place) in events {
+        if event.at >= ends.limit {
+            problems.add(*place, format!("this would happen after the run, whose limit is {limit}"));
+        }
+    }
+}
+
+/// The events in order of time.
+pub(super) fn in_order(mut events: Vec<(Event, Span)>) -> Vec<Event> {
+    events.sort_by_key(|(event, _)| event.at);
+    events.into_iter().map(|(event, _)| event).collect()
+}

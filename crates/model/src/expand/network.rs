@@ -1,0 +1,137 @@
+//! Switches and links.
+
+use std::collections::HashMap;
+
+use scale::VirtualDuration;
+
+use super::{Entry, MANY, select};
+use crate::error::Problems;
+use crate::experiment::{Link, Pipe};
+use crate::file;
+use crate::names::wrong_label;
+use crate::topology::{self, Fault};
+use crate::tree::{Span, Value, shorten};
+
+/// Packets that may wait for transmission where the file does not say.
+const QUEUE: u32 = 100;
+/// The longest queue, in packets.
+pub(super) const LONGEST_QUEUE: u32 = 1_000_000;
+
+/// The names of the switches.
+pub(super) fn switches(entries: Vec<Entry<'_, String>>, nodes: &[&str], problems: &mut Problems) -> Vec<String> {
+    let mut switches: Vec<String> = Vec::new();
+    for entry in &entries {
+        let Some(name) = &entry.value else { continue };
+        if let Some(what) = wrong_label(name) {
+            problems.add(entry.node.span, what);
+        } else if nodes.contains(&name.as_str()) {
+            problems.add(entry.node.span, format!("`{name}` is also a node: rename one"));
+        } else if switches.contains(name) {
+            problems.add(entry.node.span, format!("the switch `{name}` is here for the second time: remove it"));
+            continue;
+        }
+        switches.push(name.clone());
+    }
+    switches
+}
+
+/// The links, globs expanded.
+pub(super) fn links(
+    entries: Vec<Entry<'_, file::Link>>,
+    nodes: &[&str],
+    switches: &[String],
+    root: &Value,
+    problems: &mut Problems,
+) -> Vec<Link> {
+    let mut endpoints: Vec<&str> = nodes.to_vec();
+    endpoints.extend(switches.iter().map(String::as_str));
+    let mut links: Vec<Link> = Vec::new();
+    let mut places: Vec<Span> = Vec::new();
+    let mut taken: HashMap<(usize, usize), String> = HashMap::new();
+    let mut complete = true;
+    for entry in &entries {
+        let Some(read) = &entry.value else {
+            complete = false;
+            continue;
+        };
+        check_queue(read.queue, entry.at("queue"), problems);
+        let pipe = Pipe {
+            bandwidth: read.bandwidth.map(|b| b.0),
+            delay: read.delay.map_or(VirtualDuration::ZERO, |d| d.0),
+            loss: read.loss.map_or(0.0, |l| l.0),
+            queue_packets: read.queue.unwrap_or(QUEUE),
+            up: read.up.unwrap_or(true),
+        };
+        let from = select(&read.from, &endpoints, "node or switch", entry.at("from"), problems);
+        let to = select(&read.to, &endpoints, "node or switch", entry.at("to"), problems);
+        complete &= !from.is_empty() && !to.is_empty();
+        if links.len().saturating_add(from.len().saturating_mul(to.len())) > MANY {
+            problems.add(entry.node.span, format!("this makes more than {MANY} links"));
+            return links;
+        }
+        for a in &from {
+            for b in &to {
+                let name = format!("{}--{}", endpoints[*a], endpoints[*b]);
+                if a == b {
+                    let what = format!("the link `{name}` leads from `{}` to itself", endpoints[*a]);
+                    problems.add(entry.at("to"), what);
+                    complete = false;
+                    continue;
+                }
+                if let Some(other) = taken.insert((*a.min(b), *a.max(b)), name.clone()) {
+                    let what = format!("there is already a link `{other}` between the two: remove one");
+                    problems.add(entry.at("from"), what);
+                    complete = false;
+                    continue;
+                }
+                let (a, b) = (endpoints[*a].to_owned(), endpoints[*b].to_owned());
+                links.push(Link { name, a, b, pipe });
+                places.push(entry.node.span);
+            }
+        }
+    }
+    if complete && !endpoints.is_empty() {
+        shape(&endpoints, &links, &places, root, problems);
+    }
+    links
+}
+
+/// Notes if a queue is not a number of packets that makes sense.
+pub(super) fn check_queue(queue: Option<u32>, at: Span, problems: &mut Problems) {
+    if queue.is_some_and(|q| !(1..=LONGEST_QUEUE).contains(&q)) {
+        let what = format!("a queue is 1 to {LONGEST_QUEUE} packets: write a number such as {QUEUE}");
+        problems.add(at, what);
+    }
+}
+
+fn shape(endpoints: &[&str], links: &[Link], places: &[Span], root: &Value, problems: &mut Problems) {
+    let pairs: Vec<(&str, &str)> = links.iter().map(|l| (l.a.as_str(), l.b.as_str())).collect();
+    let mut apart = Vec::new();
+    for fault in topology::check(endpoints, &pairs) {
+        match fault {
+            Fault::Cycle { link, cycle } => {
+                let names: Vec<&str> = cycle.iter().take(10).map(|i| links[*i].name.as_str()).collect();
+                let more = if cycle.len() > 10 { ", …" } else { "" };
+                let what = format!(
+                    "these links form a cycle: {}{more}; remove one, for a network is a tree of nodes and switches (for now)",
+                    names.join(", ")
+                );
+                problems.add(places[link], what);
+            }
+            Fault::Apart { endpoint } => apart.push(endpoint),
+        }
+    }
+    if let Some(first) = apart.first() {
+        let at = root.get("links").or_else(|| root.get("nodes")).map_or(root.span, |v| v.span);
+        let shown: Vec<String> = apart.iter().take(5).map(|e| format!("`{}`", shorten(e))).collect();
+        let more = if apart.len() > 5 { format!(" and {} more", apart.len() - 5) } else { String::new() };
+        let what = format!(
+            "no links lead from `{}` to {}{more}: every node and switch must be reachable; add a link such as \
+             `{{ from: {first}, to: {} }}`",
+            endpoints[0],
+            shown.join(", "),
+            endpoints[0],
+        );
+        problems.add(at, what);
+    }
+}

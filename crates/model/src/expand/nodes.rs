@@ -1,0 +1,250 @@
+//! Machines and nodes.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::{Entry, NODES, key_span, select};
+use crate::error::Problems;
+use crate::experiment::{Machine, Node, Ready, Root};
+use crate::file::{self, Command};
+use crate::names::{did_you_mean, wrong_label, wrong_word};
+use crate::paths;
+use crate::tree::shorten;
+
+/// The fastest CPU of a target, in cores of this host.
+const FASTEST: f64 = 10_000.0;
+
+/// The machines, each with whether it is right: a name that is known but wrong must not be reported as unknown.
+pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Problems) -> Vec<(Machine, bool)> {
+    let mut machines = Vec::new();
+    for entry in entries {
+        if let Some(what) = wrong_word(entry.name()) {
+            problems.add(entry.key_span(), what);
+        }
+        let (mut cpus, mut speed, mut memory_bytes) = (1, 1.0, 0);
+        if let Some(read) = &entry.value {
+            (cpus, speed, memory_bytes) = (read.cpus, read.speed, read.memory.0);
+            if cpus == 0 {
+                problems.add(entry.at("cpus"), "a machine has at least one CPU: write `cpus: 1`");
+            } else if cpus > 1 {
+                let what = "machines with several CPUs cannot be modelled yet: their CPUs would have to be scheduled \
+                            together, which is not built; write `cpus: 1`";
+                problems.add(entry.at("cpus"), what);
+            }
+            if !(speed > 0.0 && speed <= FASTEST) {
+                let what = format!(
+                    "a speed is more than 0 and at most {FASTEST}: write the fraction of one core of \
+                                    this host that each CPU is worth, such as 0.5"
+                );
+                problems.add(entry.at("speed"), what);
+            }
+        }
+        let right = entry.value.is_some();
+        machines.push((Machine { name: entry.name().to_owned(), cpus, speed, memory_bytes }, right));
+    }
+    machines
+}
+
+/// The nodes, `count` expanded. A node with a mistake is still there, so that its name is known.
+pub(super) fn nodes(
+    entries: Vec<Entry<'_, file::Node>>,
+    machines: &[(Machine, bool)],
+    dir: &Path,
+    problems: &mut Problems,
+) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut taken: HashSet<String> = HashSet::new();
+    // For every entry, the places in `nodes` that it became.
+    let mut places = Vec::new();
+    for entry in &entries {
+        let first = nodes.len();
+        let node = node(entry, machines, dir, problems);
+        let count = entry.value.as_ref().and_then(|n| n.count);
+        if count == Some(0) {
+            problems.add(entry.at("count"), "a count is at least 1: to leave a node out, remove it");
+        }
+        let count = count.map(|c| c as usize);
+        if nodes.len().saturating_add(count.unwrap_or(1)) > NODES {
+            let what = format!("this makes more than {NODES} nodes, the most that an experiment may have");
+            problems.add(entry.at("count"), what);
+            places.push(first..first);
+            continue;
+        }
+        for name in expanded(entry.name(), count) {
+            if let Some(what) = wrong_label(&name) {
+                problems.add(entry.key_span(), what);
+                if count.is_some() {
+                    break;
+                }
+            }
+            if !taken.insert(name.clone()) {
+                problems.add(entry.key_span(), format!("there are two nodes `{}`: rename one", shorten(&name)));
+            }
+            nodes.push(Node { name, ..node.clone() });
+        }
+        places.push(first..nodes.len());
+    }
+    let names: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (entry, range) in entries.iter().zip(&places) {
+        let Some(read) = &entry.value else { continue };
+        let mut after = Vec::new();
+        for (i, pattern) in read.after.iter().enumerate() {
+            after.extend(select(pattern, &names, "node", entry.at_item("after", i), problems));
+        }
+        after.sort_unstable();
+        after.dedup();
+        for place in range.clone() {
+            nodes[place].after.clone_from(&after);
+        }
+    }
+    if let Some(cycle) = cycle(&nodes) {
+        let way: Vec<&str> = cycle.iter().map(|i| nodes[*i].name.as_str()).collect();
+        let entry = entries.iter().zip(&places).find(|(_, range)| range.contains(&cycle[0]));
+        let at = entry.map_or_else(Default::default, |(entry, _)| entry.at("after"));
+        let what = match way.as_slice() {
+            [one, _] => format!("`{one}` waits for itself: remove it from `after`"),
+            _ => format!("these nodes wait for one another: {}; remove one `after`", way.join(" after ")),
+        };
+        problems.add(at, what);
+    }
+    nodes
+}
+
+fn expanded(name: &str, count: Option<usize>) -> Vec<String> {
+    match count {
+        None | Some(1) => vec![name.to_owned()],
+        Some(n) => (1..=n).map(|i| format!("{name}-{i}")).collect(),
+    }
+}
+
+/// The node that an entry describes, without its final name and without `after`.
+fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path, problems: &mut Problems) -> Node {
+    let mut node = Node {
+        name: entry.name().to_owned(),
+        group: entry.name().to_owned(),
+        machine: 0,
+        root: Root::Host,
+        argv: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+        after: Vec::new(),
+        ready: None,
+        files: Vec::new(),
+    };
+    let Some(read) = &entry.value else { return node };
+    match machines.iter().position(|(m, _)| m.name == read.machine) {
+        Some(place) => node.machine = place,
+        None => {
+            let known: Vec<&str> = machines.iter().map(|(m, _)| m.name.as_str()).collect();
+            let near = did_you_mean(&read.machine, &known);
+            let near = if near.is_empty() { format!(": there are {}", known.join(", ")) } else { near };
+            problems.add(entry.at("machine"), format!("there is no machine `{}`{near}", shorten(&read.machine)));
+        }
+    }
+    match argv(&read.run) {
+        Ok(argv) => node.argv = argv,
+        Err(what) => problems.add(entry.at("run"), what),
+    }
+    if let Some(root) = &read.root {
+        match paths::root(dir, root) {
+            Ok(root) => node.root = root,
+            Err(what) => problems.add(entry.at("root"), what),
+        }
+    }
+    for (name, value) in &read.env {
+        let right = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b'=');
+        if !right || value.contains('\0') {
+            let what = format!("`{}` cannot be an environment variable: write a name such as `LANG`", shorten(name));
+            problems.add(key_span(entry.node, "env", name), what);
+        }
+        node.env.push((name.clone(), value.clone()));
+    }
+    if let Some(cwd) = &read.cwd {
+        if cwd != "/" {
+            if let Some(what) = paths::wrong_inside(cwd) {
+                problems.add(entry.at("cwd"), what);
+            }
+        }
+        node.cwd = Some(cwd.clone());
+    }
+    if let Some(ready) = &read.ready {
+        if ready.tcp == 0 {
+            problems.add(entry.at("ready"), "a TCP port is 1 to 65535: write the one that the program listens on");
+        }
+        node.ready = Some(Ready::Tcp(ready.tcp));
+    }
+    for (inside, path) in &read.files {
+        if let Some(what) = paths::wrong_inside(inside) {
+            problems.add(key_span(entry.node, "files", inside), what);
+        }
+        match paths::in_folder(dir, path) {
+            Ok(full) => node.files.push((inside.clone(), full)),
+            Err(what) => {
+                let at = entry.node.get("files").and_then(|f| f.get(inside)).map_or(entry.node.span, |v| v.span);
+                problems.add(at, what);
+            }
+        }
+    }
+    node
+}
+
+fn argv(run: &Command) -> Result<Vec<String>, String> {
+    let words = match run {
+        Command::Words(words) => words.clone(),
+        Command::Line(line) => shlex::split(line).ok_or_else(|| {
+            format!("a quotation in `{}` does not end: close it, or write a list of words", shorten(line))
+        })?,
+    };
+    match words.first() {
+        None => Err("there is no command here: write one, such as `nginx -c /srv/nginx.conf`".into()),
+        Some(program) if program.is_empty() => Err("the name of the program is empty: write one".into()),
+        Some(_) if words.iter().any(|w| w.contains('\0')) => Err("a command cannot contain a NUL character".into()),
+        Some(_) => Ok(words),
+    }
+}
+
+/// A cycle of `after`, its first node again at the end.
+fn cycle(nodes: &[Node]) -> Option<Vec<usize>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        No,
+        OnTheWay,
+        Done,
+    }
+    let mut seen = vec![Seen::No; nodes.len()];
+    for start in 0..nodes.len() {
+        if seen[start] != Seen::No {
+            continue;
+        }
+        // Depth first, without recursion: each step is a node and how many of its `after` have been followed.
+        let mut way: Vec<(usize, usize)> = vec![(start, 0)];
+        seen[start] = Seen::OnTheWay;
+        while let Some((here, followed)) = way.last_mut() {
+            let here = *here;
+            match nodes[here].after.get(*followed) {
+                None => {
+                    seen[here] = Seen::Done;
+                    way.pop();
+                }
+                Some(&next) => {
+                    *followed += 1;
+                    match seen[next] {
+                        Seen::No => {
+                            seen[next] = Seen::OnTheWay;
+                            way.push((next, 0));
+                        }
+                        Seen::OnTheWay => {
+                            let from = way.iter().position(|(n, _)| *n == next).unwrap_or(0);
+                            let mut cycle: Vec<usize> = way[from..].iter().map(|(n, _)| *n).collect();
+                            cycle.push(next);
+                            return Some(cycle);
+                        }
+                        Seen::Done => {}
+                    }
+                }
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,264 @@
+//! An experiment as the rest of Diorama sees it: complete, checked, all names resolved to places in its lists.
+
+use std::path::PathBuf;
+
+use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
+
+/// A checked experiment. All times and rates are the target's, that is, virtual.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name: a DNS label.
+    pub name: String,
+    /// The folder that holds its file.
+    pub dir: PathBuf,
+    /// The time dilation factor of its scaled variant.
+    pub tdf: Tdf,
+    /// Samples outside this window are warm-up and cool-down.
+    pub measure: Option<(VirtualInstant, VirtualInstant)>,
+    /// The classes of target hardware.
+    pub machines: Vec<Machine>,
+    /// The nodes, in the order of the file, `count` expanded.
+    pub nodes: Vec<Node>,
+    /// The links, in the order of the file, globs expanded.
+    pub links: Vec<Link>,
+    /// The names of the switches.
+    pub switches: Vec<String>,
+    /// What is measured.
+    pub metrics: Vec<Metric>,
+    /// What happens, in order of time; simultaneous events keep the order of the file.
+    pub events: Vec<Event>,
+    /// When the run is over.
+    pub ends: Ends,
+    /// The experiment's file as resolved, with every `--set` applied: YAML that loads to this experiment.
+    pub resolved: String,
+}
+
+impl Experiment {
+    /// The place of a node in [`Experiment::nodes`].
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|n| n.name == name)
+    }
+
+    /// The place of a link in [`Experiment::links`].
+    pub fn link(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|l| l.name == name)
+    }
+}
+
+/// A class of target hardware.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// Its name in the file.
+    pub name: String,
+    /// Virtual CPUs; only 1 for now.
+    pub cpus: u32,
+    /// The speed of each CPU of the target, as a fraction of one core of this host.
+    pub speed: f64,
+    /// Main memory, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// A node of the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its name and host name: a DNS label.
+    pub name: String,
+    /// The name under which the file describes it: differs from `name` where `count` is given.
+    pub group: String,
+    /// Its hardware: a place in [`Experiment::machines`].
+    pub machine: usize,
+    /// Its root file system.
+    pub root: Root,
+    /// The program and its arguments; at least one word.
+    pub argv: Vec<String>,
+    /// Environment variables beyond the usual few.
+    pub env: Vec<(String, String)>,
+    /// The working directory, an absolute path inside the node; `/` if none.
+    pub cwd: Option<String>,
+    /// Nodes that must be ready before this one starts: places in [`Experiment::nodes`], without cycles.
+    pub after: Vec<usize>,
+    /// What makes it ready; none: being started is enough.
+    pub ready: Option<Ready>,
+    /// Absolute paths inside the node, and the existing files or directories on the host that appear there.
+    pub files: Vec<(String, PathBuf)>,
+}
+
+/// A node's root file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// An overlay over the host's own root.
+    Host,
+    /// An overlay over this directory of the host.
+    Directory(PathBuf),
+    /// The contents of this OCI image archive.
+    OciArchive(PathBuf),
+}
+
+/// When a node counts as ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// When something in it listens on this TCP port.
+    Tcp(u16),
+}
+
+/// A link of the target between two nodes or switches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// `A--B`.
+    pub name: String,
+    /// The name of the node or switch at its first end.
+    pub a: String,
+    /// The name of the node or switch at its second end.
+    pub b: String,
+    /// What each of its two directions does to packets.
+    pub pipe: Pipe,
+}
+
+/// One direction of a link, on the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pipe {
+    /// None: a packet takes no time to transmit.
+    pub bandwidth: Option<VirtualRate>,
+    /// Propagation delay.
+    pub delay: VirtualDuration,
+    /// Probability that a packet is lost, 0 to 1.
+    pub loss: f64,
+    /// Packets that may wait for transmission.
+    pub queue_packets: u32,
+    /// Whether it carries anything.
+    pub up: bool,
+}
+
+/// A change of a link; what is `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// Whether the link carries anything.
+    pub up: Option<bool>,
+    /// The new bandwidth.
+    pub bandwidth: Option<VirtualRate>,
+    /// The new propagation delay.
+    pub delay: Option<VirtualDuration>,
+    /// The new probability of loss, 0 to 1.
+    pub loss: Option<f64>,
+    /// The new limit of the queue, in packets.
+    pub queue_packets: Option<u32>,
+}
+
+/// Something that is measured.
+#[derive(Clone, Debug)]
+pub struct Metric {
+    /// Its name, fit for a file name.
+    pub name: String,
+    /// The nodes that supply samples: places in [`Experiment::nodes`].
+    pub nodes: Vec<usize>,
+    /// Where the samples are.
+    pub source: Source,
+    /// The unit of the samples.
+    pub unit: Unit,
+}
+
+/// Where a metric's samples come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// One sample per row of a file that the node's program writes.
+    Rows {
+        /// Absolute path inside the node.
+        path: String,
+        /// The column, counted from 1, that says when the sample began; see [`Unit::start_seconds`].
+        start: Option<usize>,
+        /// The column, counted from 1, that holds the sample.
+        value: usize,
+    },
+    /// One sample per run, from the lines that nodes print.
+    Line {
+        /// Its first group is the number.
+        regex: regex::Regex,
+        /// Where it is looked for.
+        from: Stream,
+        /// How the numbers of several lines and nodes become one sample.
+        combine: Combine,
+    },
+}
+
+/// An output of a node's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How several numbers become one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Their sum.
+    Sum,
+    /// Their arithmetic mean.
+    Mean,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+}
+
+/// The unit of a metric. Times of any unit appear in results in milliseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// As the file names it.
+    pub written: String,
+    /// As results name it: `ms` for times, else as written.
+    pub result: String,
+    /// What a number as written is multiplied by to be in `result`.
+    pub factor: f64,
+    /// The length of one unit of a `start` column, in seconds: the unit's own if it is one of time, else 1.
+    pub start_seconds: f64,
+}
+
+/// Something that happens during the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: VirtualInstant,
+    /// What.
+    pub action: Action,
+}
+
+/// What an event does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Changes both directions of a link.
+    Link {
+        /// A place in [`Experiment::links`].
+        link: usize,
+        /// The change.
+        change: LinkChange,
+    },
+    /// Does something to a node.
+    Node {
+        /// A place in [`Experiment::nodes`].
+        node: usize,
+        /// What is done.
+        act: NodeAction,
+    },
+}
+
+/// What an event does to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeAction {
+    /// SIGKILL.
+    Kill,
+    /// SIGTERM, as an init system would.
+    Stop,
+    /// Starts its program again.
+    Start,
+}
+
+/// When the run is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ends {
+    /// When all these nodes have exited: places in [`Experiment::nodes`]. Empty: at the limit.
+    pub exited: Vec<usize>,
+    /// At the latest.
+    pub limit: VirtualInstant,
+}

@@ -1,0 +1,268 @@
+//! The types of the experiment file, as a user writes it. The JSON Schema is generated from them, and
+//! `docs/experiment-file.md` describes them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::units::{Bandwidth, Factor, Probability, Size, Time, Window};
+
+/// The JSON Schema of the experiment file, for editors.
+pub fn schema() -> serde_json::Value {
+    SchemaSettings::draft07().into_generator().into_root_schema_for::<File>().into()
+}
+
+/// A Diorama experiment
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, title = "Diorama experiment")]
+#[allow(dead_code, reason = "only its schema is used: the keys of the file are read one by one to collect mistakes")]
+pub(crate) struct File {
+    /// The name of the experiment: lower-case letters, digits and hyphens
+    name: String,
+    /// Real time over virtual time in the scaled variant
+    tdf: Factor,
+    /// The virtual time that is measured; samples outside it are warm-up and cool-down
+    measure: Option<Window>,
+    /// Classes of target hardware, by name
+    machines: BTreeMap<String, Machine>,
+    /// The nodes of the target, by name
+    nodes: BTreeMap<String, Node>,
+    /// The links between nodes and switches; together they form a tree
+    links: Option<Vec<Link>>,
+    /// The names of the switches
+    switches: Option<Vec<String>>,
+    /// What is measured, by name
+    metrics: Option<BTreeMap<String, Metric>>,
+    /// What happens during the run
+    events: Option<Vec<Event>>,
+    /// When the run is over
+    ends: Ends,
+}
+
+/// The keys of [`File`], in the order in which the documentation shows them.
+pub(crate) const KEYS: [&str; 10] =
+    ["name", "tdf", "measure", "machines", "nodes", "links", "switches", "metrics", "events", "ends"];
+
+fn one() -> u32 {
+    1
+}
+
+/// A class of target hardware
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Machine {
+    /// Virtual CPUs; only 1 for now
+    #[serde(default = "one")]
+    pub(crate) cpus: u32,
+    /// The speed of each CPU, as a fraction of one core of this host
+    pub(crate) speed: f64,
+    /// Main memory
+    pub(crate) memory: Size,
+}
+
+/// A node, or `count` like ones
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Node {
+    /// The name of its class of hardware
+    pub(crate) machine: String,
+    /// How many there are: NAME-1, NAME-2, …; without it one, NAME
+    pub(crate) count: Option<u32>,
+    /// The program and its arguments: words as in a POSIX shell (no shell runs), or a list
+    pub(crate) run: Command,
+    /// The root file system: `host`, a directory, or an OCI image archive
+    pub(crate) root: Option<String>,
+    /// Environment variables
+    #[serde(default)]
+    pub(crate) env: BTreeMap<String, String>,
+    /// The working directory, an absolute path inside the node
+    pub(crate) cwd: Option<String>,
+    /// Nodes that must be ready before this one starts; `*` stands for any characters
+    #[serde(default)]
+    pub(crate) after: Vec<String>,
+    /// When the node counts as ready; without it, once it has started
+    pub(crate) ready: Option<Ready>,
+    /// Absolute paths inside the node, and the files of the experiment's folder that appear there
+    #[serde(default)]
+    pub(crate) files: BTreeMap<String, String>,
+}
+
+/// When a node counts as ready
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ready {
+    /// When something listens on this TCP port
+    #[schemars(range(min = 1))]
+    pub(crate) tcp: u16,
+}
+
+/// A program and its arguments.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Line(String),
+    Words(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Command;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a command, such as `nginx -c /srv/nginx.conf`, or a list of its words")
+            }
+
+            fn visit_str<E>(self, line: &str) -> Result<Command, E> {
+                Ok(Command::Line(line.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Command, A::Error> {
+                let mut all = Vec::new();
+                while let Some(word) = words.next_element()? {
+                    all.push(word);
+                }
+                Ok(Command::Words(all))
+            }
+        }
+        d.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Command {
+    fn schema_name() -> Cow<'static, str> {
+        "Command".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A command line, split like POSIX words and never seen by a shell, or a list of words",
+            "oneOf": [
+                { "type": "string", "minLength": 1 },
+                { "type": "array", "items": { "type": ["string", "number"] }, "minItems": 1 }
+            ]
+        })
+    }
+}
+
+/// A link; bandwidth, delay, loss and queue hold for each direction
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    /// A node or switch; `*` stands for any characters and makes one link each
+    pub(crate) from: String,
+    /// A node or switch; `*` stands for any characters and makes one link each
+    pub(crate) to: String,
+    /// Bits per second; without it, transmission takes no time
+    pub(crate) bandwidth: Option<Bandwidth>,
+    /// Propagation delay; without it 0ms
+    pub(crate) delay: Option<Time>,
+    /// The probability that a packet is lost; without it 0%
+    pub(crate) loss: Option<Probability>,
+    /// How many packets may wait for transmission; without it 100
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) queue: Option<u32>,
+    /// Whether the link works at the start; without it true
+    pub(crate) up: Option<bool>,
+}
+
+/// What is measured: either `rows` of a file (with `value` and, for the time, `start`), or a `line` of output (with
+/// `from` and `combine`)
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Metric {
+    /// The nodes that supply samples; `*` stands for any characters
+    pub(crate) nodes: String,
+    /// A file in the node, an absolute path; each of its rows is a sample
+    pub(crate) rows: Option<String>,
+    /// The column that says when the sample began, counted from 1
+    #[schemars(range(min = 1))]
+    pub(crate) start: Option<u32>,
+    /// The column that holds the sample, counted from 1
+    #[schemars(range(min = 1))]
+    pub(crate) value: Option<u32>,
+    /// A regular expression with one group, the number; one sample per run
+    pub(crate) line: Option<String>,
+    /// The output that `line` is looked for in
+    pub(crate) from: Option<Stream>,
+    /// How the numbers of several lines and nodes become one
+    pub(crate) combine: Option<Combine>,
+    /// The unit of the sample; times (ns, us, ms, s, min, h) appear in results in ms
+    pub(crate) unit: String,
+}
+
+/// An output of a program
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// How several numbers become one
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Combine {
+    Sum,
+    Mean,
+    Min,
+    Max,
+}
+
+/// Something that happens: either to a `link` (with `set`) or to a `node` (with `do`)
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Event {
+    /// The virtual time of it, counted from the start of the run
+    pub(crate) at: Time,
+    /// The link, `A--B`; `*` stands for any characters
+    pub(crate) link: Option<String>,
+    /// What changes
+    pub(crate) set: Option<LinkChange>,
+    /// The node; `*` stands for any characters
+    pub(crate) node: Option<String>,
+    /// What is done to it
+    #[serde(rename = "do")]
+    pub(crate) act: Option<NodeAction>,
+}
+
+/// What changes of a link; the rest stays as it is
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkChange {
+    /// Whether the link works
+    pub(crate) up: Option<bool>,
+    /// Bits per second
+    pub(crate) bandwidth: Option<Bandwidth>,
+    /// Propagation delay
+    pub(crate) delay: Option<Time>,
+    /// The probability that a packet is lost
+    pub(crate) loss: Option<Probability>,
+    /// How many packets may wait for transmission
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) queue: Option<u32>,
+}
+
+/// What is done to a node
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NodeAction {
+    Kill,
+    Stop,
+    Start,
+}
+
+/// When the run is over
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ends {
+    /// When all these nodes have exited; `*` stands for any characters. Without it, at the limit
+    #[serde(default)]
+    pub(crate) exited: Vec<String>,
+    /// At the latest; if nodes of `exited` still run then, the run has failed
+    pub(crate) limit: Time,
+}

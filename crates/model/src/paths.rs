@@ -1,0 +1,68 @@
+//! Paths that an experiment names: inside nodes, inside its own folder, and on the host.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::experiment::Root;
+use crate::tree::shorten;
+
+/// Parts of every node's tree that are not files, or are Diorama's own.
+const RESERVED: [&str; 4] = ["/proc", "/sys", "/dev", "/.diorama"];
+
+/// What is wrong with a path inside a node; none if it is right.
+pub(crate) fn wrong_inside(path: &str) -> Option<String> {
+    let shown = shorten(path);
+    let normal = path.starts_with('/') && !path[1..].split('/').any(|part| matches!(part, "" | "." | ".."));
+    if !normal || path.len() > 1000 || path.contains('\0') {
+        return Some(format!(
+            "`{shown}` is not a path inside a node: write an absolute path, such as `/srv/site.conf`"
+        ));
+    }
+    let reserved = RESERVED.iter().find(|r| path.strip_prefix(**r).is_some_and(|t| t.is_empty() || t.starts_with('/')));
+    reserved.map(|r| format!("`{shown}` is in `{r}`, which every node has of its own: choose another path"))
+}
+
+/// The file of the experiment's folder that `files` may show to a node: relative, and still in the folder when every
+/// symbolic link on the way is followed.
+pub(crate) fn in_folder(dir: &Path, path: &str) -> Result<PathBuf, String> {
+    let shown = shorten(path);
+    let rule = "write a path inside the experiment's folder, such as `nginx.conf`";
+    if path.is_empty() || path.contains('\0') {
+        return Err(format!("`{shown}` is not a path: {rule}"));
+    }
+    if Path::new(path).is_absolute() {
+        return Err(format!("`{shown}` is an absolute path: {rule}"));
+    }
+    if Path::new(path).components().any(|c| c == Component::ParentDir) {
+        return Err(format!("`{shown}` leads out of the folder by `..`: {rule}"));
+    }
+    let missing = |e: std::io::Error| format!("`{shown}` cannot be used: {e}; {rule}");
+    let home = dir.canonicalize().map_err(missing)?;
+    let full = home.join(path).canonicalize().map_err(missing)?;
+    if !full.starts_with(&home) {
+        return Err(format!("`{shown}` leads out of the folder by a symbolic link: {rule}"));
+    }
+    let kind = full.metadata().map_err(missing)?;
+    match kind.is_file() || kind.is_dir() {
+        true => Ok(full),
+        false => Err(format!("`{shown}` is neither a file nor a directory: {rule}")),
+    }
+}
+
+/// The root file system that `root` names: `host`, or a directory or archive, relative to the experiment's folder or
+/// absolute (a root is read, never written).
+pub(crate) fn root(dir: &Path, text: &str) -> Result<Root, String> {
+    if text == "host" {
+        return Ok(Root::Host);
+    }
+    let shown = shorten(text);
+    let rule = "write `host`, a directory, or an OCI image archive (a .tar file)";
+    if text.is_empty() || text.contains('\0') {
+        return Err(format!("`{shown}` is not a root file system: {rule}"));
+    }
+    let full = dir.join(text).canonicalize().map_err(|e| format!("the root `{shown}` cannot be used: {e}; {rule}"))?;
+    match full.metadata() {
+        Ok(kind) if kind.is_dir() => Ok(Root::Directory(full)),
+        Ok(kind) if kind.is_file() => Ok(Root::OciArchive(full)),
+        _ => Err(format!("the root `{shown}` is neither a directory nor a file: {rule}")),
+    }
+}

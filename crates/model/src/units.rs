@@ -1,0 +1,251 @@
+//! Quantities with their units, as written in an experiment: `10ms`, `100Mbit/s`, `256MiB`, `0.1%`, `2s..12s`.
+
+use std::borrow::Cow;
+
+use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+use crate::names::nearest;
+use crate::tree::shorten;
+
+/// Units of one kind of quantity, smallest first, and how much one of each is.
+pub(crate) struct Units {
+    what: &'static str,
+    example: &'static str,
+    units: &'static [(&'static str, f64)],
+}
+
+/// Times; the base is the second.
+pub(crate) const TIME: Units = Units {
+    what: "a time",
+    example: "10ms",
+    units: &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)],
+};
+/// Bandwidths; the base is the bit per second.
+const RATE: Units = Units {
+    what: "a bandwidth",
+    example: "100Mbit/s",
+    units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
+};
+/// Amounts of memory; the base is the byte.
+const SIZE: Units = Units {
+    what: "an amount of memory",
+    example: "256MiB",
+    units: &[
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("KiB", 1024.0),
+        ("MB", 1e6),
+        ("MiB", 1_048_576.0),
+        ("GB", 1e9),
+        ("GiB", 1_073_741_824.0),
+        ("TB", 1e12),
+        ("TiB", 1_099_511_627_776.0),
+    ],
+};
+/// Probabilities; the base is certainty.
+const PROBABILITY: Units = Units { what: "a probability", example: "0.1%", units: &[("%", 0.01)] };
+
+impl Units {
+    /// The quantity in the base unit, or what is wrong and what would be right.
+    fn parse(&self, text: &str) -> Result<f64, String> {
+        let Units { what, example, units } = self;
+        let shown = shorten(text);
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        if text.starts_with('-') {
+            return Err(format!("`{shown}` is negative: write {what}, such as `{example}`"));
+        }
+        let plain = number.starts_with(|c: char| c.is_ascii_digit()) && number.ends_with(|c: char| c.is_ascii_digit());
+        let value: f64 = match number.parse() {
+            Ok(v) if plain && number.len() <= 20 => v,
+            _ => {
+                return Err(format!("`{shown}` is not {what}: write a decimal number and a unit, such as `{example}`"));
+            }
+        };
+        if let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) {
+            return Ok(value * factor);
+        }
+        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        if unit.is_empty() {
+            let all = names.join(", ");
+            return Err(format!("`{shown}` has no unit: write {what} such as `{example}` (units: {all})"));
+        }
+        let near = nearest(unit.trim(), &names)
+            .map_or(format!("units are {}", names.join(", ")), |near| format!("did you mean `{number}{near}`?"));
+        Err(format!("`{shown}` is not {what}: there is no unit `{}`; {near}", shorten(unit)))
+    }
+
+    /// A regular expression for editors.
+    fn pattern(&self) -> String {
+        let names: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
+        format!("^[0-9]+(\\.[0-9]+)?({})$", names.join("|"))
+    }
+
+    /// The factor of a unit of this kind, if it is one.
+    pub(crate) fn factor(&self, unit: &str) -> Option<f64> {
+        self.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+    }
+}
+
+/// The longest time that means anything in an experiment: 1000 hours.
+const LONGEST_S: f64 = 3.6e6;
+
+fn duration(text: &str) -> Result<VirtualDuration, String> {
+    let seconds = TIME.parse(text)?;
+    if seconds > LONGEST_S {
+        return Err(format!("`{}` is too long a time: write at most `1000h`", shorten(text)));
+    }
+    Ok(VirtualDuration::from_secs_f64(seconds))
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident($inner:ty), $description:expr, $pattern:expr, $parse:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct $name(pub $inner);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                let text = Cow::<str>::deserialize(d)?;
+                let parse: fn(&str) -> Result<$inner, String> = $parse;
+                parse(&text).map($name).map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "description": $description, "pattern": $pattern })
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A span of virtual time.
+    Time(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h", TIME.pattern(), duration
+);
+
+quantity!(
+    /// A bandwidth, in bits per virtual second.
+    Bandwidth(VirtualRate), "A bandwidth with its unit: bit/s, kbit/s, Mbit/s or Gbit/s", RATE.pattern(),
+    |text| {
+        let bits = RATE.parse(text)?;
+        if !(1.0..=1e13).contains(&bits) {
+            let shown = shorten(text);
+            return Err(format!("`{shown}` is out of range: write a bandwidth from `1bit/s` to `10000Gbit/s`"));
+        }
+        Ok(VirtualRate::from_bits_per_s(bits))
+    }
+);
+
+quantity!(
+    /// An amount of memory, in bytes.
+    Size(u64), "An amount of memory with its unit: B, kB, KiB, MB, MiB, GB, GiB, TB or TiB", SIZE.pattern(),
+    |text| {
+        let bytes = SIZE.parse(text)?;
+        if !(1_048_576.0..=1e15).contains(&bytes) {
+            return Err(format!("`{}` is out of range: write a memory from `1MiB` to `1000TB`", shorten(text)));
+        }
+        Ok(bytes.round() as u64)
+    }
+);
+
+quantity!(
+    /// A probability, 0 to 1.
+    Probability(f64), "A probability in percent, such as 0.1%", PROBABILITY.pattern(),
+    |text| {
+        let p = PROBABILITY.parse(text)?;
+        if p > 1.0 {
+            return Err(format!("`{}` is more than certain: write a probability from `0%` to `100%`", shorten(text)));
+        }
+        Ok(p)
+    }
+);
+
+quantity!(
+    /// A window of virtual time.
+    Window((VirtualInstant, VirtualInstant)), "Two times, such as 2s..12s",
+    format!("{}{}", TIME.pattern().trim_end_matches('$'), TIME.pattern().replacen('^', "\\.\\.", 1)),
+    |text| {
+        let wrong = || format!("`{}` is not a window of time: write two times, such as `2s..12s`", shorten(text));
+        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+        if from.is_empty() || to.is_empty() {
+            return Err(wrong());
+        }
+        let (from, to) = (duration(from)?, duration(to)?);
+        if from >= to {
+            let shown = shorten(text);
+            return Err(format!("`{shown}` is empty: the second time must be later than the first, as in `2s..12s`"));
+        }
+        Ok((VirtualInstant::ZERO + from, VirtualInstant::ZERO + to))
+    }
+);
+
+/// The time dilation factor, a plain number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factor(pub Tdf);
+
+impl<'de> Deserialize<'de> for Factor {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(d)?;
+        text.parse().map(Factor).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Factor {
+    fn schema_name() -> Cow<'static, str> {
+        "Factor".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "number",
+            "description": "The time dilation factor: real time over virtual time, such as 10 or 1.5",
+            "minimum": 1,
+            "maximum": Tdf::MAX
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact_to_the_nanosecond() {
+        for (text, ns) in
+            [("0ms", 0), ("0.1ms", 100_000), ("1.5s", 1_500_000_000), ("7µs", 7_000), ("1h", 3_600_000_000_000)]
+        {
+            assert_eq!(duration(text).unwrap(), VirtualDuration::from_nanos(ns), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_quantity_says_what_to_write() {
+        for (text, right) in [
+            ("10", "`10ms`"),
+            ("", "such as `10ms`"),
+            ("ms", "such as `10ms`"),
+            ("10 ms", "did you mean `10ms`?"),
+            ("10MS", "did you mean `10ms`?"),
+            ("10sec", "did you mean `10s`?"),
+            ("-3s", "negative"),
+            ("1e300s", "there is no unit"),
+            ("9999999999h", "too long"),
+            ("1..s", "decimal number"),
+            ("nan", "decimal number"),
+        ] {
+            let message = duration(text).unwrap_err();
+            assert!(message.contains(right), "{text}: {message}");
+        }
+        assert!(RATE.parse("100Mbps").unwrap_err().contains("did you mean `100Mbit/s`?"));
+        assert!(SIZE.parse("256M").unwrap_err().contains("did you mean `256MB`?"));
+        assert!(PROBABILITY.parse("0.1").unwrap_err().contains("`0.1%`"));
+    }
+}
