@@ -1,1 +1,37 @@
-//! node
+//! One container per node: root file system, namespaces, limits, OCI bundle, kernel settings.
+//!
+//! A run owns one [`Enclosure`]: a private mount namespace and a PID namespace whose first process
+//! dies with the engine. Every container of the run lives in it, so a run that is killed leaves no
+//! process and no mount behind, whatever state it was in. A [`Node`] is an OCI container that crun
+//! or runc (a [`Runtime`]) makes from the bundle written here; its network is a [`NetNamespace`]
+//! that has no name on the host.
+
+mod bundle;
+mod container;
+mod enclosure;
+mod error;
+mod exits;
+mod init;
+mod kernel;
+mod life;
+mod mask;
+mod memory;
+mod netns;
+mod own_files;
+mod prepare;
+mod remove;
+mod rootfs;
+mod runtime;
+mod seccomp;
+mod spawn;
+
+pub use enclosure::{Enclosure, EnclosureOptions};
+pub use error::Error;
+pub use exits::Exit;
+pub use init::init_main;
+pub use kernel::{KernelTimers, NotApplied};
+pub use life::{Exec, ExecSpec, Io, Node};
+pub use netns::NetNamespace;
+pub use prepare::{NodeSpec, Root};
+pub use remove::remove_tree;
+pub use runtime::Runtime;

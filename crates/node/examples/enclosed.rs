@@ -1,0 +1,46 @@
+//! The program of the tests: PID 1 of an enclosure, and an engine that is killed.
+//!
+//! `enclosed __init` answers as the `diorama` binary does. `enclosed hold STATE CGROUP` opens an
+//! enclosure, starts a node in it, prints `ready` and sleeps.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    match args.get(1).map(String::as_str) {
+        Some("__init") => diorama_node::init_main(),
+        Some("hold") => hold(&args[2], &args[3]),
+        _ => panic!("usage: enclosed __init | enclosed hold STATE CGROUP"),
+    }
+}
+
+fn hold(state: &str, cgroup: &str) {
+    let options =
+        EnclosureOptions { state: PathBuf::from(state), init: "/proc/self/exe".into(), core: None, hide: Vec::new() };
+    let enclosure = Enclosure::open(options).expect("an enclosure");
+    let spec = NodeSpec {
+        name: "held".into(),
+        root: Root::Host,
+        argv: ["sh", "-c", "sleep 7654 & sleep 7654; :"].map(String::from).to_vec(),
+        env: Vec::new(),
+        cwd: "/".into(),
+        hosts: Vec::new(),
+        files: Vec::new(),
+        tools: Vec::new(),
+        memory_bytes: 64 << 20,
+        core: 0,
+        cgroup: cgroup.into(),
+        netns: NetNamespace::create().expect("a network namespace"),
+    };
+    let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
+    let io = Io { stdout: null(), stderr: null(), preserve: Vec::new() };
+    let runtime = Runtime::detect().expect("a runtime");
+    let node = Node::create(&enclosure, &runtime, spec, io).expect("a node");
+    node.start().expect("a start");
+    println!("ready");
+    std::thread::sleep(Duration::from_secs(600));
+}

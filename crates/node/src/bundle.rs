@@ -1,0 +1,164 @@
+//! The OCI bundle of one node: what the runtime is told to make.
+
+use std::path::{Path, PathBuf};
+
+use oci_spec::runtime::{
+    Capability, Linux, LinuxCapabilities, LinuxCpu, LinuxDeviceCgroup, LinuxMemory, LinuxNamespace, LinuxNamespaceType,
+    LinuxPids, LinuxResources, Mount, Process, Root, Spec,
+};
+
+use crate::seccomp;
+
+/// What differs between bundles.
+pub(crate) struct Parts<'a> {
+    pub(crate) hostname: &'a str,
+    pub(crate) root: &'a Path,
+    pub(crate) netns: &'a Path,
+    pub(crate) cgroup: &'a str,
+    pub(crate) core: usize,
+    pub(crate) memory_bytes: u64,
+    /// Whether the kernel can also limit memory and swap together.
+    pub(crate) limit_swap: bool,
+    /// (file on the stage, path in the node), shown read-only.
+    pub(crate) shown: &'a [(PathBuf, PathBuf)],
+    pub(crate) process: Process,
+}
+
+/// What a program of a node may do as root. Each acts on the node's own files, processes and interfaces only.
+///
+/// Left out, among others: SYS_TIME, SYS_ADMIN, SYS_PTRACE, SYS_MODULE, SYS_RAWIO, SYS_BOOT, SYSLOG, MKNOD, BPF and
+/// PERFMON reach the host; DAC_READ_SEARCH opens host files by handle; LINUX_IMMUTABLE makes files that cannot be
+/// cleaned up; SYS_NICE and SYS_RESOURCE would let one node take the others' share of the core.
+const CAPABILITIES: [Capability; 16] = [
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::Fowner,
+    Capability::Fsetid,
+    Capability::IpcLock,
+    Capability::IpcOwner,
+    Capability::Kill,
+    Capability::Lease,
+    Capability::NetAdmin,
+    Capability::NetBindService,
+    Capability::NetBroadcast,
+    Capability::NetRaw,
+    Capability::Setgid,
+    Capability::Setpcap,
+    Capability::Setuid,
+    Capability::SysChroot,
+];
+
+/// Unreadable: they tell of the host, or reach it.
+const MASKED: [&str; 18] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/config.gz",
+    "/proc/interrupts",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
+    "/proc/latency_stats",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/sys/dev/block",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/kernel",
+    "/sys/module",
+];
+
+/// Readable but not writable, beside all of `/proc/sys` but `net`, which is the node's own.
+const READ_ONLY: [&str; 7] =
+    ["/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/pressure", "/proc/sysrq-trigger"];
+
+/// Enough for any program, too few to use up the host's process numbers.
+const MOST_PROCESSES: i64 = 16_384;
+
+/// The process of a container, or one that joins it later.
+pub(crate) fn process(argv: &[String], env: &[String], cwd: &str) -> Process {
+    let set: std::collections::HashSet<_> = CAPABILITIES.into_iter().collect();
+    let mut capabilities = LinuxCapabilities::default();
+    capabilities.set_bounding(Some(set.clone())).set_effective(Some(set.clone())).set_permitted(Some(set));
+    capabilities.set_inheritable(None).set_ambient(None);
+    let mut process = Process::default();
+    process.set_args(Some(argv.to_vec())).set_env(Some(env.to_vec())).set_cwd(cwd.into());
+    process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true)).set_rlimits(None);
+    process
+}
+
+/// The `config.json` of a node.
+pub(crate) fn spec(parts: Parts<'_>) -> Spec {
+    let mut root = Root::default();
+    root.set_path(parts.root.into()).set_readonly(Some(false));
+    let mut spec = Spec::default();
+    spec.set_root(Some(root)).set_hostname(Some(parts.hostname.into()));
+    spec.set_mounts(Some(mounts(parts.shown, parts.memory_bytes)));
+    spec.set_linux(Some(linux(&parts))).set_process(Some(parts.process));
+    spec
+}
+
+fn mounts(shown: &[(PathBuf, PathBuf)], memory_bytes: u64) -> Vec<Mount> {
+    let shm = format!("size={}", memory_bytes / 2);
+    let own: [(&str, &str, &[&str]); 7] = [
+        ("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+        ("/dev", "tmpfs", &["nosuid", "noexec", "strictatime", "mode=755", "size=1m"]),
+        ("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+        ("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", &shm]),
+        ("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
+        ("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
+        ("/sys/fs/cgroup", "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
+    ];
+    let mount = |target: &Path, kind: &str, source: &Path, options: &[&str]| {
+        let mut mount = Mount::default();
+        mount.set_destination(target.into()).set_typ(Some(kind.into())).set_source(Some(source.into()));
+        mount.set_options(Some(options.iter().map(|o| o.to_string()).collect()));
+        mount
+    };
+    let own = own.iter().map(|(target, kind, options)| mount(Path::new(target), kind, Path::new(kind), options));
+    let read_only = ["bind", "ro", "nosuid", "nodev"];
+    own.chain(shown.iter().map(|(file, target)| mount(target, "bind", file, &read_only))).collect()
+}
+
+fn linux(parts: &Parts<'_>) -> Linux {
+    use LinuxNamespaceType::{Cgroup, Ipc, Mount, Network, Pid, Uts};
+    let namespace = |kind, path: Option<&Path>| {
+        let mut namespace = LinuxNamespace::default();
+        namespace.set_typ(kind).set_path(path.map(Into::into));
+        namespace
+    };
+    let own = [Cgroup, Ipc, Mount, Pid, Uts].map(|kind| namespace(kind, None));
+    let strings = |list: &[&str]| Some(list.iter().map(|s| s.to_string()).collect::<Vec<_>>());
+    let mut linux = Linux::default();
+    linux.set_namespaces(Some(own.into_iter().chain([namespace(Network, Some(parts.netns))]).collect()));
+    linux.set_cgroups_path(Some(parts.cgroup.into())).set_resources(Some(resources(parts)));
+    linux.set_masked_paths(strings(&MASKED)).set_readonly_paths(Some(read_only()));
+    linux.set_seccomp(Some(seccomp::profile())).set_devices(None).set_intel_rdt(None);
+    linux.set_uid_mappings(None).set_gid_mappings(None).set_sysctl(None);
+    linux
+}
+
+fn read_only() -> Vec<String> {
+    let entries = std::fs::read_dir("/proc/sys").into_iter().flatten().flatten();
+    let settings = entries.map(|e| e.path().to_string_lossy().into_owned()).filter(|p| p != "/proc/sys/net");
+    READ_ONLY.iter().map(|p| p.to_string()).chain(settings).collect()
+}
+
+fn resources(parts: &Parts<'_>) -> LinuxResources {
+    let mut no_device = LinuxDeviceCgroup::default();
+    no_device.set_allow(false).set_access(Some("rwm".into()));
+    let mut cpu = LinuxCpu::default();
+    // Shares and quotas are the business of whoever made the group.
+    cpu.set_cpus(Some(parts.core.to_string()));
+    let limit = i64::try_from(parts.memory_bytes).unwrap_or(i64::MAX);
+    let mut memory = LinuxMemory::default();
+    memory.set_limit(Some(limit)).set_swap(parts.limit_swap.then_some(limit));
+    let mut pids = LinuxPids::default();
+    pids.set_limit(MOST_PROCESSES);
+    let mut resources = LinuxResources::default();
+    resources.set_devices(Some(vec![no_device])).set_cpu(Some(cpu));
+    resources.set_memory(Some(memory)).set_pids(Some(pids));
+    resources
+}

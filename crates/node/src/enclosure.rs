@@ -1,0 +1,249 @@
+//! The enclosure of a run: everything that must vanish with the engine lives in here.
+//!
+//! A dedicated thread unshares the mount and PID namespaces and starts PID 1 (see [`crate::init_main`]).
+//! Mounts are made and processes are started *from that thread*, so they belong to the enclosure.
+//! Linux does not let such a thread create threads, and its `/proc` is not that of the engine.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::thread::UnshareFlags;
+
+use crate::error::{Context, Error};
+use crate::exits::{Exit, Exits};
+use crate::init;
+use crate::spawn::{self, Spawned};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// How to open an [`Enclosure`].
+#[derive(Clone, Debug)]
+pub struct EnclosureOptions {
+    /// A directory of this run alone, on a disk file system; made if it is missing. The nodes' own files are kept in
+    /// it. Whoever passed it removes it when the enclosure is gone (see [`crate::remove_tree`]).
+    pub state: PathBuf,
+    /// The program that answers to the verb `__init` by calling [`crate::init_main`]: `/proc/self/exe` in the engine.
+    pub init: PathBuf,
+    /// The core on which the enclosure's own processes (PID 1, the runtime) run, so that they disturb no node.
+    pub core: Option<usize>,
+    /// Paths of the host that no node may see, beside those that no node ever sees: the experiment's and the results'
+    /// folders.
+    pub hide: Vec<PathBuf>,
+}
+
+/// A private mount namespace and PID namespace; dropping it kills every process and removes every mount in it.
+#[derive(Debug)]
+pub struct Enclosure {
+    pub(crate) shared: Arc<Shared>,
+    init: Spawned,
+    exits: Receiver<Exit>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the enclosure and its nodes have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    jobs: Sender<Option<Job>>,
+    pub(crate) exits: Exits,
+    /// The `/proc` of the enclosure's PID namespace.
+    pub(crate) proc: OwnedFd,
+    /// The run's directory on disk.
+    pub(crate) state: PathBuf,
+    /// A file system in memory that exists in the enclosure only: bundles, layers, the runtime's state.
+    pub(crate) stage: PathBuf,
+    /// The same, for threads outside.
+    pub(crate) stage_dir: OwnedFd,
+    pub(crate) hide: Vec<PathBuf>,
+    pub(crate) once: crate::mask::Once,
+}
+
+impl Enclosure {
+    /// Opens an enclosure.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] if the machine or the user's rights do not allow it.
+    pub fn open(options: EnclosureOptions) -> Result<Enclosure, Error> {
+        let stage = options.state.join("stage");
+        std::fs::create_dir_all(&stage).map_err(|e| Error::file("make", &stage, e))?;
+        let state = options.state.canonicalize().map_err(|e| Error::file("find", &options.state, e))?;
+        let stage = state.join("stage");
+
+        let (jobs, queue) = crossbeam_channel::unbounded::<Option<Job>>();
+        let (ready, opened) = crossbeam_channel::bounded(1);
+        let thread = std::thread::Builder::new()
+            .name("enclosure".into())
+            .spawn({
+                let (init, core, stage) = (options.init.clone(), options.core, stage.clone());
+                move || {
+                    let inside = enter(&init, core, &stage);
+                    let entered = inside.is_ok();
+                    let _ = ready.send(inside);
+                    // Leaving this loop ends the thread, and with it (PDEATHSIG) PID 1.
+                    while let (true, Ok(Some(job))) = (entered, queue.recv()) {
+                        job();
+                    }
+                }
+            })
+            .context(|| "cannot start the enclosure's thread".into())?;
+        let inside = opened.recv().map_err(|_| Error::Node {
+            node: "(all)".into(),
+            what: "the enclosure's thread ended without a word".into(),
+        })??;
+
+        let (send, exits) = crossbeam_channel::unbounded();
+        let shared = Arc::new(Shared {
+            jobs,
+            exits: Exits::default(),
+            proc: inside.proc,
+            state,
+            stage,
+            stage_dir: inside.stage,
+            hide: options.hide,
+            once: Default::default(),
+        });
+        std::thread::Builder::new()
+            .name("exits".into())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || shared.exits.follow(inside.socket, &send)
+            })
+            .context(|| "cannot start the thread that hears of exits".into())?;
+        Ok(Enclosure { shared, init: inside.init, exits, thread: Some(thread) })
+    }
+
+    /// Runs `work` on the enclosure's thread: its mounts, its `/proc`, its processes.
+    ///
+    /// # Errors
+    /// If the enclosure is gone, or `work` panicked.
+    pub fn call<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Error> {
+        self.shared.call(work)
+    }
+
+    /// Starts a helper (such as the fillers) inside the enclosure, in a process group of its own. It dies with the
+    /// enclosure; wait for it after dropping the enclosure, or before.
+    pub fn spawn(&self, mut command: Command) -> Result<Child, Error> {
+        let what = format!("cannot start {command:?}");
+        self.call(move || command.process_group(0).spawn())?.context(|| what)
+    }
+
+    /// Every container and executed command that ends, in order. Each exit is received once, whoever receives it.
+    pub fn exits(&self) -> &Receiver<Exit> {
+        &self.exits
+    }
+
+    /// The `/proc` of the enclosure: `openat(proc, "PID/net/snmp")` works from any thread.
+    pub fn proc(&self) -> BorrowedFd<'_> {
+        self.shared.proc.as_fd()
+    }
+
+    /// The text of a file below the enclosure's `/proc`, such as `17/net/netstat`.
+    pub fn read_proc(&self, path: &str) -> io::Result<String> {
+        read_at(self.proc(), path)
+    }
+}
+
+impl Drop for Enclosure {
+    fn drop(&mut self) {
+        let _ = self.shared.jobs.send(None);
+        let _ = self.init.kill();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // The kernel ends PID 1 only after every helper has been waited for, which may be the caller's next step:
+        // do not wait for ever.
+        let end = Instant::now() + Duration::from_secs(2);
+        while matches!(self.init.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Shared {
+    /// See [`Enclosure::call`].
+    pub(crate) fn call<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Error> {
+        let gone = || Error::System { what: "the enclosure of the run".into(), source: io::Error::other("is gone") };
+        let (send, receive) = crossbeam_channel::bounded(1);
+        let job: Job = Box::new(move || {
+            // A panic must not end the thread, and with it every node; the caller sees the closed channel.
+            if let Ok(result) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+                let _ = send.send(result);
+            }
+        });
+        self.jobs.send(Some(job)).map_err(|_| gone())?;
+        receive.recv().map_err(|_| gone())
+    }
+}
+
+/// What the enclosure's thread hands out once it is inside.
+struct Inside {
+    init: Spawned,
+    socket: OwnedFd,
+    proc: OwnedFd,
+    stage: OwnedFd,
+}
+
+/// Moves the calling thread into new namespaces and starts their PID 1.
+fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error> {
+    if let Some(core) = core {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(core);
+        rustix::thread::sched_setaffinity(None, &set).context(|| format!("cannot run on core {core}"))?;
+    }
+    // SAFETY: the flags unshare nothing that another thread of this process relies on sharing: the
+    // working directory and root (implied by NEWNS) are never changed by this program.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID) }
+        .context(|| "cannot make a mount and a PID namespace".into())?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).context(|| "cannot make the enclosure's mounts private".into())?;
+    // crun 1.8.1 does not know what to do with version 2 controllers beside version 1 ones.
+    if Path::new("/sys/fs/cgroup/unified/cgroup.procs").exists() {
+        rustix::mount::unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH)
+            .context(|| "cannot hide the second cgroup tree from the runtime".into())?;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("diorama", stage, "tmpfs", flags, Some(c"mode=0755"))
+        .map_err(|e| Error::file("mount a file system in memory at", stage, e))?;
+
+    let (ours, theirs) = spawn::socket_pair().context(|| "cannot make the reaper's socket".into())?;
+    let null = spawn::null().context(|| "cannot open /dev/null".into())?;
+    let stderr = io::stderr();
+    let argv = [init.to_string_lossy().into_owned(), "__init".into()];
+    let init = spawn::spawn(&argv, &[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()])
+        .context(|| format!("cannot start the first process of the run ({})", argv[0]))?;
+    drop(theirs);
+
+    let mut record = [0; 8];
+    let told =
+        io::Read::read(&mut File::from(ours.try_clone().context(|| "cannot copy a socket".into())?), &mut record);
+    match (told, init::decode(&record)) {
+        (Ok(8), (0, 0)) => {}
+        (Ok(8), (_, errno)) => {
+            let e = io::Error::from_raw_os_error(errno);
+            return Err(Error::system("the first process of the run cannot mount /proc", e));
+        }
+        _ => {
+            let what = format!("the first process of the run ({} __init) ended at once", argv[0]);
+            return Err(Error::System { what, source: io::ErrorKind::UnexpectedEof.into() });
+        }
+    }
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let proc = openat(CWD, "/proc", flags, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
+    let stage = openat(CWD, stage, flags, Mode::empty()).map_err(|e| Error::file("open", stage, e))?;
+    Ok(Inside { init, socket: ours, proc, stage })
+}
+
+/// The text of the file `path` below the directory `dir`.
+pub(crate) fn read_at(dir: impl AsFd, path: &str) -> io::Result<String> {
+    let file = openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    io::read_to_string(File::from(file))
+}

@@ -1,0 +1,284 @@
+//! The life of one node: created, started, signalled, joined by other commands, created again, deleted.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::mount::UnmountFlags;
+
+use crate::container::{Request, Tracked};
+use crate::enclosure::{Enclosure, Shared};
+use crate::error::{Context, Error};
+use crate::prepare::{self, NodeSpec};
+use crate::rootfs::RootFs;
+use crate::runtime::Runtime;
+use crate::{bundle, memory, spawn};
+
+/// The descriptors with which a node's program starts; descriptor 0 is `/dev/null`.
+#[derive(Debug)]
+pub struct Io {
+    /// Descriptor 1.
+    pub stdout: File,
+    /// Descriptor 2.
+    pub stderr: File,
+    /// Descriptors 3 and up.
+    pub preserve: Vec<OwnedFd>,
+}
+
+/// A command that joins a running node.
+#[derive(Debug)]
+pub struct ExecSpec {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Descriptor 0.
+    pub stdin: OwnedFd,
+    /// Descriptor 1.
+    pub stdout: OwnedFd,
+    /// Descriptor 2.
+    pub stderr: OwnedFd,
+    /// Descriptors 3 and up.
+    pub preserve: Vec<OwnedFd>,
+}
+
+/// A node: a container that is created, running or ended.
+#[derive(Debug)]
+pub struct Node {
+    spec: NodeSpec,
+    enclosure: Arc<Shared>,
+    runtime: Runtime,
+    root: RootFs,
+    /// How often it has been created again; part of the container's name.
+    generation: u32,
+    process: Tracked,
+    execs: AtomicUsize,
+    oom_before: u64,
+}
+
+impl Node {
+    /// Makes a node: its root file system, its bundle, and the container, in which nothing runs yet.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the root or a file cannot be had, [`Error::Machine`] if the machine lacks something,
+    /// [`Error::Node`] with the runtime's words otherwise.
+    pub fn create(enclosure: &Enclosure, runtime: &Runtime, spec: NodeSpec, io: Io) -> Result<Node, Error> {
+        let shared = Arc::clone(&enclosure.shared);
+        let root = enclosure.call({
+            let (shared, spec) = (Arc::clone(&shared), spec.clone());
+            move || prepare::prepare(&shared, &spec)
+        })??;
+        let oom_before = memory::oom_kills(&spec.cgroup);
+        let process = create(&shared, runtime, &spec.name, 0, io)?;
+        let (runtime, execs) = (runtime.clone(), AtomicUsize::new(0));
+        Ok(Node { spec, enclosure: shared, runtime, root, generation: 0, process, execs, oom_before })
+    }
+
+    /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
+    ///
+    /// # Errors
+    /// The first error; the nodes that were made are then deleted.
+    pub fn create_all(
+        enclosure: &Enclosure,
+        runtime: &Runtime,
+        specs: Vec<(NodeSpec, Io)>,
+    ) -> Result<Vec<Node>, Error> {
+        /// The runtime mostly waits for the kernel: more than this many at once gain nothing (measured).
+        const AT_ONCE: usize = 4;
+        let work = std::sync::Mutex::new(specs.into_iter().enumerate());
+        let next = || work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+        let made = std::thread::scope(|scope| {
+            let worker = || {
+                let mut made = Vec::new();
+                while let Some((place, (spec, io))) = next() {
+                    let node = Node::create(enclosure, runtime, spec, io);
+                    let failed = node.is_err();
+                    made.push((place, node));
+                    if failed {
+                        break;
+                    }
+                }
+                made
+            };
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+            let join =
+                |w: std::thread::ScopedJoinHandle<'_, _>| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+            let mut made: Vec<(usize, Result<Node, Error>)> = workers.into_iter().flat_map(join).collect();
+            made.sort_by_key(|(place, _)| *place);
+            made
+        });
+        made.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Starts the node's program.
+    pub fn start(&self) -> Result<(), Error> {
+        self.request("start", self.generation).change("start")
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The node's first process, as the run's PID namespace (`Enclosure::proc`) numbers it.
+    pub fn pid(&self) -> i32 {
+        self.process.pid
+    }
+
+    /// Sends a signal to the node's first process; nothing happens if it has ended. SIGKILL ends all of the node.
+    pub fn signal(&self, signal: i32) -> Result<(), Error> {
+        self.process.signal(signal).context(|| format!("node {}: cannot send signal {signal}", self.name()))
+    }
+
+    /// How the node's first process ended, if it has.
+    pub fn try_wait(&self) -> Option<ExitStatus> {
+        self.process.try_wait()
+    }
+
+    /// Waits until the node's first process has ended, at most for `limit`.
+    pub fn wait(&self, limit: Option<Duration>) -> Option<ExitStatus> {
+        self.process.wait(limit)
+    }
+
+    /// Whether the kernel's OOM killer ended a process of this node since the node was last created.
+    pub fn oom_killed(&self) -> bool {
+        memory::oom_kills(&self.spec.cgroup) > self.oom_before
+    }
+
+    /// Whether a program listens on a TCP port of the node, on any of its addresses. No connection is made.
+    pub fn listening(&self, port: u16) -> bool {
+        ["net/tcp", "net/tcp6"].iter().any(|file| self.read_proc(file).is_ok_and(|text| listens(&text, port)))
+    }
+
+    /// The text of a file of the first process's `/proc` directory, such as `net/netstat` (the node's counters).
+    pub fn read_proc(&self, file: &str) -> io::Result<String> {
+        self.process.read(file)
+    }
+
+    /// Opens a regular file of the node for reading, also after the node has ended.
+    pub fn read_file(&self, path: &Path) -> io::Result<File> {
+        self.root.read(path)
+    }
+
+    /// Runs a command in the node: its namespaces, its cgroup, its capabilities.
+    ///
+    /// # Errors
+    /// [`Error::Node`] if the node has ended or has no such program.
+    pub fn exec(&self, spec: ExecSpec) -> Result<Exec, Error> {
+        let tag = format!("exec-{}", self.execs.fetch_add(1, Ordering::Relaxed));
+        let process = bundle::process(&spec.argv, &prepare::environment(&self.spec.env), &self.spec.cwd);
+        let text = serde_json::to_string(&process).map_err(io::Error::from);
+        let file = self.enclosure.stage.join("nodes").join(self.name()).join(format!("{tag}.json"));
+        let (path, text) = (file.clone(), text.context(|| "cannot describe a process".into())?);
+        self.enclosure.call(move || std::fs::write(&path, text))?.map_err(|e| Error::file("write", &file, e))?;
+        let fds = [spec.stdin, spec.stdout, spec.stderr].into_iter().chain(spec.preserve).collect();
+        let verb = ["exec", "--detach", "--process", &file.to_string_lossy()];
+        self.request(&tag, self.generation).process(&verb, fds).map(Exec)
+    }
+
+    /// Creates the container again after the node has ended; its files are as it left them.
+    pub fn create_again(&mut self, io: Io) -> Result<(), Error> {
+        if self.try_wait().is_none() {
+            return Err(Error::Node {
+                node: self.name().into(),
+                what: "still runs, so it cannot be created again".into(),
+            });
+        }
+        self.oom_before = memory::oom_kills(&self.spec.cgroup);
+        self.process = create(&self.enclosure, &self.runtime, self.name(), self.generation + 1, io)?;
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Kills the node and unmounts its root. What it wrote stays in the run's state directory.
+    pub fn delete(self) -> Result<(), Error> {
+        self.signal(libc::SIGKILL)?;
+        if self.wait(Some(Duration::from_secs(5))).is_none() {
+            return Err(Error::Node { node: self.name().into(), what: "does not end although it was killed".into() });
+        }
+        let bundle = self.enclosure.stage.join("nodes").join(self.name());
+        let enclosure = Arc::clone(&self.enclosure);
+        drop(self);
+        enclosure.call(move || {
+            let _ = rustix::mount::unmount(bundle.join("root"), UnmountFlags::DETACH);
+            let _ = rustix::mount::unmount(bundle.join("net"), UnmountFlags::DETACH);
+            std::fs::remove_dir_all(&bundle).map_err(|e| Error::file("remove", &bundle, e))
+        })?
+    }
+
+    fn request<'a>(&'a self, tag: &'a str, generation: u32) -> Request<'a> {
+        request(&self.enclosure, &self.runtime, self.name(), tag, generation)
+    }
+}
+
+/// A command that joined a node.
+#[derive(Debug)]
+pub struct Exec(Tracked);
+
+impl Exec {
+    /// The process, as the run's PID namespace numbers it.
+    pub fn pid(&self) -> i32 {
+        self.0.pid
+    }
+
+    /// How it ended, if it has.
+    pub fn try_wait(&self) -> Option<ExitStatus> {
+        self.0.try_wait()
+    }
+
+    /// Waits until it has ended, at most for `limit`; none also if the whole enclosure is gone.
+    pub fn wait(&self, limit: Option<Duration>) -> Option<ExitStatus> {
+        self.0.wait(limit)
+    }
+
+    /// Sends it a signal; nothing happens if it has ended.
+    pub fn signal(&self, signal: i32) -> Result<(), Error> {
+        self.0.signal(signal).context(|| format!("cannot send signal {signal} to a command in a node"))
+    }
+}
+
+fn create(shared: &Arc<Shared>, runtime: &Runtime, name: &str, generation: u32, io: Io) -> Result<Tracked, Error> {
+    let null = spawn::null().context(|| "cannot open /dev/null".into())?;
+    let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
+    let bundle = shared.stage.join("nodes").join(name);
+    let verb = ["create", "--bundle", &bundle.to_string_lossy()];
+    request(shared, runtime, name, "create", generation).process(&verb, fds)
+}
+
+fn request<'a>(
+    enclosure: &'a Arc<Shared>,
+    runtime: &'a Runtime,
+    node: &'a str,
+    tag: &'a str,
+    generation: u32,
+) -> Request<'a> {
+    Request { enclosure, runtime, node, tag, id: format!("{node}.{generation}") }
+}
+
+/// Whether the text of a `/proc/net/tcp` file has a socket in state LISTEN (0A) on `port`.
+fn listens(text: &str, port: u16) -> bool {
+    let wanted = format!("{port:04X}");
+    text.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let local = fields.next().and_then(|address| address.rsplit(':').next());
+        local == Some(wanted.as_str()) && fields.nth(1) == Some("0A")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listens;
+
+    #[test]
+    fn a_listening_socket_is_told_from_a_connection() {
+        let text = "  sl  local_address rem_address   st tx_queue\n\
+                    0: 0100007F:0050 00000000:0000 0A 00000000:00000000\n\
+                    1: 0100007F:1F90 0100007F:C350 01 00000000:00000000\n";
+        assert!(listens(text, 80));
+        assert!(!listens(text, 8080), "an established connection is no server");
+        assert!(!listens(text, 5));
+    }
+}

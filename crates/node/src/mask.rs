@@ -1,0 +1,206 @@
+//! What a node that shares the host's root sees of it: programs and their settings, not the host's data.
+//!
+//! The node's root is an overlay whose second layer, made here once per run on a file system in memory,
+//! hides parts of the host's root below it: a *whiteout* (character device 0:0) hides a name, an *opaque*
+//! directory hides what the host has in it (kernel documentation, `overlayfs.rst`).
+//!
+//! Of the top level only [`SHOWN`] is visible. Below it a node sees what every user of the host may
+//! read and nothing more: its root would otherwise read the host's password hashes, keys and databases.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
+
+use crate::error::Error;
+
+/// Top-level directories (or symbolic links) of the host that are shown, hidden parts apart.
+const SHOWN: [&str; 11] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32", "usr", "etc", "var", "opt"];
+
+/// Top-level directories that every node has, empty at first, with their modes.
+const OWN: [(&str, u32); 14] = [
+    ("boot", 0o755),
+    ("dev", 0o755),
+    ("home", 0o755),
+    ("media", 0o755),
+    ("mnt", 0o755),
+    ("out", 0o1777),
+    ("proc", 0o555),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("run/lock", 0o1777),
+    ("srv", 0o755),
+    ("sys", 0o555),
+    ("tmp", 0o1777),
+    (".diorama", 0o755),
+];
+
+/// Directories below [`SHOWN`] that are empty whatever their mode.
+const EMPTIED: [&str; 9] = [
+    "var/backups",
+    "var/crash",
+    "var/lib/diorama",
+    "var/lib/systemd",
+    "var/mail",
+    "var/run",
+    "var/lock",
+    "var/spool",
+    "var/tmp",
+];
+
+/// Where to look for what not everybody may read, and how deep.
+const SEARCHED: [(&str, usize); 4] = [("etc", 32), ("var", 4), ("opt", 4), ("usr/local", 4)];
+
+/// Layers that are made once per run, at the first node that needs them.
+#[derive(Debug, Default)]
+pub(crate) struct Once(Mutex<Vec<(String, PathBuf)>>);
+
+impl Once {
+    /// The path that `make` gave for `key`, made now if it is the first time (its argument: how many there are).
+    pub(crate) fn get(&self, key: &str, make: impl FnOnce(usize) -> Result<PathBuf, Error>) -> Result<PathBuf, Error> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, path)) = made.iter().find(|(k, _)| k == key) {
+            return Ok(path.clone());
+        }
+        let path = make(made.len())?;
+        made.push((key.into(), path.clone()));
+        Ok(path)
+    }
+}
+
+/// Makes the layer at `layer` that hides the host's data, and the paths in `hide`.
+pub(crate) fn over_host(layer: &Path, hide: &[PathBuf]) -> Result<(), Error> {
+    let mask = Mask { host: Path::new("/"), layer };
+    mask.build(hide).map_err(|e| Error::file("hide the host's files below", layer, e))
+}
+
+struct Mask<'a> {
+    host: &'a Path,
+    layer: &'a Path,
+}
+
+impl Mask<'_> {
+    fn build(&self, hide: &[PathBuf]) -> io::Result<()> {
+        fs::create_dir_all(self.layer)?;
+        for (name, mode) in OWN {
+            self.own(Path::new(name), mode)?;
+        }
+        for entry in fs::read_dir(self.host)? {
+            let name = entry?.file_name();
+            let known = |n: &str| OsStr::new(n) == name;
+            if !SHOWN.iter().any(|n| known(n)) && !OWN.iter().any(|(n, _)| known(n)) {
+                self.whiteout(Path::new(&name))?;
+            }
+        }
+        for path in EMPTIED {
+            self.empty(Path::new(path))?;
+        }
+        self.log_skeleton(Path::new("var/log"))?;
+        for (path, depth) in SEARCHED {
+            self.search(Path::new(path), depth)?;
+        }
+        for path in hide {
+            let inside = path.strip_prefix("/").unwrap_or(path);
+            let top = inside.components().next().map(|c| c.as_os_str());
+            if SHOWN.iter().any(|n| Some(OsStr::new(n)) == top) {
+                self.empty(inside)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hides everything below `path` that the host keeps from some of its users.
+    fn search(&self, path: &Path, depth: usize) -> io::Result<()> {
+        let Ok(entries) = fs::read_dir(self.host.join(path)) else { return Ok(()) };
+        for entry in entries {
+            let entry = entry?;
+            let inside = path.join(entry.file_name());
+            if self.layer.join(&inside).symlink_metadata().is_ok() {
+                continue;
+            }
+            // What disappears while we look is not there for the node either.
+            let Ok(found) = entry.metadata() else { continue };
+            let everybody = |bits| found.mode() & bits == bits;
+            match found.file_type() {
+                t if t.is_dir() && !everybody(0o005) => self.opaque(&inside, Some(&found))?,
+                t if t.is_dir() && depth > 0 => self.search(&inside, depth - 1)?,
+                t if t.is_dir() || t.is_symlink() => {}
+                _ if !everybody(0o004) => self.whiteout(&inside)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the directories below `path` but no file: programs expect the place for their logs to exist.
+    fn log_skeleton(&self, path: &Path) -> io::Result<()> {
+        let Ok(found) = self.host.join(path).symlink_metadata() else { return Ok(()) };
+        if !found.is_dir() {
+            return Ok(());
+        }
+        self.opaque(path, Some(&found))?;
+        for entry in fs::read_dir(self.host.join(path))? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                self.log_skeleton(&path.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties a directory of the host, or hides it if it is none. Nothing happens if the host has no such path.
+    fn empty(&self, path: &Path) -> io::Result<()> {
+        match self.host.join(path).symlink_metadata() {
+            Ok(found) if found.is_dir() => self.opaque(path, Some(&found)),
+            Ok(found) if found.is_symlink() => Ok(()),
+            Ok(_) => self.whiteout(path),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// An empty directory that looks, from outside, like the host's.
+    fn opaque(&self, path: &Path, like: Option<&Metadata>) -> io::Result<()> {
+        self.parents(path)?;
+        let own = self.layer.join(path);
+        match fs::create_dir(&own) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        if let Some(like) = like {
+            copy_owner(&own, like)?;
+        }
+        Ok(rustix::fs::setxattr(&own, "trusted.overlay.opaque", b"y", XattrFlags::empty())?)
+    }
+
+    /// A directory of the node's own at `path`, whatever the host has there.
+    fn own(&self, path: &Path, mode: u32) -> io::Result<()> {
+        self.opaque(path, None)?;
+        fs::set_permissions(self.layer.join(path), fs::Permissions::from_mode(mode))
+    }
+
+    fn whiteout(&self, path: &Path) -> io::Result<()> {
+        self.parents(path)?;
+        Ok(mknodat(CWD, self.layer.join(path), FileType::CharacterDevice, Mode::empty(), 0)?)
+    }
+
+    /// The directories above `path`, which are merged with the host's and so must have the same owner and mode.
+    fn parents(&self, path: &Path) -> io::Result<()> {
+        let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) else { return Ok(()) };
+        let own = self.layer.join(parent);
+        if own.is_dir() {
+            return Ok(());
+        }
+        self.parents(parent)?;
+        fs::DirBuilder::new().mode(0o755).create(&own)?;
+        copy_owner(&own, &self.host.join(parent).metadata()?)
+    }
+}
+
+fn copy_owner(path: &Path, like: &Metadata) -> io::Result<()> {
+    std::os::unix::fs::chown(path, Some(like.uid()), Some(like.gid()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(like.mode() & 0o7777))
+}

@@ -1,0 +1,181 @@
+//! What a node is, and the part of making it that needs no runtime: files, mounts, the bundle.
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags};
+
+use crate::bundle::{self, Parts};
+use crate::enclosure::Shared;
+use crate::error::{Context, Error};
+use crate::netns::NetNamespace;
+use crate::rootfs::RootFs;
+use crate::{mask, memory, own_files};
+
+/// What a node's root file system is made from; the node's own writes never reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The host's root, without its data and secrets.
+    Host,
+    /// A directory that holds a root file system.
+    Dir(PathBuf),
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Its name, which is also its hostname.
+    pub name: String,
+    /// What its root file system is made from.
+    pub root: Root,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Its environment, `NAME=value`; a `PATH` and `HOME=/root` are added where they are missing.
+    pub env: Vec<String>,
+    /// The directory it starts in, such as `/`.
+    pub cwd: String,
+    /// The contents of its `/etc/hosts`, beside `localhost`.
+    pub hosts: Vec<(String, Ipv4Addr)>,
+    /// Files and folders of the host that are copied into it: (path in the node, path on the host).
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// Programs of Diorama's own, shown read-only: (path in the node, content).
+    pub tools: Vec<(PathBuf, &'static [u8])>,
+    /// Its memory, in bytes; the kernel's OOM killer ends what exceeds it.
+    pub memory_bytes: u64,
+    /// The core on which it runs, the only CPU that it sees.
+    pub core: usize,
+    /// Its cgroup, the same path in every controller, such as `/diorama-ID/emu/NAME/c`.
+    pub cgroup: String,
+    /// Its network.
+    pub netns: NetNamespace,
+}
+
+/// Directories that a root of the user's own must have, with their modes where they are missing.
+const NEEDED: [(&str, u32); 9] = [
+    ("dev", 0o755),
+    ("etc", 0o755),
+    ("out", 0o1777),
+    ("proc", 0o555),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("sys", 0o555),
+    ("tmp", 0o1777),
+    ("var/log", 0o755),
+];
+
+/// Makes everything but the container. To be called on the enclosure's thread.
+pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error> {
+    let bundle = shared.stage.join("nodes").join(&spec.name);
+    fs::create_dir_all(&bundle).map_err(|e| Error::file("make", &bundle, e))?;
+    let root = root(shared, spec, &bundle.join("root"))?;
+    files(&root, spec)?;
+    bind_netns(&spec.netns, &bundle.join("net"))?;
+
+    let mut shown = shown_files(shared, spec)?;
+    for (path, content) in &spec.tools {
+        let tool = shared.once.get(&format!("tool {} {:p}", path.display(), *content), |n| {
+            let file = shared.stage.join(format!("tool-{n}"));
+            fs::write(&file, content)
+                .and_then(|()| fs::set_permissions(&file, executable()))
+                .map(|()| file.clone())
+                .map_err(|e| Error::file("write", &file, e))
+        })?;
+        shown.push((tool, path.clone()));
+    }
+    let parts = Parts {
+        hostname: &spec.name,
+        root: &bundle.join("root"),
+        netns: &bundle.join("net"),
+        cgroup: &spec.cgroup,
+        core: spec.core,
+        memory_bytes: spec.memory_bytes,
+        limit_swap: memory::limits_swap(),
+        shown: &shown,
+        process: bundle::process(&spec.argv, &environment(&spec.env), &spec.cwd),
+    };
+    let config = bundle.join("config.json");
+    let text = serde_json::to_string(&bundle::spec(parts)).map_err(io::Error::from);
+    fs::write(&config, text.context(|| "cannot describe a container".into())?)
+        .map_err(|e| Error::file("write", &config, e))?;
+    Ok(root)
+}
+
+/// `env` with what every program expects.
+pub(crate) fn environment(env: &[String]) -> Vec<String> {
+    let defaults = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"];
+    let missing = |d: &&str| !env.iter().any(|e| e.split('=').next() == d.split('=').next());
+    env.iter().cloned().chain(defaults.iter().filter(|d| missing(d)).map(|d| d.to_string())).collect()
+}
+
+fn executable() -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o755)
+}
+
+/// Mounts the root file system of a node at `target`.
+fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error> {
+    let disk = shared.state.join("nodes").join(&spec.name);
+    match &spec.root {
+        Root::Host => {
+            let mask = shared.once.get("mask", |_| {
+                let layer = shared.stage.join("mask");
+                let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
+                mask::over_host(&layer, &hide).map(|()| layer)
+            })?;
+            RootFs::mount(&[mask, "/".into()], &disk, target)
+        }
+        Root::Dir(dir) => {
+            let dir = dir.canonicalize().map_err(|e| {
+                Error::Input(format!("node {}: its root {} cannot be used: {e}", spec.name, dir.display()))
+            })?;
+            if !dir.is_dir() || dir == Path::new("/") {
+                let what = "is not a directory of its own; for the host's root leave `root` out";
+                return Err(Error::Input(format!("node {}: its root {} {what}", spec.name, dir.display())));
+            }
+            let root = RootFs::mount(&[dir], &disk, target)?;
+            for (path, mode) in NEEDED {
+                root.ensure(Path::new(path), mode).map_err(|e| Error::file("make a directory in", target, e))?;
+            }
+            Ok(root)
+        }
+    }
+}
+
+/// Puts the node's own files into its root.
+fn files(root: &RootFs, spec: &NodeSpec) -> Result<(), Error> {
+    let entries = spec.hosts.iter().map(|(name, address)| format!("{address}\t{name}\n"));
+    let hosts: String = ["127.0.0.1\tlocalhost\n".to_string()].into_iter().chain(entries).collect();
+    for (path, text) in [("hosts", hosts), ("hostname", format!("{}\n", spec.name)), ("resolv.conf", String::new())] {
+        let path = Path::new("/etc").join(path);
+        root.write(&path, text.as_bytes())
+            .context(|| format!("node {}: cannot write {}", spec.name, path.display()))?;
+    }
+    for (path, from) in &spec.files {
+        root.copy(path, from).map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => {
+                Error::system(format!("node {}: cannot copy {}", spec.name, from.display()), e)
+            }
+            _ => Error::Input(format!("node {}: cannot put {} at {}: {e}", spec.name, from.display(), path.display())),
+        })?;
+    }
+    Ok(())
+}
+
+/// Gives the namespace a path that exists inside the enclosure only, for the runtime.
+fn bind_netns(netns: &NetNamespace, path: &Path) -> Result<(), Error> {
+    fs::write(path, "").map_err(|e| Error::file("write", path, e))?;
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree =
+        rustix::mount::open_tree(netns, "", clone).context(|| "cannot take hold of a network namespace".into())?;
+    rustix::mount::move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(|e| Error::file("mount a network namespace at", path, e))
+}
+
+/// The files in which the node sees its own machine, shared by nodes that are alike.
+fn shown_files(shared: &Shared, spec: &NodeSpec) -> Result<Vec<(PathBuf, PathBuf)>, Error> {
+    let name = format!("machine-{}-{}", spec.core, spec.memory_bytes);
+    let dir = shared.stage.join(&name);
+    own_files::write(&dir, spec.core, spec.memory_bytes).map_err(|e| Error::file("write files into", &dir, e))
+}

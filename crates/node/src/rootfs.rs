@@ -1,0 +1,143 @@
+//! The root file system of one node: an overlay, and files put into it or read from it.
+//!
+//! Paths inside a node are resolved by the kernel with the node's root as their limit
+//! (`openat2(RESOLVE_IN_ROOT)`), so that neither `..` nor a symbolic link that a node made leads out.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+
+use crate::error::{Context, Error};
+
+/// A mounted root file system.
+#[derive(Debug)]
+pub(crate) struct RootFs {
+    dir: OwnedFd,
+}
+
+impl RootFs {
+    /// Mounts an overlay of `lower` (topmost first) at `target`, which keeps what the node writes in `disk`.
+    ///
+    /// To be called on the enclosure's thread.
+    pub(crate) fn mount(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<RootFs, Error> {
+        overlay(lower, disk, target)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat(CWD, target, flags, Mode::empty()).map_err(|e| Error::file("open", target, e))?;
+        Ok(RootFs { dir })
+    }
+
+    /// The directory `path`, made with its parents (mode 755) where it is missing.
+    pub(crate) fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        let mut so_far = PathBuf::from(".");
+        let mut dir = self.open(&so_far, OFlags::PATH | OFlags::DIRECTORY)?;
+        for part in path.components() {
+            let Component::Normal(name) = part else { continue };
+            so_far.push(name);
+            dir = match self.open(&so_far, OFlags::PATH | OFlags::DIRECTORY) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    mkdirat(&dir, name, Mode::from_raw_mode(0o755))?;
+                    self.open(&so_far, OFlags::PATH | OFlags::DIRECTORY)?
+                }
+                other => other?,
+            };
+        }
+        Ok(dir)
+    }
+
+    /// Makes the directory `path` with `mode` if it is missing.
+    pub(crate) fn ensure(&self, path: &Path, mode: u32) -> io::Result<()> {
+        if self.open(path, OFlags::PATH | OFlags::DIRECTORY).is_err() {
+            self.directory(path)?;
+            let made = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            rustix::fs::fchmod(made, Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a file at `path`, in the place of what may be there.
+    pub(crate) fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        self.create(path, 0o644)?.write_all(content)
+    }
+
+    /// Copies a file, or a folder with all that is in it, from the host to `path`.
+    pub(crate) fn copy(&self, path: &Path, from: &Path) -> io::Result<()> {
+        let mut source = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(from)?;
+        let found = source.metadata()?;
+        if found.is_dir() {
+            self.directory(path)?;
+            for entry in fs::read_dir(from)? {
+                let name = entry?.file_name();
+                self.copy(&path.join(&name), &from.join(&name))?;
+            }
+            return Ok(());
+        }
+        if !found.is_file() {
+            return Err(io::Error::other(format!("{} is neither a file nor a folder", from.display())));
+        }
+        let mut target = self.create(path, found.permissions().mode() & 0o777)?;
+        io::copy(&mut source, &mut target).map(drop)
+    }
+
+    fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
+        let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
+        let dir = self.directory(path.parent().unwrap_or(Path::new("/")))?;
+        match unlinkat(&dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(&dir, name, flags, Mode::from_raw_mode(mode))?);
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        Ok(file)
+    }
+
+    /// Opens the regular file `path` of the node for reading.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<File> {
+        // A FIFO that the node put there must not block us, nor a device be opened.
+        let file = File::from(self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+    }
+
+    fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        Ok(openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+    }
+}
+
+/// Mounts an overlay. `disk` gets two directories: `upper` (what was written) and `work` (the kernel's own).
+fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
+    let (upper, work) = (disk.join("upper"), disk.join("work"));
+    for dir in [&upper, &work, &target.to_path_buf()] {
+        fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
+    }
+    let escaped = |path: &Path| -> Vec<u8> {
+        let special = |b: &u8| matches!(b, b'\\' | b':' | b',');
+        let bytes = path.as_os_str().as_encoded_bytes().iter();
+        bytes.flat_map(|b| special(b).then_some(b'\\').into_iter().chain([*b])).collect()
+    };
+    let lower = lower.iter().map(|p| escaped(p)).collect::<Vec<_>>().join(&b':');
+    let options = [b"lowerdir=", &lower[..], b",upperdir=", &escaped(&upper), b",workdir=", &escaped(&work)];
+    let options = CString::new(options.concat())
+        .map_err(io::Error::from)
+        .context(|| format!("cannot name {} to the kernel", target.display()))?;
+    let flags = MountFlags::NODEV | MountFlags::NOSUID;
+    match rustix::mount::mount("overlay", target, "overlay", flags, Some(options.as_c_str())) {
+        Ok(()) => Ok(()),
+        Err(Errno::NODEV) => Err(Error::Machine {
+            what: "this kernel has no overlay file system".into(),
+            help: "load it (`modprobe overlay`), or use a kernel with CONFIG_OVERLAY_FS".into(),
+        }),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::Machine {
+            what: format!("the file system of {} cannot carry the nodes' files (overlay refuses it)", disk.display()),
+            help: "keep the runs' state on ext4, xfs, btrfs or tmpfs; `dmesg | tail` has the kernel's reason".into(),
+        }),
+        Err(e) => Err(Error::file("mount the root file system", target, e)),
+    }
+}

@@ -1,0 +1,93 @@
+//! The system calls that a node may not make: what its capabilities do not already forbid.
+//!
+//! Everything else is allowed, so that the filters of time dilation, which a node's programs get on
+//! top of this one, see what they expect.
+
+use oci_spec::runtime::{
+    Arch, LinuxSeccomp, LinuxSeccompAction, LinuxSeccompArg, LinuxSeccompArgBuilder, LinuxSeccompOperator, LinuxSyscall,
+};
+
+/// Reach the host's kernel or its users' keys, or make namespaces in which a node would have all capabilities again.
+const FORBIDDEN: [&str; 37] = [
+    "acct",
+    "add_key",
+    "bpf",
+    "delete_module",
+    "finit_module",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "init_module",
+    "ioperm",
+    "iopl",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "lookup_dcookie",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "name_to_handle_at",
+    "nfsservctl",
+    "open_by_handle_at",
+    "open_tree",
+    "perf_event_open",
+    "pivot_root",
+    "quotactl",
+    "quotactl_fd",
+    "reboot",
+    "request_key",
+    "setns",
+    "swapoff",
+    "swapon",
+    "syslog",
+    "umount2",
+    "unshare",
+    "userfaultfd",
+];
+
+/// Programs fall back from these to calls that are allowed, and that dilation understands.
+///
+/// clone3 passes its flags in memory, where no filter sees them; an io_uring's time-outs are out of dilation's reach,
+/// and the variants of an experiment must not differ in the calls that they offer.
+const ABSENT: [&str; 4] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"];
+
+const EPERM: u32 = libc::EPERM as u32;
+const ENOSYS: u32 = libc::ENOSYS as u32;
+
+/// The profile for a container's `config.json`.
+pub(crate) fn profile() -> LinuxSeccomp {
+    let refuse = |names: &[&str], errno, args: Option<Vec<LinuxSeccompArg>>| {
+        let mut call = LinuxSyscall::default();
+        call.set_names(names.iter().map(|n| n.to_string()).collect());
+        call.set_action(LinuxSeccompAction::ScmpActErrno).set_errno_ret(Some(errno)).set_args(args);
+        call
+    };
+    let mut syscalls = vec![refuse(&FORBIDDEN, EPERM, None), refuse(&ABSENT, ENOSYS, None)];
+    let namespaces = [
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWUTS,
+    ];
+    for flag in namespaces.map(|f| f as u64) {
+        let has_flag = LinuxSeccompArgBuilder::default()
+            .index(0usize)
+            .value(flag)
+            .value_two(flag)
+            .op(LinuxSeccompOperator::ScmpCmpMaskedEq)
+            .build()
+            .unwrap_or_default();
+        syscalls.push(refuse(&["clone"], EPERM, Some(vec![has_flag])));
+    }
+    let mut profile = LinuxSeccomp::default();
+    profile.set_default_action(LinuxSeccompAction::ScmpActAllow);
+    profile.set_architectures(Some(vec![Arch::ScmpArchX86_64]));
+    profile.set_syscalls(Some(syscalls));
+    profile
+}

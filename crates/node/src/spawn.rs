@@ -1,0 +1,114 @@
+//! Starting a process with an exact set of descriptors, without copying the engine's memory.
+//!
+//! `std::process::Command` can only pass descriptors beyond the standard three by way of a closure
+//! after `fork`, and a fork of the engine costs its real-time threads page faults. `posix_spawn`
+//! shares the memory until the exec instead.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+/// A child process of the engine that has not been waited for.
+#[derive(Debug)]
+pub(crate) struct Spawned(Pid);
+
+impl Spawned {
+    /// Waits for the process to end.
+    pub(crate) fn wait(self) -> io::Result<ExitStatus> {
+        loop {
+            match waitpid(Some(self.0), WaitOptions::empty()) {
+                Ok(Some((_, status))) => return Ok(exit_status(status)),
+                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Whether the process has ended; its status is then consumed.
+    pub(crate) fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
+        Ok(waitpid(Some(self.0), WaitOptions::NOHANG)?.map(|(_, status)| exit_status(status)))
+    }
+
+    /// Sends SIGKILL.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.0, rustix::process::Signal::KILL)?)
+    }
+}
+
+fn exit_status(status: WaitStatus) -> ExitStatus {
+    ExitStatus::from_raw(status.as_raw())
+}
+
+/// Starts `argv` (a path, then arguments) so that its descriptor `i` is `fds[i]` and it has no others.
+///
+/// The child has an empty signal mask, default signal actions and its own process group, so that a
+/// Ctrl-C at the terminal reaches the engine alone.
+pub(crate) fn spawn(argv: &[String], fds: &[BorrowedFd<'_>]) -> io::Result<Spawned> {
+    let c_argv: Vec<CString> = argv.iter().map(|a| CString::new(a.as_str())).collect::<Result<_, _>>()?;
+    let env: Vec<CString> = std::env::vars_os()
+        .filter_map(|(k, v)| CString::new([k.as_encoded_bytes(), b"=", v.as_encoded_bytes()].concat()).ok())
+        .collect();
+    let pointers = |v: &[CString]| -> Vec<*mut libc::c_char> {
+        v.iter().map(|s| s.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect()
+    };
+    let (argv_p, env_p) = (pointers(&c_argv), pointers(&env));
+
+    // Copies above the target numbers, so that no dup2 overwrites a source that is still needed.
+    let sources: Vec<OwnedFd> =
+        fds.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, fds.len() as i32)).collect::<Result<_, _>>()?;
+
+    let check = |code: libc::c_int| match code {
+        0 => Ok(()),
+        e => Err(io::Error::from_raw_os_error(e)),
+    };
+    // SAFETY: both objects are plain C structs that the init calls below fill in before any use;
+    // every pointer handed over outlives the posix_spawn call.
+    unsafe {
+        let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
+        let mut attributes: libc::posix_spawnattr_t = std::mem::zeroed();
+        check(libc::posix_spawn_file_actions_init(&mut actions))?;
+        check(libc::posix_spawnattr_init(&mut attributes))?;
+        let mut pid = 0;
+        let outcome = (|| {
+            for (target, source) in sources.iter().enumerate() {
+                check(libc::posix_spawn_file_actions_adddup2(&mut actions, source.as_raw_fd(), target as i32))?;
+            }
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            libc::sigfillset(&mut all);
+            check(libc::posix_spawnattr_setsigmask(&mut attributes, &none))?;
+            check(libc::posix_spawnattr_setsigdefault(&mut attributes, &all))?;
+            check(libc::posix_spawnattr_setpgroup(&mut attributes, 0))?;
+            let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETPGROUP;
+            check(libc::posix_spawnattr_setflags(&mut attributes, flags as libc::c_short))?;
+            check(libc::posix_spawn(&mut pid, argv_p[0], &actions, &attributes, argv_p.as_ptr(), env_p.as_ptr()))
+        })();
+        libc::posix_spawn_file_actions_destroy(&mut actions);
+        libc::posix_spawnattr_destroy(&mut attributes);
+        outcome?;
+        Pid::from_raw(pid).map(Spawned).ok_or_else(|| io::Error::other("posix_spawn gave no process"))
+    }
+}
+
+/// `/dev/null` for reading and writing.
+pub(crate) fn null() -> io::Result<OwnedFd> {
+    Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into())
+}
+
+/// A datagram-preserving socket pair: a record written at one end arrives whole at the other.
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` has room for the two descriptors that the call writes.
+    let rc =
+        unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us these two descriptors and nobody else owns them.
+    unsafe { Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))) }
+}

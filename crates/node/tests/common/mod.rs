@@ -1,0 +1,143 @@
+//! An enclosure with nodes for one test, on every runtime that is installed.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+
+/// How a program in a node ended, and what it wrote to both outputs.
+#[derive(Debug)]
+pub struct Outcome {
+    pub status: ExitStatus,
+    pub output: String,
+}
+
+impl Outcome {
+    pub fn ok(&self) -> &str {
+        assert!(self.status.success(), "the command failed: {self:?}");
+        self.output.trim()
+    }
+}
+
+/// One enclosure; its state directory and its cgroups go when it is dropped.
+pub struct World {
+    pub enclosure: Option<Enclosure>,
+    pub runtime: Runtime,
+    pub state: tempfile::TempDir,
+    pub cgroup: String,
+}
+
+impl World {
+    pub fn new(runtime: Runtime) -> World {
+        World::hiding(runtime, Vec::new())
+    }
+
+    pub fn hiding(runtime: Runtime, hide: Vec<PathBuf>) -> World {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Not under /tmp where that is in memory: overlay is to be tested on a disk.
+        let state = tempfile::tempdir_in("/var/tmp").expect("a state directory");
+        let init = program();
+        let options = EnclosureOptions { state: state.path().into(), init, core: None, hide };
+        let enclosure = Some(Enclosure::open(options).expect("an enclosure"));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        World { enclosure, runtime, state, cgroup: format!("/diorama-test-{}-{number}", std::process::id()) }
+    }
+
+    pub fn enclosure(&self) -> &Enclosure {
+        self.enclosure.as_ref().expect("the enclosure is open")
+    }
+
+    /// The spec of a node that runs `script` in a shell.
+    pub fn spec(&self, name: &str, script: &str) -> NodeSpec {
+        NodeSpec {
+            name: name.into(),
+            root: Root::Host,
+            argv: ["sh", "-c", script].map(String::from).to_vec(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            hosts: Vec::new(),
+            files: Vec::new(),
+            tools: Vec::new(),
+            memory_bytes: 256 << 20,
+            core: 0,
+            cgroup: format!("{}/{name}", self.cgroup),
+            netns: NetNamespace::create().expect("a network namespace"),
+        }
+    }
+
+    pub fn create(&self, spec: NodeSpec) -> (Node, File) {
+        let (io, output) = io();
+        let node = Node::create(self.enclosure(), &self.runtime, spec, io).expect("a node");
+        (node, output)
+    }
+
+    /// Runs a node to its end.
+    pub fn run_spec(&self, spec: NodeSpec) -> Outcome {
+        let (node, output) = self.create(spec);
+        node.start().expect("a start");
+        let status = node.wait(Some(Duration::from_secs(60))).expect("the node ends within a minute");
+        let outcome = Outcome { status, output: text(output) };
+        node.delete().expect("a deletion");
+        outcome
+    }
+
+    pub fn run(&self, script: &str) -> Outcome {
+        self.run_spec(self.spec("node", script))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        drop(self.enclosure.take());
+        for tree in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+            remove_groups(&tree.path().join(self.cgroup.trim_start_matches('/')));
+        }
+        diorama_node::remove_tree(self.state.path()).expect("the state directory can be removed");
+    }
+}
+
+pub fn remove_groups(path: &Path) {
+    for child in fs::read_dir(path).into_iter().flatten().flatten() {
+        if child.path().is_dir() {
+            remove_groups(&child.path());
+        }
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// The program that answers to `__init`: an example of this crate, which `cargo test` builds.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    let program = test.parent().and_then(Path::parent).expect("target/PROFILE").join("examples/enclosed");
+    assert!(program.exists(), "{} is missing: run `cargo build -p diorama-node --examples`", program.display());
+    program
+}
+
+/// Outputs that go to one file, and that file.
+pub fn io() -> (Io, File) {
+    let file = tempfile::tempfile().expect("a file");
+    let copy = || file.try_clone().expect("a copy");
+    (Io { stdout: copy(), stderr: copy(), preserve: Vec::new() }, file)
+}
+
+pub fn text(mut file: File) -> String {
+    let mut text = String::new();
+    file.rewind().expect("a rewind");
+    file.read_to_string(&mut text).expect("text");
+    text
+}
+
+/// Runs a test with every runtime that is installed; at least one must be.
+pub fn with_each_runtime(test: impl Fn(World)) {
+    let runtimes = Runtime::available();
+    assert!(!runtimes.is_empty(), "these tests need an OCI runtime: apt-get install crun runc");
+    for runtime in runtimes {
+        eprintln!("with {} {}", runtime.name(), runtime.version());
+        test(World::new(runtime));
+    }
+}
