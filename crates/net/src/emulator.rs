@@ -65,6 +65,7 @@ struct Snapshot {
     pipes: Vec<PipeCounters>,
     ports: Vec<(PortCounters, u64)>,
     lateness: Lateness,
+    cpu: RealDuration,
 }
 
 impl Emulator {
@@ -142,6 +143,7 @@ impl Emulator {
                 })
                 .collect(),
             lateness: snapshot.lateness,
+            cpu: snapshot.cpu,
         })
     }
 
@@ -311,6 +313,7 @@ impl<'a> Loop<'a> {
             pipes: self.network.all_pipe_counters().collect(),
             ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),
             lateness: self.ports.recorder.record(),
+            cpu: realtime::cpu_time(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the emulator has seen, for the run's record and its verdict.
 
-use scale::RealInstant;
+use scale::{RealDuration, RealInstant};
 
 use crate::lateness::Lateness;
 use crate::network::PortCounters;
@@ -18,6 +18,8 @@ pub struct Observation {
     pub ports: Vec<PortObservation>,
     /// How late frames were delivered.
     pub lateness: Lateness,
+    /// CPU time that the emulator's thread has used.
+    pub cpu: RealDuration,
 }
 
 /// One direction of a link.

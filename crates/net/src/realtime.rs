@@ -10,8 +10,17 @@ const PRIORITY: i32 = 50;
 
 /// The harness's `CLOCK_MONOTONIC`.
 pub(crate) fn now() -> RealInstant {
-    let t = clock_gettime(ClockId::Monotonic);
-    RealInstant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+    RealInstant::from_nanos(nanoseconds(ClockId::Monotonic))
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn cpu_time() -> RealDuration {
+    RealDuration::from_nanos(nanoseconds(ClockId::ThreadCPUTime))
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let t = clock_gettime(clock);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Binds the calling thread to `core` and makes it real-time: SCHED_FIFO, timers as exact as the machine's.

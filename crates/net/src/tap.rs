@@ -75,6 +75,11 @@ impl Tap {
         self.port
     }
 
+    /// Frames that the node sent and nobody read in time; `None` if the node has removed or renamed the interface.
+    pub fn ring_drops(&self) -> Option<u64> {
+        self.drops().map(|d| d.ring)
+    }
+
     pub(crate) fn label(&self) -> &str {
         &self.label
     }

@@ -1,0 +1,102 @@
+//! A network of bare namespaces: what these tests have in place of nodes.
+
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::thread::{self, ScopedJoinHandle};
+
+use diorama_net::{Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use scale::{RealDuration, RealRate};
+
+/// A network namespace, which lives as long as this file is open.
+pub struct Space(pub File);
+
+impl Space {
+    pub fn new() -> Space {
+        let make = || {
+            // SAFETY: only the network namespace of this thread changes, and the thread ends here.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("these tests need root");
+            File::open("/proc/thread-self/ns/net").expect("the namespace has a file")
+        };
+        Space(thread::spawn(make).join().expect("a namespace is made"))
+    }
+
+    /// Starts `work` inside.
+    pub fn spawn<'s, T: Send + 's>(
+        &'s self,
+        scope: &'s thread::Scope<'s, '_>,
+        work: impl FnOnce() -> T + Send + 's,
+    ) -> ScopedJoinHandle<'s, T> {
+        scope.spawn(move || {
+            move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network)).expect("it can be entered");
+            work()
+        })
+    }
+
+    /// Does `work` inside.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| self.spawn(scope, work).join().expect("the work in the namespace is done"))
+    }
+}
+
+/// A running network.
+pub struct Testbed {
+    pub emulator: Emulator,
+    pub spaces: BTreeMap<String, Space>,
+    /// By viewer and name.
+    hosts: BTreeMap<String, BTreeMap<String, Ipv4Addr>>,
+    pipes: BTreeMap<String, diorama_net::PipeId>,
+}
+
+impl Testbed {
+    pub fn start(spec: NetworkSpec, seed: u64) -> Testbed {
+        let nodes = spec.nodes.clone();
+        let network = Network::new(spec, seed).expect("the network is valid");
+        let spaces: BTreeMap<_, _> = nodes.iter().map(|n| (n.clone(), Space::new())).collect();
+        let tap =
+            |port: &diorama_net::Port| Tap::create(spaces[&port.node].0.as_fd(), port).expect("an interface is made");
+        let taps = network.ports().iter().map(tap).collect();
+        let hosts = nodes.iter().map(|n| (n.clone(), network.hosts_seen_by(n).into_iter().collect())).collect();
+        let ids = network.pipe_names().iter().map(|n| (n.clone(), network.pipe(n).expect("it was listed")));
+        let pipes = ids.collect();
+        let emulator = Emulator::start(network, taps, Options::default()).expect("the emulator starts");
+        Testbed { emulator, spaces, hosts, pipes }
+    }
+
+    /// The address by which `viewer` knows `node`.
+    pub fn address(&self, viewer: &str, node: &str) -> Ipv4Addr {
+        self.hosts[viewer][node]
+    }
+
+    pub fn set(&self, pipe: &str, change: PipeChange) {
+        self.emulator.set(self.pipes[pipe], change).expect("the change is valid");
+    }
+
+    pub fn counters(&self, pipe: &str) -> diorama_net::PipeCounters {
+        let seen = self.emulator.observe().expect("the emulator lives");
+        seen.pipes.into_iter().find(|p| p.name == pipe).expect("there is such a pipe").counters
+    }
+}
+
+/// Nodes `n1` … around a switch `core`; both directions of each link are `config`.
+pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
+    let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
+    let link = |n: &String| link(n, "core", config);
+    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()] }
+}
+
+pub fn link(a: &str, b: &str, config: &PipeConfig) -> LinkSpec {
+    LinkSpec { name: format!("{a}--{b}"), a: a.into(), b: b.into(), ab: config.clone(), ba: config.clone() }
+}
+
+pub fn ms(n: u64) -> RealDuration {
+    RealDuration::from_nanos(n * 1_000_000)
+}
+
+pub fn mbit(n: f64) -> Option<RealRate> {
+    Some(RealRate::from_bits_per_s(n * 1e6))
+}
