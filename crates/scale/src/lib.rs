@@ -7,10 +7,16 @@
 //!
 //! Nothing here reads a clock or a file.
 
+mod kernel;
 mod rate;
+mod rtt;
+mod share;
 mod tdf;
 mod time;
 
+pub use kernel::{KernelTimer, KernelTimers, STUCK, StuckTimer};
 pub use rate::{RealRate, VirtualRate};
+pub use rtt::LONGEST_RTT;
+pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};

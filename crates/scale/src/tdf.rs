@@ -1,5 +1,6 @@
 //! The time dilation factor and the conversions between the two times.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,6 +48,19 @@ impl Tdf {
         Ok(Tdf { num: num / g, den: den / g })
     }
 
+    /// The smallest factor, in whole tenths, that is at least `v`; `None` beyond [`Tdf::MAX`].
+    pub fn at_least(v: f64) -> Option<Tdf> {
+        // A float that is a tenth but for its rounding counts as that tenth.
+        let tenths = (v * 10.0 - 1e-9).ceil().max(10.0);
+        if tenths.is_finite() { Tdf::new(tenths as u64, 10).ok() } else { None }
+    }
+
+    /// The largest factor, in whole tenths, that is at most `v` and [`Tdf::MAX`]; `None` below 1.
+    pub fn at_most(v: f64) -> Option<Tdf> {
+        let tenths = (v * 10.0 + 1e-9).floor().min(Self::MAX as f64 * 10.0);
+        if tenths >= 10.0 { Tdf::new(tenths as u64, 10).ok() } else { None }
+    }
+
     /// Numerator and denominator, in lowest terms.
     pub const fn ratio(self) -> (u64, u64) {
         (self.num, self.den)
@@ -73,6 +87,18 @@ impl Tdf {
     /// (NSDI 2006, §2.1).
     pub fn to_real_rate(self, rate: VirtualRate) -> RealRate {
         RealRate::from_bits_per_s(rate.bits_per_s() / self.as_f64())
+    }
+}
+
+impl PartialOrd for Tdf {
+    fn partial_cmp(&self, other: &Tdf) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Tdf {
+    fn cmp(&self, other: &Tdf) -> Ordering {
+        (u128::from(self.num) * u128::from(other.den)).cmp(&(u128::from(other.num) * u128::from(self.den)))
     }
 }
 
