@@ -1,10 +1,65 @@
-//! `diorama dilate`
+//! `diorama dilate`: one command under time dilation.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use clock::{ClockPage, CpuRate, Injector, Reaper};
+use scale::{RealDuration, Tdf};
+
+use crate::failure::Failure;
 
 /// Arguments of `diorama dilate`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub struct Args {
+    /// Time dilation factor: real seconds per second that the command sees; 1 or more, such as 10 or 1.5
+    #[arg(long, value_name = "N")]
+    tdf: Tdf,
+    /// Also limit the command to 1/TDF of a core, so that it sees one core of usual speed (needs root)
+    #[arg(long)]
+    cpu: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// As env and timeout do: 125 is a failure of this program's own, apart from the command's codes.
+fn own(error: impl Display) -> Failure {
+    Failure { code: 125, message: error.to_string() }
+}
 
 /// Runs the verb.
-pub fn main(_args: Args) -> Result<std::process::ExitCode, crate::failure::Failure> {
-    Err(crate::failure::Failure::machine("not built yet"))
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let (mine, other) = cores();
+    // As many virtual seconds as pass in a real one: 1/TDF.
+    let share = args.tdf.to_virtual(RealDuration::from_secs_f64(1.0)).as_secs_f64();
+    let limit = args.cpu.then(|| cpu::limit_this(share, mine)).transpose().map_err(own)?;
+    if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
+        eprintln!("diorama: the CPU limit is coarse: {why}");
+    }
+    let rate = if args.cpu { CpuRate::NATIVE } else { CpuRate::undivided(args.tdf) };
+    let page = ClockPage::new(args.tdf).map_err(own)?;
+    let confine = |command: &mut std::process::Command| match &limit {
+        Some(limit) => limit.confine(command).map_err(|e| e.to_string()),
+        None => Ok(()),
+    };
+    // Before there is a second thread.
+    let reaper = Reaper::fork(&args.command, confine).map_err(own)?;
+    let core = if args.cpu { other } else { None };
+    let injector = Injector::start(&page, core, |sentence| eprintln!("diorama: {sentence}")).map_err(own)?;
+    let admitted = injector.admit(rate).map_err(own)?;
+    page.start();
+    let ended = reaper.run(admitted).map_err(own)?;
+    drop(injector);
+    if let Some(limit) = limit {
+        limit.release().map_err(own)?;
+    }
+    Ok(ExitCode::from(ended.code()))
+}
+
+/// The core for a limited command, and one for the injector if there is another.
+fn cores() -> (usize, Option<usize>) {
+    let allowed = rustix::thread::sched_getaffinity(None).ok();
+    let mut cores = (0..).take(rustix::thread::CpuSet::MAX_CPU).filter(|c| allowed.is_some_and(|set| set.is_set(*c)));
+    (cores.next().unwrap_or(0), cores.last())
 }

@@ -267,12 +267,11 @@ impl Work {
             },
             Some(Source::Listener(listener, cpu)) if readable => {
                 // NotFound: killed between the event and now.
-                if let Ok(notification) = notify::receive(listener.as_fd()) {
-                    match answer(listener.as_fd(), *cpu, &notification, &self.page) {
-                        Ok(Some(tracee)) => drop(self.tracees.insert(notification.pid as pid_t, tracee)),
-                        Ok(None) => (),
-                        Err(why) => self.refuse(&why),
-                    }
+                let Ok(notification) = notify::receive(listener.as_fd()) else { return };
+                match answer(listener.as_fd(), *cpu, &notification, &self.page, &self.tracees) {
+                    Ok(Some(tracee)) => drop(self.tracees.insert(notification.pid as pid_t, tracee)),
+                    Ok(None) => (),
+                    Err(why) => self.refuse(&why),
                 }
             }
             // Hung up: the command, and for a listener its last descendant, is gone. Closing ends the watch.
@@ -337,7 +336,13 @@ impl Work {
 
 /// Deals with one notification: gives the memfd, or attaches to the thread and lets its exec happen. The error is the
 /// sentence about a program that could not be started.
-fn answer(listener: BorrowedFd, cpu: CpuRate, n: &Notification, page: &ClockPage) -> Result<Option<Tracee>, String> {
+fn answer(
+    listener: BorrowedFd,
+    cpu: CpuRate,
+    n: &Notification,
+    page: &ClockPage,
+    tracees: &HashMap<pid_t, Tracee>,
+) -> Result<Option<Tracee>, String> {
     if n.nr as u64 == CALL_MEMFD {
         let given = if n.instruction_pointer >> 32 == ADDRESS_HIGH {
             notify::give(listener, n.id, page.memfd())
@@ -351,6 +356,12 @@ fn answer(listener: BorrowedFd, cpu: CpuRate, n: &Notification, page: &ClockPage
         return Ok(None);
     }
     let tid = n.pid as pid_t;
+    if let Some(tracee) = tracees.get(&tid) {
+        // Its last exec failed and it tries again, before it saw that it should stop.
+        let _ = notify::let_go(listener, n.id);
+        tracee.interrupt();
+        return Ok(None);
+    }
     let tracee = match Tracee::seize(tid, cpu) {
         Ok(tracee) => tracee,
         Err(e) => {

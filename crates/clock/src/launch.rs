@@ -26,7 +26,8 @@ pub fn dilate_exec_file() -> Result<OwnedFd, Error> {
     let memfd = rustix::fs::memfd_create("dilate-exec", MemfdFlags::CLOEXEC).map_err(Error::system(what))?;
     let mut file = File::from(memfd);
     file.write_all(DILATE_EXEC).map_err(Error::system(what))?;
-    Ok(file.into())
+    // Out of the way of number 3, which `launch` overwrites.
+    rustix::io::fcntl_dupfd_cloexec(&file, SOCKET as i32 + 1).map_err(Error::system(what))
 }
 
 /// The command `dilate-exec -- COMMAND…`, with `admitted` as its descriptor 3. `exec` is [`dilate_exec_file`]'s and must

@@ -19,6 +19,7 @@ mod notify;
 mod page;
 mod prober;
 mod rate;
+mod supervise;
 
 mod tracee;
 
@@ -27,6 +28,7 @@ pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};
 pub use page::{ClockPage, Zero};
 pub use prober::{ClockReading, Prober, clock_error_ppm};
 pub use rate::CpuRate;
+pub use supervise::{Ended, Reaper};
 
 /// Constants of `guest/layout.h`.
 mod layout {
