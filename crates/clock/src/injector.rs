@@ -1,7 +1,8 @@
 //! The thread that puts the guest image into every program at `execve`.
 //!
 //! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once, each a [`Tracee`] that
-//! advances when it stops, so that a slow exec delays nobody. Between execs it sleeps.
+//! advances when it stops, so that a slow exec delays nobody. Between execs it sleeps. One thing cannot be done without
+//! waiting for the program: giving it the memfd. Each listener has a [`Giver`] for that.
 //!
 //! Rules for the process that it lives in:
 //! - `waitpid(-1)` belongs to nobody: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait
@@ -25,7 +26,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType};
 use signal_hook::SigId;
 
-use crate::layout::{ADDRESS_HIGH, CALL_MEMFD};
+use crate::giver::Giver;
+use crate::layout::CALL_MEMFD;
 use crate::notify::{self, Notification};
 use crate::tracee::{self, Outcome, Recipe, Tracee};
 use crate::{ClockPage, CpuRate, Error};
@@ -154,7 +156,7 @@ enum Source {
     /// The socket over which its listener will come.
     Socket(Admission),
     /// Its seccomp listener.
-    Listener(OwnedFd, CpuRate),
+    Listener(Arc<OwnedFd>, CpuRate, Giver),
 }
 
 struct Work {
@@ -239,7 +241,7 @@ impl Work {
     fn listen(&mut self, source: Source) {
         let fd = match &source {
             Source::Socket(admission) => admission.socket.as_fd(),
-            Source::Listener(listener, _) => listener.as_fd(),
+            Source::Listener(listener, ..) => listener.as_fd(),
         };
         match self.watch(fd, self.next_source) {
             Ok(()) => {
@@ -256,8 +258,11 @@ impl Work {
         match self.sources.get(&key) {
             Some(Source::Socket(admission)) if readable => match receive_fd(admission.socket.as_fd()) {
                 Ok(Some(listener)) => {
-                    let cpu = admission.cpu;
-                    self.listen(Source::Listener(listener, cpu));
+                    let (listener, cpu) = (Arc::new(listener), admission.cpu);
+                    match Giver::start(&listener, &self.page) {
+                        Ok(giver) => self.listen(Source::Listener(listener, cpu, giver)),
+                        Err(e) => (self.refused)(&format!("a command cannot be served: {e}")),
+                    }
                 }
                 Ok(None) => drop(self.sources.remove(&key)),
                 Err(e) => {
@@ -265,10 +270,14 @@ impl Work {
                     self.sources.remove(&key);
                 }
             },
-            Some(Source::Listener(listener, cpu)) if readable => {
+            Some(Source::Listener(listener, cpu, giver)) if readable => {
                 // NotFound: killed between the event and now.
                 let Ok(notification) = notify::receive(listener.as_fd()) else { return };
-                match answer(listener.as_fd(), *cpu, &notification, &self.page, &self.tracees) {
+                if notification.nr as u64 == CALL_MEMFD {
+                    giver.give(notification);
+                    return;
+                }
+                match attach(listener.as_fd(), *cpu, &notification, &self.tracees) {
                     Ok(Some(tracee)) => drop(self.tracees.insert(notification.pid as pid_t, tracee)),
                     Ok(None) => (),
                     Err(why) => self.refuse(&why),
@@ -334,27 +343,14 @@ impl Work {
     }
 }
 
-/// Deals with one notification: gives the memfd, or attaches to the thread and lets its exec happen. The error is the
-/// sentence about a program that could not be started.
-fn answer(
+/// Attaches to a thread that is about to execute, and lets it. The error is the sentence about a program that could not be
+/// started.
+fn attach(
     listener: BorrowedFd,
     cpu: CpuRate,
     n: &Notification,
-    page: &ClockPage,
     tracees: &HashMap<pid_t, Tracee>,
 ) -> Result<Option<Tracee>, String> {
-    if n.nr as u64 == CALL_MEMFD {
-        let given = if n.instruction_pointer >> 32 == ADDRESS_HIGH {
-            notify::give(listener, n.id, page.memfd())
-        } else {
-            Err(io::Error::from_raw_os_error(libc::ENOSYS))
-        };
-        if let Err(e) = given {
-            // Fails if the thread was killed, which needs no answer.
-            let _ = notify::refuse(listener, n.id, e.raw_os_error().unwrap_or(libc::ENOSYS));
-        }
-        return Ok(None);
-    }
     let tid = n.pid as pid_t;
     if let Some(tracee) = tracees.get(&tid) {
         // Its last exec failed and it tries again, before it saw that it should stop.
@@ -416,7 +412,7 @@ impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Source::Socket(a) => write!(f, "Socket({})", a.socket.as_raw_fd()),
-            Source::Listener(l, _) => write!(f, "Listener({})", l.as_raw_fd()),
+            Source::Listener(l, ..) => write!(f, "Listener({})", l.as_raw_fd()),
         }
     }
 }

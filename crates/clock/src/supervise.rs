@@ -154,8 +154,7 @@ fn reap(
 ) -> i32 {
     become_subreaper();
     // Ctrl-C and the like are for the command; this process ends after it.
-    let all: Vec<i32> = (1..libc::SIGRTMAX()).collect();
-    block(&all);
+    block_all();
     let started = receive_fd(&control).and_then(|admitted| {
         let mut launched = launch(exec.as_fd(), admitted, command);
         prepare(&mut launched).map_err(io::Error::other)?;
@@ -278,6 +277,12 @@ fn block(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: both sets are valid.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) };
     before
+}
+
+/// Blocks every signal in this thread.
+pub(crate) fn block_all() {
+    let all: Vec<i32> = (1..=libc::SIGRTMAX()).collect();
+    block(&all);
 }
 
 fn signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {
