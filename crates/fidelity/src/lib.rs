@@ -2,9 +2,13 @@
 //!
 //! [`record`], [`events`] and [`samples`] are the run directory: what a run writes and what everything after it reads.
 
+pub mod checks;
 mod error;
 pub mod events;
+pub mod host;
+pub mod observe;
 pub mod record;
 pub mod samples;
+pub mod watch;
 
 pub use error::Error;

@@ -87,15 +87,15 @@ impl Samples {
             return None;
         }
         let (a, b) = (&self.0, &other.0);
-        let (mut i, mut j, mut d) = (0, 0, 0f64);
+        let (mut i, mut j, mut widest) = (0, 0, 0u128);
         while i < a.len() && j < b.len() {
             // Both functions step past every sample equal to the next one before they are compared.
             let x = a[i].min(b[j]);
             i += a[i..].iter().take_while(|v| **v == x).count();
             j += b[j..].iter().take_while(|v| **v == x).count();
-            d = d.max((i as f64 / a.len() as f64 - j as f64 / b.len() as f64).abs());
+            widest = widest.max((i as u128 * b.len() as u128).abs_diff(j as u128 * a.len() as u128));
         }
-        Some(d)
+        Some(widest as f64 / (a.len() as f64 * b.len() as f64))
     }
 }
 

@@ -1,0 +1,323 @@
+//! One function per promise of the design's paragraph on fidelity: what was seen goes in, a [`Check`] comes out.
+//!
+//! Why each limit is what it is, and what to do about a breach, is in `docs/fidelity.md`.
+
+use hdrhistogram::Histogram;
+use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
+
+use crate::record::{Check, Fidelity};
+use crate::watch::{NodeTcp, Seen, Worst};
+
+/// Emulator lateness that is always good enough.
+pub const LATENESS: VirtualDuration = VirtualDuration::from_nanos(100_000);
+/// Emulator lateness as a part of the shortest path's delay, where that is more.
+pub const LATENESS_OF_PATH: f64 = 0.01;
+/// How far a node's clock may be off.
+pub const CLOCK_PPM: f64 = 100.0;
+/// CPU that a node must get, per cent of its entitlement.
+pub const ENTITLEMENT: std::ops::RangeInclusive<f64> = 97.0..=101.0;
+/// Time that the hypervisor may take, per cent.
+pub const STEAL: f64 = 1.0;
+/// Others' use of the nodes' core, per cent of it.
+pub const FOREIGN_NODES: f64 = 0.5;
+/// Others' use of the harness core, per cent of it.
+pub const FOREIGN_HARNESS: f64 = 10.0;
+/// Firings of timers that only shift a pure acknowledgement or a probe, per cent of the segments that the node received.
+pub const SOFT_TIMERS: f64 = 10.0;
+/// So many of them are never a breach.
+pub const SOFT_TIMERS_FREE: u64 = 2;
+
+/// Everything that a run has to say about itself at its end.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// Real over virtual time.
+    pub tdf: Tdf,
+    /// How late each frame was delivered, real ns.
+    pub lateness: &'a Histogram<u64>,
+    /// When lateness was worst, and the 99.9th percentile then, if the emulator can tell.
+    pub latest: Option<(VirtualInstant, RealDuration)>,
+    /// The least delay from one node to another.
+    pub shortest_path: Option<VirtualDuration>,
+    /// How fast the nodes' clocks run.
+    pub clock: ClockRate,
+    /// How the nodes' CPU was limited.
+    pub grain: Grain,
+    /// Whether the least retransmission time-out could be scaled in every node.
+    pub rto_min_scaled: bool,
+    /// What the watch saw.
+    pub seen: &'a Seen,
+}
+
+/// What is known of the clocks inside the nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClockRate {
+    /// The run was not dilated: nodes read the host's own clock.
+    Native,
+    /// Measured inside a node: how far off its rate was, in parts per million, and in which node it was furthest off.
+    Measured {
+        /// Signed: positive is fast.
+        ppm: f64,
+        /// Where.
+        node: String,
+    },
+    /// Not measured, and why.
+    Unknown(String),
+}
+
+/// How the nodes' CPU was limited.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Grain {
+    /// Always-runnable groups: 100 µs slices.
+    Slots,
+    /// CFS quota, and why not slots.
+    Quota(String),
+    /// One cap for all, on purpose: the naive variant.
+    Pool,
+}
+
+/// All checks, in the order in which they are recorded, and the verdict.
+pub fn judge(e: &Evidence) -> Fidelity {
+    Fidelity::of(vec![
+        emulator_lateness(e.lateness, e.latest, e.shortest_path, e.tdf),
+        ring_drops(e.seen.ring_drops, e.seen.first_ring_drop.as_ref()),
+        clock_rate(&e.clock),
+        cpu_entitlement(&e.grain, e.seen.entitlement.as_ref(), e.seen.entitled_intervals),
+        cpu_grain(&e.grain),
+        steal(e.seen.steal.as_ref()),
+        foreign_load_nodes(e.seen.foreign_nodes.as_ref()),
+        foreign_load_harness(e.seen.foreign_harness.as_ref()),
+        kernel_timers(&e.seen.tcp, e.tdf, e.rto_min_scaled),
+        disk(),
+    ])
+}
+
+/// p99.9 of the lateness of all frames, at most 0.1 virtual ms or 1 % of the shortest path.
+pub fn emulator_lateness(
+    lateness: &Histogram<u64>,
+    latest: Option<(VirtualInstant, RealDuration)>,
+    shortest_path: Option<VirtualDuration>,
+    tdf: Tdf,
+) -> Check {
+    let (name, unit) = ("emulator-lateness", "virtual ms");
+    let of_path = shortest_path.map_or(0.0, |d| LATENESS_OF_PATH * ms(d));
+    let limit = ms(LATENESS).max(of_path);
+    if lateness.is_empty() {
+        return Check { limit: Some(limit), ..unmeasured(name, unit, "No frame passed the emulator.".into()) };
+    }
+    let p999 = ms(tdf.to_virtual(RealDuration::from_nanos(lateness.value_at_quantile(0.999))));
+    let when = latest.map_or(String::new(), |(at, p999)| {
+        format!("; the worst second began at {}, with {} virtual ms", time(at), number(ms(tdf.to_virtual(p999))))
+    });
+    let says = format!("99.9 % of {} frames were at most {} virtual ms late{when}.", lateness.len(), number(p999));
+    at_most(name, p999, limit, unit, says)
+}
+
+/// No frame may be lost between a node and the emulator: it is no loss of the modelled network.
+pub fn ring_drops(drops: u64, first: Option<&Worst>) -> Check {
+    let says = match first {
+        Some(first) => format!("{drops} frames were lost between nodes and the emulator, the first {}.", place(first)),
+        None => "No frame was lost between a node and the emulator.".into(),
+    };
+    at_most("ring-drops", drops as f64, 0.0, "frames", says)
+}
+
+/// Clocks inside the nodes at most 100 ppm off.
+pub fn clock_rate(clock: &ClockRate) -> Check {
+    let (name, unit) = ("clock-rate", "ppm");
+    match clock {
+        ClockRate::Native => {
+            at_most(name, 0.0, CLOCK_PPM, unit, "The run was not dilated: its nodes read the host's clock.".into())
+        }
+        ClockRate::Measured { ppm, node } => {
+            let way = if *ppm < 0.0 { "slow" } else { "fast" };
+            let says = format!("The clock in {node} ran {} ppm too {way}.", number(ppm.abs()));
+            at_most(name, ppm.abs(), CLOCK_PPM, unit, says)
+        }
+        ClockRate::Unknown(why) => unmeasured(name, unit, format!("The clocks in the nodes were not measured: {why}.")),
+    }
+}
+
+/// In each virtual second, a node that always wanted CPU got 97–101 % of its entitlement. The recorded limit is the
+/// bound on the side where the worst second lies.
+pub fn cpu_entitlement(grain: &Grain, worst: Option<&Worst>, intervals: usize) -> Check {
+    let (name, unit) = ("cpu-entitlement", "% of entitlement");
+    match (grain, worst) {
+        (Grain::Pool, _) => unmeasured(
+            name,
+            unit,
+            "Nodes of the naive variant share the core as they can; none is entitled to a part.".into(),
+        ),
+        (Grain::Quota(_), _) => {
+            unmeasured(name, unit, "Under CFS quota it is not known whether a node always wanted its CPU.".into())
+        }
+        (Grain::Slots, None) => unmeasured(
+            name,
+            unit,
+            "No node wanted all of its CPU for a whole virtual second, so none could miss any.".into(),
+        ),
+        (Grain::Slots, Some(worst)) => {
+            let (low, high) = (*ENTITLEMENT.start(), *ENTITLEMENT.end());
+            let limit = if worst.value < 100.0 { low } else { high };
+            let says = format!(
+                "Of {intervals} virtual seconds in which a node always wanted CPU, the worst gave it {} % of its \
+                 entitlement, {} ({low}–{high} % is right).",
+                number(worst.value),
+                place(worst)
+            );
+            let ok = Some(ENTITLEMENT.contains(&worst.value));
+            Check { name: name.into(), value: Some(worst.value), limit: Some(limit), unit: unit.into(), ok, says }
+        }
+    }
+}
+
+/// Shares come in slices short enough that a burst of work takes as long, in virtual time, as on the target.
+pub fn cpu_grain(grain: &Grain) -> Check {
+    let (name, unit) = ("cpu-grain", "real ms");
+    match grain {
+        Grain::Slots => at_most(name, 0.1, 0.1, unit, "Nodes took turns on their core every 100 µs.".into()),
+        Grain::Quota(why) => at_most(
+            name,
+            4.0,
+            0.1,
+            unit,
+            format!(
+                "CPU shares were kept by CFS quota, which lets a burst run unhindered until the next 4 ms tick: {why}."
+            ),
+        ),
+        Grain::Pool => unmeasured(name, unit, "Nodes of the naive variant have no share of their own.".into()),
+    }
+}
+
+/// Time that the hypervisor gave to someone else.
+pub fn steal(worst: Option<&Worst>) -> Check {
+    share_of_time("steal", worst, STEAL, "the hypervisor took", "of", "Too short a run to measure steal.")
+}
+
+/// Processes that are not the run's, on the nodes' core.
+pub fn foreign_load_nodes(worst: Option<&Worst>) -> Check {
+    foreign("foreign-load-nodes", worst, FOREIGN_NODES, "nodes' core")
+}
+
+/// Processes that are not the run's, on the core of emulator, injector and engine.
+pub fn foreign_load_harness(worst: Option<&Worst>) -> Check {
+    foreign("foreign-load-harness", worst, FOREIGN_HARNESS, "harness core")
+}
+
+fn foreign(name: &str, worst: Option<&Worst>, limit: f64, core: &str) -> Check {
+    let Some(worst) = worst else { return unmeasured(name, "% of the core", "Too short a run to measure it.".into()) };
+    let who = worst.whose.as_ref().map_or(String::new(), |who| format!(", mostly {who}"));
+    let says = format!(
+        "Processes that are not the run's used at most {} % of the {core}, {}{who}.",
+        number(worst.value),
+        span(worst)
+    );
+    at_most(name, worst.value, limit, "% of the core", says)
+}
+
+fn share_of_time(name: &str, worst: Option<&Worst>, limit: f64, did: &str, of: &str, short: &str) -> Check {
+    let Some(worst) = worst else { return unmeasured(name, "% of the core", short.into()) };
+    let core = worst.whose.as_deref().unwrap_or("a core");
+    let says = format!("At most, {did} {} % {of} {core}, {}.", number(worst.value), span(worst));
+    at_most(name, worst.value, limit, "% of the core", says)
+}
+
+/// Timers of the nodes' TCP that tick in real time and fired.
+///
+/// *Hard* firings involve a constant that cannot be scaled and change what the program sees: none is allowed. Those
+/// are SYNs sent again (the initial time-out of 1 s is a constant) and connections given up (the kernel counts
+/// `tcp_retries2` in units of a constant 200 ms). Where the least time-out itself could not be scaled, every
+/// retransmission time-out is hard. *Soft* firings, delayed acknowledgements (40 ms at least) and loss probes (2 ticks
+/// at least), only advance a pure acknowledgement or a probe; they matter when senders wait for them, so they are
+/// bounded in relation to what the node received.
+pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, rto_min_scaled: bool) -> Check {
+    let name = "kernel-timers";
+    if tdf == Tdf::ONE {
+        let says = "The run was not dilated: every kernel timer ran as it should.".into();
+        return at_most(name, 0.0, 0.0, "firings", says);
+    }
+    let hard = |n: &NodeTcp| {
+        let timeouts = if rto_min_scaled { n.grew.syn_retrans } else { n.grew.timeouts.max(n.grew.syn_retrans) };
+        timeouts + n.grew.aborts
+    };
+    let total: u64 = nodes.iter().map(hard).sum();
+    if total > 0 {
+        let worst = nodes.iter().max_by_key(|n| hard(n)).expect("a sum above nothing has terms");
+        let when = worst.first_hard.map_or(String::new(), |at| format!(", first before {}", time(at)));
+        let constant = if rto_min_scaled { "initial time-out of 1 s" } else { "least time-out of 200 ms" };
+        let says = format!(
+            "Kernel timers that cannot be scaled fired {total} times, most in {}: {} SYNs sent again, {} retransmission \
+             time-outs, {} connections given up{when}; the kernel's {constant} passes {tdf} times too fast for the nodes.",
+            worst.node, worst.grew.syn_retrans, worst.grew.timeouts, worst.grew.aborts
+        );
+        return at_most(name, total as f64, 0.0, "firings", says);
+    }
+    let unit = "% of segments received";
+    let soft = |n: &NodeTcp| n.grew.delayed_acks + n.grew.loss_probes;
+    let percent = |n: &NodeTcp| 100.0 * soft(n) as f64 / n.grew.in_segs.max(1) as f64;
+    let worst = nodes.iter().filter(|n| soft(n) > SOFT_TIMERS_FREE).max_by(|a, b| percent(a).total_cmp(&percent(b)));
+    let Some(worst) = worst else {
+        let says = "No kernel timer that cannot be scaled fired more than twice in a node.".into();
+        return at_most(name, 0.0, SOFT_TIMERS, unit, says);
+    };
+    let says = format!(
+        "Delayed acknowledgements and loss probes, which come {tdf} times too early for the nodes, were at most {} % of \
+         the segments received, in {} ({} and {}, of {} segments, over the whole run).",
+        number(percent(worst)),
+        worst.node,
+        worst.grew.delayed_acks,
+        worst.grew.loss_probes,
+        worst.grew.in_segs
+    );
+    at_most(name, percent(worst), SOFT_TIMERS, unit, says)
+}
+
+/// Not modelled yet.
+pub fn disk() -> Check {
+    unmeasured("disk", "virtual ms", "Disks are not modelled: reads and writes take real time, undilated.".into())
+}
+
+fn at_most(name: &str, value: f64, limit: f64, unit: &str, says: String) -> Check {
+    // A value that is not a number is no proof of anything: it fails, and is recorded as none.
+    let ok = Some(value <= limit);
+    let value = value.is_finite().then_some(value);
+    Check { name: name.into(), value, limit: Some(limit), unit: unit.into(), ok, says }
+}
+
+fn unmeasured(name: &str, unit: &str, says: String) -> Check {
+    Check { name: name.into(), value: None, limit: None, unit: unit.into(), ok: None, says }
+}
+
+fn ms(d: VirtualDuration) -> f64 {
+    d.as_secs_f64() * 1e3
+}
+
+/// Three significant digits, without noise.
+pub(crate) fn number(v: f64) -> String {
+    let places = match v.abs() {
+        a if a >= 99.95 || a == 0.0 => 0,
+        a if a >= 9.995 => 1,
+        a if a >= 0.9995 => 2,
+        a if a >= 0.09995 => 3,
+        _ => 4,
+    };
+    let text = format!("{v:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+fn time(at: VirtualInstant) -> String {
+    format!("{:.1} s", at.as_secs_f64())
+}
+
+/// `in web-1, from 3.0 s to 4.0 s`
+fn place(worst: &Worst) -> String {
+    let whose = worst.whose.as_ref().map_or(String::new(), |who| format!("in {who}, "));
+    format!("{whose}{}", span(worst))
+}
+
+fn span(worst: &Worst) -> String {
+    format!("from {} to {}", time(worst.from), time(worst.to))
+}
+
+#[cfg(test)]
+#[path = "checks_tests.rs"]
+mod tests;

@@ -1,0 +1,190 @@
+//! What each check makes of good, bad and absent evidence.
+
+use super::*;
+use crate::observe::TcpCounters;
+use crate::record::Verdict;
+
+const TEN: f64 = 10.0;
+
+fn tdf(v: f64) -> Tdf {
+    Tdf::try_from(v).unwrap()
+}
+
+fn histogram(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
+    let mut h = Histogram::new_with_bounds(1, 10_000_000_000, 3).unwrap();
+    values.into_iter().for_each(|v| h.record(v).unwrap());
+    h
+}
+
+fn worst(value: f64, whose: &str) -> Worst {
+    let at = |s: u64| VirtualInstant::from_nanos(s * 1_000_000_000);
+    Worst { value, whose: (!whose.is_empty()).then(|| whose.into()), from: at(3), to: at(4) }
+}
+
+fn node(name: &str, grew: TcpCounters) -> NodeTcp {
+    NodeTcp { node: name.into(), grew, first_hard: None }
+}
+
+#[test]
+fn lateness_is_judged_in_virtual_time() {
+    // 0.5 real ms are 0.05 virtual ms at TDF 10, and five times too much at TDF 1.
+    let half_ms = histogram(std::iter::repeat_n(500_000, 1000));
+    let check = emulator_lateness(&half_ms, None, None, tdf(TEN));
+    assert_eq!((check.ok, check.limit), (Some(true), Some(0.1)));
+    assert!((check.value.unwrap() - 0.05).abs() < 0.001, "{check:?}");
+    let late = Some((VirtualInstant::from_nanos(7_000_000_000), RealDuration::from_nanos(900_000)));
+    let check = emulator_lateness(&half_ms, late, None, Tdf::ONE);
+    assert_eq!(check.ok, Some(false));
+    assert!(check.says.contains("began at 7.0 s, with 0.9 virtual ms"), "{}", check.says);
+}
+
+#[test]
+fn one_frame_in_ten_thousand_may_be_late_and_a_long_path_forgives_more() {
+    let mostly = histogram(std::iter::repeat_n(1_000, 9_999).chain([5_000_000_000]));
+    assert_eq!(emulator_lateness(&mostly, None, None, Tdf::ONE).ok, Some(true));
+    let often = histogram(std::iter::repeat_n(1_000, 99).chain([5_000_000_000]));
+    assert_eq!(emulator_lateness(&often, None, None, Tdf::ONE).ok, Some(false));
+    let half_ms = histogram([500_000]);
+    let path = Some(VirtualDuration::from_nanos(80_000_000));
+    let check = emulator_lateness(&half_ms, None, path, Tdf::ONE);
+    assert_eq!((check.ok, check.limit), (Some(true), Some(0.8)));
+    let short = Some(VirtualDuration::from_nanos(1));
+    assert_eq!(emulator_lateness(&half_ms, None, short, Tdf::ONE).limit, Some(0.1));
+    assert_eq!(emulator_lateness(&histogram([]), None, None, Tdf::ONE).ok, None, "no frame, no promise");
+}
+
+#[test]
+fn a_single_lost_frame_is_too_many() {
+    assert_eq!(ring_drops(0, None).ok, Some(true));
+    let check = ring_drops(3, Some(&worst(3.0, "web-1")));
+    assert_eq!(check.ok, Some(false));
+    assert!(check.says.contains("in web-1, from 3.0 s to 4.0 s"), "{}", check.says);
+}
+
+#[test]
+fn a_clock_may_be_a_hundred_ppm_off_either_way() {
+    let measured = |ppm| clock_rate(&ClockRate::Measured { ppm, node: "a".into() });
+    assert_eq!(measured(-100.0).ok, Some(true));
+    assert_eq!(measured(-100.1).ok, Some(false));
+    assert!(measured(-120.0).says.contains("120 ppm too slow"), "{}", measured(-120.0).says);
+    assert_eq!(measured(100.1).ok, Some(false));
+    assert_eq!(measured(f64::NAN).ok, Some(false), "not a number is no proof");
+    assert_eq!(measured(f64::NAN).value, None);
+    assert_eq!(clock_rate(&ClockRate::Native).ok, Some(true));
+    assert_eq!(clock_rate(&ClockRate::Unknown("the prober died".into())).ok, None);
+}
+
+#[test]
+fn a_node_gets_its_cpu_neither_less_nor_more() {
+    let slots = |value| cpu_entitlement(&Grain::Slots, Some(&worst(value, "server")), 5);
+    assert_eq!(
+        [slots(96.9).ok, slots(97.0).ok, slots(101.0).ok, slots(101.1).ok].map(|ok| ok == Some(true)),
+        [false, true, true, false]
+    );
+    assert_eq!((slots(98.0).limit, slots(100.5).limit), (Some(97.0), Some(101.0)));
+    assert!(slots(90.0).says.contains("in server, from 3.0 s to 4.0 s"), "{}", slots(90.0).says);
+    assert_eq!(cpu_entitlement(&Grain::Slots, None, 0).ok, None);
+    assert_eq!(cpu_entitlement(&Grain::Pool, Some(&worst(50.0, "server")), 5).ok, None, "naive promises nothing");
+}
+
+#[test]
+fn quota_makes_a_run_suspect_and_slots_do_not() {
+    assert_eq!(cpu_grain(&Grain::Slots).ok, Some(true));
+    assert_eq!(cpu_grain(&Grain::Pool).ok, None);
+    let quota = cpu_grain(&Grain::Quota("this kernel has no cpu.idle".into()));
+    assert_eq!(quota.ok, Some(false));
+    assert!(quota.says.contains("no cpu.idle"), "{}", quota.says);
+}
+
+#[test]
+fn loads_are_judged_on_their_own_core() {
+    // What a plain hog gets beside a run: 1024/(1024 + 102400) of the nodes' core.
+    let hog = foreign_load_nodes(Some(&worst(0.99, "bash (process 77)")));
+    assert_eq!(hog.ok, Some(false));
+    assert!(hog.says.ends_with("from 3.0 s to 4.0 s, mostly bash (process 77)."), "{}", hog.says);
+    assert_eq!(foreign_load_nodes(Some(&worst(0.1, ""))).ok, Some(true));
+    assert_eq!(foreign_load_harness(Some(&worst(4.0, ""))).ok, Some(true), "a desktop's noise");
+    assert_eq!(foreign_load_harness(Some(&worst(45.0, ""))).ok, Some(false));
+    assert_eq!(foreign_load_harness(None).ok, None);
+    assert_eq!(steal(Some(&worst(1.0, "core 0"))).ok, Some(true));
+    assert_eq!(steal(Some(&worst(1.1, "core 0"))).ok, Some(false));
+}
+
+#[test]
+fn one_syn_sent_again_or_one_connection_given_up_is_too_many() {
+    let quiet = node("a", TcpCounters { in_segs: 1000, delayed_acks: 30, ..Default::default() });
+    let check = kernel_timers(std::slice::from_ref(&quiet), tdf(TEN), true);
+    assert_eq!((check.ok, check.value), (Some(true), Some(3.0)));
+    let mut syn = node("b", TcpCounters { in_segs: 100_000, syn_retrans: 1, timeouts: 1, ..Default::default() });
+    syn.first_hard = Some(VirtualInstant::from_nanos(2_500_000_000));
+    let check = kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), true);
+    assert_eq!((check.ok, check.value, check.limit), (Some(false), Some(1.0), Some(0.0)));
+    assert!(check.says.contains("most in b: 1 SYNs") && check.says.contains("first before 2.5 s"), "{}", check.says);
+    let gone = node("c", TcpCounters { aborts: 1, ..Default::default() });
+    assert_eq!(kernel_timers(&[gone], tdf(TEN), true).ok, Some(false));
+    assert_eq!(kernel_timers(&[quiet, syn], Tdf::ONE, true).ok, Some(true), "undilated, all of them are right");
+}
+
+#[test]
+fn a_time_out_is_faithful_only_where_its_minimum_is_scaled() {
+    let lossy = node("a", TcpCounters { in_segs: 1000, timeouts: 7, ..Default::default() });
+    assert_eq!(kernel_timers(std::slice::from_ref(&lossy), tdf(TEN), true).ok, Some(true));
+    assert_eq!(kernel_timers(&[lossy], tdf(TEN), false).ok, Some(false));
+}
+
+#[test]
+fn early_acknowledgements_are_bounded_by_what_was_received() {
+    let acks = |in_segs, delayed_acks| {
+        let grew = TcpCounters { in_segs, delayed_acks, ..Default::default() };
+        kernel_timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), true)
+    };
+    assert_eq!(acks(1000, 100).ok, Some(true));
+    assert_eq!(acks(1000, 101).ok, Some(false));
+    assert_eq!(acks(3, 2).ok, Some(true), "two are never a breach");
+    assert_eq!(acks(6, 3).ok, Some(false), "a sender that waits for every one");
+    assert!(acks(1000, 400).says.contains("40 % of the segments received, in a"), "{}", acks(1000, 400).says);
+}
+
+#[test]
+fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
+    let lateness = histogram([1_000]);
+    let judged = |seen: &Seen| {
+        judge(&Evidence {
+            tdf: tdf(TEN),
+            lateness: &lateness,
+            latest: None,
+            shortest_path: None,
+            clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
+            grain: Grain::Slots,
+            rto_min_scaled: true,
+            seen,
+        })
+    };
+    let quiet = judged(&Seen { foreign_nodes: Some(worst(0.05, "")), ..Seen::default() });
+    assert_eq!(quiet.verdict, Verdict::Trustworthy);
+    let names: Vec<_> = quiet.checks.iter().map(|c| c.name.as_str()).collect();
+    let expected = [
+        "emulator-lateness",
+        "ring-drops",
+        "clock-rate",
+        "cpu-entitlement",
+        "cpu-grain",
+        "steal",
+        "foreign-load-nodes",
+        "foreign-load-harness",
+        "kernel-timers",
+        "disk",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(quiet.checks.last().unwrap().ok, None, "disk is not modelled");
+    assert!(quiet.checks.iter().all(|c| c.says.ends_with('.')), "sentences");
+    let noisy = judged(&Seen { foreign_nodes: Some(worst(0.9, "")), ..Seen::default() });
+    assert_eq!(noisy.verdict, Verdict::Suspect);
+    assert_eq!(noisy.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
+}
+
+#[test]
+fn numbers_are_short() {
+    let short = [0.0, 0.00001, 0.05, 0.5, 1.0, 9.999, 12.34, 101.0, 12345.6].map(number);
+    assert_eq!(short, ["0", "0", "0.05", "0.5", "1", "10", "12.3", "101", "12346"]);
+}

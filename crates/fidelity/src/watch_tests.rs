@@ -1,0 +1,182 @@
+//! What the watch makes of counters that grow evenly, unevenly, or not at all.
+
+use super::*;
+
+const S: u64 = 1_000_000_000;
+/// Virtual zero does not lie at the origin of the harness's clock.
+const ZERO: u64 = 1234 * S;
+
+struct Feed {
+    watch: Watch,
+    now: Snapshot,
+}
+
+impl Feed {
+    /// Two nodes with half and a quarter of core 0; the harness has core 1.
+    fn new(tdf: f64) -> Feed {
+        let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
+        let mut watch = Watch::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
+        let at = RealInstant::from_nanos(ZERO);
+        let node =
+            NodeCounters { at, container_ns: 77, filler_ns: 88, tcp: Some(TcpCounters::default()), ring_drops: 5 };
+        let core = CoreCounters { run_ns: 3 * S, all_ns: 9 * S, ticks: CoreTicks { steal: 40, total: 5000 } };
+        let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 2], strangers: Vec::new() };
+        watch.push(now.clone());
+        Feed { watch, now }
+    }
+
+    /// After `real` ns in which the nodes used these fractions of their shares and others this fraction of each core.
+    fn step(&mut self, real: u64, used: [f64; 2], foreign: [f64; 2]) -> &mut Snapshot {
+        self.now.at = self.now.at + RealDuration::from_nanos(real);
+        for (i, share) in [0.5, 0.25].into_iter().enumerate() {
+            let node = &mut self.now.nodes[i];
+            node.at = self.now.at;
+            node.container_ns += (real as f64 * share * used[i]) as u64;
+            node.filler_ns += (real as f64 * share * (1.0 - used[i]).max(0.0)) as u64;
+            let core = &mut self.now.cores[i];
+            core.run_ns += real / 2;
+            core.all_ns += real / 2 + (real as f64 * foreign[i]) as u64;
+            core.ticks.total += real / 10_000_000;
+        }
+        &mut self.now
+    }
+
+    fn push(&mut self) {
+        self.watch.push(self.now.clone());
+    }
+
+    fn seconds(&mut self, n: usize, real: u64, used: [f64; 2], foreign: [f64; 2]) {
+        for _ in 0..n {
+            self.step(real, used, foreign);
+            self.push();
+        }
+    }
+}
+
+fn near(worst: &Option<Worst>, value: f64) -> bool {
+    worst.as_ref().is_some_and(|w| (w.value - value).abs() < 1e-3)
+}
+
+#[test]
+fn only_a_node_that_always_wanted_cpu_is_judged() {
+    let mut feed = Feed::new(1.0);
+    feed.seconds(6, S, [0.995, 0.4], [0.0; 2]);
+    let seen = feed.watch.finish();
+    assert_eq!(seen.entitled_intervals, 6, "the server's, not the client's");
+    let worst = seen.entitlement.unwrap();
+    assert!((worst.value - 99.5).abs() < 1e-6, "{worst:?}");
+    assert_eq!(worst.whose.as_deref(), Some("server"));
+}
+
+#[test]
+fn the_worst_second_is_named_with_its_virtual_time() {
+    let mut feed = Feed::new(10.0);
+    feed.seconds(2, 10 * S, [1.0, 1.0], [0.0; 2]);
+    // The filler got nothing although the node got little: somebody else had its turn.
+    feed.step(10 * S, [1.0, 0.9], [0.0; 2]).nodes[1].filler_ns = 88;
+    feed.push();
+    feed.seconds(1, 10 * S, [1.02, 1.0], [0.0; 2]);
+    let worst = feed.watch.finish().entitlement.unwrap();
+    assert_eq!(worst.whose.as_deref(), Some("client"));
+    assert_eq!((worst.from.as_secs_f64(), worst.to.as_secs_f64()), (2.0, 3.0));
+    assert!((worst.value - 90.0).abs() < 1e-6, "{worst:?}");
+}
+
+#[test]
+fn a_little_too_much_is_worse_than_a_little_too_little() {
+    let mut feed = Feed::new(1.0);
+    feed.seconds(1, S, [0.9901, 0.0], [0.0; 2]);
+    feed.seconds(1, S, [1.02, 0.0], [0.0; 2]);
+    assert!(near(&feed.watch.finish().entitlement, 102.0));
+}
+
+#[test]
+fn snapshots_more_often_than_a_virtual_second_are_put_together() {
+    let mut feed = Feed::new(10.0);
+    feed.seconds(100, S / 5, [1.0, 0.0], [0.0; 2]);
+    assert_eq!(feed.watch.finish().entitled_intervals, 2, "20 real seconds are 2 virtual ones");
+}
+
+#[test]
+fn a_burst_of_foreign_load_is_averaged_over_a_window_but_not_over_the_run() {
+    let mut feed = Feed::new(1.0);
+    feed.seconds(20, S, [0.5; 2], [0.001, 0.02]);
+    feed.seconds(1, S, [0.5; 2], [0.001, 0.52]);
+    feed.seconds(19, S, [0.5; 2], [0.001, 0.02]);
+    let seen = feed.watch.finish();
+    assert!(near(&seen.foreign_nodes, 0.1), "{:?}", seen.foreign_nodes);
+    assert!(near(&seen.foreign_harness, 12.0), "{:?}", seen.foreign_harness);
+    let worst = seen.foreign_harness.unwrap();
+    assert_eq!((worst.from.as_secs_f64(), worst.to.as_secs_f64()), (20.0, 25.0));
+    assert_eq!(worst.whose, None, "nobody looked");
+}
+
+#[test]
+fn the_busiest_stranger_on_the_core_is_named() {
+    let stranger = |pid, name: &str, core, ns| Stranger { pid, name: name.into(), core, ns };
+    let mut feed = Feed::new(1.0);
+    feed.now.strangers = vec![stranger(1, "init", 0, 50 * S), stranger(7, "make", 1, 0)];
+    feed.step(S, [0.5; 2], [0.01; 2]);
+    feed.push();
+    feed.now.strangers.clear();
+    feed.seconds(3, S, [0.5; 2], [0.01; 2]);
+    // init has used most ever, but little lately; make works on the other core; bash is new.
+    feed.now.strangers =
+        vec![stranger(1, "init", 0, 50 * S + 1000), stranger(7, "make", 1, 4 * S), stranger(9, "bash", 0, S / 20)];
+    feed.seconds(1, S, [0.5; 2], [0.01; 2]);
+    let seen = feed.watch.finish();
+    assert_eq!(seen.foreign_nodes.unwrap().whose.as_deref(), Some("bash (process 9)"));
+    assert_eq!(seen.foreign_harness.unwrap().whose.as_deref(), Some("make (process 7)"));
+}
+
+#[test]
+fn steal_is_that_of_the_worse_core() {
+    let mut feed = Feed::new(1.0);
+    feed.seconds(4, S, [0.5; 2], [0.0; 2]);
+    feed.step(S, [0.5; 2], [0.0; 2]).cores[1].ticks.steal += 10;
+    feed.push();
+    let steal = feed.watch.finish().steal.unwrap();
+    assert!((steal.value - 2.0).abs() < 1e-9, "10 of 500 ticks: {steal:?}");
+    assert_eq!(steal.whose.as_deref(), Some("core 1"));
+}
+
+#[test]
+fn a_short_run_is_judged_as_a_whole_and_a_short_rest_is_not() {
+    let mut short = Feed::new(1.0);
+    short.seconds(2, S, [0.5; 2], [0.03, 0.0]);
+    assert!(near(&short.watch.finish().foreign_nodes, 3.0));
+    let mut rest = Feed::new(1.0);
+    rest.seconds(5, S, [0.5; 2], [0.0; 2]);
+    rest.seconds(1, S, [0.5; 2], [0.9, 0.0]);
+    assert!(near(&rest.watch.finish().foreign_nodes, 0.0));
+    assert_eq!(Feed::new(1.0).watch.finish().foreign_nodes, None, "one snapshot has no interval");
+    let nothing = Watch::new(Tdf::ONE, RealInstant::ZERO, Vec::new(), 0, 1).finish();
+    assert_eq!(nothing, Seen::default());
+}
+
+#[test]
+fn tcp_grows_from_t_zero_even_over_a_gap() {
+    let mut feed = Feed::new(10.0);
+    feed.seconds(1, 10 * S, [0.5; 2], [0.0; 2]);
+    feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[0].tcp = None;
+    feed.push();
+    let tcp = TcpCounters { in_segs: 100, delayed_acks: 3, syn_retrans: 1, timeouts: 2, ..Default::default() };
+    feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[0].tcp = Some(tcp);
+    feed.push();
+    let seen = feed.watch.finish();
+    assert_eq!(seen.tcp[0].grew, tcp);
+    assert_eq!(seen.tcp[0].first_hard.map(|at| at.as_secs_f64()), Some(3.0));
+    assert_eq!((seen.tcp[1].grew, seen.tcp[1].first_hard), (TcpCounters::default(), None));
+}
+
+#[test]
+fn what_was_counted_before_t_zero_is_not_the_runs() {
+    let mut feed = Feed::new(10.0);
+    feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[1].ring_drops += 4;
+    feed.push();
+    feed.seconds(1, 10 * S, [0.5; 2], [0.0; 2]);
+    let seen = feed.watch.finish();
+    assert_eq!(seen.ring_drops, 4, "not the five from before");
+    let first = seen.first_ring_drop.unwrap();
+    assert_eq!((first.whose.as_deref(), first.value), (Some("client"), 4.0));
+}
