@@ -200,9 +200,8 @@ fn a_bad_change_is_refused_and_changes_nothing() {
 
 #[test]
 fn frames_of_two_senders_share_a_pipe_in_the_order_of_arrival() {
-    let mut spec = NetworkSpec::default();
-    spec.nodes = vec!["a".into(), "b".into(), "c".into()];
-    spec.switches = vec!["s".into()];
+    let nodes = ["a", "b", "c"].map(String::from).to_vec();
+    let mut spec = NetworkSpec { nodes, switches: vec!["s".into()], ..Default::default() };
     let far = PipeConfig { delay: us(700), ..Default::default() };
     for (name, ab, ba) in [
         ("a", far, PipeConfig::default()),

@@ -1,0 +1,280 @@
+//! Two namespaces and one link between them, and ways to send through it.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use net::{Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, PipeId, Tap};
+use node::NetNamespace;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::patient;
+use crate::failure::Failure;
+
+const PORT: u16 = 7000;
+
+/// Which core does what.
+pub struct Cores {
+    /// Senders and receivers, as the nodes of a run.
+    pub nodes: usize,
+    /// The emulator.
+    pub harness: usize,
+}
+
+impl Cores {
+    /// The first and the last core that this process may use.
+    pub fn find() -> Result<Cores, Failure> {
+        let allowed = sched_getaffinity(None).map_err(Failure::machine)?;
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|c| allowed.is_set(*c));
+        match (cores.next(), cores.next_back()) {
+            (Some(nodes), Some(harness)) => Ok(Cores { nodes, harness }),
+            _ => Err(Failure::machine("the network cannot be measured on one core; allow this command two (taskset)")),
+        }
+    }
+}
+
+fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    // The core came from this process's own set.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// A thread that keeps a core awake and yields to everything else.
+pub struct Filler(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Filler {
+    pub fn start(core: usize) -> Result<Filler, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let spin = move || {
+            pin(core);
+            let parameters = libc::sched_param { sched_priority: 0 };
+            // SAFETY: `parameters` is a valid sched_param; 0 is the calling thread.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
+            while !seen.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        let thread = thread::Builder::new().name("filler".into()).spawn(spin).map_err(Failure::failed)?;
+        Ok(Filler(stop, Some(thread)))
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.1.take() {
+            // It cannot panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Nodes `a` and `b` joined by one link.
+pub struct Bed {
+    pub emulator: Emulator,
+    pub spaces: [NetNamespace; 2],
+    addresses: [Ipv4Addr; 2],
+    pipes: [PipeId; 2],
+    core: usize,
+}
+
+fn spec(config: &PipeConfig) -> NetworkSpec {
+    let (ab, ba) = (config.clone(), PipeConfig::default());
+    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba };
+    NetworkSpec { nodes: vec!["a".into(), "b".into()], switches: Vec::new(), links: vec![link] }
+}
+
+/// A star of perfect links.
+pub fn star(nodes: usize) -> NetworkSpec {
+    let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
+    let link = |n: &String| {
+        let (ab, ba) = (PipeConfig::default(), PipeConfig::default());
+        LinkSpec { name: format!("{n}--core"), a: n.clone(), b: "core".into(), ab, ba }
+    };
+    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()] }
+}
+
+fn interfaces(network: &Network) -> Result<([NetNamespace; 2], Vec<Tap>), Failure> {
+    let space = || NetNamespace::create().map_err(Failure::machine);
+    let spaces = [space()?, space()?];
+    let tap = |(space, port): (&NetNamespace, _)| Tap::create(space.as_fd(), port).map_err(Failure::machine);
+    let taps = spaces.iter().zip(network.ports()).map(tap).collect::<Result<_, _>>()?;
+    Ok((spaces, taps))
+}
+
+impl Bed {
+    /// `config` is the direction from `a` to `b`; the other is perfect.
+    pub fn start(config: &PipeConfig, cores: &Cores) -> Result<Bed, Failure> {
+        let network = Network::new(spec(config), 1).map_err(Failure::failed)?;
+        let (spaces, taps) = interfaces(&network)?;
+        let addresses = [network.ports()[0].address, network.ports()[1].address];
+        let pipes = [network.ports()[0].pipe, network.ports()[1].pipe];
+        let options = Options { core: Some(cores.harness) };
+        let emulator = Emulator::start(network, taps, options).map_err(Failure::machine)?;
+        pin(cores.nodes);
+        Ok(Bed { emulator, spaces, addresses, pipes, core: cores.nodes })
+    }
+
+    pub fn set_both(&self, change: &PipeChange) -> Result<(), Failure> {
+        for pipe in self.pipes {
+            self.emulator.set(pipe, change.clone()).map_err(Failure::failed)?;
+        }
+        Ok(())
+    }
+
+    /// A socket in `a`, connected to one in `b`.
+    pub fn sockets(&self) -> Result<(UdpSocket, UdpSocket), Failure> {
+        let bound = |space: &NetNamespace| {
+            let socket = space.enter(|| UdpSocket::bind(("0.0.0.0", PORT))).map_err(Failure::failed)?;
+            patient(socket.map_err(Failure::failed)?)
+        };
+        let (from, to) = (bound(&self.spaces[0])?, bound(&self.spaces[1])?);
+        from.connect((self.addresses[1], PORT)).map_err(Failure::failed)?;
+        to.connect((self.addresses[0], PORT)).map_err(Failure::failed)?;
+        Ok((from, to))
+    }
+
+    /// Milliseconds that each of `count` datagrams took to `b` and back.
+    pub fn round_trips(&self, payload: usize, count: usize) -> Result<Vec<f64>, Failure> {
+        let (from, to) = self.sockets()?;
+        thread::scope(|scope| {
+            let core = self.core;
+            let echo = scope.spawn(move || {
+                pin(core);
+                let mut buffer = [0; 2048];
+                for _ in 0..count {
+                    let len = to.recv(&mut buffer)?;
+                    to.send(&buffer[..len])?;
+                }
+                Ok::<_, std::io::Error>(())
+            });
+            let mut times = Vec::new();
+            let (message, mut answer) = (vec![0; payload], [0; 2048]);
+            for _ in 0..count {
+                let sent = Instant::now();
+                from.send(&message).and_then(|_| from.recv(&mut answer)).map_err(Failure::failed)?;
+                times.push(sent.elapsed().as_secs_f64() * 1e3);
+            }
+            echo.join().map_err(|_| Failure::failed("the echo panicked"))?.map_err(Failure::failed)?;
+            Ok(times)
+        })
+    }
+
+    /// A bulk transfer from `a` to `b`.
+    pub fn tcp(&self, time: Duration) -> Result<(), Failure> {
+        let listener = self.spaces[1].enter(|| TcpListener::bind(("0.0.0.0", PORT))).map_err(Failure::failed)?;
+        let listener = listener.map_err(Failure::failed)?;
+        let to = (self.addresses[1], PORT);
+        let stream = self.spaces[0].enter(|| TcpStream::connect(to)).map_err(Failure::failed)?;
+        let mut stream = stream.map_err(Failure::failed)?;
+        let (mut sink, _) = listener.accept().map_err(Failure::failed)?;
+        for s in [&stream, &sink] {
+            s.set_write_timeout(Some(Duration::from_secs(3))).map_err(Failure::failed)?;
+            s.set_read_timeout(Some(Duration::from_secs(3))).map_err(Failure::failed)?;
+        }
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let mut buffer = vec![0; 1 << 17];
+                while sink.read(&mut buffer)? > 0 {}
+                Ok::<_, std::io::Error>(())
+            });
+            let start = Instant::now();
+            while start.elapsed() < time {
+                stream.write_all(&[0; 16384]).map_err(Failure::failed)?;
+            }
+            drop(stream);
+            reader.join().map_err(|_| Failure::failed("the reader panicked"))?.map_err(Failure::failed)
+        })
+    }
+}
+
+/// Sends `count` datagrams as fast as the kernel takes them, many a call.
+pub fn blast(socket: &UdpSocket, payload: usize, count: usize) {
+    let data = vec![0u8; payload];
+    let mut part = libc::iovec { iov_base: data.as_ptr() as *mut _, iov_len: data.len() };
+    // SAFETY: an mmsghdr is plain data and pointers, for which all bytes zero are a value.
+    let mut messages: [libc::mmsghdr; 50] = unsafe { std::mem::zeroed() };
+    for message in &mut messages {
+        message.msg_hdr.msg_iov = &mut part;
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let mut left = count;
+    while left > 0 {
+        let n = left.min(messages.len());
+        // SAFETY: the messages and the one buffer that they share live until the call returns.
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), n as u32, 0) };
+        left -= n.min(sent.max(1) as usize);
+    }
+}
+
+/// Sends for `time`.
+pub fn flood(socket: &UdpSocket, payload: usize, time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        blast(socket, payload, 200);
+    }
+}
+
+/// Frames that the only TAP interface of the namespace has received.
+pub fn received_frames(space: &NetNamespace) -> Result<u64, Failure> {
+    let text = space.enter(|| fs::read_to_string("/proc/thread-self/net/dev")).map_err(Failure::failed)?;
+    let text = text.map_err(Failure::failed)?;
+    let frames =
+        text.lines().find_map(|l| l.trim().strip_prefix("eth0:")?.split_ascii_whitespace().nth(1)?.parse().ok());
+    frames.ok_or_else(|| Failure::failed("the interface has gone"))
+}
+
+/// Thousands of frames per second that a real-time thread moves when it does nothing but read and write.
+pub fn bare_loop(cores: &Cores, payload: usize, time: Duration) -> Result<f64, Failure> {
+    let network = Network::new(spec(&PipeConfig::default()), 1).map_err(Failure::failed)?;
+    let (spaces, taps) = interfaces(&network)?;
+    pin(cores.nodes);
+    let [from, to] = [0, 1].map(|i: usize| spaces[i].enter(|| UdpSocket::bind(("0.0.0.0", PORT))));
+    let (from, _to) = (from.map_err(Failure::failed)?, to.map_err(Failure::failed)?);
+    let from = from.map_err(Failure::failed)?;
+    from.connect((network.ports()[1].address, PORT)).map_err(Failure::failed)?;
+    let mac = network.ports()[1].mac;
+    let stop = AtomicBool::new(false);
+    let before = received_frames(&spaces[1])?;
+    let rate = thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(cores.harness);
+            let parameters = libc::sched_param { sched_priority: 50 };
+            // SAFETY: `parameters` is a valid sched_param; 0 is the calling thread.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
+            copy(&taps[0], &taps[1], mac, &stop);
+        });
+        let start = Instant::now();
+        flood(&from, payload, time);
+        let frames = received_frames(&spaces[1]).map(|n| n - before);
+        let rate = frames.map(|n| n as f64 / start.elapsed().as_secs_f64() / 1e3);
+        stop.store(true, Ordering::Relaxed);
+        rate
+    })?;
+    Ok(rate)
+}
+
+fn copy(from: &Tap, to: &Tap, mac: [u8; 6], stop: &AtomicBool) {
+    let mut frame = [0; 2048];
+    while !stop.load(Ordering::Relaxed) {
+        match rustix::io::read(from, &mut frame) {
+            Ok(len) => {
+                frame[..6].copy_from_slice(&mac);
+                let _ = rustix::io::write(to, &frame[..len]);
+            }
+            Err(e) if std::io::Error::from(e).kind() == ErrorKind::WouldBlock => {
+                let mut ready = [rustix::event::PollFd::new(from, rustix::event::PollFlags::IN)];
+                let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+                let _ = rustix::event::poll(&mut ready, Some(&wait));
+            }
+            Err(_) => return,
+        }
+    }
+}
