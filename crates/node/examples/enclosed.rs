@@ -1,7 +1,11 @@
-//! The program of the tests: PID 1 of an enclosure, and an engine that is killed.
+//! The program of the tests: PID 1 of an enclosure, an engine that is killed, and an intruder.
 //!
 //! `enclosed __init` answers as the `diorama` binary does. `enclosed hold STATE CGROUP` opens an
-//! enclosure, starts a node in it, prints `ready` and sleeps.
+//! enclosure, starts a node in it, prints `ready` and sleeps. `enclosed attack` runs in a node, tries
+//! to break out of it and prints what it could do. `enclosed eat BYTES` uses that much memory.
+
+#[path = "enclosed/attack.rs"]
+mod attack;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,7 +18,9 @@ fn main() {
     match args.get(1).map(String::as_str) {
         Some("__init") => diorama_node::init_main(),
         Some("hold") => hold(&args[2], &args[3]),
-        _ => panic!("usage: enclosed __init | enclosed hold STATE CGROUP"),
+        Some("attack") => attack::main(),
+        Some("eat") => attack::eat(args[2].parse().expect("a number of bytes")),
+        _ => panic!("usage: enclosed __init | hold STATE CGROUP | attack | eat BYTES"),
     }
 }
 

@@ -70,7 +70,8 @@ const MASKED: [&str; 18] = [
     "/sys/module",
 ];
 
-/// Readable but not writable, beside all of `/proc/sys` but `net`, which is the node's own.
+/// Readable but not writable, beside all of `/proc/sys` but `net`, which is the node's own. Nothing may be mounted
+/// below these paths: crun 1.8.1 would show it writable.
 const READ_ONLY: [&str; 7] =
     ["/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/pressure", "/proc/sysrq-trigger"];
 

@@ -16,6 +16,7 @@ mod kernel;
 mod life;
 mod mask;
 mod memory;
+mod mounts;
 mod netns;
 mod own_files;
 mod prepare;

@@ -78,6 +78,21 @@ pub(crate) fn over_host(layer: &Path, hide: &[PathBuf]) -> Result<(), Error> {
     mask.build(hide).map_err(|e| Error::file("hide the host's files below", layer, e))
 }
 
+/// Whether `path` (relative to the root) lies below a top-level directory that is shown.
+pub(crate) fn shows(path: &Path) -> bool {
+    let top = path.components().next().map(|c| c.as_os_str());
+    SHOWN.iter().any(|n| Some(OsStr::new(n)) == top)
+}
+
+/// Whether `path` is a directory that hides all below it.
+pub(crate) fn is_opaque(path: &Path) -> bool {
+    let mut value = [0u8; 1];
+    matches!(rustix::fs::getxattr(path, OPAQUE, &mut value), Ok(1)) && value == *b"y"
+}
+
+/// What marks an opaque directory.
+const OPAQUE: &str = "trusted.overlay.opaque";
+
 struct Mask<'a> {
     host: &'a Path,
     layer: &'a Path,
@@ -105,8 +120,7 @@ impl Mask<'_> {
         }
         for path in hide {
             let inside = path.strip_prefix("/").unwrap_or(path);
-            let top = inside.components().next().map(|c| c.as_os_str());
-            if SHOWN.iter().any(|n| Some(OsStr::new(n)) == top) {
+            if shows(inside) {
                 self.empty(inside)?;
             }
         }
@@ -173,7 +187,7 @@ impl Mask<'_> {
         if let Some(like) = like {
             copy_owner(&own, like)?;
         }
-        Ok(rustix::fs::setxattr(&own, "trusted.overlay.opaque", b"y", XattrFlags::empty())?)
+        Ok(rustix::fs::setxattr(&own, OPAQUE, b"y", XattrFlags::empty())?)
     }
 
     /// A directory of the node's own at `path`, whatever the host has there.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::mounts;
+
 /// Processes of `cgroup` (and its descendants) that the OOM killer has ended so far; 0 if the group is gone.
 pub(crate) fn oom_kills(cgroup: &str) -> u64 {
     let inside = cgroup.trim_start_matches('/');
@@ -23,20 +25,8 @@ pub(crate) fn limits_swap() -> bool {
 
 /// Where the controller is mounted, and the file of a group that counts OOM kills.
 fn mount() -> Option<(PathBuf, &'static str)> {
-    // Thread-self, because the enclosure's thread has a /proc in which its process does not exist: there, PID 1 sees
-    // the same mounts.
-    let text = fs::read_to_string("/proc/thread-self/mountinfo").or_else(|_| fs::read_to_string("/proc/1/mountinfo"));
-    let text = text.ok()?;
-    let parse = |line: &str| -> Option<(PathBuf, String, bool)> {
-        let (left, right) = line.split_once(" - ")?;
-        let point = PathBuf::from(left.split(' ').nth(4)?);
-        let mut right = right.split(' ');
-        let kind = right.next()?.to_string();
-        let memory = right.nth(1)?.split(',').any(|o| o == "memory");
-        Some((point, kind, memory))
-    };
-    let mounts: Vec<_> = text.lines().filter_map(parse).collect();
-    let v1 = mounts.iter().find(|(_, kind, memory)| kind == "cgroup" && *memory);
-    let v2 = mounts.iter().find(|(_, kind, _)| kind == "cgroup2");
-    v1.map(|m| (m.0.clone(), "memory.oom_control")).or(v2.map(|m| (m.0.clone(), "memory.events")))
+    let mounts = mounts::all().ok()?;
+    let v1 = mounts.iter().find(|m| m.kind == "cgroup" && m.options.split(',').any(|o| o == "memory"));
+    let v2 = mounts.iter().find(|m| m.kind == "cgroup2");
+    v1.map(|m| (m.point.clone(), "memory.oom_control")).or(v2.map(|m| (m.point.clone(), "memory.events")))
 }

@@ -13,7 +13,7 @@ use crate::enclosure::Shared;
 use crate::error::{Context, Error};
 use crate::netns::NetNamespace;
 use crate::rootfs::RootFs;
-use crate::{mask, memory, own_files};
+use crate::{mask, memory, mounts, own_files, rootfs};
 
 /// What a node's root file system is made from; the node's own writes never reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,9 @@ fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error
                 let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
                 mask::over_host(&layer, &hide).map(|()| layer)
             })?;
-            RootFs::mount(&[mask, "/".into()], &disk, target)
+            let root = RootFs::mount(&[mask.clone(), "/".into()], &disk, target)?;
+            submounts(&root, &mask, &disk, target)?;
+            Ok(root)
         }
         Root::Dir(dir) => {
             let dir = dir.canonicalize().map_err(|e| {
@@ -141,6 +143,27 @@ fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error
             Ok(root)
         }
     }
+}
+
+/// Shows the host's file systems that are mounted below the directories shown, such as a `/usr` or `/opt` of its own.
+///
+/// An overlay does not look into mount points of its lower layers, so each gets an overlay of its own.
+fn submounts(root: &RootFs, mask: &Path, disk: &Path, target: &Path) -> Result<(), Error> {
+    for (number, point) in mounts::points()?.into_iter().enumerate() {
+        let Ok(inside) = point.strip_prefix("/") else { continue };
+        let shown = mask::shows(inside) && !mask::is_opaque(&mask.join(inside)) && root.has_directory(inside);
+        if !shown || !point.is_dir() {
+            continue;
+        }
+        let layer = Some(mask.join(inside)).filter(|m| m.is_dir());
+        let lower: Vec<_> = layer.into_iter().chain([point.clone()]).collect();
+        match rootfs::overlay(&lower, &disk.join(format!("mount-{number}")), &target.join(inside)) {
+            // An exotic file system somewhere in /var is no reason to refuse: the node sees an empty directory there.
+            Err(Error::Machine { .. }) if inside.components().count() > 1 => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 /// Puts the node's own files into its root.

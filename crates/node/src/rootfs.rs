@@ -51,6 +51,11 @@ impl RootFs {
         Ok(dir)
     }
 
+    /// Whether `path` is a directory.
+    pub(crate) fn has_directory(&self, path: &Path) -> bool {
+        self.open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).is_ok()
+    }
+
     /// Makes the directory `path` with `mode` if it is missing.
     pub(crate) fn ensure(&self, path: &Path, mode: u32) -> io::Result<()> {
         if self.open(path, OFlags::PATH | OFlags::DIRECTORY).is_err() {
@@ -112,7 +117,7 @@ impl RootFs {
 }
 
 /// Mounts an overlay. `disk` gets two directories: `upper` (what was written) and `work` (the kernel's own).
-fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
+pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
     let (upper, work) = (disk.join("upper"), disk.join("work"));
     for dir in [&upper, &work, &target.to_path_buf()] {
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;

@@ -2,9 +2,38 @@
 
 mod common;
 
-use std::time::Duration;
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use common::{text, with_each_runtime};
+use common::{World, io, program, remove_groups, text, with_each_runtime};
+use diorama_node::{Error, ExecSpec, KernelTimers, NetNamespace, Node, Root, Runtime};
+
+fn exec(node: &Node, script: &str) -> (Option<i32>, String) {
+    let (io, output) = io();
+    let spec = ExecSpec {
+        argv: ["sh", "-c", script].map(String::from).to_vec(),
+        stdin: File::open("/dev/null").unwrap().into(),
+        stdout: io.stdout.into(),
+        stderr: io.stderr.into(),
+        preserve: Vec::new(),
+    };
+    let command = node.exec(spec).expect("a command in the node");
+    let status = command.wait(Some(Duration::from_secs(20))).expect("the command ends");
+    (status.code(), text(output))
+}
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < end, "not within ten seconds: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 #[test]
 fn a_node_runs_its_program_and_its_exit_is_heard() {
@@ -19,4 +48,240 @@ fn a_node_runs_its_program_and_its_exit_is_heard() {
         assert_eq!(text(output), "hello from one\n");
         node.delete().unwrap();
     });
+}
+
+#[test]
+fn a_killed_node_can_be_created_again_and_finds_its_files() {
+    with_each_runtime(|world| {
+        let script = "if test -e /out/been; then cat /out/been; else echo here before > /out/been; sleep 60; fi";
+        let (mut node, _) = world.create(world.spec("twice", script));
+        node.start().unwrap();
+        eventually("the node wrote a file", || node.read_file(Path::new("/out/been")).is_ok());
+        assert!(matches!(node.create_again(io().0), Err(Error::Node { .. })), "it still runs");
+        node.signal(libc::SIGKILL).unwrap();
+        assert_eq!(node.wait(Some(Duration::from_secs(10))).unwrap().signal(), Some(libc::SIGKILL));
+        assert!(!node.oom_killed());
+        let (again, output) = io();
+        node.create_again(again).unwrap();
+        assert_eq!(node.try_wait(), None);
+        node.start().unwrap();
+        assert_eq!(node.wait(Some(Duration::from_secs(10))).unwrap().code(), Some(0));
+        assert_eq!(text(output), "here before\n");
+        node.delete().unwrap();
+    });
+}
+
+#[test]
+fn a_command_joins_the_node_and_its_limits() {
+    with_each_runtime(|world| {
+        let (node, _) = world.create(world.spec("host", "echo $$ > /tmp/pid; sleep 60"));
+        node.start().unwrap();
+        eventually("the node runs", || node.read_file(Path::new("/tmp/pid")).is_ok());
+        let (code, output) = exec(&node, "hostname; cat /tmp/pid; grep -c . /proc/1/cmdline; cat /etc/shadow; exit 3");
+        assert_eq!(code, Some(3), "{output}");
+        assert!(output.starts_with("host\n1\n"), "{output}");
+        assert!(output.contains("No such file"), "{output}");
+        let (_, output) = exec(&node, "grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; cat /proc/self/cgroup");
+        assert!(output.contains("CapEff:\t000000001004") && output.contains("Seccomp:\t2"), "{output}");
+        let groups = node.read_proc("cgroup").unwrap();
+        assert!(groups.contains(&format!("{}/host", world.cgroup)), "{groups}");
+
+        let (io, _) = io();
+        let spec = ExecSpec {
+            argv: vec!["/no/such/program".into()],
+            stdin: File::open("/dev/null").unwrap().into(),
+            stdout: io.stdout.into(),
+            stderr: io.stderr.into(),
+            preserve: Vec::new(),
+        };
+        let error = node.exec(spec).expect_err("there is no such program").to_string();
+        assert!(error.contains("node host") && error.contains("/no/such/program"), "{error}");
+        node.delete().unwrap();
+    });
+}
+
+#[test]
+fn descriptors_tools_files_and_names_reach_the_program() {
+    with_each_runtime(|world| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("site")).unwrap();
+        fs::write(folder.path().join("site/index.html"), "page").unwrap();
+        fs::write(folder.path().join("run.sh"), "#!/bin/sh\necho script").unwrap();
+        fs::set_permissions(folder.path().join("run.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let script = "cat /srv/site/index.html; /srv/run.sh; /.diorama/tool; getent hosts web; cat <&3; \
+                      echo x > /.diorama/tool || echo read-only; pwd; echo $COLOUR; readlink -f /etc/resolv.conf";
+        let mut spec = world.spec("well-equipped", script);
+        spec.files.push(("/srv/site".into(), folder.path().join("site")));
+        spec.files.push(("/srv/run.sh".into(), folder.path().join("run.sh")));
+        spec.tools.push(("/.diorama/tool".into(), b"#!/bin/sh\necho tool\n"));
+        spec.hosts.push(("web".into(), Ipv4Addr::new(10, 0, 0, 7)));
+        spec.env.push("COLOUR=blue".into());
+        spec.cwd = "/var/tmp".into();
+        let (mut io, output) = io();
+        let letter = folder.path().join("letter");
+        fs::write(&letter, "third\n").unwrap();
+        io.preserve.push(File::open(&letter).unwrap().into());
+        let node = Node::create(world.enclosure(), &world.runtime, spec, io).unwrap();
+        node.start().unwrap();
+        assert!(node.wait(Some(Duration::from_secs(10))).unwrap().success());
+        let output = text(output);
+        for part in ["pagescript\ntool\n", "10.0.0.7", "third", "read-only", "/var/tmp\nblue\n/etc/resolv.conf"] {
+            assert!(output.contains(part), "`{part}` is missing in: {output}");
+        }
+        node.delete().unwrap();
+    });
+}
+
+#[test]
+fn a_listening_port_is_seen_without_a_connection() {
+    with_each_runtime(|world| {
+        let server = "ip link set lo up; exec perl -MSocket -e 'socket(S,PF_INET,SOCK_STREAM,0); \
+                      bind(S,sockaddr_in(8080,INADDR_ANY)); sleep 1; listen(S,5); sleep 60'";
+        let (node, output) = world.create(world.spec("server", server));
+        assert!(!node.listening(8080));
+        node.start().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!node.listening(8080), "bound but not listening");
+        let end = Instant::now() + Duration::from_secs(10);
+        while !node.listening(8080) {
+            assert!(Instant::now() < end, "never listens: {}", text(output));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!node.listening(80));
+        node.delete().unwrap();
+    });
+}
+
+#[test]
+fn a_root_of_the_users_own_is_used_and_not_written() {
+    let root = tempfile::tempdir_in("/var/tmp").unwrap();
+    // A root file system of one program and its libraries.
+    for dir in ["bin", "lib64", "lib/x86_64-linux-gnu"] {
+        fs::create_dir_all(root.path().join(dir)).unwrap();
+    }
+    for (from, to) in [
+        ("/bin/dash", "bin/sh"),
+        ("/lib64/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2"),
+        ("/lib/x86_64-linux-gnu/libc.so.6", "lib/x86_64-linux-gnu/libc.so.6"),
+    ] {
+        fs::copy(from, root.path().join(to)).unwrap();
+    }
+    with_each_runtime(|world| {
+        let mut spec = world.spec("small", "echo /*; echo x > /out/x; echo y > /bin/new");
+        spec.root = Root::Dir(root.path().into());
+        assert_eq!(world.run_spec(spec).ok(), "/bin /dev /etc /lib /lib64 /out /proc /root /run /sys /tmp /var");
+        assert!(!root.path().join("bin/new").exists() && !root.path().join("out").exists());
+        let mut spec = world.spec("none", "true");
+        spec.root = Root::Dir("/no/such/root".into());
+        let error = Node::create(world.enclosure(), &world.runtime, spec, io().0).expect_err("there is no such root");
+        assert!(
+            matches!(&error, Error::Input(words) if words.contains("node none: its root /no/such/root")),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn kernel_settings_are_the_namespaces_own() {
+    let namespace = NetNamespace::create().unwrap();
+    let timers = KernelTimers {
+        tcp_rto_min_us: 2_000_000,
+        tcp_keepalive_time_s: 72_000,
+        tcp_keepalive_intvl_s: 750,
+        tcp_fin_timeout_s: 600,
+        tcp_comp_sack_delay_ns: 10_000_000,
+        tcp_comp_sack_slack_ns: 1_000_000,
+        tcp_min_rtt_wlen_s: 3000,
+        tcp_probe_interval_s: 6000,
+        tcp_invalid_ratelimit_ms: 5000,
+        // More than the kernel takes: it must be reported.
+        tcp_tw_reuse_delay_ms: 70_000,
+        ipfrag_time_s: 300,
+        icmp_ratelimit_ms: 10_000,
+        icmp_msgs_per_sec: 1000,
+        route_mtu_expires_s: 6000,
+    };
+    let refused = namespace.apply(Some(&timers)).unwrap();
+    let names: Vec<_> = refused.iter().map(|r| r.setting.as_str()).collect();
+    assert!(names.contains(&"ipv4/tcp_tw_reuse_delay") && names.len() < 4, "{refused:?}");
+    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap().trim().to_string();
+    let host = read("tcp_keepalive_time");
+    let inside =
+        namespace.enter(|| [read("tcp_keepalive_time"), read("tcp_congestion_control"), read("tcp_fin_timeout")]);
+    assert_eq!(inside.unwrap(), ["72000", "reno", "600"]);
+    assert_eq!(read("tcp_keepalive_time"), host, "the host's own settings are as before");
+}
+
+#[test]
+fn nothing_is_left_when_the_engine_is_killed() {
+    let state = tempfile::tempdir_in("/var/tmp").unwrap();
+    let cgroup = format!("/diorama-test-killed-{}", std::process::id());
+    let mut engine = Command::new(program())
+        .args(["hold", &state.path().to_string_lossy(), &format!("{cgroup}/held")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    let mut output = engine.stdout.take().unwrap();
+    output.read_exact(&mut ready).unwrap();
+    let alive = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let commands = processes.filter_map(|p| fs::read(p.path().join("cmdline")).ok());
+        commands.filter(|c| c.starts_with(b"sleep\x007654")).count()
+    };
+    let end = Instant::now() + Duration::from_secs(10);
+    while alive() != 2 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let running = alive();
+    let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&*state.path().to_string_lossy());
+    let visible = mounts();
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    assert_eq!(running, 2, "the node ran");
+    assert!(!visible, "no mount of the run is visible on the host while it runs");
+    let killed = Instant::now();
+    while alive() > 0 {
+        assert!(killed.elapsed() < Duration::from_secs(2), "processes of the run live on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    eprintln!("gone after {:?}", killed.elapsed());
+    assert!(!mounts());
+    assert!(fs::read_dir(state.path().join("stage")).unwrap().next().is_none(), "the stage was in memory");
+    for tree in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
+        remove_groups(&tree.path().join(cgroup.trim_start_matches('/')));
+    }
+    diorama_node::remove_tree(state.path()).unwrap();
+}
+
+#[test]
+fn what_a_node_leaves_can_be_removed_whatever_it_is() {
+    with_each_runtime(|world| {
+        let script = "cd /out; d=.; for i in $(seq 300); do mkdir -p $d/aaaaaaaaaaaaaaaaaaaaaaaaaaaa; cd $d/a*; done; \
+                      mkfifo pipe; ln -s /etc link; mkdir /out/closed; touch /out/closed/x; chmod 0 /out/closed; \
+                      rm -rf /etc/ssl; touch \"$(printf '/out/\\377\\n')\"";
+        assert!(world.run(script).status.success());
+        // Dropping the world removes its state and fails the test if it cannot.
+    });
+}
+
+#[test]
+fn a_disk_that_is_full_is_named() {
+    for runtime in Runtime::available() {
+        let world = World::new(runtime);
+        let nodes = world.state.path().join("nodes");
+        fs::create_dir(&nodes).unwrap();
+        let place = nodes.clone();
+        let mount = move || {
+            let options = Some(c"size=64k");
+            rustix::mount::mount("full", &place, "tmpfs", rustix::mount::MountFlags::empty(), options)
+        };
+        world.enclosure().call(mount).unwrap().unwrap();
+        let mut spec = world.spec("big", "true");
+        spec.files.push(("/srv/program".into(), program()));
+        let error = Node::create(world.enclosure(), &world.runtime, spec, io().0).expect_err("64 KiB are too few");
+        let words = error.to_string();
+        assert!(matches!(error, Error::Machine { .. }) && words.contains("node big"), "{words}");
+        assert!(words.contains("No space left") && words.contains("df -h"), "{words}");
+    }
 }
