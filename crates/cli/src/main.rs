@@ -6,8 +6,10 @@ mod compare;
 mod dilate;
 mod doctor;
 mod exec;
+mod experiment;
 mod failure;
 mod logs;
+mod progress;
 mod run;
 
 use std::process::ExitCode;
@@ -42,6 +44,13 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    // Processes of a run that are this same program: they must do nothing but their one job.
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some("__init") => node::init_main(),
+        Some("__fillers") => cpu::fillers_main(words.collect()),
+        _ => {}
+    }
     let outcome = match Cli::parse().verb {
         Verb::Run(args) => run::main(args),
         Verb::Check(args) => check::main(args),

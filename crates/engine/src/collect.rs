@@ -2,7 +2,7 @@
 
 use fidelity::samples::Row;
 use regex::bytes::Regex;
-use scale::{VirtualDuration, VirtualInstant};
+use scale::VirtualInstant;
 
 /// Where in a line of a log the start and the value of a sample stand; columns count from 1.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +49,11 @@ pub fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let fields: Vec<&str> =
-            if line.contains(',') { line.split(',').map(str::trim).collect() } else { line.split_whitespace().collect() };
+        let fields: Vec<&str> = if line.contains(',') {
+            line.split(',').map(str::trim).collect()
+        } else {
+            line.split_whitespace().collect()
+        };
         let number = |column: usize| -> Result<f64, BadRow> {
             let bad = |what: String| BadRow { line: index + 1, what };
             let field = fields
@@ -87,16 +90,16 @@ pub fn line(text: &[u8], pattern: &Regex) -> Option<f64> {
         .last()
 }
 
-/// A window over a whole run.
-pub fn whole_run(zero_unix_s: f64) -> Window {
-    Window { from: VirtualInstant::ZERO, to: VirtualInstant::ZERO + VirtualDuration::MAX, zero_unix_s }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scale::VirtualDuration;
 
     const ZERO: f64 = 1_700_000_000.0;
+
+    fn whole_run(zero_unix_s: f64) -> Window {
+        Window { from: VirtualInstant::ZERO, to: VirtualInstant::ZERO + VirtualDuration::MAX, zero_unix_s }
+    }
 
     fn window(from: f64, to: f64) -> Window {
         let instant = |s| VirtualInstant::ZERO + VirtualDuration::from_secs_f64(s);
@@ -122,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_row_cut_off_in_the_middle_is_left_out() {
-        let samples = rows(b"1 2 3\n1 2 34", "c", Columns { start: None, value: 3, per_second: 1.0 }, whole_run(ZERO)).unwrap();
+        let samples =
+            rows(b"1 2 3\n1 2 34", "c", Columns { start: None, value: 3, per_second: 1.0 }, whole_run(ZERO)).unwrap();
         assert_eq!(samples.len(), 1);
         assert_eq!(rows(b"", "c", H2LOAD, whole_run(ZERO)).unwrap(), []);
     }

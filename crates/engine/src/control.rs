@@ -94,8 +94,7 @@ pub fn hear<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Optio
     let mut bytes = vec![0u8; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received =
-        recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
     let fds = ancillary
         .drain()
         .filter_map(|m| match m {
@@ -114,7 +113,10 @@ pub fn hear<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Optio
 fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let bytes = serde_json::to_vec(message)?;
     if bytes.len() > LONGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("the command line is longer than {LONGEST} bytes")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("the command line is longer than {LONGEST} bytes"),
+        ));
     }
     Ok(bytes)
 }

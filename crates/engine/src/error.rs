@@ -47,3 +47,32 @@ impl Error {
 
 /// The engine's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Every room tells what the machine lacks in the same shape.
+macro_rules! from_room {
+    ($room:ident $(, $input:pat => $text:expr)?) => {
+        impl From<$room::Error> for Error {
+            fn from(e: $room::Error) -> Error {
+                match e {
+                    $room::Error::Machine { what, help } => Error::Machine { what, help },
+                    $($input => Error::Input($text),)?
+                    other => Error::Failed(other.to_string()),
+                }
+            }
+        }
+    };
+}
+
+from_room!(clock);
+from_room!(cpu, cpu::Error::Input(text) => text);
+from_room!(net, net::Error::Input(text) => text);
+from_room!(node, node::Error::Input(text) => text);
+
+impl From<fidelity::Error> for Error {
+    fn from(e: fidelity::Error) -> Error {
+        match e {
+            fidelity::Error::Input { .. } => Error::Input(e.to_string()),
+            other => Error::Failed(other.to_string()),
+        }
+    }
+}

@@ -2,11 +2,33 @@
 //!
 //! This is the only room that knows all the others.
 
+mod attend;
+mod cast;
 mod collect;
+mod control;
 mod error;
-
+mod exec;
+mod interrupt;
+mod life;
+mod logs;
+mod notice;
+mod observer;
+pub mod plan;
+mod registry;
+mod report;
+mod results;
 mod rundir;
 pub mod script;
+mod stage;
+mod timeline;
+mod versions;
 
 pub use error::{Error, Result};
-
+pub use exec::exec;
+pub use interrupt::listen as interrupts;
+pub use life::{Outcome, Request, run};
+pub use logs::{find_live, find_run, print as print_logs};
+pub use notice::{Notice, Tick};
+pub use plan::Plan;
+pub use registry::{LiveRun, live_runs, sweep};
+pub use rundir::claim as claim_directory;

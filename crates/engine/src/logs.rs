@@ -32,14 +32,18 @@ pub fn find_live(run: &str) -> Result<LiveRun> {
     let live = live_runs();
     let mut matches: Vec<LiveRun> = live
         .iter()
-        .filter(|r| Some(&r.out) == dir.as_ref() || r.id == run || r.name == run || format!("{}/{}", r.name, r.variant) == run)
+        .filter(|r| {
+            Some(&r.out) == dir.as_ref() || r.id == run || r.name == run || format!("{}/{}", r.name, r.variant) == run
+        })
         .cloned()
         .collect();
     match matches.len() {
         1 => Ok(matches.remove(0)),
         0 => {
-            let known: Vec<_> = live.iter().map(|r| format!("{}/{} ({})", r.name, r.variant, r.out.display())).collect();
-            let known = if known.is_empty() { "no run is live".to_string() } else { format!("live: {}", known.join(", ")) };
+            let known: Vec<_> =
+                live.iter().map(|r| format!("{}/{} ({})", r.name, r.variant, r.out.display())).collect();
+            let known =
+                if known.is_empty() { "no run is live".to_string() } else { format!("live: {}", known.join(", ")) };
             Err(Error::Input(format!("`{run}` is neither a run directory nor a live run; {known}")))
         }
         _ => Err(Error::Input(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
@@ -77,7 +81,11 @@ fn tails(dir: &Path, node: Option<&str>) -> Result<Vec<Tail>> {
     names.sort();
     if let Some(node) = node {
         if !names.iter().any(|n| n == node) {
-            return Err(Error::Input(format!("there is no node `{node}` in {}; its nodes: {}", dir.display(), names.join(", "))));
+            return Err(Error::Input(format!(
+                "there is no node `{node}` in {}; its nodes: {}",
+                dir.display(),
+                names.join(", ")
+            )));
         }
         names = vec![node.to_string()];
     }

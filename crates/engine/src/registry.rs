@@ -120,7 +120,10 @@ pub fn sweep() {
 /// Opens the registry's own lock, held while runs are registered or swept so that neither sees the other half done.
 fn open_registry() -> Result<File> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Error::machine("a run needs root: it makes namespaces, interfaces and control groups", "run it with sudo"));
+        return Err(Error::machine(
+            "a run needs root: it makes namespaces, interfaces and control groups",
+            "run it with sudo",
+        ));
     }
     private_dir(Path::new(LIVE))?;
     private_dir(Path::new(STATE))?;

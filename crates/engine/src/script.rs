@@ -201,6 +201,12 @@ impl Script {
         self.graces.retain(|(_, n), ()| *n != node);
     }
 
+    /// A node was asked to end because the run has; `None` if it had to be killed.
+    pub fn stopped(&mut self, node: NodeIndex, exit: Option<Exit>) {
+        self.cast[node].dismissed = Some(Ended::Stopped);
+        self.exited(node, exit.unwrap_or(Exit::Signal(9)));
+    }
+
     fn cue(&mut self, cue: Cue, now: VirtualInstant, actions: &mut Vec<Action>) {
         match cue {
             Cue::Link(event) => actions.push(Action::Link(event)),
@@ -256,9 +262,10 @@ impl Script {
     }
 
     fn ending(&self, now: VirtualInstant) -> Option<Ending> {
-        let failed = self.cast.iter().position(|a| {
-            a.dismissed.is_none() && a.outcome.is_some_and(|(_, exit)| exit != Exit::Code(0))
-        });
+        let failed = self
+            .cast
+            .iter()
+            .position(|a| a.dismissed.is_none() && a.outcome.is_some_and(|(_, exit)| exit != Exit::Code(0)));
         if let Some(node) = failed {
             return Some(Ending::Failed(node));
         }
@@ -352,7 +359,8 @@ mod tests {
 
     #[test]
     fn a_node_that_was_killed_can_start_again() {
-        let mut script = server_and_clients(vec![(at(1), Cue::Kill(0)), (at(2), Cue::Start(0)), (at(3), Cue::Start(0))]);
+        let mut script =
+            server_and_clients(vec![(at(1), Cue::Kill(0)), (at(2), Cue::Start(0)), (at(3), Cue::Start(0))]);
         script.advance(at(0));
         script.ready(0);
         script.advance(at(0));

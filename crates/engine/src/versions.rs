@@ -1,11 +1,13 @@
 //! Which programs the nodes really ran: results cannot be reproduced without their versions.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::fs::{Dir, Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 
 /// The programs seen in the nodes so far. They are kept open, so that their contents can still be read when the
@@ -16,20 +18,24 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Looks at the programs that the processes of a control group execute now; `procs` is its list of process ids.
-    pub fn look(&mut self, procs: &str) {
-        for pid in procs.lines() {
-            let link = Path::new("/proc").join(pid).join("exe");
-            let Ok(path) = fs::read_link(&link) else { continue };
+    /// Looks at the programs that all processes below a `/proc` execute now, but for `own` of Diorama.
+    pub fn look(&mut self, proc: BorrowedFd<'_>, own: &[PathBuf]) -> io::Result<()> {
+        for entry in Dir::read_from(proc)? {
+            let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
+            let link = format!("{pid}/exe");
+            // Processes come and go while we look.
+            let Ok(path) = rustix::fs::readlinkat(proc, &link, Vec::new()) else { continue };
             let path = path.to_string_lossy().into_owned();
-            // Between being admitted and its own exec a process is still the runtime or our launcher.
-            if path.starts_with("/.diorama/") || path.starts_with("/memfd:") || self.seen.contains_key(&path) {
+            // Between being admitted and its own exec a process is still our launcher.
+            let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:");
+            if launcher || self.seen.contains_key(&path) || own.iter().any(|o| o.as_os_str() == path.as_str()) {
                 continue;
             }
-            if let Ok(file) = File::open(&link) {
-                self.seen.insert(path, file);
+            if let Ok(file) = openat(proc, &link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+                self.seen.insert(path, file.into());
             }
         }
+        Ok(())
     }
 
     /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
@@ -73,12 +79,17 @@ mod tests {
 
     #[test]
     fn a_running_program_is_identified_by_its_contents() {
+        use std::os::fd::AsFd;
+        let proc = File::open("/proc").unwrap();
+        let me = std::env::current_exe().unwrap();
         let mut programs = Programs::default();
-        programs.look(&format!("{}\n999999999\n", std::process::id()));
-        let me = std::env::current_exe().unwrap().to_string_lossy().into_owned();
-        let versions = programs.versions();
+        programs.look(proc.as_fd(), std::slice::from_ref(&me)).unwrap();
+        assert!(!programs.seen.contains_key(me.to_str().unwrap()));
+        programs.look(proc.as_fd(), &[]).unwrap();
+        programs.seen.retain(|path, _| path == me.to_str().unwrap());
         let expected = sha256(&mut File::open(&me).unwrap()).unwrap();
+        let versions = programs.versions();
         assert_eq!(versions.len(), 1);
-        assert!(versions[&me].ends_with(&expected), "{versions:?}");
+        assert!(versions[me.to_str().unwrap()].ends_with(&expected), "{versions:?}");
     }
 }

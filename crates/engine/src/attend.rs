@@ -1,0 +1,75 @@
+//! The engine's half of `diorama exec`: a thread that runs commands in the nodes of a live run.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cast::Cast;
+use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
+use crate::script::Exit;
+
+/// How often a command is looked after: it bounds how late its end is reported.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Serves `path` for as long as `cast` has another owner than the threads made here.
+pub fn serve(path: &Path, cast: &Arc<Cast>) -> io::Result<()> {
+    let listener = control::listen_at(path)?;
+    let cast = Arc::downgrade(cast);
+    thread::Builder::new().name("control".into()).spawn(move || {
+        while let Ok(connection) = control::accept(listener.as_fd()) {
+            let Some(cast) = cast.upgrade() else { return };
+            let attend = move || {
+                let reply = attend(&connection, &cast);
+                // The run must be able to end while the client still reads.
+                drop(cast);
+                let _ = control::tell(&connection, &reply);
+            };
+            if thread::Builder::new().name("exec".into()).spawn(attend).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn attend(connection: &OwnedFd, cast: &Cast) -> ExecReply {
+    let refused = |code, message: String| ExecReply::Refused { code, message };
+    let (request, fds) = match control::hear::<ExecRequest>(connection) {
+        Ok(Some(heard)) => heard,
+        Ok(None) => return refused(1, "no request came".into()),
+        Err(e) => return refused(2, format!("the request cannot be read: {e}")),
+    };
+    let Ok(stdio) = <[OwnedFd; 3]>::try_from(fds) else {
+        return refused(2, "a request comes with three descriptors".into());
+    };
+    let command = match cast.exec(&request.node, &request.argv, stdio) {
+        Ok(command) => command,
+        Err(e) => return refused(e.code(), e.to_string()),
+    };
+    let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+    loop {
+        if let Some(status) = command.try_wait() {
+            return ExecReply::Exit(match crate::cast::exit_of(status) {
+                Exit::Code(code) => code,
+                Exit::Signal(signal) => 128 + signal,
+            });
+        }
+        let mut fds = [PollFd::new(connection, PollFlags::IN)];
+        if matches!(poll(&mut fds, Some(&pause)), Ok(n) if n > 0) {
+            match control::hear::<SignalRequest>(connection) {
+                Ok(Some((SignalRequest { signal }, _))) => drop(command.signal(signal)),
+                // The client has gone: so does its command.
+                _ => {
+                    let _ = command.signal(libc::SIGKILL);
+                    command.wait(Some(Duration::from_secs(1)));
+                    return ExecReply::Exit(137);
+                }
+            }
+        }
+    }
+}

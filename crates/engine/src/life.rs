@@ -1,0 +1,333 @@
+//! The life of a run: from the request to the results, and out again by every door.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, select};
+use fidelity::events::Event;
+use fidelity::record::RunResult;
+use model::{Action as EventAction, Experiment, NodeAction, Ready};
+use net::PipeChange;
+use scale::{RealInstant, VirtualDuration, VirtualInstant};
+
+use crate::cast::exit_of;
+use crate::error::{Error, Result};
+use crate::notice::{Notice, Tick};
+use crate::observer::Observer;
+use crate::plan::Plan;
+use crate::registry::{LiveRun, Registration};
+use crate::report;
+use crate::results::{self, Finale};
+use crate::rundir::{self, RunDir};
+use crate::script::{Action, Cue, Ending, NodeIndex, Part, Script};
+use crate::stage::{self, Stage};
+use crate::timeline::{Timeline, real_now};
+use crate::versions::Programs;
+
+/// How often a node that is to become ready is looked at, in real time.
+const READINESS: Duration = Duration::from_millis(4);
+/// How often the display is told where the run is, in real time.
+const TICK: Duration = Duration::from_millis(200);
+/// How often samples are taken.
+const SAMPLE: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
+/// How long nodes may take to heed the end of the run, in real time; then they are killed.
+const FAREWELL: Duration = Duration::from_millis(1500);
+
+/// What to run, and where its results go.
+pub struct Request<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its plan; what was used is added to it.
+    pub plan: Plan,
+    /// Where to write; `None`: `runs/NAME/VARIANT`.
+    pub out: Option<PathBuf>,
+    /// For everything that is random.
+    pub seed: u64,
+    /// Whether the nodes stay until an interrupt.
+    pub keep: bool,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run directory.
+    pub dir: PathBuf,
+    /// What `result.json` says.
+    pub result: RunResult,
+}
+
+/// Runs an experiment to its end. Whatever happens, nothing of it is left when this returns.
+pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Outcome> {
+    let asked = real_now();
+    let experiment = request.experiment;
+    let registration = Registration::new(&request.plan.all_cores())?;
+    let variant = request.plan.variant.as_str();
+    let path = rundir::claim(request.out.as_deref(), &experiment.name, variant)?;
+    let mut dir = RunDir::open(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
+    registration.publish(&LiveRun {
+        id: registration.id.clone(),
+        name: experiment.name.clone(),
+        variant: variant.into(),
+        out: dir.path().to_path_buf(),
+        pid: std::process::id(),
+    })?;
+    dir.write("experiment.yaml", &experiment.resolved)?;
+    request.plan.write(&dir)?;
+
+    let mut step = |what: String| {
+        tell(&Notice::Step(what));
+        if interrupts.is_empty() { Ok(()) } else { Err(Error::Interrupted) }
+    };
+    let mut stage = stage::set(experiment, &request.plan, registration, &dir, request.seed, &mut step)?;
+    step("starting the nodes".into())?;
+
+    let line = stage.zero();
+    let observer = Observer::begin(&mut stage, &request.plan, line)?;
+    let mut play = Play {
+        experiment,
+        plan: &request.plan,
+        stage: &mut stage,
+        dir: &mut dir,
+        line,
+        script: script_of(experiment),
+        observer,
+        programs: Programs::default(),
+        asked,
+    };
+    let ending = play.until_the_end(interrupts, tell)?;
+    let end = real_now();
+    tell(&Notice::Step("collecting the results".into()));
+    let Play { mut script, observer, programs, .. } = play;
+    if let Some(counters) = stage.cast.injections() {
+        tell_injections(&mut dir, line, end, counters);
+    }
+    let (fidelity, network) = observer.finish(&mut stage, experiment, &request.plan)?;
+    results::write_pipes(&dir, &network)?;
+    let keep = request.keep && !matches!(ending, Ending::Failed(_));
+    if !keep {
+        farewell(&stage, &mut script, experiment);
+    }
+    request.plan.versions.extend(programs.versions());
+    request.plan.write(&dir)?;
+    let result = results::gather(
+        experiment,
+        &request.plan,
+        &stage,
+        &dir,
+        Finale { line, end, script: &script, ending: &ending, fidelity },
+    )?;
+    result.write(dir.path())?;
+    report::write(&dir)?;
+    if keep {
+        tell(&Notice::Kept);
+        let _ = interrupts.recv();
+    }
+    drop(stage);
+    Ok(Outcome { dir: dir.path().to_path_buf(), result })
+}
+
+/// A run between t = 0 and its end.
+struct Play<'a> {
+    experiment: &'a Experiment,
+    plan: &'a Plan,
+    stage: &'a mut Stage,
+    dir: &'a mut RunDir,
+    line: Timeline,
+    script: Script,
+    observer: Observer,
+    programs: Programs,
+    asked: RealInstant,
+}
+
+impl Play<'_> {
+    fn until_the_end(&mut self, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Ending> {
+        let exits = self.stage.exits().clone();
+        self.event("zero", None, serde_json::json!({ "usable_fraction_of_core": self.stage.conditions.usable }));
+        for refused in self.stage.conditions.not_applied.clone() {
+            self.event("kernel-setting-refused", None, serde_json::json!(refused.to_string()));
+        }
+        let mut next_sample = VirtualInstant::ZERO + SAMPLE;
+        let mut told = RealInstant::ZERO;
+        let mut all_ready = false;
+        loop {
+            let now = self.line.now();
+            if let Some(ending) = self.act(now)? {
+                return Ok(ending);
+            }
+            if self.look_for_readiness() {
+                continue;
+            }
+            if !all_ready && self.script.all_ready() {
+                all_ready = true;
+                let since = real_now().since(self.asked).as_secs_f64();
+                self.event("all-ready", None, serde_json::json!({ "real_s_since_command": since }));
+            }
+            if now >= next_sample {
+                self.observer.sample(self.stage, self.plan)?;
+                self.look_at_programs();
+                while next_sample <= now {
+                    next_sample = next_sample + SAMPLE;
+                }
+            }
+            let real = real_now();
+            if real.since(told) >= TICK.into() {
+                told = real;
+                tell(&Notice::Tick(self.tick(now)));
+            }
+            let mut wait = self.line.wait_until(self.script.next_deadline().min(next_sample)).min(TICK);
+            if !self.script.awaiting_readiness().is_empty() {
+                wait = wait.min(READINESS);
+            }
+            select! {
+                recv(exits) -> exit => match exit {
+                    Ok(exit) => self.exited(exit),
+                    Err(_) => return Err(Error::Failed("the enclosure of the run ended, and all nodes with it".into())),
+                },
+                recv(interrupts) -> _ => return Err(Error::Interrupted),
+                default(wait) => {}
+            }
+        }
+    }
+
+    /// Does what the script says is due.
+    fn act(&mut self, now: VirtualInstant) -> Result<Option<Ending>> {
+        let mut starts = Vec::new();
+        let mut ending = None;
+        for action in self.script.advance(now) {
+            match action {
+                Action::Start(node) => starts.push(node),
+                Action::Restart(node) => {
+                    self.stage.cast.create_again(node, self.dir)?;
+                    starts.push(node);
+                }
+                Action::Terminate(node) => self.signal(node, libc::SIGTERM, "stop")?,
+                Action::Kill(node) => self.signal(node, libc::SIGKILL, "kill")?,
+                Action::Link(event) => self.change_link(event)?,
+                Action::End(how) => ending = Some(how),
+            }
+        }
+        if !starts.is_empty() {
+            for node in &starts {
+                self.event("start", Some(*node), serde_json::Value::Null);
+            }
+            self.stage.cast.start(&starts)?;
+        }
+        Ok(ending)
+    }
+
+    fn signal(&mut self, node: NodeIndex, signal: i32, event: &str) -> Result<()> {
+        self.event(event, Some(node), serde_json::Value::Null);
+        Ok(self.stage.cast.with(node, |n| n.signal(signal))?)
+    }
+
+    fn change_link(&mut self, event: usize) -> Result<()> {
+        let EventAction::Link { link, change } = &self.experiment.events[event].action else { return Ok(()) };
+        let name = &self.experiment.links[*link].name;
+        let change: PipeChange = self.plan.harness_change(change);
+        for pipe in self.plan.pipe_ids_of(name) {
+            self.stage.emulator.set(pipe, change.clone())?;
+        }
+        let detail = serde_json::json!({ "link": name, "harness": format!("{change:?}") });
+        self.record("link", Some(name.clone()), detail);
+        Ok(())
+    }
+
+    /// Whether a node has become ready just now.
+    fn look_for_readiness(&mut self) -> bool {
+        let mut any = false;
+        for node in self.script.awaiting_readiness() {
+            let Some(Ready::Tcp(port)) = self.experiment.nodes[node].ready else { continue };
+            if self.stage.cast.with(node, |n| n.listening(port)) {
+                self.script.ready(node);
+                self.event("ready", Some(node), serde_json::json!({ "tcp": port }));
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn exited(&mut self, exit: node::Exit) {
+        let Some(node) = self.stage.cast.node_of(exit.pid) else { return };
+        self.script.exited(node, exit_of(exit.status));
+        self.event("exit", Some(node), serde_json::json!({ "status": exit.status.to_string() }));
+    }
+
+    /// What a node runs may change; a look that fails is made up for by the next.
+    fn look_at_programs(&mut self) {
+        let _ = self.programs.look(self.stage.enclosure.proc(), &self.stage.own_programs);
+    }
+
+    fn tick(&self, now: VirtualInstant) -> Tick {
+        let limit = self.experiment.ends.limit;
+        let measured = self.experiment.measure.map(|(_, to)| to).filter(|to| *to > now);
+        let expected_end = measured.unwrap_or(limit).min(limit);
+        let running = (0..self.stage.cast.len()).filter(|n| self.script.is_running(*n)).count();
+        Tick {
+            virtual_now: now,
+            real: real_now().since(self.line.zero),
+            expected_end,
+            real_left: self.line.until(expected_end),
+            running: (running, self.stage.cast.len()),
+        }
+    }
+
+    fn event(&mut self, event: &str, node: Option<NodeIndex>, detail: serde_json::Value) {
+        let target = node.map(|n| self.experiment.nodes[n].name.clone());
+        self.record(event, target, detail);
+    }
+
+    /// A line that cannot be written must not stop a run in its middle: the results, written at its end, will tell.
+    fn record(&mut self, event: &str, target: Option<String>, detail: serde_json::Value) {
+        let real = real_now();
+        let _ = self.dir.events.write(&Event {
+            virtual_s: Some(self.line.at(real).as_secs_f64()),
+            real_s: real.since(self.line.zero).as_secs_f64(),
+            event: event.into(),
+            target,
+            detail,
+        });
+    }
+}
+
+/// Records how many programs were dilated, and how many were kept from running because they could not be.
+fn tell_injections(dir: &mut RunDir, line: Timeline, end: RealInstant, counters: clock::InjectorCounters) {
+    let _ = dir.events.write(&Event {
+        virtual_s: Some(line.at(end).as_secs_f64()),
+        real_s: end.since(line.zero).as_secs_f64(),
+        event: "end".into(),
+        target: None,
+        detail: serde_json::json!({ "programs_dilated": counters.injected, "programs_refused": counters.refused }),
+    });
+}
+
+/// Asks what still runs to end, as the shutdown of a machine does, and waits a little.
+fn farewell(stage: &Stage, script: &mut Script, experiment: &Experiment) {
+    let running: Vec<_> = (0..experiment.nodes.len()).filter(|n| script.is_running(*n)).collect();
+    for node in &running {
+        let _ = stage.cast.with(*node, |n| n.signal(libc::SIGTERM));
+    }
+    let end = std::time::Instant::now() + FAREWELL;
+    for node in running {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        let status = stage.cast.with(node, |n| n.wait(Some(left)));
+        script.stopped(node, status.map(exit_of));
+    }
+}
+
+fn script_of(experiment: &Experiment) -> Script {
+    let parts = experiment.nodes.iter().enumerate().map(|(index, n)| Part {
+        after: n.after.clone(),
+        awaited: experiment.ends.exited.contains(&index),
+        has_ready: n.ready.is_some(),
+    });
+    let cues = experiment.events.iter().enumerate().map(|(index, event)| {
+        let cue = match &event.action {
+            EventAction::Link { .. } => Cue::Link(index),
+            EventAction::Node { node, act: NodeAction::Kill } => Cue::Kill(*node),
+            EventAction::Node { node, act: NodeAction::Stop } => Cue::Stop(*node),
+            EventAction::Node { node, act: NodeAction::Start } => Cue::Start(*node),
+        };
+        (event.at, cue)
+    });
+    Script::new(parts.collect(), cues.collect(), experiment.ends.limit)
+}

@@ -1,0 +1,212 @@
+//! What is observed during a run, and the verdict that follows from it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use clock::{ClockReading, Prober, clock_error_ppm};
+use cpu::Policy;
+use fidelity::checks::{self, ClockRate, Evidence, Grain};
+use fidelity::host::{self, Lookout};
+use fidelity::observe::TcpCounters;
+use fidelity::record::Fidelity;
+use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
+use model::Experiment;
+use net::Observation;
+use scale::{RealDuration, VirtualDuration};
+
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::stage::Stage;
+use crate::timeline::Timeline;
+
+/// The observer of one run.
+pub struct Observer {
+    watch: Watch,
+    lookout: Lookout,
+    probe: Result<Probe, String>,
+    line: Timeline,
+}
+
+/// A dilated process under the run's clock that reads its clock when asked.
+struct Probe {
+    prober: Prober<ChildStdin, ChildStdout>,
+    child: Child,
+    first: ClockReading,
+}
+
+impl Observer {
+    /// Starts to observe, at virtual zero.
+    pub fn begin(stage: &mut Stage, plan: &Plan, line: Timeline) -> Result<Observer> {
+        let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
+        let mut observer = Observer {
+            watch: Watch::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
+            lookout: Lookout::new(&stage.groups_tree()),
+            probe: Probe::start(stage).map_err(|e| e.to_string()),
+            line,
+        };
+        observer.sample(stage, plan)?;
+        Ok(observer)
+    }
+
+    /// Takes a sample: once per virtual second.
+    pub fn sample(&mut self, stage: &mut Stage, plan: &Plan) -> Result<()> {
+        let network = stage.emulator.observe()?;
+        self.push(stage, plan, &network)
+    }
+
+    /// Takes the last sample and judges the run.
+    pub fn finish(
+        mut self,
+        stage: &mut Stage,
+        experiment: &Experiment,
+        plan: &Plan,
+    ) -> Result<(Fidelity, Observation)> {
+        let network = stage.emulator.observe()?;
+        self.push(stage, plan, &network)?;
+        let clock = match (stage.page.is_some(), self.probe) {
+            (false, _) => ClockRate::Native,
+            (true, Ok(probe)) => match probe.error_ppm(plan) {
+                Ok(ppm) => ClockRate::Measured { ppm, node: "a dilated process of the run".into() },
+                Err(e) => ClockRate::Unknown(e.to_string()),
+            },
+            (true, Err(why)) => ClockRate::Unknown(why),
+        };
+        let seen = self.watch.finish();
+        let line = self.line;
+        // Before virtual zero nobody's frames were late but those of interfaces coming up.
+        let seconds =
+            network.lateness.seconds.iter().filter(|s| s.start + RealDuration::from_nanos(1_000_000_000) > line.zero);
+        let latest = seconds.max_by_key(|s| s.p999).map(|s| (line.at(s.start), s.p999));
+        let fidelity = checks::judge(&Evidence {
+            tdf: plan.tdf,
+            lateness: &network.lateness.all,
+            latest,
+            shortest_path: shortest_path(experiment),
+            clock,
+            grain: match &stage.conditions.policy {
+                Policy::Slots => Grain::Slots,
+                Policy::Quota => Grain::Quota(stage.conditions.policy_because.clone().unwrap_or_default()),
+                Policy::Pool { .. } => Grain::Pool,
+            },
+            rto_min_scaled: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
+            seen: &seen,
+        });
+        Ok((fidelity, network))
+    }
+
+    fn push(&mut self, stage: &mut Stage, plan: &Plan, network: &Observation) -> Result<()> {
+        let cpu = stage.groups.sample()?;
+        let ticks = host::core_ticks()?;
+        let tcp = tcp_counters(stage);
+        let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| NodeCounters {
+            at: n.at,
+            container_ns: n.container_ns,
+            filler_ns: n.filler_ns,
+            tcp,
+            ring_drops: network
+                .ports
+                .iter()
+                .filter(|p| p.node == *name)
+                .map(|p| p.ring_drops.unwrap_or(0) + p.receive_drops.unwrap_or(0))
+                .sum(),
+        });
+        let nodes = nodes.collect();
+        let own = host::own_cpu_ns();
+        let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
+            // The engine is pinned to the harness core, and not in the run's groups.
+            let run_ns = run + if core == plan.harness_core() { own } else { 0 };
+            CoreCounters { run_ns, all_ns: *all, ticks }
+        });
+        let cores = cores.collect();
+        self.watch.push(Snapshot { at: cpu.at, nodes, cores, strangers: self.lookout.look(cpu.at) });
+        Ok(())
+    }
+}
+
+impl Probe {
+    fn start(stage: &Stage) -> Result<Probe> {
+        let why = |e: std::io::Error| Error::failed("the clock prober", e);
+        let Some(admitted) = stage.cast.admit_outsider()? else {
+            return Err(Error::Failed("the run is not dilated".into()));
+        };
+        let exec = clock::dilate_exec_file()?;
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&exec));
+        let mut command = clock::launch(exec.as_fd(), admitted, [path.as_str(), "--probe"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(why)?;
+        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut prober = Prober::new(input, output);
+        let first = prober.read()?;
+        Ok(Probe { prober, child, first })
+    }
+
+    fn error_ppm(mut self, plan: &Plan) -> Result<f64> {
+        let last = self.prober.read()?;
+        // Its input ends here, and so does it.
+        drop(self.prober);
+        clock::wait(&mut self.child).map_err(|e| Error::failed("the clock prober", e))?;
+        Ok(clock_error_ppm(self.first, last, plan.tdf))
+    }
+}
+
+/// The TCP counters of all nodes; `None` for one that could not be read this time.
+fn tcp_counters(stage: &Stage) -> Vec<Option<TcpCounters>> {
+    let read = || stage.netns.iter().map(|space| host::tcp(space.as_fd()).ok()).collect();
+    // The thread that reads a namespace's counters has to move into it.
+    std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; stage.netns.len()])
+}
+
+/// The least propagation delay from one node to another.
+///
+/// Each place of the network belongs to the node nearest to it; the shortest way between two nodes crosses a link
+/// between the realms of two.
+pub fn shortest_path(experiment: &Experiment) -> Option<VirtualDuration> {
+    let mut nearest: HashMap<&str, (VirtualDuration, &str)> = HashMap::new();
+    let mut open: BinaryHeap<_> =
+        experiment.nodes.iter().map(|n| Reverse((VirtualDuration::ZERO, n.name.as_str(), n.name.as_str()))).collect();
+    let mut links: HashMap<&str, Vec<(&str, VirtualDuration)>> = HashMap::new();
+    for l in &experiment.links {
+        links.entry(&l.a).or_default().push((&l.b, l.pipe.delay));
+        links.entry(&l.b).or_default().push((&l.a, l.pipe.delay));
+    }
+    while let Some(Reverse((distance, place, node))) = open.pop() {
+        if nearest.contains_key(place) {
+            continue;
+        }
+        nearest.insert(place, (distance, node));
+        for (next, delay) in links.get(place).into_iter().flatten() {
+            open.push(Reverse((distance + *delay, next, node)));
+        }
+    }
+    let crossing = experiment.links.iter().filter_map(|l| {
+        let ((a, of_a), (b, of_b)) = (nearest.get(l.a.as_str())?, nearest.get(l.b.as_str())?);
+        (of_a != of_b).then(|| *a + l.pipe.delay + *b)
+    });
+    crossing.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment(links: &str) -> Experiment {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("experiment.yaml");
+        let text = format!(
+            "name: t\ntdf: 1\nmachines:\n  m: {{ cpus: 1, speed: 0.1, memory: 16MiB }}\nnodes:\n  n: {{ count: 3, machine: m, run: x }}\n\
+             switches: [s, t]\nends: {{ limit: 1s }}\nlinks:\n{links}"
+        );
+        std::fs::write(&file, text).unwrap();
+        model::load(&file, &[]).unwrap()
+    }
+
+    #[test]
+    fn the_shortest_path_may_cross_several_switches() {
+        let far = "  - { from: n-1, to: s, bandwidth: 1Mbit/s, delay: 1ms }\n  - { from: n-2, to: t, bandwidth: 1Mbit/s, delay: 2ms }\n  \
+                   - { from: s, to: t, bandwidth: 1Mbit/s, delay: 3ms }\n  - { from: n-3, to: s, bandwidth: 1Mbit/s, delay: 9ms }\n";
+        assert_eq!(shortest_path(&experiment(far)), Some(VirtualDuration::from_nanos(6_000_000)));
+        let near = far.replace("9ms", "4ms");
+        assert_eq!(shortest_path(&experiment(&near)), Some(VirtualDuration::from_nanos(5_000_000)));
+    }
+}

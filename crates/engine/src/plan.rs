@@ -1,0 +1,327 @@
+//! The plan of a run: who runs where, and what every node and link gets there.
+//!
+//! An experiment says what the target is; its plan says what the harness does to look like it. Making a plan is pure
+//! arithmetic, and refuses what the harness could not keep to: `diorama check` prints it, `plan.json` records it.
+
+mod fit;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use clock::CpuRate;
+use fidelity::record::Variant;
+use indexmap::IndexMap;
+use model::{Experiment, Link, LinkChange, Pipe};
+use net::{LinkSpec, Network, NetworkSpec, PipeChange, PipeConfig, PipeId};
+use node::KernelTimers;
+use scale::{TargetCpu, Tdf};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::rundir::RunDir;
+
+/// Which cores of the harness do what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cores {
+    /// Hold the nodes.
+    pub nodes: Vec<usize>,
+    /// Hold the emulator, the injector and the engine.
+    pub harness: Vec<usize>,
+}
+
+impl Cores {
+    /// The first two cores that this process may use: one for all nodes, one for the harness.
+    pub fn here() -> Result<Cores> {
+        let allowed = rustix::thread::sched_getaffinity(None).map_err(|e| Error::failed("sched_getaffinity", e))?;
+        let mut usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        match (usable.next(), usable.next()) {
+            (Some(nodes), Some(harness)) => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
+            _ => Err(Error::machine(
+                "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
+                "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",
+            )),
+        }
+    }
+}
+
+/// What a run is going to do. Serialises to `plan.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// With which resources it runs.
+    pub variant: Variant,
+    /// Real time over virtual time of this run; 1 in every variant but the scaled one.
+    #[serde(serialize_with = "number")]
+    pub tdf: Tdf,
+    /// Nodes per harness machine over nodes per target machine: on one machine, the number of nodes.
+    #[serde(serialize_with = "whole")]
+    pub scaling_factor: f64,
+    /// Who runs where.
+    pub cores: Cores,
+    /// The sum of the shares of all nodes, in cores.
+    pub sold: f64,
+    /// What each node gets, in the order of the experiment.
+    pub nodes: IndexMap<String, PlannedNode>,
+    /// What each direction of each link does, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….
+    pub pipes: IndexMap<String, PlannedPipe>,
+    /// The programs that nodes used, as the engine found them.
+    pub versions: BTreeMap<String, String>,
+    #[serde(skip)]
+    pipe_ids: Vec<PipeId>,
+}
+
+/// What a node gets.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedNode {
+    /// The core that it runs on.
+    pub core: usize,
+    /// The fraction of that core that it gets, in real time. In the naive variant its weight in the common pool.
+    pub share: f64,
+    /// Its memory limit.
+    pub memory_bytes: u64,
+    /// Its addresses, interface by interface.
+    pub addresses: Vec<Ipv4Addr>,
+    /// What its CPU clocks are divided by: the speed of its machine where time is dilated, else 1.
+    pub cpu_clock_divisor: f64,
+    #[serde(skip)]
+    cpu_rate: CpuRate,
+}
+
+impl PlannedNode {
+    /// How fast its CPU clocks run.
+    pub fn cpu_rate(&self) -> CpuRate {
+        self.cpu_rate
+    }
+}
+
+/// What one direction of a link does, on the target in virtual time, and on the harness in real time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedPipe {
+    /// As the experiment says.
+    pub target: PipeValues,
+    /// As the emulator does it.
+    pub harness: PipeValues,
+}
+
+/// What a pipe does to packets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PipeValues {
+    /// Bandwidth; null if transmission takes no time.
+    pub bits_per_s: Option<f64>,
+    /// Propagation delay, s.
+    pub delay_s: f64,
+    /// Probability of loss, 0 to 1.
+    pub loss: f64,
+    /// Packets that may wait.
+    pub queue_packets: u32,
+}
+
+impl Plan {
+    /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
+    /// experiment's, in the scaled variant only.
+    pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
+        Plan::on(Cores::here()?, experiment, variant, tdf)
+    }
+
+    /// The same, on given cores; pure. Fails if the harness could not keep to it.
+    pub fn on(cores: Cores, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
+        if variant != Variant::Scaled && tdf.is_some() {
+            return Err(Error::Input(format!(
+                "--tdf cannot be given with the {variant} variant, which runs at TDF 1: leave it out, or use --variant scaled"
+            )));
+        }
+        // The naive variant has the resources of the scaled one, but not its time.
+        let scaled_tdf = tdf.unwrap_or(experiment.tdf);
+        let (clock_tdf, share_tdf) = match variant {
+            Variant::Scaled => (scaled_tdf, scaled_tdf),
+            Variant::Baseline => (Tdf::ONE, Tdf::ONE),
+            Variant::Naive => (Tdf::ONE, scaled_tdf),
+        };
+        let cpus: Vec<TargetCpu> = experiment.nodes.iter().map(|n| target_cpu(experiment, n)).collect();
+        fit::cpu(experiment, variant, share_tdf, &cpus)?;
+
+        let spec = network_spec(experiment, clock_tdf);
+        let network = Network::new(spec, 0)?;
+        fit::round_trips(experiment, clock_tdf)?;
+
+        let core = cores.nodes.first().copied().unwrap_or(0);
+        let mut nodes = IndexMap::new();
+        for (n, cpu) in experiment.nodes.iter().zip(&cpus) {
+            let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
+            let planned = PlannedNode {
+                core,
+                share: cpu.share(share_tdf),
+                memory_bytes: experiment.machines[n.machine].memory_bytes,
+                addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
+                cpu_clock_divisor: divisor,
+                cpu_rate: CpuRate::speed(divisor)?,
+            };
+            nodes.insert(n.name.clone(), planned);
+        }
+        let mut pipes = IndexMap::new();
+        for link in &experiment.links {
+            let target = values(&link.pipe, Tdf::ONE);
+            let harness = values(&link.pipe, clock_tdf);
+            for direction in ["ab", "ba"] {
+                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe { target, harness });
+            }
+        }
+        let pipe_ids = pipes.keys().filter_map(|name| network.pipe(name)).collect();
+        Ok(Plan {
+            experiment: experiment.name.clone(),
+            variant,
+            tdf: clock_tdf,
+            scaling_factor: experiment.nodes.len() as f64,
+            cores,
+            sold: scale::sold(&cpus, share_tdf),
+            nodes,
+            pipes,
+            versions: BTreeMap::new(),
+            pipe_ids,
+        })
+    }
+
+    /// The core that holds the nodes.
+    pub fn nodes_core(&self) -> usize {
+        self.cores.nodes[0]
+    }
+
+    /// The core that holds everything else of the run.
+    pub fn harness_core(&self) -> usize {
+        self.cores.harness[0]
+    }
+
+    /// All cores that the run uses.
+    pub fn all_cores(&self) -> Vec<usize> {
+        self.cores.nodes.iter().chain(&self.cores.harness).copied().collect()
+    }
+
+    /// In the naive variant, how much of the core all nodes have together.
+    pub fn pool_cap(&self) -> Option<f64> {
+        (self.variant == Variant::Naive).then_some(self.sold)
+    }
+
+    /// The kernel's timers of every node, where time is dilated.
+    pub fn kernel_timers(&self) -> Option<KernelTimers> {
+        if self.tdf == Tdf::ONE {
+            return None;
+        }
+        let scale::KernelTimers {
+            tcp_rto_min_us,
+            tcp_keepalive_time_s,
+            tcp_keepalive_intvl_s,
+            tcp_fin_timeout_s,
+            tcp_comp_sack_delay_ns,
+            tcp_comp_sack_slack_ns,
+            tcp_min_rtt_wlen_s,
+            tcp_probe_interval_s,
+            tcp_invalid_ratelimit_ms,
+            tcp_tw_reuse_delay_ms,
+            ipfrag_time_s,
+            icmp_ratelimit_ms,
+            icmp_msgs_per_sec,
+            route_mtu_expires_s,
+        } = scale::KernelTimers::new(self.tdf);
+        Some(KernelTimers {
+            tcp_rto_min_us,
+            tcp_keepalive_time_s,
+            tcp_keepalive_intvl_s,
+            tcp_fin_timeout_s,
+            tcp_comp_sack_delay_ns,
+            tcp_comp_sack_slack_ns,
+            tcp_min_rtt_wlen_s,
+            tcp_probe_interval_s,
+            tcp_invalid_ratelimit_ms,
+            tcp_tw_reuse_delay_ms,
+            ipfrag_time_s,
+            icmp_ratelimit_ms,
+            icmp_msgs_per_sec,
+            route_mtu_expires_s,
+        })
+    }
+
+    /// What the emulator is to build.
+    pub fn network(&self, experiment: &Experiment) -> NetworkSpec {
+        network_spec(experiment, self.tdf)
+    }
+
+    /// Both pipes of a link, as the network of [`Plan::network`] numbers them.
+    pub fn pipe_ids_of(&self, link: &str) -> Vec<PipeId> {
+        let of_link = |name: &str| name.strip_suffix("/ab").or(name.strip_suffix("/ba")) == Some(link);
+        self.pipes.keys().zip(&self.pipe_ids).filter(|(name, _)| of_link(name)).map(|(_, id)| *id).collect()
+    }
+
+    /// What the emulator is to do when the experiment changes a link.
+    pub fn harness_change(&self, change: &LinkChange) -> PipeChange {
+        PipeChange {
+            up: change.up,
+            rate: change.bandwidth.map(|b| Some(self.tdf.to_real_rate(b))),
+            delay: change.delay.map(|d| self.tdf.to_real(d)),
+            loss: change.loss,
+            queue: change.queue_packets.map(|q| q as usize),
+        }
+    }
+
+    /// The plan as `plan.json` has it.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|e| Error::failed("plan.json", e))
+    }
+
+    /// Writes `plan.json`.
+    pub fn write(&self, dir: &RunDir) -> Result<()> {
+        dir.write("plan.json", self.to_json()? + "\n")
+    }
+}
+
+/// A factor as a person writes it: 10 and not 10.0.
+fn number<S: serde::Serializer>(tdf: &Tdf, s: S) -> Result<S::Ok, S::Error> {
+    match tdf.ratio() {
+        (whole, 1) => s.serialize_u64(whole),
+        _ => s.serialize_f64(tdf.as_f64()),
+    }
+}
+
+fn whole<S: serde::Serializer>(count: &f64, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_u64(*count as u64)
+}
+
+fn target_cpu(experiment: &Experiment, node: &model::Node) -> TargetCpu {
+    let machine = &experiment.machines[node.machine];
+    TargetCpu { cpus: machine.cpus, speed: machine.speed }
+}
+
+fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
+    let link = |l: &Link| LinkSpec {
+        name: l.name.clone(),
+        a: l.a.clone(),
+        b: l.b.clone(),
+        ab: pipe_config(&l.pipe, tdf),
+        ba: pipe_config(&l.pipe, tdf),
+    };
+    NetworkSpec {
+        nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
+        switches: experiment.switches.clone(),
+        links: experiment.links.iter().map(link).collect(),
+    }
+}
+
+fn pipe_config(pipe: &Pipe, tdf: Tdf) -> PipeConfig {
+    PipeConfig {
+        rate: pipe.bandwidth.map(|b| tdf.to_real_rate(b)),
+        delay: tdf.to_real(pipe.delay),
+        loss: pipe.loss,
+        queue: pipe.queue_packets as usize,
+        up: pipe.up,
+    }
+}
+
+fn values(pipe: &Pipe, tdf: Tdf) -> PipeValues {
+    let config = pipe_config(pipe, tdf);
+    PipeValues {
+        bits_per_s: config.rate.map(|r| r.bits_per_s()),
+        delay_s: config.delay.as_secs_f64(),
+        loss: config.loss,
+        queue_packets: pipe.queue_packets,
+    }
+}

@@ -1,0 +1,156 @@
+//! What the harness could not keep to, and which TDF it could.
+
+use std::collections::HashMap;
+
+use cpu::PLANNED_USABLE;
+use fidelity::record::Variant;
+use model::{Action, Experiment};
+use scale::{LONGEST_RTT, TargetCpu, Tdf, VirtualDuration};
+
+use crate::error::{Error, Result};
+
+/// The smallest share that weights express well enough, as a fraction of a core.
+const SMALLEST_SHARE: f64 = 0.001;
+
+/// A frame with the first segment of a connection: 20 bytes of IP, 40 of TCP with its usual options, 14 of Ethernet.
+const SYN_BYTES: usize = 74;
+
+/// Fails if the nodes want more of the core than a plan may sell, or one of them too little to be kept.
+pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[TargetCpu]) -> Result<()> {
+    let sold = scale::sold(cpus, tdf);
+    // Sums of decimal fractions are off by some units in the last place.
+    if sold > PLANNED_USABLE + 1e-9 {
+        let way = match (variant, scale::tdf_that_fits(cpus, PLANNED_USABLE)) {
+            (Variant::Baseline, _) => format!(
+                "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most \
+                 {PLANNED_USABLE}, or run the scaled variant only"
+            ),
+            (_, Some(fits)) => format!("a TDF of {fits} would fit{}", how_to(variant, fits)),
+            (_, None) => "no TDF would fit: lower the speeds of the machines".into(),
+        };
+        return Err(Error::Input(format!(
+            "{}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {PLANNED_USABLE}: {}; {way}",
+            experiment.name,
+            by_group(experiment, cpus, tdf),
+        )));
+    }
+    if let Some((node, cpu)) = experiment.nodes.iter().zip(cpus).find(|(_, c)| c.share(tdf) < SMALLEST_SHARE - 1e-12) {
+        let way = match scale::tdf_that_leaves(cpus, SMALLEST_SHARE) {
+            Some(fits) => format!("a TDF of {fits} would fit{}", how_to(variant, fits)),
+            None => "give its machine a higher speed".into(),
+        };
+        return Err(Error::Input(format!(
+            "{}: at TDF {tdf} the node `{}` gets {:.6} of a core, and less than {SMALLEST_SHARE} cannot be kept exactly; {way}",
+            experiment.name,
+            node.name,
+            cpu.share(tdf),
+        )));
+    }
+    Ok(())
+}
+
+fn how_to(variant: Variant, tdf: Tdf) -> String {
+    match variant {
+        Variant::Scaled => format!(" (`--tdf {tdf}`, or `tdf: {tdf}` in the experiment)"),
+        _ => format!(" (`tdf: {tdf}` in the experiment)"),
+    }
+}
+
+/// Who asks for how much: `server 0.5, client 4 x 0.08`.
+fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
+    const SHOWN: usize = 6;
+    let mut groups: Vec<(&str, usize, f64)> = Vec::new();
+    for (node, cpu) in experiment.nodes.iter().zip(cpus) {
+        match groups.last_mut() {
+            Some((name, count, _)) if *name == node.group => *count += 1,
+            _ => groups.push((&node.group, 1, cpu.share(tdf))),
+        }
+    }
+    groups.sort_by(|a, b| (b.1 as f64 * b.2).total_cmp(&(a.1 as f64 * a.2)));
+    let text = |(name, count, share): &(&str, usize, f64)| match count {
+        1 => format!("{name} {share:.3}"),
+        _ => format!("{name} {count} x {share:.3}"),
+    };
+    let mut shown: Vec<String> = groups.iter().take(SHOWN).map(text).collect();
+    if groups.len() > SHOWN {
+        shown.push("…".into());
+    }
+    shown.join(", ")
+}
+
+/// Fails if the longest round trip between two nodes, empty queues provided, is too long under dilation.
+pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf) -> Result<()> {
+    let Some(longest) = longest_way(experiment) else { return Ok(()) };
+    let rtt = longest.one_way + longest.one_way;
+    if tdf.allows_rtt(rtt) {
+        return Ok(());
+    }
+    let way = match Tdf::that_allows_rtt(rtt) {
+        Some(fits) => format!("a TDF of at most {fits} would fit"),
+        None => "only TDF 1 would fit".into(),
+    };
+    Err(Error::Input(format!(
+        "{}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {} of real time; above {LONGEST_RTT} the \
+         kernel would send the first segment of every connection twice, because its initial time-out of 1 s cannot be \
+         scaled yet; {way}, or shorten the delays",
+        experiment.name,
+        longest.from,
+        longest.to,
+        tdf.to_real(rtt),
+    )))
+}
+
+/// The way between two nodes that takes a SYN longest.
+struct Way<'a> {
+    from: &'a str,
+    to: &'a str,
+    one_way: VirtualDuration,
+}
+
+/// Two sweeps find it, as in any tree with lengths of at least 0: what is farthest from anywhere is one of its ends.
+fn longest_way(experiment: &Experiment) -> Option<Way<'_>> {
+    let mut near: HashMap<&str, Vec<(&str, VirtualDuration)>> = HashMap::new();
+    for (index, link) in experiment.links.iter().enumerate() {
+        let length = slowest_crossing(experiment, index);
+        near.entry(&link.a).or_default().push((&link.b, length));
+        near.entry(&link.b).or_default().push((&link.a, length));
+    }
+    let farthest = |from: &'_ str| -> Option<(&str, VirtualDuration)> {
+        let mut lengths: HashMap<&str, VirtualDuration> = HashMap::new();
+        let start = near.get_key_value(from)?.0;
+        let mut open = vec![*start];
+        lengths.insert(*start, VirtualDuration::ZERO);
+        while let Some(here) = open.pop() {
+            let so_far = lengths[here];
+            for (next, length) in &near[here] {
+                if !lengths.contains_key(next) {
+                    lengths.insert(*next, so_far + *length);
+                    open.push(*next);
+                }
+            }
+        }
+        let nodes = experiment.nodes.iter().filter_map(|n| lengths.get(n.name.as_str()).map(|l| (n.name.as_str(), *l)));
+        nodes.max_by_key(|(_, length)| *length)
+    };
+    let (from, _) = farthest(&experiment.nodes.first()?.name)?;
+    let (to, one_way) = farthest(from)?;
+    Some(Way { from, to, one_way })
+}
+
+/// How long a SYN takes over a link at the worst moment that the experiment's events bring.
+fn slowest_crossing(experiment: &Experiment, link: usize) -> VirtualDuration {
+    let pipe = experiment.links[link].pipe;
+    let changes = experiment.events.iter().filter_map(|e| match &e.action {
+        Action::Link { link: changed, change } if *changed == link => Some(change),
+        _ => None,
+    });
+    let (mut delay, mut bandwidth) = (pipe.delay, pipe.bandwidth);
+    for change in changes {
+        delay = delay.max(change.delay.unwrap_or(delay));
+        bandwidth = match (bandwidth, change.bandwidth) {
+            (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+            (a, b) => a.or(b),
+        };
+    }
+    delay + bandwidth.map_or(VirtualDuration::ZERO, |b| b.transmission(SYN_BYTES))
+}

@@ -1,0 +1,258 @@
+//! What a run leaves: samples from what the nodes wrote, what became of each node, and `result.json`.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use fidelity::record::{Ended as EndedRecord, Fidelity, MetricRecord, NodeOutcome, RunResult, Status};
+use fidelity::samples::{self, Row, Samples};
+use indexmap::IndexMap;
+use model::{Combine, Experiment, Metric, Source, Stream};
+use net::Observation;
+use regex::bytes::Regex;
+use scale::{RealInstant, VirtualInstant};
+
+use crate::collect::{self, Columns, Window};
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::rundir::RunDir;
+use crate::script::{Ended, Ending, Exit, Script};
+use crate::stage::Stage;
+use crate::timeline::Timeline;
+
+/// The most that is read of one node's file or log. More samples than fit into that tell no more.
+const LONGEST_FILE: u64 = 1 << 30;
+
+/// The end of a run.
+pub struct Finale<'a> {
+    /// Where virtual zero was.
+    pub line: Timeline,
+    /// When the run ended.
+    pub end: RealInstant,
+    /// What became of the nodes.
+    pub script: &'a Script,
+    /// Why the run is over.
+    pub ending: &'a Ending,
+    /// Whether to trust it.
+    pub fidelity: Fidelity,
+}
+
+/// Reads what the nodes wrote, writes the samples into the run directory and says how the run went. A metric that
+/// cannot be had fails the run, but loses nothing else.
+pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir, finale: Finale) -> Result<RunResult> {
+    let Finale { line, end, script, ending, fidelity } = finale;
+    let end_virtual = line.at(end);
+    let mut why = why(ending, experiment, script, stage, dir);
+    let (from, to) = experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
+    let window = Window { from, to, zero_unix_s: line.zero_unix_s };
+    let mut metrics = IndexMap::new();
+    for metric in &experiment.metrics {
+        match samples_of(metric, experiment, stage, dir, window) {
+            Ok(rows) => {
+                let file = Path::new("metrics").join(format!("{}.csv", metric.name));
+                samples::write(&dir.path().join(&file), &rows)?;
+                let values = rows.iter().map(|r| r.value).collect();
+                match Samples::new(values).map(|s| s.summary()) {
+                    Ok(Some(summary)) => {
+                        let record = MetricRecord { unit: metric.unit.result.clone(), summary, file };
+                        metrics.insert(metric.name.clone(), record);
+                    }
+                    Ok(None) => add(&mut why, nothing(metric, experiment)),
+                    Err(what) => add(&mut why, format!("metric {}: {what}", metric.name)),
+                }
+            }
+            Err(Error::Failed(what)) => add(&mut why, format!("metric {}: {what}", metric.name)),
+            Err(other) => return Err(other),
+        }
+    }
+    let nodes = experiment
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(index, n)| {
+            (n.name.clone(), outcome(script.outcome(index), stage.cast.with(index, node::Node::oom_killed)))
+        })
+        .collect();
+    Ok(RunResult {
+        experiment: experiment.name.clone(),
+        variant: plan.variant,
+        tdf: plan.tdf,
+        scaling_factor: plan.scaling_factor,
+        status: if why.is_none() { Status::Ok } else { Status::Failed },
+        why,
+        virtual_seconds: end_virtual.as_secs_f64(),
+        real_seconds: end.since(line.zero).as_secs_f64(),
+        metrics,
+        nodes,
+        fidelity,
+    })
+}
+
+/// Writes what each direction of each link did as `metrics/pipes.csv`.
+pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
+    let mut text = String::from("pipe,packets,bytes,lost,queue_drops,down_drops\n");
+    for pipe in &network.pipes {
+        let c = &pipe.counters;
+        let row = [c.packets, c.bytes, c.lost, c.queue_drops, c.down_drops].map(|n| n.to_string()).join(",");
+        text += &format!("{},{row}\n", pipe.name);
+    }
+    dir.write("metrics/pipes.csv", text)
+}
+
+fn samples_of(
+    metric: &Metric,
+    experiment: &Experiment,
+    stage: &Stage,
+    dir: &RunDir,
+    window: Window,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    match &metric.source {
+        Source::Rows { path, start, value } => {
+            let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
+            for node in &metric.nodes {
+                let name = &experiment.nodes[*node].name;
+                let place = format!("node {name}: {path}");
+                let file = stage.cast.with(*node, |n| n.read_file(Path::new(path)));
+                let text = match file.and_then(|f| read(f)) {
+                    Ok(text) => text,
+                    // A node that was never started wrote nothing; whether that matters, the sum of samples will tell.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                    Err(e) => return Err(Error::failed(place, e)),
+                };
+                let read = collect::rows(&text, name, columns, window)
+                    .map_err(|bad| Error::Failed(format!("{place}:{}: {}", bad.line, bad.what)))?;
+                rows.extend(read);
+            }
+        }
+        Source::Line { regex, from, combine } => {
+            let pattern = Regex::new(regex.as_str()).map_err(|e| Error::failed("its pattern", e))?;
+            let stream = match from {
+                Stream::Stdout => "stdout",
+                Stream::Stderr => "stderr",
+            };
+            let mut values = Vec::new();
+            for node in &metric.nodes {
+                let path = dir.log_path(&experiment.nodes[*node].name, stream);
+                let text = fs::File::open(&path).and_then(read).map_err(|e| Error::failed(path.display(), e))?;
+                values.extend(collect::line(&text, &pattern));
+            }
+            if !values.is_empty() {
+                let value = combined(&values, *combine);
+                rows.push(Row { virtual_s: None, value, node: String::new() });
+            }
+        }
+    }
+    for row in &mut rows {
+        row.value *= metric.unit.factor;
+    }
+    Ok(rows)
+}
+
+fn read(file: fs::File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(LONGEST_FILE).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn combined(values: &[f64], how: Combine) -> f64 {
+    match how {
+        Combine::Sum => values.iter().sum(),
+        Combine::Mean => values.iter().sum::<f64>() / values.len() as f64,
+        Combine::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
+        Combine::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
+fn nothing(metric: &Metric, experiment: &Experiment) -> String {
+    let nodes: Vec<_> = metric.nodes.iter().map(|n| experiment.nodes[*n].name.as_str()).collect();
+    let looked = match &metric.source {
+        Source::Rows { path, .. } => format!("no row of {path} starts inside `measure`"),
+        Source::Line { regex, .. } => format!("no line matches `{regex}`"),
+    };
+    format!("metric {}: {looked} on {}", metric.name, nodes.join(", "))
+}
+
+fn add(why: &mut Option<String>, what: String) {
+    match why {
+        Some(why) => {
+            why.push_str("; ");
+            why.push_str(&what);
+        }
+        None => *why = Some(what),
+    }
+}
+
+/// Why the run failed, if it did, with the last words of the node concerned.
+fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage, dir: &RunDir) -> Option<String> {
+    let name = |n: &usize| experiment.nodes[*n].name.as_str();
+    match ending {
+        Ending::Exited | Ending::Limit => None,
+        Ending::Late(nodes) => Some(format!(
+            "the limit of {} s was reached before {} had exited",
+            experiment.ends.limit.as_secs_f64(),
+            nodes.iter().map(name).collect::<Vec<_>>().join(", ")
+        )),
+        Ending::Failed(node) => {
+            let how = match script.outcome(*node).map(|(_, exit)| exit) {
+                Some(Exit::Code(code)) => format!("exited with code {code}"),
+                Some(Exit::Signal(_)) if stage.cast.with(*node, node::Node::oom_killed) => {
+                    "ran out of its machine's memory".to_string()
+                }
+                Some(Exit::Signal(signal)) => format!("was ended by signal {signal}"),
+                None => "ended".into(),
+            };
+            let words = ["stderr", "stdout"].iter().find_map(|stream| last_line(&dir.log_path(name(node), stream)));
+            let words = words.map(|w| format!("; its last words: {w}")).unwrap_or_default();
+            Some(format!("node {} {how}{words}", name(node)))
+        }
+    }
+}
+
+fn last_line(path: &Path) -> Option<String> {
+    let text = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned();
+    text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(|l| l.chars().take(300).collect())
+}
+
+fn outcome(outcome: Option<(Ended, Exit)>, oom: bool) -> NodeOutcome {
+    let (ended, exit) = outcome.unwrap_or((Ended::Stopped, Exit::Signal(0)));
+    let exit = match exit {
+        Exit::Code(code) => Some(code),
+        Exit::Signal(_) => None,
+    };
+    let ended = match ended {
+        Ended::Exited => EndedRecord::Exited,
+        Ended::Stopped => EndedRecord::Stopped,
+        Ended::Killed if oom => EndedRecord::Oom,
+        Ended::Killed => EndedRecord::Killed,
+    };
+    NodeOutcome { exit, ended }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_several_nodes_become_one() {
+        let values = [1.0, 2.0, 6.0];
+        assert_eq!(combined(&values, Combine::Sum), 9.0);
+        assert_eq!(combined(&values, Combine::Mean), 3.0);
+        assert_eq!(combined(&values, Combine::Min), 1.0);
+        assert_eq!(combined(&values, Combine::Max), 6.0);
+    }
+
+    #[test]
+    fn what_became_of_a_node_is_told_in_the_words_of_the_contract() {
+        let of = |ended, exit, oom| {
+            let o = outcome(Some((ended, exit)), oom);
+            (o.ended, o.exit)
+        };
+        assert_eq!(of(Ended::Exited, Exit::Code(3), false), (EndedRecord::Exited, Some(3)));
+        assert_eq!(of(Ended::Stopped, Exit::Signal(9), false), (EndedRecord::Stopped, None));
+        assert_eq!(of(Ended::Killed, Exit::Signal(9), true), (EndedRecord::Oom, None));
+        assert_eq!(of(Ended::Killed, Exit::Signal(9), false), (EndedRecord::Killed, None));
+        assert_eq!(outcome(None, false).ended, EndedRecord::Stopped);
+    }
+}

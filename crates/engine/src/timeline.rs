@@ -1,0 +1,59 @@
+//! Where a run is in virtual time.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
+
+/// The real time now.
+pub fn real_now() -> RealInstant {
+    let t = clock_gettime(ClockId::Monotonic);
+    RealInstant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// Virtual zero, and the rate at which virtual time passes from there.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline {
+    /// The real instant of t = 0.
+    pub zero: RealInstant,
+    /// Virtual zero as a Unix time in seconds, as the nodes see it.
+    pub zero_unix_s: f64,
+    /// Real time over virtual time.
+    pub tdf: Tdf,
+}
+
+impl Timeline {
+    /// The virtual time at a real instant.
+    pub fn at(&self, real: RealInstant) -> VirtualInstant {
+        VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
+    }
+
+    /// The virtual time now.
+    pub fn now(&self) -> VirtualInstant {
+        self.at(real_now())
+    }
+
+    /// The real time from now until `virtual_instant`; zero if that has passed.
+    pub fn until(&self, virtual_instant: VirtualInstant) -> RealDuration {
+        let real = self.zero + self.tdf.to_real(virtual_instant.since(VirtualInstant::ZERO));
+        real.since(real_now())
+    }
+
+    /// The same, as the standard library counts.
+    pub fn wait_until(&self, virtual_instant: VirtualInstant) -> Duration {
+        self.until(virtual_instant).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_real_seconds_are_one_virtual_second_at_tdf_ten() {
+        let zero = RealInstant::from_nanos(7);
+        let line = Timeline { zero, zero_unix_s: 0.0, tdf: Tdf::new(10, 1).unwrap() };
+        assert_eq!(line.at(zero + RealDuration::from_nanos(10_000_000_000)), VirtualInstant::from_nanos(1_000_000_000));
+        assert_eq!(line.at(RealInstant::ZERO), VirtualInstant::ZERO);
+    }
+}
