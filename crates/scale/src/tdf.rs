@@ -38,7 +38,7 @@ impl Tdf {
 
     /// The factor `num / den`, reduced; between 1 and [`Tdf::MAX`].
     pub fn new(num: u64, den: u64) -> Result<Tdf, TdfError> {
-        if den == 0 || num < den || num / den > Self::MAX || (num / den == Self::MAX && num % den != 0) {
+        if den == 0 || num < den || num / den > Self::MAX || (num / den == Self::MAX && !num.is_multiple_of(den)) {
             return Err(TdfError(format!(
                 "a time dilation factor is at least 1 and at most {}, such as 10 or 1.5",
                 Self::MAX
