@@ -10,6 +10,8 @@ use crate::tree::Span;
 
 /// How many problems of one file are worth reading at once.
 const SHOWN: usize = 20;
+/// How many are looked into; a file with more is not an experiment with slips, and must not take long.
+const NOTED: usize = 200;
 
 /// Why an experiment cannot be loaded. Always the user's input (exit code 2).
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +63,7 @@ fn lines(problems: &[Problem]) -> String {
 fn more(problems: &[Problem]) -> String {
     match problems.len().saturating_sub(SHOWN) {
         0 => String::new(),
+        _ if problems.len() >= NOTED => "\nand many more".into(),
         n => format!("\nand {n} more"),
     }
 }
@@ -136,9 +139,16 @@ impl Problems {
         self.sources.len() - 1
     }
 
-    /// Notes what is wrong, and what would be right, at a place.
+    /// Notes what is wrong, and what would be right, at a place; unless so much is wrong that nobody will read it.
     pub(crate) fn add(&mut self, at: Span, what: impl Into<String>) {
-        self.found.push((at, what.into()));
+        if !self.full() {
+            self.found.push((at, what.into()));
+        }
+    }
+
+    /// Whether further notes are dropped, so that looking for what would be right is in vain.
+    pub(crate) fn full(&self) -> bool {
+        self.found.len() >= NOTED
     }
 
     /// Whether nothing is wrong so far.

@@ -40,10 +40,10 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         }
     }
     let name: Option<String> = top.one("name", true);
-    if let (Some(name), Some(value)) = (&name, root.get("name")) {
-        if let Some(what) = names::wrong_label(name) {
-            top.problems.add(value.span, what);
-        }
+    if let (Some(name), Some(value)) = (&name, root.get("name"))
+        && let Some(what) = names::wrong_label(name)
+    {
+        top.problems.add(value.span, what);
     }
     let tdf: Option<Factor> = top.one("tdf", true);
     let measure: Option<Window> = top.one("measure", false);
@@ -195,12 +195,14 @@ impl<'a> Top<'a, '_> {
 /// The places of the names that match a pattern; a note if there are none.
 pub(crate) fn select(pattern: &str, names: &[&str], kind: &str, at: Span, problems: &mut Problems) -> Vec<usize> {
     let found: Vec<usize> = (0..names.len()).filter(|i| glob::matches(pattern, names[*i])).collect();
-    if found.is_empty() {
+    if found.is_empty() && !problems.full() {
         let shown = shorten(pattern);
         let counted = format!("{pattern}-1");
-        let near = match names.contains(&counted.as_str()) {
-            true => format!(": did you mean `{pattern}-*`?"),
-            false => did_you_mean(pattern, names),
+        let turned = pattern.split_once("--").map(|(a, b)| format!("{b}--{a}"));
+        let near = match turned {
+            _ if names.contains(&counted.as_str()) => format!(": did you mean `{pattern}-*`?"),
+            Some(link) if names.contains(&link.as_str()) => format!(": did you mean `{link}`?"),
+            _ => did_you_mean(pattern, names),
         };
         let what = match pattern.contains('*') {
             true => format!("`{shown}` matches no {kind}{near}"),

@@ -214,10 +214,10 @@ pub(super) fn check_times(
     problems: &mut Problems,
 ) {
     let limit = ends.limit.since(VirtualInstant::ZERO);
-    if let (Some((_, to)), Some(value)) = (measure, root.get("measure")) {
-        if to > ends.limit {
-            problems.add(value.span, format!("the window ends after the run, whose limit is {limit}: shorten it"));
-        }
+    if let (Some((_, to)), Some(value)) = (measure, root.get("measure"))
+        && to > ends.limit
+    {
+        problems.add(value.span, format!("the window ends after the run, whose limit is {limit}: shorten it"));
     }
     for (event, place) in events {
         if event.at >= ends.limit {

@@ -1,6 +1,6 @@
 //! Switches and links.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use scale::VirtualDuration;
 
@@ -90,7 +90,10 @@ pub(super) fn links(
             }
         }
     }
-    if complete && !endpoints.is_empty() {
+    let names: HashSet<&str> = endpoints.iter().copied().collect();
+    // Nodes that are joined to nothing need no network; a shape of wrong names would only be noise.
+    let unused = links.is_empty() && switches.is_empty();
+    if complete && !unused && names.len() == endpoints.len() {
         shape(&endpoints, &links, &places, root, problems);
     }
     links

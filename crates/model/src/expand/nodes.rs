@@ -11,8 +11,8 @@ use crate::names::{did_you_mean, wrong_label, wrong_word};
 use crate::paths;
 use crate::tree::shorten;
 
-/// The fastest CPU of a target, in cores of this host.
-const FASTEST: f64 = 10_000.0;
+/// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 /// The machines, each with whether it is right: a name that is known but wrong must not be reported as unknown.
 pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Problems) -> Vec<(Machine, bool)> {
@@ -31,10 +31,11 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
                             together, which is not built; write `cpus: 1`";
                 problems.add(entry.at("cpus"), what);
             }
-            if !(speed > 0.0 && speed <= FASTEST) {
+            if !SPEEDS.contains(&speed) {
                 let what = format!(
-                    "a speed is more than 0 and at most {FASTEST}: write the fraction of one core of \
-                                    this host that each CPU is worth, such as 0.5"
+                    "a speed is {} to {}: write the fraction of one core of this host that each CPU is worth, such as 0.5",
+                    SPEEDS.start(),
+                    SPEEDS.end()
                 );
                 problems.add(entry.at("speed"), what);
             }
@@ -67,7 +68,9 @@ pub(super) fn nodes(
         if nodes.len().saturating_add(count.unwrap_or(1)) > NODES {
             let what = format!("this makes more than {NODES} nodes, the most that an experiment may have");
             problems.add(entry.at("count"), what);
-            places.push(first..first);
+            // One stands for all, so that its name is known.
+            nodes.push(Node { name: format!("{}-1", entry.name()), ..node });
+            places.push(first..nodes.len());
             continue;
         }
         for name in expanded(entry.name(), count) {
@@ -135,10 +138,11 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
     let Some(read) = &entry.value else { return node };
     match machines.iter().position(|(m, _)| m.name == read.machine) {
         Some(place) => node.machine = place,
+        None if problems.full() => {}
         None => {
             let known: Vec<&str> = machines.iter().map(|(m, _)| m.name.as_str()).collect();
             let near = did_you_mean(&read.machine, &known);
-            let near = if near.is_empty() { format!(": there are {}", known.join(", ")) } else { near };
+            let near = if near.is_empty() { format!(": there are {}", shorten(&known.join(", "))) } else { near };
             problems.add(entry.at("machine"), format!("there is no machine `{}`{near}", shorten(&read.machine)));
         }
     }
@@ -161,10 +165,10 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         node.env.push((name.clone(), value.clone()));
     }
     if let Some(cwd) = &read.cwd {
-        if cwd != "/" {
-            if let Some(what) = paths::wrong_inside(cwd) {
-                problems.add(entry.at("cwd"), what);
-            }
+        if cwd != "/"
+            && let Some(what) = paths::wrong_inside(cwd)
+        {
+            problems.add(entry.at("cwd"), what);
         }
         node.cwd = Some(cwd.clone());
     }

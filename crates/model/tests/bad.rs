@@ -1,0 +1,110 @@
+//! Experiments that are wrong: each must be refused with the message and the place that its comments say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use diorama_model::{Error, load};
+
+fn bad(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad").join(name)
+}
+
+/// `# expect LINE:COLUMN PART OF THE MESSAGE`, once for each problem that the file has, in order.
+fn expectations(text: &str) -> Vec<(&str, &str)> {
+    text.lines().filter_map(|l| l.strip_prefix("# expect ")).filter_map(|l| l.split_once(' ')).collect()
+}
+
+#[test]
+fn every_bad_file_is_refused_at_its_place() {
+    let mut wrong = Vec::new();
+    let mut files = 0;
+    for entry in fs::read_dir(bad("")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "yaml") {
+            continue;
+        }
+        files += 1;
+        let text = fs::read_to_string(&path).unwrap();
+        let expected = expectations(&text);
+        assert!(!expected.is_empty(), "{} expects nothing", path.display());
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let Err(error) = load(&path, &[]) else {
+            wrong.push(format!("{name} was accepted"));
+            continue;
+        };
+        let found: Vec<(String, String)> =
+            error.problems().iter().map(|p| (format!("{}:{}", p.line(), p.column()), p.to_string())).collect();
+        let right = found.len() == expected.len()
+            && found.iter().zip(&expected).all(|((at, what), (place, part))| at == place && what.contains(part));
+        if !right {
+            wrong.push(format!("{name}\n  expected {expected:?}\n  found    {found:?}"));
+        }
+        // The picture for the terminal is made for every one, too.
+        assert!(error.render().contains(&name), "{}", error.render());
+    }
+    assert!(files >= 30);
+    assert!(wrong.is_empty(), "{} of {files}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn refused(path: &Path) -> String {
+    let begun = Instant::now();
+    let error = load(path, &[]).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{path:?} took {:?}", begun.elapsed());
+    assert!(matches!(error, Error::Unreadable { .. } | Error::Wrong(_)));
+    error.to_string()
+}
+
+#[test]
+fn what_is_no_experiment_file_is_refused_quickly() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    for (path, part) in [
+        (file("empty", b""), "the file is empty"),
+        (file("comment", b"# nothing\n"), "the file is empty"),
+        (file("latin1", b"name: x\n# caf\xe9\n"), "line 2 is not UTF-8"),
+        (file("nul", b"name: x\n\0\n"), "line 2 holds a NUL"),
+        (file("nulls", b"name: \"\\0\"\n"), "cannot be a name"),
+        (file("long", &vec![b'#'; 2 << 20]), "longer than 1024 KiB"),
+        (file("deep", "- ".repeat(300_000).as_bytes()), "nested more than 24 levels"),
+        (file("deeper", "[".repeat(1_000_000).as_bytes()), ""),
+        (file("wide", format!("name: [{}]", "x,".repeat(400_000)).as_bytes()), "more than 200000 values"),
+        (file("question", "? ".repeat(300_000).as_bytes()), ""),
+        (file("quote", format!("name: \"{}", "x\n".repeat(400_000)).as_bytes()), "not YAML"),
+        (file("keys", (0..90_000).map(|i| format!("k{i}: 1\n")).collect::<String>().as_bytes()), "there is no key"),
+        (dir.path().join("missing"), "there is no such file or folder"),
+        (dir.path().to_owned(), "holds a file `experiment.yaml`"),
+        (PathBuf::from("/dev/zero"), "this is not a file"),
+    ] {
+        let message = refused(&path);
+        assert!(message.contains(part), "{path:?}: {message}");
+        assert!(message.len() < 20_000, "{path:?}: a message of {} characters", message.len());
+    }
+    // A file that claims to be huge is not read.
+    let sparse = file("sparse", b"");
+    fs::OpenOptions::new().write(true).open(&sparse).unwrap().set_len(100 << 20).unwrap();
+    assert!(refused(&sparse).contains("longer than"));
+}
+
+#[test]
+fn a_file_may_not_lead_out_by_a_symbolic_link() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", dir.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("inner", dir.path().join("near")).unwrap();
+    fs::write(dir.path().join("inner"), "").unwrap();
+    let experiment = |file: &str| {
+        format!(
+            "name: x\ntdf: 1\nmachines: {{ m: {{ speed: 1, memory: 64MiB }} }}\n\
+             nodes: {{ a: {{ machine: m, run: x, files: {{ /srv/x: {file} }} }} }}\nends: {{ limit: 1s }}\n"
+        )
+    };
+    let path = dir.path().join("experiment.yaml");
+    fs::write(&path, experiment("link")).unwrap();
+    assert!(refused(&path).contains("leads out of the folder by a symbolic link"));
+    fs::write(&path, experiment("near")).unwrap();
+    assert!(load(dir.path(), &[]).is_ok());
+}
