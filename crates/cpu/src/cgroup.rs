@@ -101,6 +101,11 @@ impl Group {
         write(&self.cpu.join("cpu.shares"), weight.clamp(MIN_WEIGHT, MAX_WEIGHT).to_string())
     }
 
+    /// The file of the weight, to be changed often.
+    pub fn weight_file(&self) -> Result<File, Error> {
+        door(&self.cpu.join("cpu.shares"))
+    }
+
     /// Makes the group yield to any sibling that can run (`cpu.idle`, kernel 5.15).
     pub fn set_idle(&self) -> Result<(), Error> {
         write(&self.cpu.join("cpu.idle"), "1".into())
@@ -114,8 +119,13 @@ impl Group {
     /// Whether groups can be made below this one by this process.
     pub fn writable(&self) -> bool {
         [&self.cpu, &self.cpuacct].iter().all(|d| {
-            rustix::fs::accessat(rustix::fs::CWD, d.as_path(), rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS)
-                .is_ok()
+            rustix::fs::accessat(
+                rustix::fs::CWD,
+                d.as_path(),
+                rustix::fs::Access::WRITE_OK,
+                rustix::fs::AtFlags::EACCESS,
+            )
+            .is_ok()
         })
     }
 

@@ -1,7 +1,7 @@
 //! The hidden verb `__fillers`: the processes that keep every node's group always runnable, and the
-//! tick that keeps slices short.
+//! poke that keeps slices short.
 //!
-//! A single-threaded parent forks one child per node, one for what is not sold and one for the tick,
+//! A single-threaded parent forks one child per node, one for what is not sold and two for the poke,
 //! before it does anything else. Each child enters its group and waits. Over the parent's standard
 //! input and output: `ready` → (`go`) → `going`; `release`, or the end of the input, ends it all. Each child dies
 //! with the parent, and the parent with whoever holds its input, so nothing burns the core for longer
@@ -10,19 +10,17 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cgroup::{self, Group, Mounts};
 use crate::groups::Paths;
-use crate::{Error, sched};
+use crate::{Error, probe, sched};
 
-/// How often the tick makes the kernel account, and with that reconsider, what runs on the core.
-pub const TICK: Duration = Duration::from_micros(100);
-
-/// Real-time priority of the tick: above nothing in particular, the core has no other such thread.
-const TICK_PRIORITY: u32 = 1;
+/// How often the kernel is made to account, and with that to reconsider, what runs on the core.
+const POKE: Duration = Duration::from_micros(50);
 
 /// The arguments after the verb: run id, core, nodes.
 pub fn arguments<'a>(run_id: &str, core: usize, nodes: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -32,7 +30,7 @@ pub fn arguments<'a>(run_id: &str, core: usize, nodes: impl Iterator<Item = &'a 
 /// What a child does for the rest of its life.
 enum Role {
     Spin(Group),
-    Tick(Group),
+    Poke { own: Group, poked: Group },
 }
 
 /// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
@@ -55,8 +53,12 @@ fn run(args: &[String]) -> Result<(), Error> {
     let paths = Paths::of(run_id);
     let mounts = Mounts::discover()?;
     let at = |path: String| Group::at(&mounts, &path);
-    let mut roles = vec![("tick".to_owned(), Role::Tick(at(paths.tick())))];
-    roles.push(("unsold".to_owned(), Role::Spin(at(paths.unsold()))));
+    let poke = Role::Poke { own: at(paths.poke()), poked: at(paths.poked()) };
+    let mut roles = vec![
+        ("_poke".to_owned(), poke),
+        ("_poked".to_owned(), Role::Spin(at(paths.poked()))),
+        ("_unsold".to_owned(), Role::Spin(at(paths.unsold()))),
+    ];
     roles.extend(nodes.iter().map(|name| (name.clone(), Role::Spin(at(paths.filler(name))))));
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
@@ -173,30 +175,25 @@ fn child(
     }
     match role {
         Role::Spin(_) => spin(),
-        Role::Tick(_) => tick(),
+        Role::Poke { poked, .. } => poke(poked),
     }
 }
 
 /// Puts the calling process on its core, into its group and under its scheduling.
 fn settle(role: &Role, mounts: &Mounts, core: usize) -> Result<(), Error> {
-    // Pinned first: load that a group once had on another core would lower its weight here for a while.
-    sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
     let enter = |doors: &[File]| cgroup::enter(doors).map_err(Error::io("enter a control group"));
     match role {
         Role::Spin(group) => {
+            // Pinned first: load that a group once had on another core would lower its weight here for a while.
+            sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
             enter(&group.doors()?)?;
             sched::set_slice(sched::SLICE_NS).map_err(Error::io("set a scheduling slice"))
         }
-        Role::Tick(group) => {
-            // Accounted to the run; scheduled from the root, which has a real-time budget under RT_GROUP_SCHED too.
-            enter(&group.doors()?)?;
-            if mounts.cpu != mounts.cpuacct || sched::set_fifo(TICK_PRIORITY).is_err() {
-                enter(&[Group::at(mounts, "/").sched_door()?])?;
-            }
-            sched::set_fifo(TICK_PRIORITY).map_err(|e| Error::Machine {
-                what: format!("the tick that keeps slices short may not run in real time: {e}"),
-                help: "give diorama CAP_SYS_NICE".into(),
-            })
+        Role::Poke { own, .. } => {
+            // Accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
+            enter(&own.doors()?)?;
+            enter(&[Group::at(mounts, "/").sched_door()?])?;
+            sched::avoid(core).map_err(Error::io("leave the nodes' core"))
         }
     }
 }
@@ -210,20 +207,26 @@ fn spin() -> ! {
     }
 }
 
-/// Wakes every [`TICK`] for ever. Preempting a fair task makes the kernel charge it and choose anew; without that a slice
-/// ends only at the 1–4 ms timer tick.
-fn tick() -> ! {
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let step = TICK.as_nanos() as u64;
-    let now = || {
-        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-    };
-    let mut next = now() + step;
+/// Makes the kernel account for the nodes' core every [`POKE`], from another core, for ever.
+///
+/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over and interrupts
+/// the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes can starve the others.
+fn poke(poked: &Group) -> ! {
+    let step = POKE.as_nanos() as u64;
+    let weight = poked.weight_file().unwrap_or_else(|_| std::process::exit(1));
+    let mut next = probe::now().as_nanos() + step;
+    let mut turn = false;
     loop {
-        let at = Timespec { tv_sec: (next / 1_000_000_000) as i64, tv_nsec: (next % 1_000_000_000) as _ };
-        let _ = rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &at);
-        // What was missed is not made up for: a burst of wake-ups would only cost.
-        next = (next + step).max(now());
+        let mut now = probe::now().as_nanos();
+        while now < next {
+            now = probe::now().as_nanos();
+        }
+        turn = !turn;
+        if weight.write_at(if turn { b"2" } else { b"3" }, 0).is_err() {
+            std::process::exit(1);
+        }
+        // Others on this core go first.
+        rustix::thread::sched_yield();
+        next = now + step;
     }
 }

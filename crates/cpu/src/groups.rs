@@ -1,7 +1,8 @@
 //! The groups of one run: made, put under their limits, watched and removed.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -11,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::RealInstant;
 
 use crate::cgroup::{self, Group, Mounts, Usage};
-use crate::weights::{self, PLANNED_USABLE};
 use crate::probe::now;
 use crate::sweep::check_name;
+use crate::weights::{self, PLANNED_USABLE};
 use crate::{Error, NodeShare, Policy, fillers, sched, sweep};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
@@ -38,8 +39,11 @@ impl Paths {
     pub fn emulated(&self) -> String {
         format!("{}/emu", self.tree)
     }
-    pub fn tick(&self) -> String {
-        format!("{}/tick", self.tree)
+    pub fn poke(&self) -> String {
+        format!("{}/poke", self.tree)
+    }
+    pub fn poked(&self) -> String {
+        format!("{}/emu/_poked", self.tree)
     }
     /// Burns what is not sold. No node has this name: an underscore is not allowed in host names.
     pub fn unsold(&self) -> String {
@@ -93,7 +97,7 @@ pub struct Sample {
     pub nodes: Vec<NodeUse>,
     /// When the counters below were read.
     pub at: RealInstant,
-    /// By core: everything of this run that is in its groups (nodes, fillers, tick), in ns.
+    /// By core: everything of this run that is in its groups (nodes, fillers, poke), in ns.
     pub run_ns: Vec<u64>,
     /// By core: everything on this machine, in ns. Less `run_ns` it is foreign (or the engine's own) load.
     pub all_ns: Vec<u64>,
@@ -109,6 +113,21 @@ pub struct NodeUse {
     /// What its filler burnt because the node wanted less than its share, in ns. A node that always wants CPU still
     /// leaves its filler 0.3 % of its share.
     pub filler_ns: u64,
+}
+
+/// The way into a node's group.
+#[derive(Debug)]
+pub struct Doors {
+    files: Vec<File>,
+    core: usize,
+}
+
+impl Doors {
+    /// Puts the calling thread into the group and on its core. Makes system calls only: may run between fork and exec.
+    pub fn enter(&self) -> io::Result<()> {
+        sched::pin(self.core)?;
+        cgroup::enter(&self.files)
+    }
 }
 
 impl CpuGroups {
@@ -156,8 +175,9 @@ impl CpuGroups {
             });
         }
         if policy == Policy::Slots {
-            group(paths.tick()).create()?;
-            group(paths.unsold()).create()?;
+            for path in [paths.poke(), paths.poked(), paths.unsold()] {
+                group(path).create()?;
+            }
         }
         Ok(CpuGroups {
             run_id: run_id.into(),
@@ -180,20 +200,15 @@ impl CpuGroups {
         Paths::of(&self.run_id).container(node)
     }
 
-    pub(crate) fn run_id(&self) -> &str {
-        &self.run_id
-    }
-
     /// The core that the shares are of.
     pub fn core(&self) -> usize {
         self.core
     }
 
-    /// Puts the calling thread into a node's group and on its core, to measure from inside (see [`crate::probe`]).
-    pub fn enter(&self, node: &str) -> Result<(), Error> {
-        let doors = Group::at(&self.mounts, &self.container_path(node)).thread_doors()?;
-        sched::pin(self.core).map_err(Error::io(format!("run on core {}", self.core)))?;
-        cgroup::enter(&doors).map_err(Error::io(format!("enter the group of {node}")))
+    /// The way into a node's group for a single thread, to measure from inside (see [`crate::probe`]).
+    pub fn doors(&self, node: &str) -> Result<Doors, Error> {
+        let files = Group::at(&self.mounts, &self.container_path(node)).thread_doors()?;
+        Ok(Doors { files, core: self.core })
     }
 
     /// The policy in force.
@@ -244,6 +259,7 @@ impl CpuGroups {
     fn engage_slots(&mut self, paths: &Paths) -> Result<Calibration, Error> {
         let sold: f64 = self.shares.iter().map(|n| n.share).sum();
         self.set_weights(paths, PLANNED_USABLE.max(sold))?;
+        Group::at(&self.mounts, &paths.poked()).set_weight(cgroup::MIN_WEIGHT)?;
         self.expect("ready")?;
         self.tell("go")?;
         self.expect("going")?;
@@ -290,7 +306,7 @@ impl CpuGroups {
         Ok(Sample { nodes, at, run_ns: self.tree.by_core()?, all_ns: self.everything.by_core()? })
     }
 
-    /// Ends fillers and tick and removes the groups. What still runs in them is killed.
+    /// Ends the fillers and removes the groups. What still runs in them is killed.
     pub fn release(mut self) -> Result<(), Error> {
         self.let_go()
     }

@@ -21,7 +21,7 @@ mod sweep;
 mod weights;
 
 pub use fillers::main as fillers_main;
-pub use groups::{Calibration, CpuGroups, NodeUse, Sample};
+pub use groups::{Calibration, CpuGroups, Doors, NodeUse, Sample};
 pub use limit::{Limit, limit_this};
 pub use policy::best_policy;
 pub use sweep::{stale_limits, sweep};

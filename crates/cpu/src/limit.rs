@@ -1,12 +1,9 @@
 //! One command limited to a fraction of a core, for `diorama dilate --cpu`.
 
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::cgroup::{self, Group, Mounts};
-use crate::groups::Paths;
-use crate::{Calibration, CpuGroups, Error, NodeShare, best_policy, sched, stale_limits, sweep};
+use crate::{Calibration, CpuGroups, Error, NodeShare, best_policy, stale_limits, sweep};
 
 const NODE: &str = "command";
 
@@ -39,16 +36,10 @@ pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
 impl Limit {
     /// Makes `command`, when it is started, run under the limit and on its core, with everything that it starts.
     pub fn confine(&self, command: &mut Command) -> Result<(), Error> {
-        let mounts = Mounts::discover()?;
-        let path = Paths::of(self.groups.run_id()).container(NODE);
-        let doors: Vec<File> = Group::at(&mounts, &path).doors()?;
-        let core = self.groups.core();
-        let enter = move || {
-            sched::pin(core)?;
-            cgroup::enter(&doors)
-        };
+        // A process of one thread: entering with its thread is entering with all of it.
+        let doors = self.groups.doors(NODE)?;
         // SAFETY: between fork and exec this makes system calls on open files only; it takes no lock and allocates nothing.
-        unsafe { command.pre_exec(enter) };
+        unsafe { command.pre_exec(move || doors.enter()) };
         Ok(())
     }
 

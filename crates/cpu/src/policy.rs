@@ -1,6 +1,6 @@
 //! What this machine's kernel can enforce.
 
-use crate::cgroup::{self, Group, Mounts};
+use crate::cgroup::{Group, Mounts};
 use crate::{Policy, sched};
 
 /// The best policy that this machine offers, and if that is not [`Policy::Slots`], the reason.
@@ -28,12 +28,8 @@ fn lacking() -> Option<String> {
     if sched::set_slice(sched::SLICE_NS).is_err() || sched::slice().ok() != Some(sched::SLICE_NS) {
         return Some("the kernel has no per-task slices (sched_setattr sched_runtime, Linux 6.12)".into());
     }
-    if sched::set_fifo(1).is_err() {
-        // With RT_GROUP_SCHED only groups with a real-time budget may, and the root always has one.
-        let entered = root.sched_door().is_ok_and(|door| cgroup::enter(&[door]).is_ok());
-        if !entered || sched::set_fifo(1).is_err() {
-            return Some("real-time scheduling is not permitted (CAP_SYS_NICE)".into());
-        }
+    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+        return Some("slices are kept short from a second core, and there is none that this process may use".into());
     }
     None
 }

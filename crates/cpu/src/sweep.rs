@@ -80,9 +80,10 @@ fn kill_members(dir: &Path, tree: &str) {
 
 /// Whether the text of `/proc/PID/cgroup` places the process in `tree` in some hierarchy.
 fn belongs(groups: &str, tree: &str) -> bool {
-    groups.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|path| {
-        path.strip_prefix(tree).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    groups
+        .lines()
+        .filter_map(|line| line.splitn(3, ':').nth(2))
+        .any(|path| path.strip_prefix(tree).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 fn remove(dir: &Path) -> Result<(), Error> {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use crate::cgroup::{MAX_WEIGHT, MIN_WEIGHT};
 use crate::{Error, NodeShare};
 
-/// What a plan may sell of one core. The rest goes to the tick that keeps slices short, to interrupts
-/// and to noise; the usable fraction η measured when limits are applied must not be below the sum of
-/// the shares sold.
+/// What a plan may sell of one core. The rest covers foreign work, interrupts and noise: the usable
+/// fraction η measured when limits are applied must not be below the sum of the shares sold.
 pub const PLANNED_USABLE: f64 = 0.90;
 
 /// The weight of a whole core. Shares down to 0.001 are then exact to 1 %, from 0.005 to 0.1 %.
@@ -33,7 +32,9 @@ pub fn slots(shares: &[NodeShare], usable: f64) -> Result<Weights, Error> {
     let sold = checked_sum(shares)?;
     if sold > usable + 1e-9 {
         return Err(Error::Machine {
-            what: format!("the nodes' shares sum to {sold:.3} of a core, but only {usable:.3} of it is usable just now"),
+            what: format!(
+                "the nodes' shares sum to {sold:.3} of a core, but only {usable:.3} of it is usable just now"
+            ),
             help: "stop other work on that core, or raise the TDF so that the shares shrink".into(),
         });
     }

@@ -1,0 +1,29 @@
+//! What the tests of this room start as programs of their own.
+//!
+//! `limited __fillers …` answers as the `diorama` binary does. `limited hold RUN CORE SHARE…` puts nodes
+//! `n0`, `n1`, … under limits, says `engaged`, and holds them until its input ends or it is killed.
+
+use std::io::Read;
+
+use diorama_cpu::{CpuGroups, NodeShare, Policy, fillers_main};
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("__fillers") => fillers_main(args[1..].to_vec()),
+        Some("hold") => hold(&args[1], args[2].parse().expect("a core"), &args[3..]),
+        _ => panic!("usage: limited __fillers … | hold RUN CORE SHARE…"),
+    }
+}
+
+fn hold(run_id: &str, core: usize, shares: &[String]) {
+    let node =
+        |(i, share): (usize, &String)| NodeShare { name: format!("n{i}"), share: share.parse().expect("a share") };
+    let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
+    let mut groups = CpuGroups::create(run_id, core, &shares, Policy::Slots).expect("groups");
+    let helper = groups.helper().map(|mut command| command.spawn().expect("the fillers"));
+    groups.engage(helper).expect("limits");
+    println!("engaged");
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    groups.release().expect("release");
+}

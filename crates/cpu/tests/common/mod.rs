@@ -1,0 +1,108 @@
+//! Limits around threads of the test itself.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, mpsc};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use diorama_cpu::{CpuGroups, NodeShare, NodeUse, Policy};
+
+/// The core that all tests put their nodes on: one test at a time, see [`alone`].
+pub const CORE: usize = 0;
+
+static CORE_IN_USE: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test of this program uses the core.
+pub fn alone() -> MutexGuard<'static, ()> {
+    CORE_IN_USE.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// A run id that no other test has.
+pub fn run_id() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The example program of this crate, which `cargo test` builds.
+pub fn limited() -> PathBuf {
+    let target =
+        std::env::current_exe().expect("own path").parent().and_then(|d| d.parent()).expect("target").to_owned();
+    let program = target.join("examples/limited");
+    assert!(program.exists(), "{} is missing: run `cargo test`, which builds it", program.display());
+    program
+}
+
+/// Nodes `n0`, `n1`, … with these shares, not yet under limits.
+pub fn create(run_id: &str, shares: &[f64], policy: Policy) -> CpuGroups {
+    let node = |(i, &share): (usize, &f64)| NodeShare { name: format!("n{i}"), share };
+    let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
+    CpuGroups::create(run_id, CORE, &shares, policy).expect("root and cgroup v1 are needed for this test")
+}
+
+/// Starts the helper as the engine would.
+pub fn helper(groups: &CpuGroups) -> Option<Child> {
+    groups.helper().map(|command| {
+        let mut named = Command::new(limited());
+        named.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        named.spawn().expect("the fillers")
+    })
+}
+
+/// Nodes under limits.
+pub fn engaged(shares: &[f64], policy: Policy) -> CpuGroups {
+    let mut groups = create(&run_id(), shares, policy);
+    let helper = helper(&groups);
+    groups.engage(helper).expect("limits");
+    groups
+}
+
+/// Runs `then` while each of the nodes `busy` has a thread that never stops computing.
+pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&mut CpuGroups) -> T) -> T {
+    let stop = &AtomicBool::new(false);
+    scope(|threads| {
+        for node in busy {
+            let (ready, inside) = mpsc::channel();
+            let shared = &*groups;
+            let name = format!("n{node}");
+            // The thread needs the groups only to get in.
+            let doors = shared.doors(&name).expect("doors");
+            threads.spawn(move || {
+                doors.enter().expect("enter");
+                ready.send(()).expect("told");
+                let mut n = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    n = std::hint::black_box(n + 1);
+                }
+            });
+            inside.recv().expect("the thread entered its group");
+        }
+        let result = then(groups);
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// What each node used in the next `window`, as fractions of the core: (container, filler).
+pub fn used(groups: &mut CpuGroups, window: Duration) -> Vec<(f64, f64)> {
+    // The scheduler's averages follow a change within some tens of milliseconds.
+    sleep(Duration::from_millis(200));
+    let before = groups.sample().expect("sample");
+    sleep(window);
+    let after = groups.sample().expect("sample");
+    let rate = |a: &NodeUse, b: &NodeUse| {
+        let wall = b.at.since(a.at).as_nanos() as f64;
+        ((b.container_ns - a.container_ns) as f64 / wall, (b.filler_ns - a.filler_ns) as f64 / wall)
+    };
+    before.nodes.iter().zip(&after.nodes).map(|(a, b)| rate(a, b)).collect()
+}
+
+/// The directories of a run that exist, in every hierarchy.
+pub fn left_behind(run_id: &str) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let hierarchies = mounts.lines().filter(|l| l.contains(" - cgroup")).filter_map(|l| l.split(' ').nth(4));
+    hierarchies.map(|dir| PathBuf::from(dir).join(format!("diorama-{run_id}"))).filter(|dir| dir.exists()).collect()
+}

@@ -1,0 +1,111 @@
+//! Shares hold, whatever the siblings do.
+//!
+//! Other work may disturb the machine, so each test compares what it measured with something else
+//! that it measured in the same run, and leaves slack.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{alone, create, engaged, helper, left_behind, run_id, used, while_busy};
+use diorama_cpu::{Error, Policy, best_policy, probe};
+use scale::RealDuration;
+
+const WINDOW: Duration = Duration::from_millis(700);
+
+#[test]
+fn this_machine_has_the_exact_policy() {
+    assert_eq!(best_policy(), (Policy::Slots, None), "the tests below measure it");
+}
+
+#[test]
+fn busy_nodes_get_their_shares() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.5, 0.1, 0.05], Policy::Slots);
+    let used = while_busy(&mut groups, &[0, 1, 2], |g| used(g, WINDOW));
+    let ratio = |a: usize, b: usize| used[a].0 / used[b].0;
+    assert!((4.5..5.5).contains(&ratio(0, 1)), "0.5 against 0.1: {used:?}");
+    assert!((1.8..2.2).contains(&ratio(1, 2)), "0.1 against 0.05: {used:?}");
+    for (container, filler) in &used {
+        assert!(filler / container < 0.05, "a node that wants CPU leaves its filler almost none: {used:?}");
+    }
+    groups.release().unwrap();
+}
+
+#[test]
+fn a_sleeping_sibling_leaves_no_profit() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.2, 0.6], Policy::Slots);
+    let among_idle = while_busy(&mut groups, &[0], |g| used(g, WINDOW));
+    let among_busy = while_busy(&mut groups, &[0, 1], |g| used(g, WINDOW));
+    let profit = among_idle[0].0 / among_busy[0].0;
+    assert!((0.9..1.1).contains(&profit), "idle {among_idle:?}, busy {among_busy:?}");
+    assert!(among_idle[1].1 > 10.0 * among_busy[1].1, "the sleeper's filler ran in its place");
+    groups.release().unwrap();
+}
+
+#[test]
+fn nodes_of_the_naive_variant_share_one_small_pool() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.1, 0.1], Policy::Pool { cap: 0.2 });
+    let one = while_busy(&mut groups, &[0], |g| used(g, WINDOW));
+    let both = while_busy(&mut groups, &[0, 1], |g| used(g, WINDOW));
+    assert!(one[0].0 > 1.2 * both[0].0, "work-conserving: alone {one:?}, together {both:?}");
+    let together = both[0].0 + both[1].0;
+    assert!((0.8..1.2).contains(&(together / one[0].0)), "capped: alone {one:?}, together {both:?}");
+    groups.release().unwrap();
+}
+
+#[test]
+fn quotas_cap_where_there_is_nothing_better() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.4, 0.1], Policy::Quota);
+    let used = while_busy(&mut groups, &[0, 1], |g| used(g, WINDOW));
+    assert!((3.2..4.8).contains(&(used[0].0 / used[1].0)), "{used:?}");
+    assert!(used[0].0 + used[1].0 < 0.65, "half of the core is not theirs: {used:?}");
+    groups.release().unwrap();
+}
+
+/// The point of it all: a short burst takes as long per unit of work as a long one. (With quota, a burst of 1 ms runs at full
+/// speed, ten times too fast.)
+#[test]
+fn short_bursts_are_as_slow_as_long_ones() {
+    let _alone = alone();
+    let groups = engaged(&[0.1, 0.1], Policy::Slots);
+    let doors = groups.doors("n0").unwrap();
+    let inside = std::thread::spawn(move || {
+        doors.enter().unwrap();
+        let stretch = |work_ms: f64, times: usize| {
+            let work = RealDuration::from_secs_f64(work_ms / 1e3);
+            let mut walls: Vec<f64> = (0..times)
+                .map(|i| {
+                    let start = probe::now() + RealDuration::from_nanos(7_000_000 + 310_000 * i as u64);
+                    probe::sleep_until(start);
+                    probe::work(work).since(start).as_secs_f64() * 1e3
+                })
+                .collect();
+            walls.sort_by(f64::total_cmp);
+            walls[times / 2] / work_ms
+        };
+        (stretch(1.0, 25), stretch(20.0, 3))
+    });
+    let (short, long) = inside.join().unwrap();
+    assert!((6.0..20.0).contains(&long), "20 ms of work at a tenth of the core took {long:.1} times as long");
+    assert!(
+        (0.6..1.7).contains(&(short / long)),
+        "stretched by {short:.1} in bursts of 1 ms, by {long:.1} in bursts of 20 ms"
+    );
+    groups.release().unwrap();
+}
+
+#[test]
+fn the_core_is_not_oversold() {
+    let _alone = alone();
+    let id = run_id();
+    let mut groups = create(&id, &[0.5, 0.5], Policy::Slots);
+    let helper = helper(&groups);
+    let error = groups.engage(helper).unwrap_err();
+    assert!(matches!(error, Error::Machine { .. }), "{error}");
+    drop(groups);
+    assert!(left_behind(&id).is_empty(), "a refused run leaves nothing: {:?}", left_behind(&id));
+}

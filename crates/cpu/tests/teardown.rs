@@ -1,0 +1,91 @@
+//! Nothing stays: no process that burns the core, no group.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use common::{CORE, alone, create, engaged, helper, left_behind, limited, run_id};
+use diorama_cpu::{Policy, sweep};
+
+/// The processes of this machine that have `word` among their arguments.
+fn processes(word: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = entries.filter_map(|e| fs::read_to_string(e.path().join("cmdline")).ok());
+    lines.filter(|line| line.split('\0').any(|arg| arg == word)).collect()
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what} within 5 s");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn release_ends_fillers_and_removes_groups() {
+    let _alone = alone();
+    let id = run_id();
+    let mut groups = create(&id, &[0.1, 0.1], Policy::Slots);
+    let helper = helper(&groups);
+    groups.engage(helper).unwrap();
+    assert_eq!(processes(&id).len(), 6, "one for each node, three of the core's, and their parent");
+    assert!(!left_behind(&id).is_empty());
+    groups.release().unwrap();
+    assert_eq!(processes(&id), Vec::<String>::new());
+    assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
+}
+
+#[test]
+fn a_killed_parent_takes_the_fillers_along_and_the_sweep_does_the_rest() {
+    let _alone = alone();
+    let id = run_id();
+    let mut parent = Command::new(limited())
+        .args(["hold", &id, &CORE.to_string(), "0.1", "0.2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "engaged\n");
+    // Something that a node left running and that nobody told.
+    let orphan = Command::new("sleep").arg("1000").spawn().map(|mut child| {
+        let path = format!("/diorama-{id}/emu/n0/c/cgroup.procs");
+        let hierarchy = left_behind(&id)[0].parent().unwrap().to_owned();
+        fs::write(hierarchy.join(path.trim_start_matches('/')), child.id().to_string()).unwrap();
+        std::thread::spawn(move || child.wait())
+    });
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    wait_until("fillers die with their parent", || processes(&id).is_empty());
+    assert!(!left_behind(&id).is_empty(), "groups are not removed by dying");
+    sweep(&id).unwrap();
+    assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
+    orphan.unwrap().join().unwrap().expect("the orphan was killed by its membership");
+    sweep(&id).expect("nothing to sweep is fine");
+}
+
+#[test]
+fn fillers_that_die_are_noticed() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.1], Policy::Slots);
+    groups.sample().expect("all is well");
+    let path = groups.container_path("n0").replace("/c", "/f/cgroup.procs");
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let cpu =
+        mounts.lines().find(|l| l.ends_with("rw,cpu") || l.contains("rw,cpu,")).unwrap().split(' ').nth(4).unwrap();
+    let pid = fs::read_to_string(Path::new(cpu).join(&path[1..])).unwrap();
+    // SAFETY: sends a signal to the filler that this test started.
+    unsafe { libc::kill(pid.trim().parse().unwrap(), libc::SIGKILL) };
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while groups.sample().is_ok() {
+        assert!(Instant::now() < deadline, "a dead filler is an error within 5 s");
+        sleep(Duration::from_millis(20));
+    }
+}
