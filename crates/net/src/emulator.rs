@@ -15,6 +15,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use scale::{RealDuration, RealInstant};
 
+use crate::awake::Awake;
 use crate::lateness::{Lateness, Recorder};
 use crate::network::{Delivery, Network, PortCounters};
 use crate::observation::{Observation, PipeObservation, PortObservation};
@@ -28,13 +29,16 @@ use crate::{Error, realtime};
 const SPIN: RealDuration = RealDuration::from_nanos(15_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
+/// Threads that remove devices at the end.
+const REMOVERS: usize = 32;
 /// The event that stands for a command; all others are port numbers.
 const COMMAND: u64 = u64::MAX;
 
 /// How the emulator runs.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The core that its thread is bound to; it should have that core for itself. `None`: any.
+    /// The core that its thread is bound to; it should have that core for itself, and keeps it from sleeping, so it
+    /// shows as fully used. `None`: any core, and no care for its sleep.
     pub core: Option<usize>,
 }
 
@@ -49,6 +53,7 @@ pub struct Emulator {
     /// Why the thread has ended without being told to.
     epitaph: Arc<OnceLock<String>>,
     thread: Option<JoinHandle<()>>,
+    _awake: Option<Awake>,
 }
 
 #[derive(Debug)]
@@ -106,9 +111,10 @@ impl Emulator {
                 drop(thread_epitaph.set(said(&*panic)));
             }
         };
+        let awake = options.core.map(Awake::keep).transpose()?;
         let thread = thread::Builder::new().name("emulator".into()).spawn(body);
         let thread = Some(thread.map_err(Error::system("cannot start the emulator's thread"))?);
-        let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread };
+        let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread, _awake: awake };
         started.recv().unwrap_or_else(|_| Err(emulator.died()))?;
         Ok(emulator)
     }
@@ -178,6 +184,17 @@ impl Drop for Emulator {
             // Its panic, if any, is in the epitaph.
             drop(thread.join());
         }
+        // The kernel takes some 20 ms to remove a device, most of it waiting, which many can do at once.
+        let taps = Arc::get_mut(&mut self.taps).map(std::mem::take).unwrap_or_default();
+        thread::scope(|scope| {
+            let mut taps = taps.into_iter();
+            let share = taps.len().div_ceil(REMOVERS).max(1);
+            while taps.len() > 0 {
+                let some: Vec<Tap> = taps.by_ref().take(share).collect();
+                // A thread that cannot be started drops what it was given, which is all that it was to do.
+                let _ = thread::Builder::new().spawn_scoped(scope, move || drop(some));
+            }
+        });
     }
 }
 

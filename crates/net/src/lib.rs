@@ -9,6 +9,7 @@
 //! `docs/network.md` describes the model.
 
 mod address;
+mod awake;
 mod emulator;
 mod error;
 mod frame;

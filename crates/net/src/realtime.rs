@@ -1,5 +1,6 @@
 //! What makes a thread punctual, and what keeps it from taking a whole core.
 
+use rustix::thread::Pid;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use scale::{RealDuration, RealInstant};
 
@@ -23,24 +24,34 @@ fn nanoseconds(clock: ClockId) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Binds the calling thread to `core` and makes it real-time: SCHED_FIFO, timers as exact as the machine's.
-pub(crate) fn enter(core: Option<usize>) -> Result<(), Error> {
-    if let Some(core) = core {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(core);
-        rustix::thread::sched_setaffinity(None, &set).map_err(|e| Error::Machine {
-            what: format!("the emulator cannot run on core {core}: {}", std::io::Error::from(e)),
-            help: "choose a core that `nproc` and `taskset -p $$` show".into(),
-        })?;
-    }
-    let parameters = libc::sched_param { sched_priority: PRIORITY };
+/// Binds the calling thread to `core`.
+pub(crate) fn bind(core: usize) -> Result<(), Error> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).map_err(|e| Error::Machine {
+        what: format!("the emulator cannot run on core {core}: {}", std::io::Error::from(e)),
+        help: "choose a core that `nproc` and `taskset -p $$` show".into(),
+    })
+}
+
+/// Puts a thread, or the calling one, under a scheduling policy.
+pub(crate) fn schedule(thread: Option<Pid>, policy: i32, priority: i32) -> Result<(), Error> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let thread = thread.map_or(0, |t| t.as_raw_nonzero().get());
     // SAFETY: `parameters` is a valid sched_param; 0 is the calling thread.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } != 0 {
+    if unsafe { libc::sched_setscheduler(thread, policy, &parameters) } != 0 {
         return Err(Error::Machine {
-            what: format!("the emulator may not run in real time (SCHED_FIFO): {}", std::io::Error::last_os_error()),
+            what: format!("the emulator may not be scheduled in real time: {}", std::io::Error::last_os_error()),
             help: "run as root; if this shell is in a cpu control group of version 1, move it to the root group".into(),
         });
     }
+    Ok(())
+}
+
+/// Makes the calling thread punctual: on `core`, SCHED_FIFO, timers as exact as the machine's.
+pub(crate) fn enter(core: Option<usize>) -> Result<(), Error> {
+    core.map_or(Ok(()), bind)?;
+    schedule(None, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)?;
     let nanosecond = std::num::NonZeroU64::MIN;
     rustix::thread::set_current_timer_slack(Some(nanosecond))
         .map_err(|e| Error::system("cannot set the timer slack")(e.into()))

@@ -1,7 +1,7 @@
 //! Two namespaces and one link between them, and ways to send through it.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use net::{Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, PipeId, Tap};
+use net::{Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, PipeId, Port, Tap};
 use node::NetNamespace;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::patient;
@@ -131,14 +132,7 @@ impl Bed {
 
     /// A socket in `a`, connected to one in `b`.
     pub fn sockets(&self) -> Result<(UdpSocket, UdpSocket), Failure> {
-        let bound = |space: &NetNamespace| {
-            let socket = space.enter(|| UdpSocket::bind(("0.0.0.0", PORT))).map_err(Failure::failed)?;
-            patient(socket.map_err(Failure::failed)?)
-        };
-        let (from, to) = (bound(&self.spaces[0])?, bound(&self.spaces[1])?);
-        from.connect((self.addresses[1], PORT)).map_err(Failure::failed)?;
-        to.connect((self.addresses[0], PORT)).map_err(Failure::failed)?;
-        Ok((from, to))
+        sockets(&self.spaces, self.addresses)
     }
 
     /// Milliseconds that each of `count` datagrams took to `b` and back.
@@ -166,33 +160,45 @@ impl Bed {
             Ok(times)
         })
     }
+}
 
-    /// A bulk transfer from `a` to `b`.
-    pub fn tcp(&self, time: Duration) -> Result<(), Failure> {
-        let listener = self.spaces[1].enter(|| TcpListener::bind(("0.0.0.0", PORT))).map_err(Failure::failed)?;
-        let listener = listener.map_err(Failure::failed)?;
-        let to = (self.addresses[1], PORT);
-        let stream = self.spaces[0].enter(|| TcpStream::connect(to)).map_err(Failure::failed)?;
-        let mut stream = stream.map_err(Failure::failed)?;
-        let (mut sink, _) = listener.accept().map_err(Failure::failed)?;
-        for s in [&stream, &sink] {
-            s.set_write_timeout(Some(Duration::from_secs(3))).map_err(Failure::failed)?;
-            s.set_read_timeout(Some(Duration::from_secs(3))).map_err(Failure::failed)?;
-        }
-        thread::scope(|scope| {
-            let reader = scope.spawn(move || {
-                let mut buffer = vec![0; 1 << 17];
-                while sink.read(&mut buffer)? > 0 {}
-                Ok::<_, std::io::Error>(())
-            });
-            let start = Instant::now();
-            while start.elapsed() < time {
-                stream.write_all(&[0; 16384]).map_err(Failure::failed)?;
-            }
-            drop(stream);
-            reader.join().map_err(|_| Failure::failed("the reader panicked"))?.map_err(Failure::failed)
-        })
+/// A socket in the first namespace, connected to one in the second.
+pub fn sockets(spaces: &[NetNamespace; 2], addresses: [Ipv4Addr; 2]) -> Result<(UdpSocket, UdpSocket), Failure> {
+    let bound = |space: &NetNamespace| {
+        let socket = space.enter(|| UdpSocket::bind(("0.0.0.0", PORT))).map_err(Failure::failed)?;
+        patient(socket.map_err(Failure::failed)?)
+    };
+    let (from, to) = (bound(&spaces[0])?, bound(&spaces[1])?);
+    from.connect((addresses[1], PORT)).map_err(Failure::failed)?;
+    to.connect((addresses[0], PORT)).map_err(Failure::failed)?;
+    Ok((from, to))
+}
+
+/// A bulk transfer from the first namespace to the second.
+pub fn tcp(spaces: &[NetNamespace; 2], addresses: [Ipv4Addr; 2], time: Duration) -> Result<(), Failure> {
+    let listener = spaces[1].enter(|| TcpListener::bind(("0.0.0.0", PORT))).map_err(Failure::failed)?;
+    let listener = listener.map_err(Failure::failed)?;
+    let to = (addresses[1], PORT);
+    let stream = spaces[0].enter(|| TcpStream::connect(to)).map_err(Failure::failed)?;
+    let mut stream = stream.map_err(Failure::failed)?;
+    let (mut sink, _) = listener.accept().map_err(Failure::failed)?;
+    for s in [&stream, &sink] {
+        s.set_write_timeout(Some(Duration::from_secs(3))).map_err(Failure::failed)?;
+        s.set_read_timeout(Some(Duration::from_secs(3))).map_err(Failure::failed)?;
     }
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let mut buffer = vec![0; 1 << 17];
+            while sink.read(&mut buffer)? > 0 {}
+            Ok::<_, std::io::Error>(())
+        });
+        let start = Instant::now();
+        while start.elapsed() < time {
+            stream.write_all(&[0; 16384]).map_err(Failure::failed)?;
+        }
+        drop(stream);
+        reader.join().map_err(|_| Failure::failed("the reader panicked"))?.map_err(Failure::failed)
+    })
 }
 
 /// Sends `count` datagrams as fast as the kernel takes them, many a call.
@@ -231,50 +237,79 @@ pub fn received_frames(space: &NetNamespace) -> Result<u64, Failure> {
     frames.ok_or_else(|| Failure::failed("the interface has gone"))
 }
 
-/// Thousands of frames per second that a real-time thread moves when it does nothing but read and write.
-pub fn bare_loop(cores: &Cores, payload: usize, time: Duration) -> Result<f64, Failure> {
-    let network = Network::new(spec(&PipeConfig::default()), 1).map_err(Failure::failed)?;
-    let (spaces, taps) = interfaces(&network)?;
-    pin(cores.nodes);
-    let [from, to] = [0, 1].map(|i: usize| spaces[i].enter(|| UdpSocket::bind(("0.0.0.0", PORT))));
-    let (from, _to) = (from.map_err(Failure::failed)?, to.map_err(Failure::failed)?);
-    let from = from.map_err(Failure::failed)?;
-    from.connect((network.ports()[1].address, PORT)).map_err(Failure::failed)?;
-    let mac = network.ports()[1].mac;
-    let stop = AtomicBool::new(false);
-    let before = received_frames(&spaces[1])?;
-    let rate = thread::scope(|scope| {
-        scope.spawn(|| {
-            pin(cores.harness);
-            let parameters = libc::sched_param { sched_priority: 50 };
-            // SAFETY: `parameters` is a valid sched_param; 0 is the calling thread.
-            unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
-            copy(&taps[0], &taps[1], mac, &stop);
-        });
-        let start = Instant::now();
-        flood(&from, payload, time);
-        let frames = received_frames(&spaces[1]).map(|n| n - before);
-        let rate = frames.map(|n| n as f64 / start.elapsed().as_secs_f64() / 1e3);
-        stop.store(true, Ordering::Relaxed);
-        rate
-    })?;
-    Ok(rate)
+/// Two nodes whose interfaces are joined by a real-time thread that only reads and writes.
+pub struct BareBed {
+    pub spaces: [NetNamespace; 2],
+    taps: Vec<Tap>,
+    ports: Vec<Port>,
 }
 
-fn copy(from: &Tap, to: &Tap, mac: [u8; 6], stop: &AtomicBool) {
-    let mut frame = [0; 2048];
-    while !stop.load(Ordering::Relaxed) {
-        match rustix::io::read(from, &mut frame) {
-            Ok(len) => {
-                frame[..6].copy_from_slice(&mac);
-                let _ = rustix::io::write(to, &frame[..len]);
+/// What the copying thread did.
+#[derive(Default)]
+pub struct Copied {
+    /// Frames written, to either side.
+    pub frames: u64,
+    /// Time spent in those writes, if it was measured.
+    pub writing: Duration,
+}
+
+impl BareBed {
+    pub fn new() -> Result<BareBed, Failure> {
+        let network = Network::new(spec(&PipeConfig::default()), 1).map_err(Failure::failed)?;
+        let (spaces, taps) = interfaces(&network)?;
+        Ok(BareBed { spaces, taps, ports: network.ports().to_vec() })
+    }
+
+    pub fn addresses(&self) -> [Ipv4Addr; 2] {
+        [0, 1].map(|i: usize| self.ports[i].address)
+    }
+
+    /// Lets `traffic` run while frames are copied; `TIMED` measures the writes, which costs a little.
+    pub fn copy<const TIMED: bool, T>(
+        &self,
+        cores: &Cores,
+        traffic: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<(T, Copied), Failure> {
+        let stop = AtomicBool::new(false);
+        pin(cores.nodes);
+        thread::scope(|scope| {
+            let copying = scope.spawn(|| {
+                pin(cores.harness);
+                let parameters = libc::sched_param { sched_priority: 50 };
+                // SAFETY: `parameters` is a valid sched_param; 0 is the calling thread.
+                unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
+                let mut copied = Copied::default();
+                while !stop.load(Ordering::Relaxed) {
+                    self.turn::<TIMED>(&mut copied);
+                }
+                copied
+            });
+            let done = traffic();
+            stop.store(true, Ordering::Relaxed);
+            let copied = copying.join().map_err(|_| Failure::failed("the copying thread panicked"))?;
+            Ok((done?, copied))
+        })
+    }
+
+    /// Waits for frames and copies a batch from each side that has any.
+    fn turn<const TIMED: bool>(&self, copied: &mut Copied) {
+        let mut ready = [0, 1].map(|i: usize| PollFd::new(&self.taps[i], PollFlags::IN));
+        // A time-out, so that the thread sees when it is to stop. Errors show on reading.
+        let _ = poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
+        let mut frame = [0; 2048];
+        for side in [0, 1] {
+            if ready[side].revents().is_empty() {
+                continue;
             }
-            Err(e) if std::io::Error::from(e).kind() == ErrorKind::WouldBlock => {
-                let mut ready = [rustix::event::PollFd::new(from, rustix::event::PollFlags::IN)];
-                let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-                let _ = rustix::event::poll(&mut ready, Some(&wait));
+            for _ in 0..64 {
+                let Ok(len) = rustix::io::read(&self.taps[side], &mut frame) else { break };
+                frame[..6].copy_from_slice(&self.ports[1 - side].mac);
+                let before = TIMED.then(Instant::now);
+                // A frame that the other side refuses is as good as delivered here.
+                let _ = rustix::io::write(&self.taps[1 - side], &frame[..len]);
+                copied.writing += before.map_or(Duration::ZERO, |b| b.elapsed());
+                copied.frames += 1;
             }
-            Err(_) => return,
         }
     }
 }
