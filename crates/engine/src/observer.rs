@@ -131,9 +131,9 @@ impl Probe {
         let Some(admitted) = stage.cast.admit_outsider()? else {
             return Err(Error::Failed("the run is not dilated".into()));
         };
+        let launcher = stage.launcher()?;
         let exec = clock::dilate_exec_file()?;
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&exec));
-        let mut command = clock::launch(exec.as_fd(), admitted, [path.as_str(), "--probe"]);
+        let mut command = clock::launch(exec.as_fd(), admitted, [launcher.as_os_str(), "--probe".as_ref()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(why)?;
         let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let mut prober = Prober::new(input, output);

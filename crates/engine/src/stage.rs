@@ -1,5 +1,8 @@
 //! Everything of a run that has to be there before virtual zero, and that has to go after its end.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -57,6 +60,8 @@ pub fn set(
     step: &mut dyn FnMut(String) -> Result<()>,
 ) -> Result<Stage> {
     let (core, harness) = (plan.nodes_core(), plan.harness_core());
+    // Asked before this process restricts itself to one core.
+    let (policy, policy_because) = policy_of(plan);
     pin_to(harness)?;
     let runtime = Runtime::detect()?;
 
@@ -77,7 +82,6 @@ pub fn set(
     };
 
     step("making the control groups".into())?;
-    let (policy, policy_because) = policy_of(plan);
     let shares: Vec<_> = plan.nodes.iter().map(|(name, n)| NodeShare { name: name.clone(), share: n.share }).collect();
     let mut groups = CpuGroups::create(&registration.id, core, &shares, policy)?;
 
@@ -158,6 +162,17 @@ impl Stage {
     /// What the paths of all control groups of the run begin with.
     pub fn groups_tree(&self) -> String {
         format!("diorama-{}", self.registration.id)
+    }
+
+    /// The launcher of dilated programs as a file outside the nodes, for processes of the engine's own.
+    pub fn launcher(&self) -> Result<PathBuf> {
+        let path = self.registration.state_dir().join("dilate-exec");
+        let write = || -> io::Result<()> {
+            fs::write(&path, clock::DILATE_EXEC)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
+        };
+        write().map_err(|e| Error::failed(path.display(), e))?;
+        Ok(path)
     }
 
     /// The exits of containers and of commands in them.
