@@ -1,10 +1,44 @@
-//! `diorama check`
+//! `diorama check`: validate an experiment and print what each node and link gets; nothing is started.
+
+mod table;
+
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use engine::Plan;
+use scale::Tdf;
+
+use crate::experiment::{VariantArg, load, parse_override};
+use crate::failure::Failure;
 
 /// Arguments of `diorama check`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+pub struct Args {
+    /// The experiment: its folder, or its YAML file
+    experiment: PathBuf,
+    /// Print the plan as plan.json has it
+    #[arg(long)]
+    json: bool,
+    /// With which resources it would run
+    #[arg(long, value_enum, default_value = "scaled")]
+    variant: VariantArg,
+    /// Another time dilation factor than the experiment's (scaled variant only)
+    #[arg(long, value_name = "N")]
+    tdf: Option<Tdf>,
+    /// Change a value of the experiment, such as `machines.server.speed=0.25`
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = parse_override)]
+    set: Vec<(String, String)>,
+}
 
 /// Runs the verb.
-pub fn main(_args: Args) -> Result<std::process::ExitCode, crate::failure::Failure> {
-    Err(crate::failure::Failure::machine("not built yet"))
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    let experiment = load(&args.experiment, &args.set)?;
+    let plan = Plan::new(&experiment, args.variant.into(), args.tdf)?;
+    let text = if args.json { plan.to_json()? + "\n" } else { table::plan(&experiment, &plan) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads may have read enough, as `head` does.
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(format!("cannot print: {e}"))),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }

@@ -1,0 +1,180 @@
+//! A plan for people: target and harness side by side.
+
+use std::fmt::Write;
+
+use engine::Plan;
+use engine::plan::{PipeValues, PlannedPipe};
+use fidelity::record::Variant;
+use model::Experiment;
+use scale::{
+    KernelTimer, KernelTimers, RealDuration, RealRate, STUCK, Tdf, VirtualDuration, VirtualInstant, VirtualRate,
+};
+
+/// The whole text.
+pub fn plan(experiment: &Experiment, plan: &Plan) -> String {
+    let mut text = head(experiment, plan);
+    text.push('\n');
+    text.push_str(&nodes(experiment, plan));
+    if !plan.pipes.is_empty() {
+        text.push('\n');
+        text.push_str(&links(experiment, plan));
+    }
+    text.push('\n');
+    text.push_str(&timers(plan.tdf));
+    text
+}
+
+fn head(experiment: &Experiment, plan: &Plan) -> String {
+    let limit = experiment.ends.limit.since(VirtualInstant::ZERO);
+    format!(
+        "{} {}: TDF {}, {} nodes on core {}, emulator and engine on core {}\n\
+         lasts at most {limit} of virtual time, {} of real time\n",
+        plan.experiment,
+        plan.variant,
+        plan.tdf,
+        plan.nodes.len(),
+        plan.nodes_core(),
+        plan.harness_core(),
+        plan.tdf.to_real(limit),
+    )
+}
+
+fn nodes(experiment: &Experiment, plan: &Plan) -> String {
+    let share = match plan.variant {
+        Variant::Naive => "weight in the pool",
+        _ => "share of the core",
+    };
+    let mut rows = Vec::new();
+    for node in &experiment.nodes {
+        let (machine, planned) = (&experiment.machines[node.machine], &plan.nodes[&node.name]);
+        rows.push(Row {
+            name: node.name.clone(),
+            cells: vec![
+                format!("{} CPU at {}", machine.cpus, machine.speed),
+                percent(planned.share),
+                bytes(planned.memory_bytes),
+            ],
+            last: planned.addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>().join(", "),
+        });
+    }
+    let mut text = table(&["node", "target", share, "memory", "addresses"], rows);
+    let usable = percent(cpu::PLANNED_USABLE);
+    let _ = match plan.pool_cap() {
+        Some(cap) => writeln!(text, "all nodes share a pool of {} of the core, whoever wants it", percent(cap)),
+        None => writeln!(text, "all nodes: {} of the core, of which {usable} can be sold", percent(plan.sold)),
+    };
+    text
+}
+
+fn links(experiment: &Experiment, plan: &Plan) -> String {
+    let dilated = plan.tdf != Tdf::ONE;
+    let mut rows = Vec::new();
+    for link in &experiment.links {
+        let PlannedPipe { target, harness } = &plan.pipes[&format!("{}/ab", link.name)];
+        let mut cells = vec![rate(target, false), delay(target, false)];
+        if dilated {
+            cells.extend([rate(harness, true), delay(harness, true)]);
+        }
+        cells.extend([percent(target.loss), format!("{} packets", target.queue_packets)]);
+        let down = if link.pipe.up { "" } else { "down at the start" };
+        rows.push(Row { name: link.name.clone(), cells, last: down.into() });
+    }
+    let mut heads = vec!["link, each way", "target: bandwidth", "delay"];
+    if dilated {
+        heads.extend(["harness: bandwidth", "delay"]);
+    }
+    heads.extend(["loss", "queue", ""]);
+    table(&heads, rows)
+}
+
+fn rate(pipe: &PipeValues, real: bool) -> String {
+    match pipe.bits_per_s {
+        None => "unlimited".into(),
+        Some(bits) if real => RealRate::from_bits_per_s(bits).to_string(),
+        Some(bits) => VirtualRate::from_bits_per_s(bits).to_string(),
+    }
+}
+
+fn delay(pipe: &PipeValues, real: bool) -> String {
+    match real {
+        true => RealDuration::from_secs_f64(pipe.delay_s).to_string(),
+        false => VirtualDuration::from_secs_f64(pipe.delay_s).to_string(),
+    }
+}
+
+fn timers(tdf: Tdf) -> String {
+    if tdf == Tdf::ONE {
+        return "kernel timers: the target's own, for time is not dilated\n".into();
+    }
+    let row = |t: KernelTimer| Row {
+        name: t.setting.trim_start_matches("ipv4/").to_owned(),
+        cells: vec![with_unit(t.target, t.unit), with_unit(t.harness, t.unit)],
+        last: t.wanted.map_or(String::new(), |w| {
+            format!("too short: {} would be needed, the kernel allows no more", with_unit(w, t.unit))
+        }),
+    };
+    let scaled = KernelTimers::list(tdf).into_iter().map(row).collect();
+    let mut text = table(&["kernel timer, scaled", "target", "harness", ""], scaled);
+    let stuck = STUCK.iter().map(|t| Row {
+        name: t.name.to_owned(),
+        cells: vec![t.real.to_string(), tdf.to_virtual(t.real).to_string()],
+        last: t.effect.to_owned(),
+    });
+    text.push('\n');
+    text.push_str(&table(&["kernel timer, not scaled", "target", "seen by nodes", "if it fires"], stuck.collect()));
+    text
+}
+
+fn with_unit(value: u64, unit: &str) -> String {
+    if unit.starts_with('1') { format!("{value}{}", &unit[1..]) } else { format!("{value}{unit}") }
+}
+
+fn percent(fraction: f64) -> String {
+    let text = format!("{:.3}", fraction * 100.0);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    // A loss of one in a million is not none.
+    if text == "0" && fraction > 0.0 { format!("{:e}%", fraction * 100.0) } else { format!("{text}%") }
+}
+
+fn bytes(n: u64) -> String {
+    let units = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.iter().find(|(_, size)| n.is_multiple_of(*size)) {
+        Some((unit, size)) => format!("{}{unit}", n / size),
+        None => format!("{n}B"),
+    }
+}
+
+/// A line of a table. Lines in a row whose `cells` are equal become one.
+struct Row {
+    name: String,
+    cells: Vec<String>,
+    /// Differs among equals, so only the first and the last are shown.
+    last: String,
+}
+
+fn table(heads: &[&str], rows: Vec<Row>) -> String {
+    let mut lines: Vec<Vec<String>> = vec![heads.iter().map(|h| (*h).to_owned()).collect()];
+    let mut rest = rows.as_slice();
+    while let Some(first) = rest.first() {
+        let alike = rest.iter().take_while(|r| r.cells == first.cells).count();
+        // Two lines are no longer than one that stands for two.
+        let alike = if alike < 3 { 1 } else { alike };
+        let end = &rest[alike - 1];
+        let both = |a: &str, b: &str| if a == b { a.to_owned() } else { format!("{a} … {b}") };
+        let mut line = vec![both(&first.name, &end.name)];
+        line.extend(first.cells.iter().cloned());
+        line.push(both(&first.last, &end.last));
+        lines.push(line);
+        rest = &rest[alike..];
+    }
+    let columns = heads.len();
+    let width = |c: usize| lines.iter().map(|l| l[c].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let cells: Vec<String> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
