@@ -1,2 +1,47 @@
-//! trials
-fn main() {}
+//! `diorama-trials`: the same experiment as baseline, scaled and naive, again and again, and how far they differ.
+//!
+//! It does nothing that a user could not do by hand: it drives the `diorama` beside it by its command line and reads
+//! the run directories that come of it.
+
+mod bench;
+mod demo;
+mod driver;
+mod failure;
+mod goals;
+mod machine;
+mod results;
+mod scale_up;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser, Debug)]
+#[command(name = "diorama-trials", version, about = "Run Diorama's experiments against one another")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Run web-busy and web-half as baseline, naive and scaled, and print one table
+    Demo,
+    /// Measure how close scaled runs come to the baseline, and what each mechanism costs
+    Bench(bench::Args),
+    /// Time how long a hundred nodes on a star take to be ready, and to be gone
+    ScaleUp(scale_up::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Demo => demo::main(),
+        Verb::Bench(args) => bench::main(args),
+        Verb::ScaleUp(args) => scale_up::main(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,141 @@
+//! `diorama-trials bench`: how close scaled runs come to the baseline, and what each mechanism costs.
+
+use std::path::Path;
+
+use fidelity::compare::{compare, table};
+use fidelity::record::Variant;
+use fidelity::runs::Series;
+use serde_json::json;
+
+use crate::driver::Driver;
+use crate::failure::Failure;
+use crate::goals::{self, Figure};
+use crate::machine::Machine;
+use crate::results;
+
+/// Those that have goals.
+const EXPERIMENTS: [&str; 3] = ["web-busy", "web-half", "web-net"];
+
+/// Interleaved, so that what drifts on the machine meets all three.
+const TRIPLE: [Variant; 3] = [Variant::Baseline, Variant::Scaled, Variant::Naive];
+
+/// The mechanisms that `diorama bench` measures by themselves.
+const MECHANISMS: [&str; 3] = ["clock", "net", "cpu"];
+
+/// Arguments of `diorama-trials bench`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Only these experiments, and no mechanisms [default: web-busy web-half web-net, then clock, net, cpu]
+    experiments: Vec<String>,
+    /// How often each experiment runs in each variant
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    triples: u32,
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the benchmark. A goal that is missed is printed as such and is no failure: this measures, tests judge.
+pub fn main(args: Args) -> Result<(), Failure> {
+    let driver = Driver::new()?;
+    let machine = Machine::here();
+    let all = args.experiments.is_empty();
+    let names = if all { EXPERIMENTS.map(String::from).to_vec() } else { args.experiments };
+    let folders = names.iter().map(|name| results::experiment(name)).collect::<Result<Vec<_>, _>>()?;
+    let out = results::fresh(Path::new("runs"), "bench")?;
+    if !args.json {
+        println!("Measured on {machine}.");
+    }
+    let mut figures = Vec::new();
+    for (name, folder) in names.iter().zip(&folders) {
+        let directory = out.join(name);
+        for number in 1..=args.triples {
+            for variant in TRIPLE {
+                eprintln!("{name}, {variant}, {number} of {}", args.triples);
+                driver.run(folder, variant, &directory.join(variant.as_str()).join(number.to_string()), false)?;
+            }
+        }
+        let (text, judged) = compared(name, &directory)?;
+        if !args.json {
+            println!("\n{text}");
+            judged.iter().for_each(|figure| println!("{}", goals::line(figure)));
+        }
+        figures.extend(judged);
+    }
+    let mut mechanisms = serde_json::Map::new();
+    if all {
+        for mechanism in MECHANISMS {
+            eprintln!("diorama bench {mechanism}");
+            let measured = driver.bench(mechanism)?;
+            if !args.json {
+                println!("\ndiorama bench {mechanism}");
+                measured.as_array().into_iter().flatten().for_each(|figure| println!("  {}", mechanism_line(figure)));
+            }
+            mechanisms.insert(mechanism.into(), measured);
+        }
+    }
+    if args.json {
+        let all = json!({"machine": machine, "experiments": figures, "mechanisms": mechanisms});
+        println!("{all:#}");
+    }
+    Ok(())
+}
+
+/// Scaled and naive against the baseline: a table, and the figures that have goals.
+fn compared(name: &str, directory: &Path) -> Result<(String, Vec<Figure>), Failure> {
+    let [base, scaled, naive] = TRIPLE.map(|variant| Series::open(&directory.join(variant.as_str())));
+    let (base, scaled, naive) =
+        (base.map_err(Failure::failed)?, scaled.map_err(Failure::failed)?, naive.map_err(Failure::failed)?);
+    let against_scaled = compare(&base, &scaled, &[]).map_err(Failure::failed)?;
+    let against_naive = compare(&base, &naive, &[]).map_err(Failure::failed)?;
+    let mut figures = Vec::new();
+    for goal in goals::scaled(name) {
+        figures.push(goals::judge(name, "scaled", &goal, &against_scaled)?);
+    }
+    for goal in goals::naive(name) {
+        figures.push(goals::judge(name, "naive", &goal, &against_naive)?);
+    }
+    let mut text = table(&base, &[(&scaled, &against_scaled), (&naive, &against_naive)]);
+    for suspect in &against_scaled.suspect {
+        text += &format!("suspect: {}\n", suspect.run);
+        suspect.why.iter().for_each(|why| text += &format!("    {why}\n"));
+    }
+    Ok((text, figures))
+}
+
+/// One figure of `diorama bench`, for a person.
+fn mechanism_line(figure: &serde_json::Value) -> String {
+    let word = |key: &str| figure[key].as_str().unwrap_or_default().to_string();
+    let number = |key: &str| figure[key].as_f64();
+    let mut line = word("name");
+    if let Some(params) = figure["params"].as_object().filter(|params| !params.is_empty()) {
+        let params: Vec<String> = params.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        line += &format!(" ({})", params.join(", "));
+    }
+    line += &format!(": {:.4} {}", number("value").unwrap_or(f64::NAN), word("unit"));
+    if let Some(reference) = number("reference") {
+        line += &format!(", reference {reference:.4}");
+    }
+    if let Some(error) = number("error_percent") {
+        line += &format!(", error {error:+.3} %");
+    }
+    match (number("goal"), figure["ok"].as_bool()) {
+        (Some(goal), Some(true)) => line += &format!(", goal {goal}: met"),
+        (Some(goal), Some(false)) => line += &format!(", goal {goal}: MISSED"),
+        (Some(goal), None) => line += &format!(", goal {goal}: not measurable here"),
+        (None, _) => {}
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_of_a_mechanism_reads_as_a_sentence() {
+        let figure = json!({"name": "rtt", "params": {"tdf": 10}, "value": 1.5, "unit": "ms", "reference": null,
+                            "error_percent": 2.0, "goal": 1.0, "ok": false});
+        assert_eq!(mechanism_line(&figure), "rtt (tdf 10): 1.5000 ms, error +2.000 %, goal 1: MISSED");
+    }
+}

@@ -1,0 +1,122 @@
+//! Drives the `diorama` program by its command line.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fidelity::record::{RunResult, Status, Variant};
+use rustix::process::{Pid, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::failure::Failure;
+
+/// How often a running `diorama` is looked after.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The program, and whether someone wants all this to end.
+pub struct Driver {
+    program: PathBuf,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Driver {
+    /// The `diorama` beside this program. From now on INT, TERM and HUP are heard here, and passed on.
+    pub fn new() -> Result<Driver, Failure> {
+        let own = std::env::current_exe().map_err(|e| Failure::failed(format!("cannot tell where I am: {e}")))?;
+        let program = own.with_file_name("diorama");
+        if !program.exists() {
+            let message = format!("there is no {}: build it first (cargo build --release, or make)", program.display());
+            return Err(Failure { code: 3, message });
+        }
+        if !rustix::process::geteuid().is_root() {
+            let message = "experiments need root: run this as root (sudo make demo)".into();
+            return Err(Failure { code: 3, message });
+        }
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+        }
+        Ok(Driver { program, interrupted })
+    }
+
+    /// Runs an experiment into the directory `out`; its progress goes to standard error, and what it prints at the end
+    /// is shown only if `talks`.
+    pub fn run(&self, experiment: &Path, variant: Variant, out: &Path, talks: bool) -> Result<RunResult, Failure> {
+        let mut command = Command::new(&self.program);
+        command.arg("run").arg(experiment).args(["--variant", variant.as_str()]).arg("--out").arg(out);
+        if !talks {
+            command.stdout(Stdio::null());
+        }
+        let what = format!("{} as {variant}", experiment.display());
+        self.finish(command, &what)?;
+        let result = RunResult::read(out).map_err(Failure::failed)?;
+        if result.status == Status::Failed {
+            let why = result.why.unwrap_or_else(|| "it does not say why".into());
+            return Err(Failure::failed(format!("{what} failed: {why}. Its logs are in {}", out.display())));
+        }
+        Ok(result)
+    }
+
+    /// `diorama bench MECHANISM --json`, as it stands.
+    pub fn bench(&self, mechanism: &str) -> Result<serde_json::Value, Failure> {
+        let mut command = Command::new(&self.program);
+        command.args(["bench", mechanism, "--json"]).stdout(Stdio::piped());
+        let printed = self.finish(command, &format!("diorama bench {mechanism}"))?;
+        serde_json::from_slice(&printed)
+            .map_err(|e| Failure::failed(format!("diorama bench {mechanism} printed no JSON: {e}")))
+    }
+
+    /// Waits for a command and gives what it wrote to standard output, if that is a pipe.
+    fn finish(&self, mut command: Command, what: &str) -> Result<Vec<u8>, Failure> {
+        // A group of its own: Ctrl-C reaches this process only, which passes it on once; `diorama` takes a second
+        // signal as an order to leave at once.
+        command.process_group(0);
+        // SAFETY: prctl(PR_SET_PDEATHSIG) is async-signal-safe and touches no memory of the parent.
+        unsafe {
+            command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?));
+        }
+        let mut child =
+            command.spawn().map_err(|e| Failure::failed(format!("cannot start {}: {e}", self.program.display())))?;
+        let output = child.stdout.take().map(|mut pipe| {
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // What could not be read is missed when it is parsed.
+                let _ = std::io::Read::read_to_end(&mut pipe, &mut bytes);
+                bytes
+            })
+        });
+        let mut passed_on = false;
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) => thread::sleep(TICK),
+                Err(e) => return Err(Failure::failed(format!("lost sight of {what}: {e}"))),
+            }
+            if self.interrupted.load(Ordering::Relaxed) && !passed_on {
+                passed_on = true;
+                // It may just have ended, which the next look shows.
+                let _ = rustix::process::kill_process(Pid::from_child(&child), Signal::TERM);
+            }
+        };
+        let bytes = output.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Failure { code: 130, message: format!("interrupted during {what}; everything is torn down") });
+        }
+        match status.code() {
+            Some(0) => Ok(bytes),
+            Some(code) => {
+                let message = format!("{what} ended with exit code {code}; its message is above");
+                Err(Failure { code: u8::try_from(code).unwrap_or(1), message })
+            }
+            None => {
+                let signal = status.signal().unwrap_or_default();
+                Err(Failure::failed(format!("{what} was killed by signal {signal}")))
+            }
+        }
+    }
+}
