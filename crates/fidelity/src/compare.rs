@@ -1,0 +1,221 @@
+//! How far one run, or a series of them, is from another.
+//!
+//! The error of a statistic is `100 (other − base) / base`, signed. Runs of two `--repeat` folders are paired by their
+//! numbers: paired runs were made one after the other, so what drifts on the machine between pairs cancels. What is
+//! reported is the *median of the paired errors*, with each pair's own, and the base's own *spread*: `100 (max − min) /
+//! median` over its runs. An error that is smaller than the spread says nothing.
+
+mod bounds;
+mod text;
+
+pub use bounds::{Bound, Statistic};
+use serde::Serialize;
+pub use text::{figure, labels, table};
+
+use crate::Error;
+use crate::record::Verdict;
+use crate::runs::{Run, Series};
+use crate::samples::{Samples, Summary};
+
+/// One series against another: `diorama compare --json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Whether all bounds hold; true if there is none.
+    pub within: bool,
+    /// In the order of the base's metrics.
+    pub metrics: Vec<MetricComparison>,
+    /// Of base and other; suspect if any of their runs is.
+    pub verdicts: [Verdict; 2],
+    /// How many pairs of runs were compared.
+    pub pairs: usize,
+    /// Which runs are suspect, and by which checks.
+    pub suspect: Vec<Suspect>,
+}
+
+/// A run that should not be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Suspect {
+    /// The run's directory.
+    pub run: String,
+    /// What its breached checks say, each as `name: sentence`.
+    pub why: Vec<String>,
+}
+
+/// One metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricComparison {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// The base. Of several runs: the median of each statistic, and all samples counted.
+    pub base: Summary,
+    /// The other, likewise.
+    pub other: Summary,
+    /// The error; of several pairs, the median of theirs.
+    pub error_percent: Statistics,
+    /// The Kolmogorov–Smirnov distance; of several pairs, the median of theirs. `None` if a run has a single sample.
+    pub ks_d: Option<f64>,
+    /// Each pair's error, in the order of the pairs.
+    pub pair_error_percent: Vec<Statistics>,
+    /// The base's own spread; `None` for a single run.
+    pub base_spread_percent: Option<Statistics>,
+    /// The bounds that do not hold, as sentences.
+    pub outside: Vec<String>,
+}
+
+/// A percentage per statistic; `None` where it would be infinite, because the base is zero and the other is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Of the mean.
+    pub mean: Option<f64>,
+    /// Of the median.
+    pub p50: Option<f64>,
+    /// Of the 90th percentile.
+    pub p90: Option<f64>,
+    /// Of the 99th percentile.
+    pub p99: Option<f64>,
+}
+
+impl Statistics {
+    /// The one asked for.
+    pub fn get(&self, statistic: Statistic) -> Option<f64> {
+        match statistic {
+            Statistic::Mean => self.mean,
+            Statistic::P50 => self.p50,
+            Statistic::P90 => self.p90,
+            Statistic::P99 => self.p99,
+        }
+    }
+
+    fn each(of: impl Fn(Statistic) -> Option<f64>) -> Statistics {
+        let [mean, p50, p90, p99] = Statistic::ALL.map(of);
+        Statistics { mean, p50, p90, p99 }
+    }
+}
+
+/// Compares `other` with `base`.
+pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Comparison, Error> {
+    let pairs = pair(base, other)?;
+    let metrics = base.first().result.metrics.keys();
+    let metrics: Vec<_> =
+        metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect::<Result<_, _>>()?;
+    let suspect = [base, other].into_iter().flat_map(|series| series.runs.values()).filter_map(suspect).collect();
+    Ok(Comparison {
+        within: metrics.iter().all(|m| m.outside.is_empty()),
+        metrics,
+        verdicts: [base.verdict(), other.verdict()],
+        pairs: pairs.len(),
+        suspect,
+    })
+}
+
+/// The runs that belong together; all of them measure the same things.
+fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run)>, Error> {
+    let [b, o] = [base, other].map(|s| s.path.display());
+    let [first, second] = [base, other].map(|s| &s.first().result);
+    let apart = |what: String| Err(Error::Incomparable(what));
+    if first.experiment != second.experiment {
+        return apart(format!(
+            "{b} is a run of `{}` and {o} one of `{}`: only runs of one experiment can be compared",
+            first.experiment, second.experiment
+        ));
+    }
+    if !base.runs.keys().eq(other.runs.keys()) {
+        let list = |s: &Series| match s.runs.keys().map(u32::to_string).collect::<Vec<_>>() {
+            single if single == ["0"] => "a single run".to_string(),
+            several => format!("the runs {}", several.join(", ")),
+        };
+        return apart(format!(
+            "{b} is {} and {o} is {}: runs are paired by their numbers, so both must have the same",
+            list(base),
+            list(other)
+        ));
+    }
+    let pairs: Vec<_> = base.runs.values().zip(other.runs.values()).collect();
+    for run in base.runs.values().chain(other.runs.values()) {
+        let dir = run.dir.display();
+        for (name, metric) in &first.metrics {
+            let Some(its) = run.result.metrics.get(name) else {
+                return apart(format!("{dir} has no metric `{name}`, {b} has"));
+            };
+            if its.unit != metric.unit {
+                return apart(format!("metric `{name}` is in {} in {dir} and in {} in {b}", its.unit, metric.unit));
+            }
+        }
+        if let Some(name) = run.result.metrics.keys().find(|name| !first.metrics.contains_key(*name)) {
+            return apart(format!("{dir} has a metric `{name}`, {b} has not"));
+        }
+    }
+    if first.metrics.is_empty() {
+        return apart(format!("{b} has no metrics, so there is nothing to compare: name some in the experiment"));
+    }
+    Ok(pairs)
+}
+
+fn compare_metric(
+    base: &Series,
+    other: &Series,
+    pairs: &[(&Run, &Run)],
+    name: &str,
+    bounds: &[Bound],
+) -> Result<MetricComparison, Error> {
+    let summary = |run: &Run| run.result.metrics[name].summary;
+    let pair_error_percent: Vec<_> =
+        pairs.iter().map(|(b, o)| Statistics::each(|s| error_percent(s.of(&summary(b)), s.of(&summary(o))))).collect();
+    let error_percent = Statistics::each(|s| {
+        // One infinite error in the middle would make the median meaningless; in any place it is no small error.
+        median(pair_error_percent.iter().map(|e| e.get(s)).collect::<Option<_>>()?)
+    });
+    let distances: Option<Vec<f64>> =
+        pairs.iter().map(|(b, o)| b.samples[name].ks_distance(&o.samples[name])).collect();
+    let spread = |s: Statistic| {
+        let values: Vec<f64> = base.runs.values().map(|run| s.of(&summary(run))).collect();
+        let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+        let middle = median(values)?;
+        if high == low { Some(0.0) } else { Some(100.0 * (high - low) / middle.abs()).filter(|v| v.is_finite()) }
+    };
+    let mut compared = MetricComparison {
+        name: name.to_string(),
+        unit: base.first().result.metrics[name].unit.clone(),
+        base: middle(base, name),
+        other: middle(other, name),
+        error_percent,
+        ks_d: distances.and_then(median),
+        pair_error_percent,
+        base_spread_percent: (base.runs.len() > 1).then(|| Statistics::each(spread)),
+        outside: Vec::new(),
+    };
+    compared.outside = bounds.iter().flat_map(|bound| bound.breaches(&compared)).collect();
+    Ok(compared)
+}
+
+/// The median of each statistic over the runs of a series, with all samples counted.
+fn middle(series: &Series, name: &str) -> Summary {
+    let of = |s: Statistic| {
+        let values = series.runs.values().map(|run| s.of(&run.result.metrics[name].summary)).collect();
+        median(values).expect("a series is never empty")
+    };
+    let [mean, p50, p90, p99] = Statistic::ALL.map(of);
+    Summary { n: series.runs.values().map(|r| r.result.metrics[name].summary.n).sum(), mean, p50, p90, p99 }
+}
+
+fn error_percent(base: f64, other: f64) -> Option<f64> {
+    if base == other { Some(0.0) } else { Some(100.0 * (other - base) / base).filter(|v| v.is_finite()) }
+}
+
+fn median(values: Vec<f64>) -> Option<f64> {
+    Samples::new(values).ok()?.quantile(0.5)
+}
+
+fn suspect(run: &Run) -> Option<Suspect> {
+    let fidelity = &run.result.fidelity;
+    (fidelity.verdict == Verdict::Suspect).then(|| Suspect {
+        run: run.dir.display().to_string(),
+        why: fidelity.breaches().map(|c| format!("{}: {}", c.name, c.says)).collect(),
+    })
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;
