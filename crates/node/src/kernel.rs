@@ -71,8 +71,8 @@ const COMMON: [(&str, &str); 3] = [
 
 impl KernelTimers {
     /// The files below `/proc/sys/net` and their values.
-    fn files(&self) -> [(&'static str, u64); 14] {
-        [
+    fn files(&self) -> Vec<(&'static str, u64)> {
+        vec![
             ("ipv4/tcp_rto_min_us", self.tcp_rto_min_us),
             ("ipv4/tcp_keepalive_time", self.tcp_keepalive_time_s),
             ("ipv4/tcp_keepalive_intvl", self.tcp_keepalive_intvl_s),
@@ -94,8 +94,13 @@ impl KernelTimers {
 impl NetNamespace {
     /// Sets what every node has, and `timers` if time is dilated; gives what the kernel did not take.
     pub fn apply(&self, timers: Option<&KernelTimers>) -> Result<Vec<NotApplied>, Error> {
+        self.apply_list(&timers.map(KernelTimers::files).unwrap_or_default())
+    }
+
+    /// The same from a list of files below `/proc/sys/net` and their values.
+    pub fn apply_list(&self, timers: &[(&str, u64)]) -> Result<Vec<NotApplied>, Error> {
         let common = COMMON.iter().map(|(name, value)| (*name, value.to_string()));
-        let scaled = timers.iter().flat_map(|t| t.files()).map(|(name, value)| (name, value.to_string()));
+        let scaled = timers.iter().map(|(name, value)| (*name, value.to_string()));
         let settings: Vec<_> = common.chain(scaled).collect();
         self.enter(|| {
             let refused = settings.into_iter().filter_map(|(setting, value)| {

@@ -1,0 +1,137 @@
+//! The machine and the user's rights on it.
+
+use std::fs;
+
+use node::Runtime;
+
+use super::Finding;
+
+/// Rights that a run uses, by their bits in `CapEff`.
+const NEEDED: [(u32, &str); 12] = [
+    (0, "CHOWN"),
+    (1, "DAC_OVERRIDE"),
+    (3, "FOWNER"),
+    (5, "KILL"),
+    (6, "SETGID"),
+    (7, "SETUID"),
+    (8, "SETPCAP"),
+    (12, "NET_ADMIN"),
+    (19, "SYS_PTRACE"),
+    (21, "SYS_ADMIN"),
+    (23, "SYS_NICE"),
+    (27, "MKNOD"),
+];
+
+pub(super) fn findings() -> Vec<Finding> {
+    vec![architecture(), rights(), cores(), siblings(), memory(), runtime(), state(), open_files()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn architecture() -> Option<Finding> {
+    let found = std::env::consts::ARCH;
+    Some(match found {
+        "x86_64" => Finding::ok("processor", found, "time can be dilated"),
+        _ => Finding::lacking("processor", found, "time can be dilated on x86-64 only: use such a machine"),
+    })
+}
+
+fn rights() -> Option<Finding> {
+    let held = status_field("CapEff").and_then(|v| u64::from_str_radix(&v, 16).ok()).unwrap_or(0);
+    let lacking: Vec<_> = NEEDED.iter().filter(|(bit, _)| held >> bit & 1 == 0).map(|(_, name)| *name).collect();
+    let who = if rustix::process::geteuid().is_root() { "root" } else { "not root" };
+    Some(if lacking.is_empty() {
+        Finding::ok("rights", who, "all capabilities that a run uses")
+    } else {
+        let says = format!(
+            "no capability {}: run as root (`sudo diorama …`); `diorama dilate` without --cpu needs no rights",
+            lacking.join(", ")
+        );
+        Finding::lacking("rights", who, says)
+    })
+}
+
+fn cores() -> Option<Finding> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let found = cores.to_string();
+    Some(if cores >= 2 {
+        Finding::ok("cores", found, "one for the nodes, one for the emulator and the engine")
+    } else {
+        let says = "a run needs two, one for the nodes and one for the harness: see `taskset -p $$`";
+        Finding::lacking("cores", found, says)
+    })
+}
+
+/// Whether the two first cores share the execution units of one.
+fn siblings() -> Option<Finding> {
+    let list = |core: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+        fs::read_to_string(path).map(|s| s.trim().to_string())
+    };
+    let (first, second) = (list(0).ok()?, list(1).ok()?);
+    Some(if first == second {
+        let says = "cores 0 and 1 are threads of one core: the harness's work slows the nodes'; \
+                    `echo off > /sys/devices/system/cpu/smt/control`";
+        Finding::degraded("hyper-threads", first, says)
+    } else {
+        Finding::ok(
+            "hyper-threads",
+            "apart",
+            "the first two cores are cores of their own, as far as this machine tells",
+        )
+    })
+}
+
+fn memory() -> Option<Finding> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let gib = line.trim().trim_end_matches(" kB").parse::<f64>().ok()? / (1 << 20) as f64;
+    let found = format!("{gib:.1} GiB free");
+    Some(if gib < 1.0 {
+        Finding::degraded("memory", found, "nodes that fill their memory will make the machine swap or kill them")
+    } else {
+        Finding::ok("memory", found, "shared by the nodes; a plan does not sum up what they may use")
+    })
+}
+
+fn runtime() -> Option<Finding> {
+    let names: Vec<_> = Runtime::available().iter().map(|r| format!("{} {}", r.name(), r.version())).collect();
+    Some(match Runtime::detect() {
+        Ok(runtime) if runtime.name() == "crun" => Finding::ok("runtime", names.join(", "), "crun makes the nodes"),
+        Ok(runtime) => {
+            let says =
+                format!("{} makes the nodes, in three times the time of crun: `apt-get install crun`", runtime.name());
+            Finding::degraded("runtime", names.join(", "), says)
+        }
+        Err(error) => Finding::lacking("runtime", "none", error.to_string()),
+    })
+}
+
+/// Where the nodes' files are kept while they run.
+fn state() -> Option<Finding> {
+    let place = ["/var/lib/diorama", "/var/lib", "/"].into_iter().find(|p| fs::exists(p).unwrap_or(false))?;
+    let stat = rustix::fs::statvfs(place).ok()?;
+    let gib = (stat.f_bavail * stat.f_frsize) as f64 / (1u64 << 30) as f64;
+    let found = format!("{gib:.1} GiB free");
+    Some(if gib < 1.0 {
+        Finding::degraded("disk", found, format!("{place} holds what the nodes write: make room (`df -h {place}`)"))
+    } else {
+        Finding::ok("disk", found, format!("{place} holds what the nodes write; disks are not modelled"))
+    })
+}
+
+fn open_files() -> Option<Finding> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    Some(if limit < 4096 {
+        Finding::degraded("open files", limit.to_string(), "too few for hundreds of nodes: `ulimit -n 65536`")
+    } else {
+        Finding::ok("open files", limit.to_string(), "a run uses about ten a node")
+    })
+}
+
+/// A line of this process's own status.
+fn status_field(name: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':').map(|v| v.trim().to_string()))
+}
