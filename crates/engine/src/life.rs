@@ -152,6 +152,7 @@ impl Play<'_> {
         loop {
             let now = self.line.now();
             if let Some(ending) = self.act(now)? {
+                self.look_at_programs();
                 return Ok(ending);
             }
             if self.look_for_readiness() {
@@ -160,6 +161,7 @@ impl Play<'_> {
             if !all_ready && self.script.all_ready() {
                 all_ready = true;
                 let since = real_now().since(self.asked).as_secs_f64();
+                self.look_at_programs();
                 self.event("all-ready", None, serde_json::json!({ "real_s_since_command": since }));
             }
             if now >= next_sample {

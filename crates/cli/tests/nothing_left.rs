@@ -1,0 +1,104 @@
+//! A run may be ended at any moment and in any way: nothing of it stays.
+
+mod support;
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{ECHO, Lab, TinyDisk, left_behind, wait_until};
+
+/// Moments that are spread evenly, in an order that differs from signal to signal.
+fn moments(n: usize, over: Duration, salt: u64) -> Vec<Duration> {
+    (0..n as u64).map(|k| over * ((k * 7 + salt * 3) % n as u64) as u32 / n as u32).collect()
+}
+
+fn send(run: &Child, signal: Signal) {
+    // It may have ended already; then there is nothing to do.
+    let _ = kill_process(Pid::from_child(run), signal);
+}
+
+/// Ends a run by `signal` at 20 moments from its first instruction to well after virtual zero.
+fn ended_at_20_moments(signal: Signal, salt: u64) {
+    let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
+    for moment in moments(20, Duration::from_millis(3000), salt) {
+        let mut run = lab.start(&["run", "lab", "--tdf", "10"]);
+        std::thread::sleep(moment);
+        send(&run, signal);
+        let told = Instant::now();
+        let code = run.wait().unwrap().code();
+        if signal == Signal::KILL {
+            assert_eq!(code, None);
+            // Processes, mounts and interfaces go with the engine; groups and files with the next command.
+            wait_until(
+                &format!("all gone after KILL at {moment:?}: {:?}", left_behind(false)),
+                Duration::from_secs(2),
+                || left_behind(false).is_empty(),
+            );
+        } else {
+            // Before the handler is installed the signal ends the program by itself, and there is nothing to tear down.
+            assert!(
+                code == Some(130) || (code.is_none() && moment < Duration::from_millis(100)),
+                "{moment:?}: {code:?}: {}",
+                lab.said()
+            );
+            assert!(told.elapsed() < Duration::from_secs(20), "{moment:?}: took {:?}", told.elapsed());
+            assert!(left_behind(true).is_empty(), "{moment:?}: {:?}", left_behind(true));
+        }
+    }
+    // The next command removes what the kernel could not.
+    assert_eq!(
+        lab.diorama(&["run", "lab", "--variant", "baseline", "--set", "ends.limit=100ms", "--set", "measure=0s..90ms"])
+            .code,
+        1
+    );
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn after_int() {
+    ended_at_20_moments(Signal::INT, 1);
+}
+
+#[test]
+fn after_term() {
+    ended_at_20_moments(Signal::TERM, 2);
+}
+
+#[test]
+fn after_kill() {
+    ended_at_20_moments(Signal::KILL, 3);
+}
+
+#[test]
+fn a_second_run_on_the_same_core_is_refused_and_does_not_touch_the_first() {
+    let lab = Lab::new(ECHO);
+    let mut first = lab.start(&["run", "lab"]);
+    lab.wait_for_event("echo/scaled", "zero");
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 3);
+    assert!(done.stderr.contains("core 0 is in use by echo (scaled)"), "{}", done.stderr);
+    assert!(!lab.path().join("runs/echo/baseline").exists());
+    assert_eq!(first.wait().unwrap().code(), Some(0), "{}", lab.said());
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn a_full_disk_fails_the_run_with_the_name_of_the_file() {
+    let lab = Lab::new(ECHO);
+    // Room for the first files of a run directory, and not for its last.
+    for free in [0, 8 << 10, 24 << 10] {
+        let disk = TinyDisk::with_free(lab.path(), free);
+        let out = disk.0.join("out");
+        let done = lab.diorama(&["run", "lab", "--variant", "baseline", "--out", out.to_str().unwrap()]);
+        assert_eq!(done.code, 1, "{free} bytes free");
+        assert!(
+            done.stderr.contains(out.to_str().unwrap()) && done.stderr.contains("No space left"),
+            "{}",
+            done.stderr
+        );
+        assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+        drop(disk);
+        std::fs::remove_dir(lab.path().join("tiny")).unwrap();
+    }
+}

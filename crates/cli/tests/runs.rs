@@ -1,0 +1,199 @@
+//! Whole experiments, run by the program as its users run it.
+
+mod support;
+
+use fidelity::record::{Ended, Status};
+use support::{ECHO, Lab, wait_until};
+
+use std::time::Duration;
+
+#[test]
+fn a_baseline_run_leaves_what_the_contract_says() {
+    let lab = Lab::new(ECHO);
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 0);
+    assert!(done.stdout.contains("verdict: "), "{}", done.stdout);
+    let result = lab.result("echo/baseline");
+    assert_eq!(result.status, Status::Ok);
+    let latency = &result.metrics["latency"];
+    assert_eq!((latency.unit.as_str(), latency.summary.n), ("ms", 10));
+    // Connecting and asking are two round trips over 1 + 5 ms each way: never less, and on a quiet core not much more.
+    assert!(latency.summary.p50 >= 24.0, "{}", latency.summary.p50);
+    assert_eq!(result.metrics["answers"].summary.mean, 10.0);
+    assert_eq!((result.nodes["client-1"].ended, result.nodes["client-1"].exit), (Ended::Exited, Some(0)));
+    assert_eq!(result.nodes["server"].ended, Ended::Stopped);
+
+    let plan: serde_json::Value = serde_json::from_str(&lab.read("runs/echo/baseline/plan.json")).unwrap();
+    assert_eq!(plan["nodes"]["client-2"]["share"], 0.1);
+    assert_eq!(plan["pipes"]["client-1--core/ab"]["target"]["delay_s"], 0.005);
+    let versions = plan["versions"].as_object().unwrap();
+    assert!(versions.keys().any(|program| program.ends_with("perl")), "{versions:?}");
+    assert!(lab.read("runs/echo/baseline/experiment.yaml").contains("echo"));
+    assert!(lab.read("runs/echo/baseline/nodes/client-1/stdout.log").contains("done=5"));
+    assert!(lab.read("runs/echo/baseline/metrics/latency.csv").starts_with("virtual_s,value,node\n"));
+    let events = lab.read("runs/echo/baseline/events.jsonl");
+    for event in ["zero", "start", "ready", "all-ready", "exit"] {
+        assert!(events.contains(&format!("\"event\":\"{event}\"")), "no {event} in {events}");
+    }
+    // A second run moves the first out of the way.
+    assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline"]).code, 0);
+    assert_eq!(lab.result("echo/baseline.1").virtual_seconds, result.virtual_seconds);
+    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+}
+
+#[test]
+fn a_scaled_run_measures_in_virtual_time() {
+    let lab = Lab::new(ECHO);
+    assert_eq!(lab.diorama(&["run", "lab"]).code, 0);
+    let result = lab.result("echo/scaled");
+    assert_eq!(result.tdf.as_f64(), 5.0);
+    let latency = &result.metrics["latency"].summary;
+    // 24 ms on the target; undilated nodes would have seen at least 120 ms.
+    assert!((24.0..100.0).contains(&latency.p50), "{}", latency.p50);
+    let ratio = result.real_seconds / result.virtual_seconds;
+    assert!((ratio - 5.0).abs() < 0.01, "{ratio}");
+    let clock = result.fidelity.checks.iter().find(|c| c.name == "clock-rate").unwrap();
+    assert_eq!(clock.ok, Some(true), "{}", clock.says);
+}
+
+#[test]
+fn repeated_runs_lie_side_by_side() {
+    let lab = Lab::new(ECHO);
+    assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline", "--repeat", "2"]).code, 0);
+    for n in [1, 2] {
+        assert_eq!(lab.result(&format!("echo/baseline/{n}")).status, Status::Ok);
+    }
+}
+
+#[test]
+fn a_node_that_dies_at_its_start_fails_the_run_with_its_last_words() {
+    let lab = Lab::new(&ECHO.replace("or die; while", "or die; die \"not today\\n\"; while"));
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 1);
+    assert!(
+        done.stderr.contains("node server exited with code") && done.stderr.contains("not today"),
+        "{}",
+        done.stderr
+    );
+    let result = lab.result("echo/baseline");
+    assert_eq!(result.status, Status::Failed);
+    assert_eq!(result.nodes["client-1"].ended, Ended::Stopped);
+    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    for variant in ["baseline", "scaled"] {
+        let lab = Lab::new(&ECHO.replace("run: [perl, -MIO::Socket::INET, -e", "run: [/no/such/program, -e"));
+        let done = lab.diorama(&["run", "lab", "--variant", variant]);
+        assert_eq!(done.code, 1, "{variant}");
+        assert!(
+            done.stderr.contains("server") && done.stderr.contains("/no/such/program"),
+            "{variant}: {}",
+            done.stderr
+        );
+    }
+}
+
+#[test]
+fn a_metric_that_matches_nothing_fails_the_run() {
+    let lab = Lab::new(&ECHO.replace("done=(\\d+)'", "finished=(\\d+)'"));
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("metric answers: no line matches"), "{}", done.stderr);
+    // What could be measured is not lost.
+    assert_eq!(lab.result("echo/baseline").metrics["latency"].summary.n, 10);
+}
+
+#[test]
+fn the_limit_fails_a_run_that_somebody_has_not_finished() {
+    let lab = Lab::new(
+        &ECHO
+            .replace("limit: 60s", "limit: 500ms")
+            .replace("for (1..5)", "for (1..5000)")
+            .replace("0s..30s", "0s..400ms"),
+    );
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("limit of 0.5 s was reached before client-1, client-2"), "{}", done.stderr);
+}
+
+#[test]
+fn nodes_and_links_obey_the_events() {
+    let lab = Lab::new(
+        &ECHO
+            .replace("for (1..5)", "for (1..4)")
+            .replace("$t = time;", "sleep 1; $t = time;")
+            .replace("done=5", "done=4")
+            .replace(
+                "ends:",
+                "events:\n  \
+                 - { at: 1.2s, node: server, do: stop }\n  \
+                 - { at: 1.5s, node: server, do: start }\n  \
+                 - { at: 2.3s, link: server--core, set: { up: false } }\n  \
+                 - { at: 2.9s, link: server--core, set: { up: true } }\n  \
+                 - { at: 3.0s, link: server--core, set: { delay: 50ms } }\n\
+                 ends:",
+            ),
+    );
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 0);
+    let samples = lab.read("runs/echo/baseline/metrics/latency.csv");
+    let of_client: Vec<f64> = samples
+        .lines()
+        .filter(|l| l.ends_with("client-1"))
+        .map(|l| l.split(',').nth(1).unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(of_client.len(), 4, "{samples}");
+    // The last request meets a delay of 50 ms on the server's link: two round trips over 55 ms each way.
+    assert!(of_client[3] >= 220.0 && of_client[0] < 220.0, "{of_client:?}");
+    let events = lab.read("runs/echo/baseline/events.jsonl");
+    assert_eq!(events.matches("\"event\":\"start\",\"target\":\"server\"").count(), 2, "{events}");
+    assert_eq!(events.matches("\"event\":\"link\"").count(), 3, "{events}");
+}
+
+#[test]
+fn one_can_look_into_a_live_run() {
+    let lab = Lab::new(ECHO);
+    let mut run = lab.start(&["run", "lab", "--keep", "--tdf", "10"]);
+    lab.wait_for_event("echo/scaled", "all-ready");
+    let done = lab.diorama(&["exec", "echo", "server", "--", "hostname"]);
+    assert_eq!((done.code, done.stdout.trim()), (0, "server"));
+    assert_eq!(lab.diorama(&["exec", "runs/echo/scaled", "client-1", "--", "sh", "-c", "exit 7"]).code, 7);
+    // What runs by exec is dilated as the node is: a virtual second takes ten real ones, and half of one takes five.
+    let began = std::time::Instant::now();
+    assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "sleep", "0.5"]).code, 0);
+    assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
+    let done = lab.diorama(&["exec", "echo", "nobody", "--", "true"]);
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("client-1, client-2, server"), "{}", done.stderr);
+
+    wait_until("the results", Duration::from_secs(60), || lab.said().contains("kept until Ctrl-C"));
+    assert!(lab.diorama(&["logs", "echo", "client-1"]).stdout.contains("done=5"));
+    assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "true"]).code, 0);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&run), rustix::process::Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert!(lab.diorama(&["logs", "runs/echo/scaled"]).stdout.contains("client-2 | done=5"));
+    assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "true"]).code, 2);
+    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+}
+
+#[test]
+fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
+    let lab = Lab::new(ECHO);
+    let refused = |args: &[&str], says: &str| {
+        let done = lab.diorama(args);
+        assert_eq!(done.code, 2, "{args:?}");
+        assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
+    };
+    refused(&["run", "nowhere"], "nowhere");
+    refused(&["run", "lab", "--set", "machines.server.cpus=2"], "cpus");
+    refused(&["run", "lab", "--set", "machines.server.spead=0.2"], "speed");
+    refused(&["run", "lab", "--variant", "baseline", "--tdf", "3"], "--tdf");
+    refused(&["run", "lab", "--tdf", "0.5"], "at least 1");
+    refused(&["run", "lab", "--tdf", "1000"], "TDF");
+    refused(&["run", "lab", "--set", "machines.server.speed=5"], "TDF of");
+    refused(&["run", "lab", "--out", "lab"], "not empty");
+    refused(&["logs", "nowhere"], "nowhere");
+    assert!(!lab.path().join("runs").exists());
+}

@@ -1,0 +1,175 @@
+//! Plans: what nodes and links get in each variant, and what is refused.
+
+use std::fs;
+
+use diorama_engine::plan::{Cores, PipeValues, Plan};
+use diorama_engine::{Error, Result};
+use fidelity::record::Variant;
+use model::Experiment;
+use scale::Tdf;
+
+const WEB: &str = r#"
+name: web
+tdf: 10
+machines:
+  server: { speed: 0.5, memory: 256MiB }
+  client: { speed: 0.08, memory: 128MiB }
+nodes:
+  server: { machine: server, run: "nginx", ready: { tcp: 80 } }
+  client: { count: 4, machine: client, after: [server], run: "h2load" }
+links:
+  - { from: server, to: core, bandwidth: 100Mbit/s, delay: 10ms }
+  - { from: "client-*", to: core, delay: 5ms, loss: 1%, queue: 7 }
+switches: [core]
+events:
+  - { at: 5s, link: server--core, set: { up: false, bandwidth: 10Mbit/s, delay: 1ms } }
+ends: { exited: ["client-*"], limit: 60s }
+"#;
+
+fn experiment(overrides: &[(&str, &str)]) -> Experiment {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("experiment.yaml"), WEB).unwrap();
+    let overrides: Vec<_> = overrides.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
+    model::load(dir.path(), &overrides).unwrap()
+}
+
+fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
+    let cores = Cores { nodes: vec![0], harness: vec![1] };
+    Plan::on(cores, &experiment(overrides), variant, tdf.map(|t| t.parse().unwrap()))
+}
+
+fn refusal(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> String {
+    match plan(variant, tdf, overrides) {
+        Err(Error::Input(what)) => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-12
+}
+
+#[test]
+fn the_scaled_variant_divides_cpu_and_bandwidth_and_multiplies_delay() {
+    let plan = plan(Variant::Scaled, None, &[]).unwrap();
+    let names: Vec<&str> = plan.nodes.keys().map(String::as_str).collect();
+    assert_eq!(names, ["server", "client-1", "client-2", "client-3", "client-4"]);
+    let server = &plan.nodes["server"];
+    assert!(near(server.share, 0.05) && near(plan.nodes["client-4"].share, 0.008));
+    assert_eq!((server.memory_bytes, server.cpu_clock_divisor), (256 << 20, 0.5));
+    assert_eq!(server.addresses.len(), 1);
+    let pipe = &plan.pipes["server--core/ab"];
+    let values = |bits_per_s, delay_s, loss, queue_packets| PipeValues { bits_per_s, delay_s, loss, queue_packets };
+    assert_eq!(pipe.target, values(Some(1e8), 0.010, 0.0, 100));
+    assert_eq!(pipe.harness, values(Some(1e7), 0.100, 0.0, 100));
+    assert_eq!(plan.pipes["client-1--core/ba"].harness, values(None, 0.050, 0.01, 7));
+    assert_eq!(plan.pool_cap(), None);
+    assert_eq!(plan.kernel_timers().unwrap().tcp_rto_min_us, 2_000_000);
+}
+
+#[test]
+fn the_baseline_has_full_shares_and_the_links_of_the_target() {
+    let plan = plan(Variant::Baseline, None, &[]).unwrap();
+    assert_eq!(plan.tdf, Tdf::ONE);
+    assert!(near(plan.nodes["server"].share, 0.5) && near(plan.sold, 0.82));
+    assert_eq!(plan.pipes["server--core/ab"].harness, plan.pipes["server--core/ab"].target);
+    assert_eq!((plan.nodes["server"].cpu_clock_divisor, plan.pool_cap()), (1.0, None));
+    assert!(plan.kernel_timers().is_none());
+}
+
+#[test]
+fn the_naive_variant_has_the_links_of_the_target_and_the_cpu_of_the_scaled_variant() {
+    let plan = plan(Variant::Naive, None, &[]).unwrap();
+    assert_eq!(plan.tdf, Tdf::ONE);
+    assert!(near(plan.pool_cap().unwrap(), 0.082));
+    assert_eq!(plan.pipes["server--core/ab"].harness.delay_s, 0.010);
+    assert!(plan.kernel_timers().is_none());
+}
+
+#[test]
+fn only_the_scaled_variant_takes_another_tdf() {
+    assert!(near(plan(Variant::Scaled, Some("20"), &[]).unwrap().nodes["server"].share, 0.025));
+    assert!(near(plan(Variant::Scaled, Some("1.5"), &[]).unwrap().nodes["server"].share, 1.0 / 3.0));
+    for variant in [Variant::Baseline, Variant::Naive] {
+        assert!(refusal(variant, Some("20"), &[]).contains("--tdf cannot be given"));
+    }
+}
+
+#[test]
+fn more_than_the_usable_part_of_the_core_is_refused_with_the_tdf_that_fits() {
+    let fast = [("machines.server.speed", "10")];
+    let what = refusal(Variant::Scaled, None, &fast);
+    assert!(what.contains("ask for 1.032 of one core") && what.contains("server 1.000, client 4 x 0.008"), "{what}");
+    assert!(what.contains("a TDF of 11.5 would fit (`--tdf 11.5`"), "{what}");
+    assert!(plan(Variant::Scaled, Some("11.5"), &fast).is_ok());
+    assert!(plan(Variant::Scaled, Some("11.4"), &fast).is_err());
+    let what = refusal(Variant::Baseline, None, &[("machines.server.speed", "0.6")]);
+    assert!(what.contains("lower the speeds until they sum to at most 0.9"), "{what}");
+    // Exactly what can be sold is not too much, however the decimals add up.
+    assert!(plan(Variant::Baseline, None, &[("machines.server.speed", "0.58")]).is_ok());
+    let what = refusal(Variant::Naive, None, &fast);
+    assert!(what.contains("`tdf: 11.5` in the experiment") && !what.contains("--tdf"), "{what}");
+}
+
+#[test]
+fn a_share_too_small_to_keep_is_refused() {
+    let what = refusal(Variant::Scaled, Some("100"), &[]);
+    assert!(what.contains("`client-1` gets 0.000800 of a core") && what.contains("a TDF of 80 would fit"), "{what}");
+    assert!(plan(Variant::Scaled, Some("80"), &[("links.0.delay", "1ms"), ("links.1.delay", "1ms")]).is_ok());
+}
+
+#[test]
+fn a_round_trip_too_long_for_the_initial_time_out_is_refused_with_its_nodes() {
+    // 2 × (10 + 5) ms: 0.78 s at TDF 26.
+    let calm = [("events", "[]")];
+    assert!(plan(Variant::Scaled, Some("26"), &calm).is_ok());
+    let what = refusal(Variant::Scaled, Some("27"), &calm);
+    assert!(what.contains("between `client-") && what.contains("and `server`"), "{what}");
+    assert!(what.contains("a TDF of at most 26.6 would fit"), "{what}");
+    // The baseline is not dilated: the kernel's time-out is then the target's.
+    let slow = [("links.0.delay", "500ms")];
+    assert!(plan(Variant::Baseline, None, &slow).is_ok());
+    assert!(refusal(Variant::Scaled, None, &slow).contains("only TDF 1 would fit"));
+    // A delay that an event brings counts.
+    let later = [("events.0.set.delay", "50ms")];
+    assert!(refusal(Variant::Scaled, None, &later).contains("a TDF of at most 7.2 would fit"));
+    // Between two clients, not by way of the server.
+    let what =
+        refusal(Variant::Scaled, Some("45"), &[("links.0.delay", "0ms"), ("events", "[]"), ("links.1.delay", "5ms")]);
+    assert!(what.contains("between `client-") && what.contains("and `client-"), "{what}");
+}
+
+#[test]
+fn changes_of_links_reach_both_pipes_in_real_values() {
+    let plan = plan(Variant::Scaled, None, &[]).unwrap();
+    let experiment = experiment(&[]);
+    let model::Action::Link { change, .. } = &experiment.events[0].action else { panic!() };
+    let real = plan.harness_change(change);
+    assert_eq!(real.up, Some(false));
+    assert_eq!(real.rate.unwrap().unwrap().bits_per_s(), 1e6);
+    assert_eq!(real.delay.unwrap().as_nanos(), 10_000_000);
+    let network = net::Network::new(plan.network(&experiment), 1).unwrap();
+    let ids = plan.pipe_ids_of("client-2--core");
+    let expected = ["client-2--core/ab", "client-2--core/ba"].map(|name| network.pipe(name).unwrap());
+    assert_eq!(ids, expected);
+    assert_eq!(plan.pipe_ids_of("nowhere"), []);
+}
+
+#[test]
+fn plan_json_has_the_keys_of_the_contract() {
+    let text = plan(Variant::Scaled, None, &[]).unwrap().to_json().unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["tdf"].to_string(), "10");
+    assert_eq!(json["cores"].to_string(), r#"{"nodes":[0],"harness":[1]}"#);
+    for key in ["core", "share", "memory_bytes", "addresses"] {
+        assert!(!json["nodes"]["client-3"][key].is_null(), "{key}");
+    }
+    for side in ["target", "harness"] {
+        for key in ["bits_per_s", "delay_s", "loss", "queue_packets"] {
+            assert!(json["pipes"]["server--core/ba"][side].get(key).is_some(), "{side} {key}");
+        }
+    }
+    assert!(json["versions"].is_object());
+    let fraction = plan(Variant::Scaled, Some("1.5"), &[]).unwrap().to_json().unwrap();
+    assert!(fraction.contains("\"tdf\": 1.5"));
+}
