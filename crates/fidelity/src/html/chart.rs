@@ -121,8 +121,8 @@ pub fn distribution(title: &str, unit: &str, curves: &[(String, Samples)]) -> St
         Text(title),
         Text(unit)
     );
-    // The first curve, what the others are held against, lies on top.
-    for (index, (_, samples)) in curves.iter().enumerate().rev() {
+    // The first curve, what the others are held against, is broader and lies below: one that follows it stays visible.
+    for (index, (_, samples)) in curves.iter().enumerate() {
         let _ = writeln!(svg, "<path class=\"line s{}\" d=\"{}\"/>", index % 6, path(samples, &axis, y));
     }
     svg += "</svg>\n";
