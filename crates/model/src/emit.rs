@@ -46,6 +46,10 @@ fn pad(indent: usize, out: &mut String) {
 
 /// Bare where that is surely the same scalar again; else in double quotes, in which YAML reads JSON's escapes.
 fn scalar(text: &str, plain: bool) -> String {
+    // A plain number or truth would be mere text in quotes.
+    if plain && (text.parse::<f64>().is_ok() || matches!(text, "true" | "false")) {
+        return text.to_owned();
+    }
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./%+µ".contains(c);
     let start = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '/');
     // Quoted text that would read as a number, a truth or nothing must stay quoted.

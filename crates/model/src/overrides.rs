@@ -33,10 +33,10 @@ fn set(root: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let mut here = root;
     let mut rest = path;
     let mut done = String::new();
+    if path.is_empty() || path.ends_with('.') {
+        return Err(format!("the path `{path}` is not complete: write dotted keys, such as `nodes.server.cwd`"));
+    }
     loop {
-        if rest.is_empty() {
-            return Err(format!("the path `{path}` is not complete: write dotted keys, such as `nodes.server.cwd`"));
-        }
         let (step, after) = next_step(here, rest);
         let kind = here.kind();
         here = match &mut here.data {

@@ -48,3 +48,139 @@ fn the_experiment_of_the_design_is_read_whole() {
     assert_eq!(e.events[2].action, Action::Node { node: 2, act: NodeAction::Kill });
     assert_eq!((e.ends.exited.as_slice(), e.ends.limit), ([1, 2, 3, 4].as_slice(), at(60.0)));
 }
+
+/// Every key of the file, in unusual but right forms.
+#[test]
+fn all_keys_are_read() {
+    let e = good("everything.yaml", &[]).unwrap();
+    let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!(names, ["db", "app-1", "app-2", "router"]);
+    let db = &e.nodes[0];
+    assert_eq!(db.argv, ["sh", "-c", "echo 'a b' > /tmp/x; sleep 5", "80"]);
+    assert_eq!(db.env, [("LANG".to_owned(), "C.UTF-8".to_owned()), ("PORT".to_owned(), "80".to_owned())]);
+    assert_eq!(db.cwd.as_deref(), Some("/srv"));
+    assert!(matches!(&db.root, Root::Directory(d) if d.ends_with("tests/good/root")));
+    assert!(matches!(&e.nodes[3].root, Root::OciArchive(f) if f.ends_with("tests/good/nginx.conf")));
+    assert_eq!(e.nodes[1].after, [0, 3]);
+    assert_eq!(e.machines.len(), 1);
+    let link = |name: &str| &e.links[e.link(name).unwrap()].pipe;
+    assert_eq!(link("app-1--sw").bandwidth, None);
+    assert_eq!(link("app-2--sw").loss, 0.001);
+    assert!(!link("db--router").up);
+    // In order of time, and one event for each link or node that a pattern names.
+    assert_eq!(e.events.iter().map(|e| e.at.as_secs_f64()).collect::<Vec<_>>(), [1.0, 1.0, 2.0, 3.0]);
+    assert_eq!(e.events[0].action, Action::Node { node: 1, act: NodeAction::Stop });
+    let Action::Link { link, change } = e.events[3].action else { panic!() };
+    assert_eq!((link, change.queue_packets, change.loss, change.up), (2, Some(5), Some(0.5), None));
+    let units: Vec<(&str, f64)> = e.metrics.iter().map(|m| (m.unit.result.as_str(), m.unit.factor)).collect();
+    assert_eq!(units, [("MB", 1.0), ("ms", 1000.0)]);
+    assert!(matches!(e.metrics[0].source, Source::Rows { start: None, value: 2, .. }));
+    assert!(matches!(e.metrics[1].source, Source::Line { from: Stream::Stderr, combine: Combine::Max, .. }));
+    assert!(e.ends.exited.is_empty());
+    assert_eq!(e.tdf, Tdf::new(3, 2).unwrap());
+}
+
+#[test]
+fn overrides_change_the_file_before_it_is_checked() {
+    let e = good(
+        "web-busy.yaml",
+        &[
+            ("tdf", "2.5"),
+            ("machines.server.speed", "0.25"),
+            ("nodes.client.count", "2"),
+            ("nodes.server.run", "[nginx, -g, 'daemon off;']"),
+            ("nodes.server.env.LANG", "C"),
+            ("nodes.server.files./srv/nginx.conf", "../good/nginx.conf"),
+            ("links.0.bandwidth", "10Mbit/s"),
+            ("links.client-*--core.delay", "7ms"),
+            ("events.2.node", "client-1"),
+            ("ends.limit", "20s"),
+        ],
+    );
+    // The path is checked as if it stood in the file.
+    assert!(e.unwrap_err().to_string().contains("leads out of the folder by `..`"));
+    let e = good(
+        "web-busy.yaml",
+        &[
+            ("tdf", "2.5"),
+            ("nodes.client.count", "2"),
+            ("nodes.server.run", "[nginx, -g, 'daemon off;']"),
+            ("nodes.server.env.LANG", "C"),
+            ("links.0.bandwidth", "10Mbit/s"),
+            ("links.client-*--core.delay", "7ms"),
+            ("measure", "1s..3s"),
+            ("ends.limit", "20s"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(e.tdf, Tdf::new(5, 2).unwrap());
+    assert_eq!(e.nodes.len(), 3);
+    assert_eq!(e.nodes[0].argv, ["nginx", "-g", "daemon off;"]);
+    assert_eq!(e.nodes[0].env, [("LANG".to_owned(), "C".to_owned())]);
+    assert_eq!(e.links[0].pipe.bandwidth, Some(VirtualRate::from_bits_per_s(1e7)));
+    assert_eq!(e.links[2].pipe.delay, VirtualDuration::from_nanos(7_000_000));
+    assert_eq!(e.ends.limit, at(20.0));
+}
+
+#[test]
+fn a_wrong_override_is_named() {
+    for (path, value, part) in [
+        ("machines.server.speed", "fast", "--set machines.server.speed=fast: this is `fast`"),
+        ("machines.sever.speed", "1", "there is no `sever` in `machines`: did you mean `server`?"),
+        ("machine.server.speed", "1", "there is no key `machine` here: did you mean `machines`?"),
+        (
+            "links.7.delay",
+            "1ms",
+            "there is no `7` in the list `links`: write a place from 0 to 1 or one of server--core",
+        ),
+        ("tdf.x", "1", "`tdf` is `10`, which has no key `x`"),
+        ("nodes.server.", "1", "is not complete"),
+        ("", "1", "is not complete"),
+        ("tdf", "", "`tdf` is given no value"),
+        ("tdf", "[1", "not YAML"),
+        ("ends", "{limit: 1s, limit: 2s}", "for the second time"),
+    ] {
+        let message = good("web-busy.yaml", &[(path, value)]).unwrap_err().to_string();
+        assert!(message.contains(part), "{path}={value}: {message}");
+    }
+}
+
+/// What a run records of its experiment is the same experiment, overrides included.
+#[test]
+fn the_resolved_file_loads_to_the_same_experiment() {
+    for (file, overrides) in [
+        ("web-busy.yaml", vec![]),
+        (
+            "web-busy.yaml",
+            vec![("nodes.server.env.A", "'12'"), ("nodes.server.run", "'a: \"b\" #c'"), ("events", "[]")],
+        ),
+        ("everything.yaml", vec![("metrics", "{}")]),
+        ("everything.yaml", vec![]),
+    ] {
+        let mut first = good(file, &overrides).unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/good").join("resolved-for-test.yaml");
+        std::fs::write(&path, &first.resolved).unwrap();
+        let second = load(&path, &[]);
+        std::fs::remove_file(&path).unwrap();
+        let mut second = second.unwrap();
+        assert_eq!(second.resolved, first.resolved);
+        (first.resolved, second.resolved) = (String::new(), String::new());
+        assert_eq!(format!("{first:?}"), format!("{second:?}"));
+    }
+}
+
+/// The schema for editors is generated from the types that the file is read into.
+#[test]
+fn the_schema_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/experiment.schema.json");
+    let current = serde_json::to_string_pretty(&diorama_model::schema()).unwrap() + "\n";
+    if std::env::var_os("DIORAMA_WRITE_SCHEMA").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stored == current,
+        "schema/experiment.schema.json is out of date; regenerate it with\n\
+         DIORAMA_WRITE_SCHEMA=1 cargo test -p diorama-model --test load the_schema_is_current"
+    );
+}
