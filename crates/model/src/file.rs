@@ -13,7 +13,38 @@ use crate::units::{Bandwidth, Factor, Probability, Size, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
-    SchemaSettings::draft07().into_generator().into_root_schema_for::<File>().into()
+    let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<File>().into();
+    refuse_null(&mut schema);
+    schema
+}
+
+/// An optional key may be left out, but not left without a value.
+fn refuse_null(schema: &mut serde_json::Value) {
+    match schema {
+        serde_json::Value::Array(items) => items.iter_mut().for_each(refuse_null),
+        serde_json::Value::Object(keys) => {
+            if let Some(serde_json::Value::Array(types)) = keys.get_mut("type") {
+                types.retain(|t| t != "null");
+                if let [only] = types.as_slice() {
+                    keys["type"] = only.clone();
+                }
+            }
+            if let Some(serde_json::Value::Array(choices)) = keys.get_mut("anyOf") {
+                choices.retain(|c| c.get("type").is_none_or(|t| t != "null"));
+                if choices.len() == 1 {
+                    let all = keys.remove("anyOf").unwrap_or_default();
+                    keys.insert("allOf".into(), all);
+                }
+            }
+            keys.values_mut().for_each(refuse_null);
+        }
+        _ => {}
+    }
+}
+
+/// Text, also where it looks like a number or a truth.
+fn text_by_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
 }
 
 /// A Diorama experiment
@@ -78,6 +109,7 @@ pub(crate) struct Node {
     pub(crate) root: Option<String>,
     /// Environment variables
     #[serde(default)]
+    #[schemars(schema_with = "text_by_name")]
     pub(crate) env: BTreeMap<String, String>,
     /// The working directory, an absolute path inside the node
     pub(crate) cwd: Option<String>,

@@ -173,7 +173,11 @@ fn the_resolved_file_loads_to_the_same_experiment() {
 #[test]
 fn the_schema_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/experiment.schema.json");
-    let current = serde_json::to_string_pretty(&diorama_model::schema()).unwrap() + "\n";
+    let schema = diorama_model::schema();
+    for key in ["name", "tdf", "measure", "machines", "nodes", "links", "switches", "metrics", "events", "ends"] {
+        assert!(schema["properties"].get(key).is_some(), "{key}");
+    }
+    let current = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     if std::env::var_os("DIORAMA_WRITE_SCHEMA").is_some() {
         std::fs::write(&path, &current).unwrap();
     }
