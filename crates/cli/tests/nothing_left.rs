@@ -56,6 +56,20 @@ fn ended_at_20_moments(signal: Signal, salt: u64) {
 }
 
 #[test]
+fn what_was_measured_until_an_interrupt_is_kept() {
+    let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
+    let run = lab.start(&["run", "lab", "--variant", "baseline"]);
+    lab.wait_for_event("echo/baseline", "all-ready");
+    std::thread::sleep(Duration::from_millis(1500));
+    send(&run, Signal::INT);
+    assert_eq!({ run }.wait().unwrap().code(), Some(130));
+    let result = lab.result("echo/baseline");
+    assert!(result.why.unwrap().contains("interrupted"));
+    assert!(result.virtual_seconds > 1.0);
+    assert!(lab.read("runs/echo/baseline/events.jsonl").contains("all-ready"));
+}
+
+#[test]
 fn after_int() {
     ended_at_20_moments(Signal::INT, 1);
 }

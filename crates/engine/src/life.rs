@@ -103,7 +103,7 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
     }
     let (fidelity, network) = observer.finish(&mut stage, experiment, &request.plan)?;
     results::write_pipes(&dir, &network)?;
-    let keep = request.keep && !matches!(ending, Ending::Failed(_));
+    let keep = request.keep && !matches!(ending, Ending::Failed(_) | Ending::Interrupted);
     if !keep {
         farewell(&stage, &mut script, experiment);
     }
@@ -123,6 +123,9 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
         let _ = interrupts.recv();
     }
     drop(stage);
+    if ending == Ending::Interrupted {
+        return Err(Error::Interrupted);
+    }
     Ok(Outcome { dir: dir.path().to_path_buf(), result })
 }
 
@@ -185,7 +188,7 @@ impl Play<'_> {
                     Ok(exit) => self.exited(exit),
                     Err(_) => return Err(Error::Failed("the enclosure of the run ended, and all nodes with it".into())),
                 },
-                recv(interrupts) -> _ => return Err(Error::Interrupted),
+                recv(interrupts) -> _ => return Ok(Ending::Interrupted),
                 default(wait) => {}
             }
         }

@@ -188,6 +188,7 @@ fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage,
     let name = |n: &usize| experiment.nodes[*n].name.as_str();
     match ending {
         Ending::Exited | Ending::Limit => None,
+        Ending::Interrupted => Some("the run was interrupted".into()),
         Ending::Late(nodes) => Some(format!(
             "the limit of {} s was reached before {} had exited",
             experiment.ends.limit.as_secs_f64(),

@@ -65,6 +65,8 @@ pub enum Ending {
     Late(Vec<NodeIndex>),
     /// A node failed.
     Failed(NodeIndex),
+    /// The user wished it so.
+    Interrupted,
 }
 
 /// How a node's program ended.
