@@ -39,8 +39,10 @@ impl Error {
     /// A failed system call, with the lacks that have a remedy told apart.
     pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         let (what, source) = (what.into(), source.into());
+        // Libraries pass on the kind of an error, not always its number.
+        let full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let lack = match source.raw_os_error() {
-            Some(libc::ENOSPC | libc::EDQUOT) => "make room (`df -h` and `df -i` show where), then run again",
+            _ if full => "make room (`df -h` and `df -i` show where), then run again",
             Some(libc::EPERM | libc::EACCES) => "run as root with all capabilities (`sudo diorama …`)",
             Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n 65536`)",
             _ => return Self::System { what, source },

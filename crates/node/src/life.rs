@@ -65,8 +65,9 @@ impl Node {
     /// # Errors
     /// [`Error::Input`] if the root or a file cannot be had, [`Error::Machine`] if the machine lacks something,
     /// [`Error::Node`] with the runtime's words otherwise.
-    pub fn create(enclosure: &Enclosure, runtime: &Runtime, spec: NodeSpec, io: Io) -> Result<Node, Error> {
+    pub fn create(enclosure: &Enclosure, runtime: &Runtime, mut spec: NodeSpec, io: Io) -> Result<Node, Error> {
         let shared = Arc::clone(&enclosure.shared);
+        prepare::unpack(&shared, &mut spec)?;
         let root = enclosure.call({
             let (shared, spec) = (Arc::clone(&shared), spec.clone());
             move || prepare::prepare(&shared, &spec)

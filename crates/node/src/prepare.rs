@@ -13,7 +13,7 @@ use crate::enclosure::Shared;
 use crate::error::{Context, Error};
 use crate::netns::NetNamespace;
 use crate::rootfs::RootFs;
-use crate::{mask, memory, mounts, own_files, rootfs};
+use crate::{image, mask, memory, mounts, own_files, rootfs};
 
 /// What a node's root file system is made from; the node's own writes never reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub enum Root {
     Host,
     /// A directory that holds a root file system.
     Dir(PathBuf),
+    /// An image archive: the tar file of an OCI layout, or of `docker save`. The environment that the image sets is
+    /// the node's, where the node sets none; its entry point, user and volumes are not used.
+    OciArchive(PathBuf),
 }
 
 /// What a node is.
@@ -65,6 +68,26 @@ const NEEDED: [(&str, u32); 9] = [
     ("tmp", 0o1777),
     ("var/log", 0o755),
 ];
+
+/// Turns an image archive into a directory, once per run. Not to be called on the enclosure's thread, which cannot
+/// have threads.
+pub(crate) fn unpack(shared: &Shared, spec: &mut NodeSpec) -> Result<(), Error> {
+    let Root::OciArchive(archive) = &spec.root else { return Ok(()) };
+    let place = |n: usize| shared.state.join("images").join(n.to_string());
+    let dir = shared.once.get(&format!("image {}", archive.display()), |n| {
+        let env = image::unpack(archive, &place(n).join("root"))?;
+        let file = place(n).join("env");
+        fs::write(&file, env.join("\0")).map_err(|e| Error::file("write", &file, e))?;
+        Ok(place(n))
+    })?;
+    let env = fs::read_to_string(dir.join("env")).map_err(|e| Error::file("read", &dir.join("env"), e))?;
+    let name = |e: &str| e.split('=').next().map(str::to_string);
+    let missing: Vec<_> = env.split('\0').filter(|e| spec.env.iter().all(|own| name(own) != name(e))).collect();
+    let missing: Vec<_> = missing.into_iter().filter(|e| e.contains('=')).map(Into::into).collect();
+    spec.env.extend::<Vec<String>>(missing);
+    spec.root = Root::Dir(dir.join("root"));
+    Ok(())
+}
 
 /// Makes everything but the container. To be called on the enclosure's thread.
 pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error> {
@@ -128,6 +151,7 @@ fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error
             submounts(&root, &mask, &disk, target)?;
             Ok(root)
         }
+        Root::OciArchive(_) => unreachable!("unpack() has made a directory of it"),
         Root::Dir(dir) => {
             let dir = dir.canonicalize().map_err(|e| {
                 Error::Input(format!("node {}: its root {} cannot be used: {e}", spec.name, dir.display()))
