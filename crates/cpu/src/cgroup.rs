@@ -158,6 +158,13 @@ impl Group {
         Ok(doors)
     }
 
+    /// The processes in the group, by the ids that this process knows them by.
+    pub fn members(&self) -> Result<Vec<u32>, Error> {
+        let path = self.cpu.join("cgroup.procs");
+        let text = fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))?;
+        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     /// The counter of the group's CPU time; survives the removal of groups below.
     pub fn usage(&self) -> Result<Usage, Error> {
         Usage::open(self.cpuacct.join("cpuacct.usage"))

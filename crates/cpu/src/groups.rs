@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use scale::RealInstant;
+use scale::{RealDuration, RealInstant};
 
 use crate::cgroup::{self, Group, Mounts, Usage};
 use crate::probe::now;
@@ -21,8 +21,12 @@ use crate::{Error, NodeShare, Policy, fillers, sched, sweep};
 const SETTLE: Duration = Duration::from_millis(150);
 const CALIBRATE: Duration = Duration::from_millis(400);
 
-/// The weight of a run's tree against everything else on the core: an ordinary task has 1024.
-const TREE_WEIGHT: u64 = cgroup::MAX_WEIGHT;
+/// More than this is never sold: the poked group and the error of the measurement need something.
+const MAX_USABLE: f64 = 0.995;
+
+/// The weight of a run's tree against everything else on the core: an ordinary task has 1024, and so gets 1 % beside it.
+/// More would leave a stranger less than the noise in which the verdict could not see it.
+const TREE_WEIGHT: u64 = 102_400;
 
 /// Where a run's groups are, relative to the root of every hierarchy.
 pub(crate) struct Paths {
@@ -88,6 +92,9 @@ pub struct Calibration {
     /// η, the fraction of the core that is left for nodes and fillers together; 1 where nothing was measured (no
     /// [`Policy::Slots`]).
     pub usable: f64,
+    /// How long one group ran on the core before the next had its turn, on average: about 0.1 ms. Longer than 1 ms means that
+    /// this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was measured.
+    pub grain: Option<RealDuration>,
 }
 
 /// CPU time since the groups were made; differences of two samples are what counts.
@@ -253,7 +260,7 @@ impl CpuGroups {
                 group(&paths.emulated()).set_quota(quota, period)?;
             }
         }
-        Ok(Calibration { usable: 1.0 })
+        Ok(Calibration { usable: 1.0, grain: None })
     }
 
     fn engage_slots(&mut self, paths: &Paths) -> Result<Calibration, Error> {
@@ -264,12 +271,17 @@ impl CpuGroups {
         self.tell("go")?;
         self.expect("going")?;
         sleep(SETTLE);
-        let (before, start) = (self.on_core(&self.emulated)?, Instant::now());
+        // Whoever has most of the core has most turns to average over.
+        let largest = self.shares.iter().max_by(|a, b| a.share.total_cmp(&b.share));
+        let path = largest.filter(|n| n.share > 1.0 - sold).map_or(paths.unsold(), |n| paths.filler(&n.name));
+        let widest = Group::at(&self.mounts, &path);
+        let (before, turns_before, start) = (self.on_core(&self.emulated)?, turns(&widest)?, Instant::now());
         sleep(CALIBRATE);
-        let (after, wall) = (self.on_core(&self.emulated)?, start.elapsed());
-        let usable = (after - before) as f64 / wall.as_nanos() as f64;
+        let (after, turns_after, wall) = (self.on_core(&self.emulated)?, turns(&widest)?, start.elapsed());
+        let usable = ((after - before) as f64 / wall.as_nanos() as f64).min(MAX_USABLE);
         self.set_weights(paths, usable)?;
-        Ok(Calibration { usable })
+        let (ran, turns) = (turns_after.0 - turns_before.0, turns_after.1 - turns_before.1);
+        Ok(Calibration { usable, grain: Some(RealDuration::from_nanos(ran / turns.max(1))) })
     }
 
     fn set_weights(&self, paths: &Paths, usable: f64) -> Result<(), Error> {
@@ -366,6 +378,17 @@ impl Drop for CpuGroups {
             let _ = self.let_go();
         }
     }
+}
+
+/// What the only process of a group ran, in ns, and in how many turns (`/proc/PID/schedstat`).
+fn turns(group: &Group) -> Result<(u64, u64), Error> {
+    let members = group.members()?;
+    let [pid] = members[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
+    let path = format!("/proc/{pid}/schedstat");
+    let text = std::fs::read_to_string(&path).map_err(Error::io(format!("read {path}")))?;
+    let fields: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [ran, _waited, turns] = fields[..] else { return Err(Error::Fillers(format!("{path} is not as expected"))) };
+    Ok((ran, turns))
 }
 
 fn broken(error: impl Display) -> Error {

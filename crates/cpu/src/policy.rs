@@ -28,8 +28,8 @@ fn lacking() -> Option<String> {
     if sched::set_slice(sched::SLICE_NS).is_err() || sched::slice().ok() != Some(sched::SLICE_NS) {
         return Some("the kernel has no per-task slices (sched_setattr sched_runtime, Linux 6.12)".into());
     }
-    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
-        return Some("slices are kept short from a second core, and there is none that this process may use".into());
+    if sched::cores() < 2 {
+        return Some("slices are kept short from a second core, and there is none".into());
     }
     None
 }

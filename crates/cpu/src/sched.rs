@@ -48,12 +48,18 @@ pub fn pin(core: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Runs the calling thread on any core that it may use now but `core`; stays where it is if there is no other.
+/// Runs the calling thread on any core but `core`: one of those that it may use now, or else any.
 pub fn avoid(core: usize) -> io::Result<()> {
     let mut set = rustix::thread::sched_getaffinity(None)?;
     set.unset(core);
-    if set.count() > 0 {
-        rustix::thread::sched_setaffinity(None, &set)?;
+    if set.count() == 0 {
+        (0..cores()).filter(|other| *other != core).for_each(|other| set.set(other));
     }
-    Ok(())
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// How many cores this machine has, whichever of them the caller may use.
+pub fn cores() -> usize {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }

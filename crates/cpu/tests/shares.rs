@@ -99,10 +99,21 @@ fn short_bursts_are_as_slow_as_long_ones() {
 }
 
 #[test]
+fn groups_take_turns_in_slices() {
+    let _alone = alone();
+    let mut groups = create(&run_id(), &[0.3, 0.3], Policy::Slots);
+    let helper = helper(&groups);
+    let grain = groups.engage(helper).unwrap().grain.unwrap().as_secs_f64();
+    // Without the poke it is the 1 to 4 ms of the kernel's own tick.
+    assert!((50e-6..500e-6).contains(&grain), "{grain} s");
+    groups.release().unwrap();
+}
+
+#[test]
 fn the_core_is_not_oversold() {
     let _alone = alone();
     let id = run_id();
-    let mut groups = create(&id, &[0.5, 0.5], Policy::Slots);
+    let mut groups = create(&id, &[0.6, 0.399], Policy::Slots);
     let helper = helper(&groups);
     let error = groups.engage(helper).unwrap_err();
     assert!(matches!(error, Error::Machine { .. }), "{error}");
