@@ -37,10 +37,10 @@ static inline bool read_again(u32 sequence)
 u64 real_now(void)
 {
 	struct timespec t;
-	if (PAGE->kernel_vdso_is_slow || !STATE->vdso_clock_gettime)
+	if (PAGE->kernel_vdso_is_slow || !STATE->given.vdso_clock_gettime)
 		syscall(__NR_clock_gettime, CLOCK_MONOTONIC, &t);
 	else
-		((long (*)(i32, struct timespec *))STATE->vdso_clock_gettime)(CLOCK_MONOTONIC, &t);
+		((long (*)(i32, struct timespec *))STATE->given.vdso_clock_gettime)(CLOCK_MONOTONIC, &t);
 	return (u64)t.sec * NS + (u64)t.nsec;
 }
 
@@ -102,14 +102,14 @@ u64 virtual_span(u64 real_ns)
 
 u64 cpu_virtual(u64 real_ns)
 {
-	return real_ns * STATE->cpu_whole + high(real_ns, STATE->cpu_frac);
+	return real_ns * STATE->given.cpu_whole + high(real_ns, STATE->given.cpu_frac);
 }
 
 u64 cpu_real(u64 virtual_ns)
 {
-	if (virtual_ns >= FOREVER || high(virtual_ns, STATE->cpu_back_whole))
+	if (virtual_ns >= FOREVER || high(virtual_ns, STATE->given.cpu_back_whole))
 		return FOREVER;
-	u64 real = virtual_ns * STATE->cpu_back_whole + high(virtual_ns, STATE->cpu_back_frac);
+	u64 real = virtual_ns * STATE->given.cpu_back_whole + high(virtual_ns, STATE->given.cpu_back_frac);
 	return real >= FOREVER ? FOREVER : real + (virtual_ns != 0);
 }
 

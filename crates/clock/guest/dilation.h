@@ -11,9 +11,11 @@
  *     execve goes to the injector, a thread outside.
  *
  *  2. This image, mapped at DIORAMA_IMAGE by the injector at every successful execve, before the
- *     program's first instruction. The injector attaches with ptrace only for the length of the exec:
- *     it single-steps one mmap, writes `struct state` and a bootstrap (bootstrap.S), and detaches.
- *     The bootstrap maps the image over a memfd that it gets from the injector and jumps to `dilation_init`.
+ *     program's first instruction. The injector attaches with ptrace only for the length of the exec: when the kernel has
+ *     loaded the program, it writes `struct parameters` onto the stack and a bootstrap (bootstrap.S) over the unused end
+ *     of the process's private copy of the vDSO, the one piece of executable memory that is alike in every program,
+ *     points the instruction pointer there and detaches. The bootstrap gets a memfd from the injector, maps the image from it and
+ *     goes on to `dilation_init`.
  *
  *  3. Its vDSO is ours (vdso.c): dilation_init replaces AT_SYSINFO_EHDR in the auxiliary vector. Our functions
  *     call the kernel's vDSO and scale what it says. So a clock costs a few ns more and no trap.
@@ -77,20 +79,24 @@ struct timer_clock {
 #define SIGSYS_SLOTS 4
 #define TIMER_CLOCKS 256
 
-/* Private to the process. The first part is written by the injector (src/inject.rs has the same struct). */
-struct state {
-	u64 real_vdso;         /* the kernel's vDSO: base and length */
+/* Written by the injector (src/tracee.rs has the same struct). */
+struct parameters {
+	u64 real_vdso; /* the kernel's vDSO: base and length */
 	u64 real_vdso_len;
 	u64 vdso_clock_gettime; /* its entry points, 0 if it lacks one */
 	u64 vdso_getcpu;
 	u64 vdso_getrandom;
-	u64 entry;             /* where the program starts */
-	u64 signal_mask;       /* to be restored before it does */
+	u64 entry;               /* where the program starts */
+	u64 signal_mask;         /* to be restored before it does */
 	u64 cpu_whole, cpu_frac; /* virtual CPU time = real * (whole + frac / 2^64) */
 	u64 cpu_back_whole, cpu_back_frac; /* and back */
-	u64 init;              /* dilation_init's address */
 	u64 image_len;
-	/* From here on ours; zero at the start. */
+	u64 image_entry; /* dilation_entry */
+};
+
+/* Private to the process, copied by fork. */
+struct state {
+	struct parameters given;
 	struct {
 		i32 pid; /* 0: what was inherited */
 		u32 set;

@@ -9,7 +9,7 @@
 #define SA_RESTART 0x10000000ull
 #define SA_NODEFER 0x40000000ull
 
-/* Entered from bootstrap.S with the memfd in r15; leaves every register as the kernel had set it: 0, but for the stack. */
+/* Entered from bootstrap.S with the memfd in r15 and the parameters in r12; leaves every register as the kernel had set it: 0, but for the stack. */
 __asm__(".text\n"
 	".globl dilation_entry\n"
 	".hidden dilation_entry\n"
@@ -17,6 +17,7 @@ __asm__(".text\n"
 	"	mov %rsp, %rbx\n"
 	"	mov %rsp, %rdi\n"
 	"	mov %r15d, %esi\n"
+	"	mov %r12, %rdx\n"
 	"	and $-16, %rsp\n"
 	"	call dilation_init\n"
 	"	mov %rbx, %rsp\n"
@@ -35,7 +36,7 @@ __asm__(".text\n"
 	"	xor %r15d, %r15d\n"
 	"	xor %r11d, %r11d\n"
 	"	xor %eax, %eax\n"
-	"	jmp *state_entry(%rip)\n"); /* STATE->entry, by the linker script */
+	"	jmp *state_entry(%rip)\n"); /* STATE->given.entry, by the linker script */
 
 static __attribute__((noreturn)) void fail(void)
 {
@@ -45,13 +46,16 @@ static __attribute__((noreturn)) void fail(void)
 		syscall(__NR_exit_group, 125);
 }
 
-__attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 memfd)
+__attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 memfd, const struct parameters *given)
 {
-	long mapped = syscall(__NR_mmap, DIORAMA_PAGE, DIORAMA_PAGE_SIZE, 1 /* READ */, 0x100001 /* SHARED | NOREPLACE */,
-			      memfd, 0);
+	long page = syscall(__NR_mmap, DIORAMA_PAGE, DIORAMA_PAGE_SIZE, 1 /* READ */, 0x100001 /* SHARED | NOREPLACE */,
+			    memfd, 0);
+	long state = syscall(__NR_mmap, DIORAMA_STATE, DIORAMA_STATE_SIZE, 3 /* READ | WRITE */,
+			     0x100022 /* PRIVATE | ANONYMOUS | NOREPLACE */, -1, 0);
 	syscall(__NR_close, memfd);
-	if (mapped != (long)DIORAMA_PAGE || syscall(__NR_mprotect, DIORAMA_STATE, DIORAMA_STATE_SIZE, 3 /* RW */))
+	if (page != (long)DIORAMA_PAGE || state != (long)DIORAMA_STATE)
 		fail();
+	copy(&STATE->given, given, sizeof *given);
 
 	/* argc, argv, NULL, envp, NULL, auxv */
 	u64 *p = stack + 1 + stack[0] + 1;
@@ -70,7 +74,7 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	};
 	if (syscall(__NR_rt_sigaction, SIGSYS, &action, 0, 8))
 		fail();
-	u64 mask = STATE->signal_mask & ~MASK_OF(SIGSYS);
+	u64 mask = STATE->given.signal_mask & ~MASK_OF(SIGSYS);
 	syscall(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, 0, 8);
-	_Static_assert(offsetof(struct state, entry) == 40, "vdso.lds says where");
+	_Static_assert(offsetof(struct state, given.entry) == 40, "vdso.lds says where");
 }

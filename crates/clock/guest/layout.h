@@ -19,11 +19,18 @@
 /* A system call whose instruction pointer has this upper half comes from us and is let through. */
 #define DIORAMA_ADDRESS_HIGH 0x3f57
 
-/* Where in the state the injector puts the bootstrap (the end of its first page). */
-#define DIORAMA_BOOTSTRAP_OFFSET 0xf00
-#define DIORAMA_BOOTSTRAP_ROOM 0x100
+/*
+ * What the injector writes into a new program. The bootstrap: the last bytes of the process's own copy of the kernel's
+ * vDSO, where there is nothing but padding and section headers. `struct parameters`: on the stack, so far below its
+ * pointer that the first calls do not reach it.
+ */
+#define DIORAMA_BOOTSTRAP_ROOM 0x80
+#define DIORAMA_PARAMETERS_BELOW 0x800
 
-/* Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor. */
+/*
+ * Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor. With an argument other than
+ * 0: "I failed, with this error", answered by an end with a sentence.
+ */
 #define DIORAMA_CALL_MEMFD 0x3f57
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c

@@ -119,7 +119,7 @@ __attribute__((visibility("hidden"))) void on_sigsys(int sig, struct siginfo *in
 	}
 	struct call c = { (u64)(u32)info->syscall, { u->rdi, u->rsi, u->rdx, u->r10, u->r8, u->r9 }, u };
 	/* The kernel's vDSO falls back to a call: its caller is vdso.c or clock.c, which scale the result themselves. */
-	if (u->rip - STATE->real_vdso < STATE->real_vdso_len)
+	if (u->rip - STATE->given.real_vdso < STATE->given.real_vdso_len)
 		u->rax = (u64)syscall(c.nr, c.a[0], c.a[1], c.a[2], c.a[3], c.a[4], c.a[5]);
 	else
 		u->rax = (u64)dispatch(&c);

@@ -47,16 +47,16 @@ VDSO int __vdso_clock_getres(i32 clock, struct timespec *t)
 
 VDSO long __vdso_getcpu(u32 *cpu, u32 *node, void *unused)
 {
-	if (!STATE->vdso_getcpu)
+	if (!STATE->given.vdso_getcpu)
 		return syscall(__NR_getcpu, cpu, node, 0);
-	return ((long (*)(u32 *, u32 *, void *))STATE->vdso_getcpu)(cpu, node, unused);
+	return ((long (*)(u32 *, u32 *, void *))STATE->given.vdso_getcpu)(cpu, node, unused);
 }
 
 VDSO long __vdso_getrandom(void *buffer, u64 len, u32 flags, void *opaque, u64 opaque_len)
 {
-	if (!STATE->vdso_getrandom)
+	if (!STATE->given.vdso_getrandom)
 		return opaque_len == ~0ull ? -ENOSYS : syscall(__NR_getrandom, buffer, len, flags);
-	return ((long (*)(void *, u64, u32, void *, u64))STATE->vdso_getrandom)(buffer, len, flags, opaque, opaque_len);
+	return ((long (*)(void *, u64, u32, void *, u64))STATE->given.vdso_getrandom)(buffer, len, flags, opaque, opaque_len);
 }
 
 int clock_gettime(i32 clock, struct timespec *t) ALIAS(__vdso_clock_gettime);

@@ -1,10 +1,9 @@
 //! The kernel's vDSO: where it lies in a process, and its entry points.
 
-use std::fs::File;
-use std::io::Read;
-
 use crate::Error;
+use crate::layout::BOOTSTRAP_ROOM;
 
+const AT_NULL: u64 = 0;
 const AT_SYSINFO_EHDR: u64 = 33;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -12,12 +11,53 @@ const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 
-/// The address of the kernel's vDSO in process `pid`, from its auxiliary vector.
-pub(crate) fn vdso_base(pid: i32) -> Option<u64> {
-    let mut bytes = [0; 1024];
-    let n = File::open(format!("/proc/{pid}/auxv")).and_then(|mut f| f.read(&mut bytes)).ok()?;
-    let word = |w: &[u8]| u64::from_ne_bytes(w.try_into().expect("eight bytes"));
-    bytes[..n].chunks_exact(16).find(|e| word(&e[..8]) == AT_SYSINFO_EHDR).map(|e| word(&e[8..]))
+/// The address of the kernel's vDSO in a program that has just been loaded and whose stack pointer is `sp`.
+///
+/// The auxiliary vector lies on the stack behind argc, argv and envp. Reading it there is several times cheaper than
+/// /proc/PID/auxv, for which procfs builds directory entries for every new process.
+pub(crate) fn vdso_base(pid: i32, sp: u64) -> Option<u64> {
+    const FIRST: usize = 4096;
+    // Nearly every program's vectors end within a page; an environment of 100,000 variables is legal.
+    for size in [FIRST, 4 << 20] {
+        let mut bytes = vec![0; size];
+        let n = read_memory(pid, sp, &mut bytes).ok()?;
+        if let Some(base) = base_in_stack(&bytes[..n]) {
+            return Some(base);
+        }
+    }
+    None
+}
+
+fn base_in_stack(bytes: &[u8]) -> Option<u64> {
+    let mut words = bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));
+    let argc = words.next()?;
+    if words.nth(usize::try_from(argc).ok()?)? != 0 {
+        return None;
+    }
+    words.find(|w| *w == 0)?;
+    loop {
+        match (words.next()?, words.next()?) {
+            (AT_NULL, _) => return None,
+            (AT_SYSINFO_EHDR, base) => return Some(base),
+            _ => (),
+        }
+    }
+}
+
+/// Reads as much as is mapped, without leaving a page half.
+fn read_memory(pid: i32, at: u64, to: &mut [u8]) -> std::io::Result<usize> {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: to.len() };
+    // SAFETY: `local` is the whole of `to`; the kernel checks the other process's side.
+    let n = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    if n < 0 { Err(std::io::Error::last_os_error()) } else { Ok(n as usize) }
+}
+
+/// The address of the kernel's vDSO in this process.
+fn own_vdso_base() -> Option<u64> {
+    // SAFETY: only asks for a number.
+    let base = unsafe { libc::getauxval(AT_SYSINFO_EHDR) };
+    (base != 0).then_some(base)
 }
 
 /// What the injector and the image need to know of the kernel's vDSO, which is the same in every 64-bit process.
@@ -29,18 +69,18 @@ pub(crate) struct KernelVdso {
     pub clock_gettime: u64,
     pub getcpu: u64,
     pub getrandom: u64,
-    /// Some `syscall` instruction.
-    pub syscall: u64,
+    /// The last [`BOOTSTRAP_ROOM`] bytes, which nothing uses.
+    pub room: u64,
 }
 
 impl KernelVdso {
     /// Reads the vDSO of this very process.
     pub fn own() -> Result<KernelVdso, Error> {
         let missing = || Error::Machine {
-            what: "this process has no vDSO".to_owned(),
-            help: "start the kernel without `vdso=0`".to_owned(),
+            what: "the kernel's vDSO is missing or not laid out as expected".to_owned(),
+            help: "start the kernel without `vdso=0`, or report its version".to_owned(),
         };
-        let base = vdso_base(std::process::id() as i32).ok_or_else(missing)?;
+        let base = own_vdso_base().ok_or_else(missing)?;
         let maps = std::fs::read_to_string("/proc/self/maps").map_err(Error::system("/proc/self/maps"))?;
         let start = format!("{base:x}-");
         let line = maps.lines().find(|l| l.trim_start_matches('0').starts_with(&start)).ok_or_else(missing)?;
@@ -53,7 +93,7 @@ impl KernelVdso {
 
     fn parse(bytes: &[u8]) -> Option<KernelVdso> {
         let elf = Elf(bytes);
-        let mut found = KernelVdso { len: bytes.len() as u64, clock_gettime: 0, getcpu: 0, getrandom: 0, syscall: 0 };
+        let mut found = KernelVdso { len: bytes.len() as u64, clock_gettime: 0, getcpu: 0, getrandom: 0, room: 0 };
         for (name, value) in elf.symbols()? {
             match name {
                 b"__vdso_clock_gettime" => found.clock_gettime = value,
@@ -62,8 +102,9 @@ impl KernelVdso {
                 _ => (),
             }
         }
-        found.syscall = bytes.windows(2).position(|w| w == [0x0f, 0x05])? as u64;
-        Some(found)
+        // The file ends with its section headers, which nobody reads in memory, and padding.
+        found.room = found.len.checked_sub(BOOTSTRAP_ROOM)?;
+        (found.room >= elf.section_headers()?).then_some(found)
     }
 }
 
@@ -74,6 +115,11 @@ impl<'a> Elf<'a> {
     /// Where execution begins.
     pub fn entry(&self) -> Option<u64> {
         self.u64(24)
+    }
+
+    /// The offset of the section headers.
+    fn section_headers(&self) -> Option<u64> {
+        self.u64(40)
     }
 
     fn symbols(&self) -> Option<Vec<(&'a [u8], u64)>> {
@@ -136,7 +182,17 @@ mod tests {
     #[test]
     fn the_kernels_vdso_is_understood() {
         let vdso = KernelVdso::own().unwrap();
-        assert!(vdso.clock_gettime != 0 && vdso.getcpu != 0 && vdso.syscall != 0, "{vdso:?}");
+        assert!(vdso.clock_gettime != 0 && vdso.getcpu != 0 && vdso.room != 0, "{vdso:?}");
+    }
+
+    #[test]
+    fn the_vdso_is_found_behind_arguments_and_environment() {
+        let stack = |words: &[u64]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+        assert_eq!(base_in_stack(&stack(&[2, 11, 12, 0, 21, 0, 6, 4096, 33, 77, 0, 0])), Some(77));
+        assert_eq!(base_in_stack(&stack(&[0, 0, 0, 33, 77, 0, 0])), Some(77));
+        assert_eq!(base_in_stack(&stack(&[1, 11, 0, 0, 6, 4096, 0, 0])), None, "a kernel without vDSO");
+        assert_eq!(base_in_stack(&stack(&[1, 11, 0, 0, 6, 4096])), None, "cut off");
+        assert_eq!(base_in_stack(&stack(&[u64::MAX, 0])), None);
     }
 
     #[test]

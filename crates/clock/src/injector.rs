@@ -1,7 +1,7 @@
 //! The thread that puts the guest image into every program at `execve`.
 //!
-//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once, each a [`Tracee`] that
-//! advances when it stops, so that a slow exec delays nobody. Between execs it sleeps. One thing cannot be done without
+//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once, each a [`Tracee`] that is
+//! dealt with when it stops, so that a slow exec delays nobody. Between execs it sleeps. One thing cannot be done without
 //! waiting for the program: giving it the memfd. Each listener has a [`Giver`] for that.
 //!
 //! Rules for the process that it lives in:
@@ -258,6 +258,7 @@ impl Work {
         match self.sources.get(&key) {
             Some(Source::Socket(admission)) if readable => match receive_fd(admission.socket.as_fd()) {
                 Ok(Some(listener)) => {
+                    notify::take_turns(listener.as_fd());
                     let (listener, cpu) = (Arc::new(listener), admission.cpu);
                     match Giver::start(&listener, &self.page) {
                         Ok(giver) => self.listen(Source::Listener(listener, cpu, giver)),
@@ -274,7 +275,10 @@ impl Work {
                 // NotFound: killed between the event and now.
                 let Ok(notification) = notify::receive(listener.as_fd()) else { return };
                 if notification.nr as u64 == CALL_MEMFD {
-                    giver.give(notification);
+                    match notification.args[0] as i32 {
+                        0 => giver.give(notification),
+                        error => self.end(notification.pid as pid_t, &no_room(error)),
+                    }
                     return;
                 }
                 match attach(listener.as_fd(), *cpu, &notification, &self.tracees) {
@@ -294,7 +298,15 @@ impl Work {
         (self.refused)(sentence);
     }
 
-    /// Advances every tracee that has stopped.
+    /// Ends a program that must not run undilated. It stands under our eyes, so the number is still its own.
+    fn end(&self, pid: pid_t, why: &str) {
+        let name = name_of(pid);
+        // SAFETY: no memory involved.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        self.refuse(&format!("{name} (process {pid}) was ended: {why}"));
+    }
+
+    /// Deals with every tracee that has stopped.
     fn reap(&mut self) {
         loop {
             let mut status = 0;
@@ -322,24 +334,17 @@ impl Work {
                 self.tracees.insert(pid, moved);
             }
         }
-        let Some(tracee) = self.tracees.get_mut(&pid) else {
-            tracee::detach(pid);
+        let Some(tracee) = self.tracees.remove(&pid) else {
+            // The end of a thread is told before all else, so this cannot be; if it is, nothing must stay stopped.
+            let _ = tracee::detach(pid, 0);
             return;
         };
-        let done = match tracee.step(pid, status, &self.recipe) {
-            Outcome::Continues => return,
-            Outcome::Injected => &self.counters.injected,
-            Outcome::NotExecuted => &self.counters.not_executed,
-            Outcome::Refused(why) => {
-                let name = name_of(pid);
-                // SAFETY: no memory involved; the process is stopped under our eyes, so the number is still its own.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-                self.refuse(&format!("{name} (process {pid}) was ended: {why}"));
-                return;
-            }
-        };
-        done.fetch_add(1, Ordering::Relaxed);
-        self.tracees.remove(&pid);
+        match tracee.stopped(pid, status, &self.recipe) {
+            Outcome::Injected => drop(self.counters.injected.fetch_add(1, Ordering::Relaxed)),
+            Outcome::NotExecuted => drop(self.counters.not_executed.fetch_add(1, Ordering::Relaxed)),
+            Outcome::Refused(why) => self.end(pid, &why),
+            Outcome::Gone => (),
+        }
     }
 }
 
@@ -394,6 +399,11 @@ fn receive_fd(socket: BorrowedFd) -> io::Result<Option<OwnedFd>> {
         }
     }
     if message.bytes == 0 { Ok(None) } else { Err(io::Error::other("a message without a descriptor")) }
+}
+
+fn no_room(error: i32) -> String {
+    let error = io::Error::from_raw_os_error(error.wrapping_neg());
+    format!("it has no room for the clock ({error}): it needs a free descriptor, and addresses that few programs use")
 }
 
 fn name_of(pid: pid_t) -> String {

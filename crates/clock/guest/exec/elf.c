@@ -45,6 +45,6 @@ clock_fn virtual_clock(u64 *auxv)
 clock_fn real_clock(u64 *auxv)
 {
 	if (base_of_vdso(auxv) == DIORAMA_IMAGE)
-		return (clock_fn)STATE->vdso_clock_gettime;
+		return (clock_fn)STATE->given.vdso_clock_gettime;
 	return virtual_clock(auxv);
 }
