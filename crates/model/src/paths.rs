@@ -42,10 +42,32 @@ pub(crate) fn in_folder(dir: &Path, path: &str) -> Result<PathBuf, String> {
         return Err(format!("`{shown}` leads out of the folder by a symbolic link: {rule}"));
     }
     let kind = full.metadata().map_err(missing)?;
-    match kind.is_file() || kind.is_dir() {
-        true => Ok(full),
-        false => Err(format!("`{shown}` is neither a file nor a directory: {rule}")),
+    if !kind.is_dir() && !kind.is_file() {
+        return Err(format!("`{shown}` is neither a file nor a directory: {rule}"));
     }
+    match special(&full).map_err(missing)? {
+        None => Ok(full),
+        Some(inner) => {
+            let inner = inner.strip_prefix(&home).unwrap_or(&inner);
+            Err(format!("`{shown}` holds `{}`, which is neither a file nor a directory: replace it", inner.display()))
+        }
+    }
+}
+
+/// What in a directory cannot be copied into a node, such as a symbolic link; none in a file.
+fn special(path: &Path) -> std::io::Result<Option<PathBuf>> {
+    let mut open = vec![path.to_owned()];
+    while let Some(path) = open.pop() {
+        let kind = path.symlink_metadata()?;
+        if kind.is_dir() {
+            for entry in path.read_dir()? {
+                open.push(entry?.path());
+            }
+        } else if !kind.is_file() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
 /// The root file system that `root` names: `host`, or a directory or archive, relative to the experiment's folder or
@@ -60,6 +82,9 @@ pub(crate) fn root(dir: &Path, text: &str) -> Result<Root, String> {
         return Err(format!("`{shown}` is not a root file system: {rule}"));
     }
     let full = dir.join(text).canonicalize().map_err(|e| format!("the root `{shown}` cannot be used: {e}; {rule}"))?;
+    if full == Path::new("/") {
+        return Err("the host's own root is not a directory of the node's: write `host`".into());
+    }
     match full.metadata() {
         Ok(kind) if kind.is_dir() => Ok(Root::Directory(full)),
         Ok(kind) if kind.is_file() => Ok(Root::OciArchive(full)),

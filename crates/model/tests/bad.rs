@@ -107,4 +107,10 @@ fn a_file_may_not_lead_out_by_a_symbolic_link() {
     assert!(refused(&path).contains("leads out of the folder by a symbolic link"));
     fs::write(&path, experiment("near")).unwrap();
     assert!(load(dir.path(), &[]).is_ok());
+    // Nor may a folder hold one, for it would not be copied.
+    fs::create_dir(dir.path().join("site")).unwrap();
+    fs::write(&path, experiment("site")).unwrap();
+    assert!(load(dir.path(), &[]).is_ok());
+    std::os::unix::fs::symlink("/etc/hostname", dir.path().join("site/link")).unwrap();
+    assert!(refused(&path).contains("holds `site/link`, which is neither a file nor a directory"));
 }
