@@ -25,8 +25,10 @@ use crate::tap::Tap;
 use crate::topology::{PipeId, PortId};
 use crate::{Error, realtime};
 
-/// How long before a deadline the thread stops sleeping: more than a wake-up takes on a quiet core.
-const SPIN: RealDuration = RealDuration::from_nanos(15_000);
+/// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
+/// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
+/// harness's other threads.
+const SPIN: RealDuration = RealDuration::from_nanos(30_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
 /// Threads that remove devices at the end.

@@ -86,9 +86,15 @@ impl Tap {
 
     /// What the interface dropped since it was created; `None` if the node has removed or renamed it.
     pub(crate) fn drops(&self) -> Option<Drops> {
-        let mut text = vec![0; 1 << 16];
-        let n = self.statistics.read_at(&mut text, 0).ok()?;
-        drops_in(std::str::from_utf8(&text[..n]).ok()?, &self.name)
+        let mut text = Vec::new();
+        // The kernel gives a page at a time.
+        let mut page = [0; 4096];
+        loop {
+            match self.statistics.read_at(&mut page, text.len() as u64).ok()? {
+                0 => return drops_in(std::str::from_utf8(&text).ok()?, &self.name),
+                n => text.extend_from_slice(&page[..n]),
+            }
+        }
     }
 }
 

@@ -52,6 +52,11 @@ fn charged(bytes: usize) -> usize {
     bytes - 4
 }
 
+/// To four decimals: more is noise in a table.
+fn short(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -74,7 +79,7 @@ fn close_to(
         unit: unit.into(),
         reference: Some(reference),
         error_percent: Some(error),
-        goal: Some(reference * (1.0 + goal_percent / 100.0)),
+        goal: Some(short(reference * (1.0 + goal_percent / 100.0))),
         ok: Some(error.abs() <= goal_percent),
     }
 }
@@ -100,11 +105,24 @@ fn delays(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> {
         let observed = median(times.clone());
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let deviation = (times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / (times.len() - 1) as f64).sqrt();
-        let params = json!({"delay_ms": delay_ms, "bytes": bytes, "observed_ms": observed, "sd_ms": deviation,
-            "zero_delay_ms": reference, "n": times.len()});
+        let params = json!({"delay_ms": delay_ms, "bytes": bytes, "observed_ms": short(observed),
+            "sd_ms": short(deviation), "zero_delay_ms": short(reference), "n": times.len()});
         close_to("net_round_trip_adjusted", params, observed - reference, "ms", ideal, 0.4)
     };
-    Ok(samples.into_iter().map(figure).collect())
+    let mut figures: Vec<Figure> = samples.into_iter().map(figure).collect();
+    let late = bed.emulator.observe().map_err(Failure::failed)?.lateness.all.value_at_quantile(0.999) as f64 / 1e3;
+    figures.push(Figure {
+        name: "net_lateness_p999".into(),
+        params: json!({"bytes": bytes}),
+        value: late,
+        unit: "us".into(),
+        reference: None,
+        error_percent: None,
+        // What a run at TDF 1 must keep to be trustworthy.
+        goal: Some(100.0),
+        ok: Some(late <= 100.0),
+    });
+    Ok(figures)
 }
 
 /// Packets of 1518 bytes counted over time at the receiver, while the sender offers more than the link carries.
@@ -194,7 +212,7 @@ fn forwarding(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> 
         cost.push(bed.emulator.observe().map_err(Failure::failed)?.cpu.as_secs_f64() * 1e6 / frames);
     }
     let (bare, emulated) = (median(bare), median(emulated));
-    let params = json!({"bytes": bytes, "delay_ms": 1, "rounds": ROUNDS, "us_per_frame": median(cost)});
+    let params = json!({"bytes": bytes, "delay_ms": 1, "rounds": ROUNDS, "us_per_frame": short(median(cost))});
     Ok(vec![Figure {
         name: "net_forwarding_rate".into(),
         params,
