@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::mount::UnmountFlags;
@@ -81,42 +81,23 @@ impl Node {
     /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
     ///
     /// # Errors
-    /// The first error; the nodes that were made are then deleted.
+    /// The first error; the nodes that were made then go with the enclosure.
     pub fn create_all(
         enclosure: &Enclosure,
         runtime: &Runtime,
         specs: Vec<(NodeSpec, Io)>,
     ) -> Result<Vec<Node>, Error> {
-        /// The runtime mostly waits for the kernel: more than this many at once gain nothing (measured).
-        const AT_ONCE: usize = 4;
-        let work = std::sync::Mutex::new(specs.into_iter().enumerate());
-        let next = || work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-        let made = std::thread::scope(|scope| {
-            let worker = || {
-                let mut made = Vec::new();
-                while let Some((place, (spec, io))) = next() {
-                    let node = Node::create(enclosure, runtime, spec, io);
-                    let failed = node.is_err();
-                    made.push((place, node));
-                    if failed {
-                        break;
-                    }
-                }
-                made
-            };
-            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
-            let join =
-                |w: std::thread::ScopedJoinHandle<'_, _>| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
-            let mut made: Vec<(usize, Result<Node, Error>)> = workers.into_iter().flat_map(join).collect();
-            made.sort_by_key(|(place, _)| *place);
-            made
-        });
-        made.into_iter().map(|(_, node)| node).collect()
+        in_parallel(specs, |(spec, io)| Node::create(enclosure, runtime, spec, io))
     }
 
     /// Starts the node's program.
     pub fn start(&self) -> Result<(), Error> {
         self.request("start", self.generation).change("start")
+    }
+
+    /// Starts the programs of many nodes, several at once.
+    pub fn start_all(nodes: &[Node]) -> Result<(), Error> {
+        in_parallel(nodes.iter().collect(), |node: &Node| node.start()).map(drop)
     }
 
     /// Its name.
@@ -257,6 +238,33 @@ fn request<'a>(
     generation: u32,
 ) -> Request<'a> {
     Request { enclosure, runtime, node, tag, id: format!("{node}.{generation}") }
+}
+
+/// Does `work` for each item, a few at a time; gives the results in order, or the first error.
+fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Result<R, Error> + Sync) -> Result<Vec<R>, Error> {
+    /// A runtime mostly waits for the kernel: more than this many at once gain nothing (measured).
+    const AT_ONCE: usize = 4;
+    let items = Mutex::new(items.into_iter().enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || {
+        let mut done = Vec::new();
+        while let Some((place, item)) = next() {
+            let result = work(item);
+            let failed = result.is_err();
+            done.push((place, result));
+            if failed {
+                break;
+            }
+        }
+        done
+    };
+    let mut done: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+        let join = |w: std::thread::ScopedJoinHandle<'_, _>| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+        workers.into_iter().flat_map(join).collect()
+    });
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Whether the text of a `/proc/net/tcp` file has a socket in state LISTEN (0A) on `port`.

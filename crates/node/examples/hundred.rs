@@ -1,0 +1,72 @@
+//! How long a run's nodes take to make, to start and to tear down: `hundred [NODES]`, with each runtime.
+//!
+//! Their network is an empty namespace each, and their program is `sleep`.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if args.get(1).is_some_and(|a| a == "__init") {
+        diorama_node::init_main();
+    }
+    let nodes = args.get(1).map_or(100, |n| n.parse().expect("a number of nodes"));
+    for runtime in Runtime::available() {
+        measure(&runtime, nodes);
+    }
+}
+
+fn measure(runtime: &Runtime, nodes: usize) {
+    let state = tempfile::tempdir_in("/var/tmp").expect("a directory");
+    let begin = Instant::now();
+    let mut last = begin;
+    let mut lap = |what: &str| {
+        println!("{:8} {nodes} nodes {what:24} {:7.3} s", runtime.name(), last.elapsed().as_secs_f64());
+        last = Instant::now();
+    };
+    let options =
+        EnclosureOptions { state: state.path().into(), init: "/proc/self/exe".into(), core: None, hide: Vec::new() };
+    let enclosure = Enclosure::open(options).expect("an enclosure");
+    lap("enclosure");
+    let namespaces: Vec<_> = (0..nodes).map(|_| NetNamespace::create().expect("a network namespace")).collect();
+    lap("network namespaces");
+    let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
+    let spec = |(n, netns): (usize, NetNamespace)| {
+        let spec = NodeSpec {
+            name: format!("node-{n}"),
+            root: Root::Host,
+            argv: ["sleep", "1000"].map(String::from).to_vec(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            hosts: Vec::new(),
+            files: Vec::new(),
+            tools: Vec::new(),
+            memory_bytes: 128 << 20,
+            core: 0,
+            cgroup: format!("/diorama-hundred-{}/node-{n}", std::process::id()),
+            netns,
+        };
+        (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new() })
+    };
+    let specs = namespaces.into_iter().enumerate().map(spec).collect();
+    let created = Node::create_all(&enclosure, runtime, specs).expect("nodes");
+    lap("created");
+    Node::start_all(&created).expect("starts");
+    lap("started");
+    drop(created);
+    drop(enclosure);
+    lap("enclosure gone");
+    diorama_node::remove_tree(state.path()).expect("a removal");
+    std::thread::sleep(Duration::from_millis(20));
+    for tree in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+        let tree = tree.path().join(format!("diorama-hundred-{}", std::process::id()));
+        for group in std::fs::read_dir(&tree).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_dir(group.path());
+        }
+        let _ = std::fs::remove_dir(tree);
+    }
+    lap("files and groups gone");
+    println!("{:8} {nodes} nodes {:24} {:7.3} s", runtime.name(), "in all", begin.elapsed().as_secs_f64());
+}
