@@ -81,13 +81,11 @@ pub fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result
 
 /// The number in the first group of the last line that matches: programs print progress first and the result last.
 pub fn line(text: &[u8], pattern: &Regex) -> Option<f64> {
-    text.split(|b| *b == b'\n')
-        .filter_map(|line| {
-            let captures = pattern.captures(line)?;
-            let group = captures.get(1).or_else(|| captures.get(0))?;
-            std::str::from_utf8(group.as_bytes()).ok()?.trim().parse::<f64>().ok().filter(|v| v.is_finite())
-        })
-        .last()
+    text.split(|b| *b == b'\n').rev().find_map(|line| {
+        let captures = pattern.captures(line)?;
+        let group = captures.get(1).or_else(|| captures.get(0))?;
+        std::str::from_utf8(group.as_bytes()).ok()?.trim().parse::<f64>().ok().filter(|v| v.is_finite())
+    })
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ mod notice;
 mod observer;
 pub mod plan;
 mod registry;
-mod report;
 mod results;
 mod rundir;
 pub mod script;

@@ -16,7 +16,7 @@ use crate::notice::{Notice, Tick};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::registry::{LiveRun, Registration};
-use crate::report;
+
 use crate::results::{self, Finale};
 use crate::rundir::{self, RunDir};
 use crate::script::{Action, Cue, Ending, NodeIndex, Part, Script};
@@ -117,7 +117,7 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
         Finale { line, end, script: &script, ending: &ending, fidelity },
     )?;
     result.write(dir.path())?;
-    report::write(&dir)?;
+    fidelity::html::write_report(dir.path())?;
     if keep {
         tell(&Notice::Kept);
         let _ = interrupts.recv();

@@ -114,7 +114,7 @@ fn samples_of(
                 let name = &experiment.nodes[*node].name;
                 let place = format!("node {name}: {path}");
                 let file = stage.cast.with(*node, |n| n.read_file(Path::new(path)));
-                let text = match file.and_then(|f| read(f)) {
+                let text = match file.and_then(read) {
                     Ok(text) => text,
                     // A node that was never started wrote nothing; whether that matters, the sum of samples will tell.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => continue,

@@ -101,7 +101,7 @@ pub fn set(
     }
     not_applied.dedup();
     let hosts: Vec<_> = experiment.nodes.iter().map(|n| network.hosts_seen_by(&n.name)).collect();
-    let emulator = Emulator::start(network, taps, net::Options { core: Some(harness), ..Default::default() })?;
+    let emulator = Emulator::start(network, taps, net::Options { core: Some(harness) })?;
 
     step(format!("creating {} containers with {}", plan.nodes.len(), runtime.name()))?;
     let mut specs = Vec::new();
@@ -112,9 +112,7 @@ pub fn set(
             root: match &n.root {
                 model::Root::Host => Root::Host,
                 model::Root::Directory(dir) => Root::Dir(dir.clone()),
-                model::Root::OciArchive(_) => {
-                    return Err(Error::Input(format!("node {}: OCI image archives are not supported yet", n.name)));
-                }
+                model::Root::OciArchive(file) => Root::OciArchive(file.clone()),
             },
             argv: if dilation.is_some() { cast::dilated(&n.argv) } else { n.argv.clone() },
             env: n.env.iter().map(|(k, v)| format!("{k}={v}")).collect(),

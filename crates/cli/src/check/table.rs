@@ -126,7 +126,10 @@ fn timers(tdf: Tdf) -> String {
 }
 
 fn with_unit(value: u64, unit: &str) -> String {
-    if unit.starts_with('1') { format!("{value}{}", &unit[1..]) } else { format!("{value}{unit}") }
+    match unit.strip_prefix('1') {
+        Some(rest) => format!("{value}{rest}"),
+        None => format!("{value}{unit}"),
+    }
 }
 
 fn percent(fraction: f64) -> String {
