@@ -18,8 +18,10 @@ pub const CLOCK_PPM: f64 = 100.0;
 pub const ENTITLEMENT: std::ops::RangeInclusive<f64> = 97.0..=101.0;
 /// Time that the hypervisor may take, per cent.
 pub const STEAL: f64 = 1.0;
-/// Others' use of the nodes' core, per cent of it.
-pub const FOREIGN_NODES: f64 = 0.5;
+/// Others' use of the nodes' core, per cent of it: what one ordinary process can get beside a run.
+pub const FOREIGN_NODES: f64 = 1.0;
+/// The time for which one thread of others may have or want the nodes' core, per cent.
+pub const WANTED_NODES: f64 = 80.0;
 /// Others' use of the harness core, per cent of it.
 pub const FOREIGN_HARNESS: f64 = 10.0;
 /// Firings of timers that only shift a pure acknowledgement or a probe, per cent of the segments that the node received.
@@ -84,7 +86,7 @@ pub fn judge(e: &Evidence) -> Fidelity {
         cpu_entitlement(&e.grain, e.seen.entitlement.as_ref(), e.seen.entitled_intervals),
         cpu_grain(&e.grain),
         steal(e.seen.steal.as_ref()),
-        foreign_load_nodes(e.seen.foreign_nodes.as_ref()),
+        foreign_load_nodes(e.seen.foreign_nodes.as_ref(), e.seen.wanted_nodes.as_ref()),
         foreign_load_harness(e.seen.foreign_harness.as_ref()),
         kernel_timers(&e.seen.tcp, e.tdf, e.rto_min_scaled),
         disk(),
@@ -193,9 +195,22 @@ pub fn steal(worst: Option<&Worst>) -> Check {
     share_of_time("steal", worst, STEAL, "the hypervisor took", "of", "Too short a run to measure steal.")
 }
 
-/// Processes that are not the run's, on the nodes' core.
-pub fn foreign_load_nodes(worst: Option<&Worst>) -> Check {
-    foreign("foreign-load-nodes", worst, FOREIGN_NODES, "nodes' core")
+/// Processes that are not the run's, on the nodes' core: how much of it they used, and for how long one of them wanted it.
+///
+/// A busy loop beside a run gets less of the core than the odd daemon that happens to be there, because the run's groups
+/// outweigh it a hundred times. What tells it from them is that it always wants more.
+pub fn foreign_load_nodes(used: Option<&Worst>, wanted: Option<&Worst>) -> Check {
+    let name = "foreign-load-nodes";
+    let by_use = foreign(name, used, FOREIGN_NODES, "nodes' core");
+    let Some(wanted) = wanted.filter(|_| by_use.ok != Some(false)) else { return by_use };
+    let who = wanted.whose.as_deref().unwrap_or("no thread");
+    let used = used.map_or(String::new(), |used| format!("; all together used at most {} % of it", number(used.value)));
+    let says = format!(
+        "Of all that is not the run's, {who} had or wanted the nodes' core for the longest, {} % of the time, {}{used}.",
+        number(wanted.value),
+        span(wanted)
+    );
+    at_most(name, wanted.value, WANTED_NODES, "% of the time", says)
 }
 
 /// Processes that are not the run's, on the core of emulator, injector and engine.

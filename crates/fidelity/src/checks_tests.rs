@@ -98,11 +98,18 @@ fn quota_makes_a_run_suspect_and_slots_do_not() {
 
 #[test]
 fn loads_are_judged_on_their_own_core() {
-    // What a plain hog gets beside a run: 1024/(1024 + 102400) of the nodes' core.
-    let hog = foreign_load_nodes(Some(&worst(0.99, "bash (process 77)")));
-    assert_eq!(hog.ok, Some(false));
-    assert!(hog.says.ends_with("from 3.0 s to 4.0 s, mostly bash (process 77)."), "{}", hog.says);
-    assert_eq!(foreign_load_nodes(Some(&worst(0.1, ""))).ok, Some(true));
+    // What a busy loop got beside a run, and what a daemon that happened to be there got.
+    let hog = foreign_load_nodes(Some(&worst(0.44, "")), Some(&worst(97.0, "bash (process 77)")));
+    assert_eq!((hog.ok, hog.value), (Some(false), Some(97.0)));
+    assert!(hog.says.contains("bash (process 77) had or wanted the nodes' core"), "{}", hog.says);
+    assert!(hog.says.contains("from 3.0 s to 4.0 s"), "{}", hog.says);
+    assert_eq!(foreign_load_nodes(Some(&worst(0.63, "")), Some(&worst(60.0, ""))).ok, Some(true));
+    // More than its weight allows: something weighs more than an ordinary process.
+    let heavy = foreign_load_nodes(Some(&worst(5.0, "dd (process 9)")), Some(&worst(60.0, "")));
+    assert_eq!((heavy.ok, heavy.value), (Some(false), Some(5.0)));
+    assert!(heavy.says.ends_with("from 3.0 s to 4.0 s, mostly dd (process 9)."), "{}", heavy.says);
+    assert_eq!(foreign_load_nodes(Some(&worst(0.1, "")), None).ok, Some(true));
+    assert_eq!(foreign_load_nodes(None, None).ok, None);
     assert_eq!(foreign_load_harness(Some(&worst(4.0, ""))).ok, Some(true), "a desktop's noise");
     assert_eq!(foreign_load_harness(Some(&worst(45.0, ""))).ok, Some(false));
     assert_eq!(foreign_load_harness(None).ok, None);
@@ -178,7 +185,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
     assert_eq!(names, expected);
     assert_eq!(quiet.checks.last().unwrap().ok, None, "disk is not modelled");
     assert!(quiet.checks.iter().all(|c| c.says.ends_with('.')), "sentences");
-    let noisy = judged(&Seen { foreign_nodes: Some(worst(0.9, "")), ..Seen::default() });
+    let noisy = judged(&Seen { foreign_nodes: Some(worst(1.9, "")), ..Seen::default() });
     assert_eq!(noisy.verdict, Verdict::Suspect);
     assert_eq!(noisy.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
 }

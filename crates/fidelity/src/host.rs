@@ -6,14 +6,14 @@ use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
-use scale::RealInstant;
+use scale::{RealDuration, RealInstant};
 
 use crate::Error;
 use crate::observe::{self, CoreTicks, TcpCounters};
-use crate::watch::{Stranger, WINDOW};
+use crate::watch::Stranger;
 
-/// The unit of times in `/proc/PID/stat`: USER_HZ is 100 on every x86-64 Linux, whatever the kernel's own tick.
-const USER_TICK_NS: u64 = 10_000_000;
+/// How often strangers are looked at: it costs some 40 µs a thread.
+const LOOK: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
 /// `/proc/stat`, by core number.
 pub fn core_ticks() -> Result<Vec<CoreTicks>, Error> {
@@ -52,33 +52,42 @@ impl Lookout {
         Lookout { groups: groups.to_string(), looked: None }
     }
 
-    /// The strangers, or nothing if the last look was less than a window ago: it costs some 20 µs a process.
+    /// The strangers, or nothing if the last look was less than a second ago.
     pub fn look(&mut self, now: RealInstant) -> Vec<Stranger> {
-        if self.looked.is_some_and(|looked| now.since(looked) < WINDOW) {
+        if self.looked.is_some_and(|looked| now.since(looked) < LOOK) {
             return Vec::new();
         }
         self.looked = Some(now);
-        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-        // A process that ends while it is looked at is of no interest.
-        pids.filter(|pid| *pid != std::process::id()).filter_map(|pid| self.stranger(pid)).collect()
+        let own = std::process::id();
+        let strange = |pid: &u32| *pid != own && !self.is_ours(*pid);
+        // What ends while it is looked at is of no interest.
+        numbers("/proc").filter(strange).flat_map(|pid| threads(pid).collect::<Vec<_>>()).collect()
     }
 
-    fn stranger(&self, pid: u32) -> Option<Stranger> {
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        if groups.contains(&self.groups) {
-            return None;
-        }
-        let stat = String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?).into_owned();
+    fn is_ours(&self, pid: u32) -> bool {
+        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(&self.groups))
+    }
+}
+
+fn threads(pid: u32) -> impl Iterator<Item = Stranger> {
+    let dir = format!("/proc/{pid}/task");
+    numbers(&dir).filter_map(move |tid| {
+        let stat = String::from_utf8_lossy(&fs::read(format!("{dir}/{tid}/stat")).ok()?).into_owned();
         // The name stands in brackets and may hold brackets and spaces itself (proc(5)).
         let (head, rest) = stat.rsplit_once(')')?;
         let name = head.split_once('(')?.1.to_string();
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-        let ticks = field(14)? + field(15)?;
-        let ns = ticks * USER_TICK_NS;
-        Some(Stranger { pid, name, core: field(39)? as usize, ns })
-    }
+        // The last core is field 39 of the line, the first after the name is field 3.
+        let core = rest.split_whitespace().nth(39 - 3)?.parse().ok()?;
+        let schedstat = fs::read_to_string(format!("{dir}/{tid}/schedstat")).ok()?;
+        let mut times = schedstat.split_whitespace().map_while(|t| t.parse::<u64>().ok());
+        Some(Stranger { pid, tid, name, core, ns: times.next()?, waited_ns: times.next()? })
+    })
+}
+
+/// The entries of a directory that are numbers.
+fn numbers(dir: &str) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -6,7 +6,8 @@
 //!
 //! - a node's CPU is judged by *virtual second*, as the design asks;
 //! - foreign load and steal by windows of at least [`WINDOW`] of real time: the kernel books a running task's time at
-//!   its 4 ms tick and steal in ticks of 10 ms, which in a window of one second would look like 0.4 % and 1 % of load.
+//!   its 4 ms tick, steal in ticks of 10 ms, and a task's waiting only when it gets its turn, which beside a run may take
+//!   a second.
 //!
 //! Only the worst is kept, so a long run needs no more memory than a short one.
 
@@ -15,7 +16,9 @@ use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 use crate::observe::{CoreTicks, TcpCounters};
 
 /// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
-pub const WINDOW: RealDuration = RealDuration::from_nanos(5_000_000_000);
+pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
+/// Over less than this, what one thread wanted is not judged.
+const LEAST_WANT: RealDuration = RealDuration::from_nanos(4_000_000_000);
 /// What is shorter than this says nothing.
 const LEAST: RealDuration = RealDuration::from_nanos(500_000_000);
 /// A snapshot for a virtual second may come this much early, in ns.
@@ -33,7 +36,7 @@ pub struct Snapshot {
     pub nodes: Vec<NodeCounters>,
     /// By core number.
     pub cores: Vec<CoreCounters>,
-    /// The processes that are not the run's; empty if they were not looked at this time.
+    /// The threads that are not the run's; empty if they were not looked at this time.
     pub strangers: Vec<Stranger>,
 }
 
@@ -63,17 +66,21 @@ pub struct CoreCounters {
     pub ticks: CoreTicks,
 }
 
-/// A process that is not the run's.
+/// A thread of a process that is not the run's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stranger {
-    /// Its id.
+    /// Its process.
     pub pid: u32,
+    /// The thread itself.
+    pub tid: u32,
     /// Its name as `ps` shows it.
     pub name: String,
     /// The core it was last on.
     pub core: usize,
     /// Its CPU time, ns.
     pub ns: u64,
+    /// The time for which it was ready to run and did not, ns.
+    pub waited_ns: u64,
 }
 
 /// The worst interval of one quantity.
@@ -110,6 +117,9 @@ pub struct Seen {
     pub entitled_intervals: usize,
     /// Others' use of the nodes' core, per cent of the core.
     pub foreign_nodes: Option<Worst>,
+    /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel does
+    /// not tell or the run was too short.
+    pub wanted_nodes: Option<Worst>,
     /// Others' use of the harness core, per cent of the core.
     pub foreign_harness: Option<Worst>,
     /// Time that the hypervisor took from either core, per cent.
@@ -120,6 +130,13 @@ pub struct Seen {
     pub first_ring_drop: Option<Worst>,
     /// TCP, by node.
     pub tcp: Vec<NodeTcp>,
+}
+
+/// The strangers at one instant.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    at: RealInstant,
+    strangers: Vec<Stranger>,
 }
 
 /// The run's observer.
@@ -134,7 +151,7 @@ pub struct Watch {
     last: Snapshot,
     second: Snapshot,
     window: Snapshot,
-    strangers: [Vec<Stranger>; 2],
+    looks: [Look; 2],
     tcp: Vec<Option<TcpCounters>>,
     seen: Seen,
 }
@@ -162,7 +179,7 @@ impl Watch {
             last: Snapshot::default(),
             second: Snapshot::default(),
             window: Snapshot::default(),
-            strangers: [Vec::new(), Vec::new()],
+            looks: Default::default(),
             tcp: vec![None; nodes.len()],
             seen: Seen { tcp: tcp.collect(), ..Seen::default() },
             nodes,
@@ -172,8 +189,11 @@ impl Watch {
     /// Takes the next snapshot. The first is the one to which growth is related.
     pub fn push(&mut self, snapshot: Snapshot) {
         if !snapshot.strangers.is_empty() {
-            self.strangers.swap(0, 1);
-            self.strangers[1] = snapshot.strangers.clone();
+            let look = Look { at: snapshot.at, strangers: snapshot.strangers.clone() };
+            if self.looks[0].strangers.is_empty() {
+                self.looks[0] = look.clone();
+            }
+            self.looks[1] = look;
         }
         if self.first.is_none() {
             self.tcp = snapshot.nodes.iter().map(|n| n.tcp).collect();
@@ -253,23 +273,46 @@ impl Watch {
         };
         let (on_nodes, on_harness) = (foreign(self.nodes_core), foreign(self.harness_core));
         let stolen = [steal(self.nodes_core), steal(self.harness_core)];
+        let wanted = self.most_wanting(self.nodes_core, from, to);
+        keep_worse(&mut self.seen.wanted_nodes, wanted);
         keep_worse(&mut self.seen.foreign_nodes, on_nodes);
         keep_worse(&mut self.seen.foreign_harness, on_harness);
         stolen.into_iter().for_each(|steal| keep_worse(&mut self.seen.steal, steal));
+        self.looks.swap(0, 1);
+        self.looks[1] = Look::default();
     }
 
-    /// The process that used most CPU between the last two looks and was last seen on `core`.
+    /// The thread on `core` that used most CPU in the window.
     fn busiest_stranger(&self, core: usize) -> Option<String> {
-        let [before, after] = &self.strangers;
-        let grew = |s: &Stranger| {
-            let earlier = before.iter().find(|b| b.pid == s.pid).map_or(0, |b| b.ns);
-            s.ns.saturating_sub(earlier)
-        };
-        if before.is_empty() {
+        let (busiest, grew, _) = self.strangers_of(core).max_by_key(|(_, grew, _)| *grew)?;
+        (grew > 0).then(|| named(busiest))
+    }
+
+    /// The thread that for the largest part of the window had `core` or waited for it.
+    fn most_wanting(&self, core: usize, from: VirtualInstant, to: VirtualInstant) -> Option<Worst> {
+        let [before, after] = &self.looks;
+        let real = after.at.since(before.at);
+        if after.strangers.is_empty() || real < LEAST_WANT {
             return None;
         }
-        let busiest = after.iter().filter(|s| s.core == core).max_by_key(|s| grew(s)).filter(|s| grew(s) > 0)?;
-        Some(format!("{} (process {})", busiest.name, busiest.pid))
+        let most =
+            self.strangers_of(core).map(|(s, grew, waited)| (s, grew + waited)).max_by_key(|(_, wanted)| *wanted);
+        let (whose, wanted) = most.map_or((None, 0), |(s, wanted)| (Some(named(s)), wanted));
+        // A wait is booked at its end, so one that began before the window can make it look longer than it was.
+        Some(Worst { value: (100.0 * wanted as f64 / real.as_nanos() as f64).min(100.0), whose, from, to })
+    }
+
+    /// Those that were on `core` at both ends of the window, or came during it, with their CPU and their waiting in it.
+    fn strangers_of(&self, core: usize) -> impl Iterator<Item = (&Stranger, u64, u64)> {
+        let [before, after] = &self.looks;
+        after.strangers.iter().filter(move |s| s.core == core).filter_map(move |s| {
+            let earlier = before.strangers.iter().find(|b| b.tid == s.tid);
+            match earlier {
+                Some(b) if b.core != core => None,
+                Some(b) => Some((s, s.ns.saturating_sub(b.ns), s.waited_ns.saturating_sub(b.waited_ns))),
+                None => Some((s, s.ns, s.waited_ns)),
+            }
+        })
     }
 
     fn count_tcp(&mut self, now: &Snapshot) {
@@ -304,6 +347,10 @@ impl Watch {
             }
         }
     }
+}
+
+fn named(s: &Stranger) -> String {
+    format!("{} (process {})", s.name, s.pid)
 }
 
 fn keep_worse(worst: &mut Option<Worst>, candidate: Option<Worst>) {
