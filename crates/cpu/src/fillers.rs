@@ -11,9 +11,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use scale::{RealDuration, RealInstant};
 
 use crate::cgroup::{self, Group, Mounts};
 use crate::groups::Paths;
@@ -22,7 +23,13 @@ use crate::{Error, probe, sched};
 /// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is over.
 /// Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large share are
 /// and scaled ones are not: they then ran 3 % apart.
-const POKE: Duration = Duration::from_nanos(sched::SLICE_NS + 10_000);
+const POKE: RealDuration = RealDuration::from_nanos(sched::SLICE_NS + 10_000);
+
+/// A poke later than this was not merely preempted by the emulator: somebody else had the core in between.
+const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
+/// If a fifth of this window went by in such gaps, the poke goes on in real time until this much later.
+const WINDOW: RealDuration = RealDuration::from_nanos(100_000_000);
+const REAL_TIME: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
 /// The arguments after the verb: run id, core, nodes.
 pub fn arguments<'a>(run_id: &str, core: usize, nodes: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -211,24 +218,42 @@ fn spin() -> ! {
 
 /// Makes the kernel account for the nodes' core every [`POKE`], from another core, for ever.
 ///
-/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over and interrupts
-/// the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes can starve the others.
+/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over and
+/// interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes can
+/// starve the others.
+///
+/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and lets everybody else on its core go
+/// first. Where others want that core for long, it sleeps between pokes, in real time, until they have stopped.
 fn poke(poked: &Group) -> ! {
-    let step = POKE.as_nanos() as u64;
     let weight = poked.weight_file().unwrap_or_else(|_| std::process::exit(1));
-    let mut next = probe::now().as_nanos() + step;
-    let mut turn = false;
-    loop {
-        let mut now = probe::now().as_nanos();
-        while now < next {
-            now = probe::now().as_nanos();
+    let mut next = probe::now() + POKE;
+    let (mut window, mut lost) = (next, 0);
+    let mut real_time_until: Option<RealInstant> = None;
+    for turn in (0u8..2).cycle() {
+        match real_time_until {
+            Some(_) => probe::sleep_until(next),
+            None => while probe::now() < next {},
         }
-        turn = !turn;
-        if weight.write_at(if turn { b"2" } else { b"3" }, 0).is_err() {
+        if weight.write_at(&[b'2' + turn], 0).is_err() {
             std::process::exit(1);
         }
-        // Others on this core go first.
         rustix::thread::sched_yield();
-        next = now + step;
+        let now = probe::now();
+        if let Some(until) = real_time_until {
+            if now > until && sched::set_slice(0).is_ok() {
+                (real_time_until, window, lost) = (None, now, 0);
+            }
+        } else {
+            let gap = now.since(next);
+            lost += if gap > LATE { gap.as_nanos() } else { 0 };
+            if lost > WINDOW.as_nanos() / 5 && sched::set_fifo().is_ok() {
+                real_time_until = Some(now + REAL_TIME);
+            }
+            if now.since(window) > WINDOW {
+                (window, lost) = (now, 0);
+            }
+        }
+        next = now + POKE;
     }
+    unreachable!("the cycle has no end")
 }

@@ -35,6 +35,11 @@ pub fn slice() -> io::Result<u64> {
     if rc == 0 { Ok(attr.runtime) } else { Err(io::Error::last_os_error()) }
 }
 
+/// First-in-first-out real-time scheduling at the lowest priority.
+pub fn set_fifo() -> io::Result<()> {
+    set(&SchedAttr { size: SIZE, policy: libc::SCHED_FIFO as u32, priority: 1, ..SchedAttr::default() })
+}
+
 fn set(attr: &SchedAttr) -> io::Result<()> {
     // SAFETY: `attr` is a valid sched_attr of the size that it states, only read by the kernel.
     let rc = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, attr, 0) };
