@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use fidelity::compare::compare;
+use fidelity::html::comparison;
 use fidelity::record::Variant;
+use fidelity::runs::Series;
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -40,10 +43,30 @@ pub fn main() -> Result<(), Failure> {
         groups.push(Group { name: name.into(), runs });
     }
     let table = table::render(&groups)?;
+    write(&out.join("table.md"), &table)?;
+    let pages = EXPERIMENTS.map(|name| page(&out, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let took = began.elapsed().as_secs();
     println!("\n{table}");
     println!("In brackets: how far from the baseline. Measured on {}.", Machine::here());
-    println!("Took {} min {} s. Every run, with its verdict and the reasons: {}", took / 60, took % 60, out.display());
-    let text = out.join("table.md");
-    fs::write(&text, table).map_err(|e| Failure::failed(format!("cannot write {}: {e}", text.display())))
+    println!("Why a run is suspect, if one is, stands in its report.html, in {}/EXPERIMENT/VARIANT.", out.display());
+    println!("The latencies, drawn over one another: {}", pages.join(" and "));
+    println!("Took {} min {} s.", took / 60, took % 60);
+    Ok(())
+}
+
+/// Writes the experiment's comparison as a page, and gives its path.
+fn page(out: &Path, name: &str) -> Result<String, Failure> {
+    let [base, naive, scaled] = VARIANTS.map(|variant| Series::open(&out.join(name).join(variant.as_str())));
+    let base = base.map_err(Failure::failed)?;
+    let others = [scaled.map_err(Failure::failed)?, naive.map_err(Failure::failed)?];
+    let compared: Vec<_> =
+        others.iter().map(|other| compare(&base, other, &[])).collect::<Result<_, _>>().map_err(Failure::failed)?;
+    let html = comparison(&base, &others.iter().zip(&compared).collect::<Vec<_>>());
+    let path = out.join(format!("{name}.html"));
+    write(&path, &html)?;
+    Ok(path.display().to_string())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))
 }

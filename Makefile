@@ -1,0 +1,44 @@
+# Diorama's verbs. `make demo` is where to start; `make test` is what has to pass.
+
+CARGO := scripts/cargo
+# Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
+BENCH :=
+
+.PHONY: all root setup setup-tests fmt lint build test demo bench clean
+.NOTPARALLEL:
+
+all: build
+
+setup:
+	scripts/setup
+
+setup-tests:
+	scripts/setup --tests
+
+build:
+	$(CARGO) build --locked --release --workspace --bins
+
+fmt:
+	$(CARGO) fmt --all
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+# Cargo builds the programs that the tests run, and tells them where they are.
+test: root setup-tests
+	$(CARGO) test --locked --workspace --no-fail-fast
+
+demo: root setup build
+	target/release/diorama-trials demo
+
+# About forty minutes.
+bench: root setup build
+	target/release/diorama-trials bench $(BENCH)
+	target/release/diorama-trials scale-up
+
+clean:
+	$(CARGO) clean
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root: it makes namespaces and control groups (sudo make ...)" >&2; exit 3; }
