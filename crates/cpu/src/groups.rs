@@ -271,13 +271,15 @@ impl CpuGroups {
         self.tell("go")?;
         self.expect("going")?;
         sleep(SETTLE);
-        // Whoever has most of the core has most turns to average over.
-        let largest = self.shares.iter().max_by(|a, b| a.share.total_cmp(&b.share));
-        let path = largest.filter(|n| n.share > 1.0 - sold).map_or(paths.unsold(), |n| paths.filler(&n.name));
-        let widest = Group::at(&self.mounts, &path);
-        let (before, turns_before, start) = (self.on_core(&self.emulated)?, turns(&widest)?, Instant::now());
+        // The more turns, the better the average; but more than half of the core comes in several slices a turn.
+        let unsold = (1.0 - sold, paths.unsold());
+        let fillers = self.shares.iter().map(|n| (n.share, paths.filler(&n.name)));
+        let (_, path) =
+            fillers.chain([unsold]).filter(|g| g.0 <= 0.5).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+        let group = Group::at(&self.mounts, &path);
+        let (before, turns_before, start) = (self.on_core(&self.emulated)?, turns(&group)?, Instant::now());
         sleep(CALIBRATE);
-        let (after, turns_after, wall) = (self.on_core(&self.emulated)?, turns(&widest)?, start.elapsed());
+        let (after, turns_after, wall) = (self.on_core(&self.emulated)?, turns(&group)?, start.elapsed());
         let usable = ((after - before) as f64 / wall.as_nanos() as f64).min(MAX_USABLE);
         self.set_weights(paths, usable)?;
         let (ran, turns) = (turns_after.0 - turns_before.0, turns_after.1 - turns_before.1);

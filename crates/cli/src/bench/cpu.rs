@@ -1,9 +1,185 @@
-//! `diorama bench cpu`
+//! `diorama bench cpu`: shares and bursts at full speed and at a tenth of it, as a baseline and its scaled twin have them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{Scope, ScopedJoinHandle, scope, sleep};
+use std::time::Duration;
+
+use cpu::{CpuGroups, Doors, NodeShare, NodeUse, Policy, probe};
+use scale::{RealDuration, Tdf};
+use serde_json::json;
 
 use super::Figure;
 use crate::failure::Failure;
 
+/// The shares of the demo's server and clients at TDF 1.
+const SHARES: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
+const CORE: usize = 0;
+const ENTITLEMENT_WINDOW: Duration = Duration::from_secs(3);
+
+/// How often a node with half of the core has its turn, in ms: what is shorter than that comes down to luck.
+const TURN_MS: f64 = 0.2;
+
+/// Bursts: work in virtual ms on the target's whole core, and how often.
+const BURSTS: [(f64, usize); 4] = [(0.1, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
+
 /// Measures the mechanism here and now.
 pub fn measure() -> Result<Vec<Figure>, Failure> {
-    Err(Failure::machine("not built yet"))
+    let (policy, why) = cpu::best_policy();
+    if let Some(why) = why {
+        eprintln!("diorama: measuring CFS quota, the fallback: {why}");
+    }
+    let mut figures = Vec::new();
+    let mut medians = Vec::new();
+    for tdf in [1, 10] {
+        let tdf = Tdf::new(tdf, 1).map_err(Failure::failed)?;
+        let idle = at(tdf, policy, false, &mut figures)?;
+        let busy = at(tdf, policy, true, &mut figures)?;
+        medians.push([idle, busy]);
+    }
+    for (siblings, of) in [("idle", 0), ("busy", 1)] {
+        for (i, (work, _)) in BURSTS.iter().enumerate() {
+            let (base, scaled) = (medians[0][of][i], medians[1][of][i]);
+            let mut figure = bounded(
+                "burst-scaled-from-baseline",
+                json!({"work_ms": work, "siblings": siblings}),
+                (scaled - base).abs(),
+                "virtual ms",
+                f64::max(0.1 * base, TURN_MS),
+            );
+            figure.reference = Some(base);
+            figure.error_percent = Some(100.0 * (scaled / base - 1.0));
+            figures.push(figure);
+        }
+    }
+    Ok(figures)
+}
+
+/// Measures one variant with sleeping or busy siblings; the medians of the bursts, in virtual ms.
+fn at(tdf: Tdf, policy: Policy, busy: bool, figures: &mut Vec<Figure>) -> Result<Vec<f64>, Failure> {
+    let id = format!("bench-{}", std::process::id());
+    let node = |(i, share): (usize, f64)| NodeShare { name: format!("n{i}"), share: share / tdf.as_f64() };
+    let shares: Vec<_> = SHARES.into_iter().enumerate().map(node).collect();
+    let mut groups = CpuGroups::create(&id, CORE, &shares, policy).map_err(failure)?;
+    let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Failure::failed)?;
+    let calibration = groups.engage(helper).map_err(failure)?;
+    let doors = shares.iter().map(|n| groups.doors(&n.name)).collect::<Result<Vec<_>, _>>().map_err(failure)?;
+    let stop = &AtomicBool::new(false);
+    let siblings = if busy { "busy" } else { "idle" };
+    let (medians, entitled) = scope(|threads| {
+        let mut doors = doors.into_iter();
+        let own = doors.next().expect("five nodes");
+        if busy {
+            doors.for_each(|d| hog(threads, d, stop));
+        }
+        let medians = threads.spawn(move || bursts(&own, tdf)).join().expect("the probe does not panic");
+        let entitled = busy.then(|| {
+            hog(threads, groups.doors(&shares[0].name)?, stop);
+            entitlement(&mut groups, &shares)
+        });
+        // Whatever failed: the scope waits for the hogs.
+        stop.store(true, Ordering::Relaxed);
+        (medians, entitled.transpose())
+    });
+    groups.release().map_err(failure)?;
+    if let Some(worst) = entitled.map_err(failure)? {
+        let params = json!({"tdf": tdf.as_f64(), "real_s": ENTITLEMENT_WINDOW.as_secs()});
+        figures.push(bounded("entitlement-error", params, worst, "%, worst node", 3.0));
+        figures.push(bounded(
+            "usable_rate",
+            json!({"tdf": tdf.as_f64()}),
+            calibration.usable,
+            "of a core",
+            cpu::PLANNED_USABLE,
+        ));
+        if let Some(grain) = calibration.grain {
+            figures.push(bounded("grain", json!({"tdf": tdf.as_f64()}), grain.as_secs_f64() * 1e3, "real ms", 0.2));
+        }
+    }
+    for ((work, times), median) in BURSTS.iter().zip(&medians) {
+        let ideal = work / SHARES[0];
+        figures.push(Figure {
+            name: "burst".into(),
+            params: json!({"tdf": tdf.as_f64(), "share": shares[0].share, "work_ms": work, "siblings": siblings, "n": times}),
+            value: *median,
+            unit: "virtual ms, p50".into(),
+            reference: Some(ideal),
+            error_percent: Some(100.0 * (median / ideal - 1.0)),
+            goal: None,
+            ok: None,
+        });
+    }
+    Ok(medians)
+}
+
+/// How far the always-busy node that is furthest from its entitlement is from it, in percent.
+fn entitlement(groups: &mut CpuGroups, shares: &[NodeShare]) -> Result<f64, cpu::Error> {
+    sleep(Duration::from_millis(200));
+    let before = groups.sample()?;
+    sleep(ENTITLEMENT_WINDOW);
+    let after = groups.sample()?;
+    let off = |((node, a), b): ((&NodeShare, &NodeUse), &NodeUse)| {
+        let got = (b.container_ns - a.container_ns) as f64 / b.at.since(a.at).as_nanos() as f64;
+        100.0 * (got / node.share - 1.0).abs()
+    };
+    Ok(shares.iter().zip(&before.nodes).zip(&after.nodes).map(off).fold(0.0, f64::max))
+}
+
+/// Sleeps, wakes and works, many times; median virtual ms from the moment of waking, by length of burst.
+fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
+    if doors.enter().is_err() {
+        return vec![f64::NAN; BURSTS.len()];
+    }
+    let mut phase = 0u64;
+    let mut median = |(work, times): &(f64, usize)| {
+        let work = RealDuration::from_secs_f64(work / 1e3);
+        let mut walls: Vec<f64> = (0..*times)
+            .map(|_| {
+                // Steps that fit no period of the scheduler's.
+                phase = (phase + 1_618_033) % 5_000_000;
+                let start = probe::now() + RealDuration::from_nanos(3_000_000 + phase);
+                probe::sleep_until(start);
+                tdf.to_virtual(probe::work(work).since(start)).as_secs_f64() * 1e3
+            })
+            .collect();
+        walls.sort_by(f64::total_cmp);
+        walls[times / 2]
+    };
+    BURSTS.iter().map(&mut median).collect()
+}
+
+/// A thread that computes in a node until told to stop; returns when it has begun.
+fn hog<'scope>(threads: &'scope Scope<'scope, '_>, doors: Doors, stop: &'scope AtomicBool) {
+    let (ready, begun) = mpsc::channel();
+    let _: ScopedJoinHandle<'_, ()> = threads.spawn(move || {
+        let entered = doors.enter();
+        let _ = ready.send(());
+        let mut n = 0u64;
+        while entered.is_ok() && !stop.load(Ordering::Relaxed) {
+            n = std::hint::black_box(n.wrapping_add(1));
+        }
+    });
+    let _ = begun.recv();
+}
+
+fn bounded(name: &str, params: serde_json::Value, value: f64, unit: &str, goal: f64) -> Figure {
+    let ok = if name.ends_with("_rate") { value >= goal } else { value <= goal };
+    Figure {
+        name: name.into(),
+        params,
+        value,
+        unit: unit.into(),
+        reference: None,
+        error_percent: None,
+        goal: Some(goal),
+        ok: Some(ok),
+    }
+}
+
+fn failure(error: cpu::Error) -> Failure {
+    match error {
+        cpu::Error::Input(_) => Failure::input(error),
+        cpu::Error::Machine { .. } => Failure::machine(error),
+        _ => Failure::failed(error),
+    }
 }
