@@ -22,7 +22,7 @@ fn worst(value: f64, whose: &str) -> Worst {
 }
 
 fn node(name: &str, grew: TcpCounters) -> NodeTcp {
-    NodeTcp { node: name.into(), grew, first_hard: None }
+    NodeTcp { node: name.into(), grew, first_hard: None, first_waiting: None }
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_time_out_is_faithful_only_where_its_minimum_is_scaled() {
 }
 
 #[test]
-fn early_acknowledgements_are_bounded_by_what_was_received() {
+fn early_acknowledgements_are_bounded_where_it_is_not_known_who_waits() {
     let acks = |in_segs, delayed_acks| {
         let grew = TcpCounters { in_segs, delayed_acks, ..Default::default() };
         kernel_timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), true)
@@ -149,7 +149,26 @@ fn early_acknowledgements_are_bounded_by_what_was_received() {
     assert_eq!(acks(1000, 101).ok, Some(false));
     assert_eq!(acks(3, 2).ok, Some(true), "two are never a breach");
     assert_eq!(acks(6, 3).ok, Some(false), "a sender that waits for every one");
-    assert!(acks(1000, 400).says.contains("40 % of the segments received, in a"), "{}", acks(1000, 400).says);
+    assert!(acks(1000, 400).says.contains("in a, for 40 % of the segments received"), "{}", acks(1000, 400).says);
+}
+
+#[test]
+fn early_acknowledgements_are_a_breach_when_senders_wait_for_them() {
+    let run = |delayed_acks, waiting| {
+        let server = TcpCounters { in_segs: 100, delayed_acks, waiting: Some(0), ..Default::default() };
+        let client = TcpCounters { in_segs: 100, waiting: Some(waiting), ..Default::default() };
+        kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), true)
+    };
+    let thoughtful = run(90, 0);
+    assert_eq!(thoughtful.ok, Some(true), "a server that thinks for longer than the timer");
+    assert!(thoughtful.says.contains("no sender was seen to wait"), "{}", thoughtful.says);
+    assert_eq!(run(90, 1).ok, Some(true), "everyone waits for a round trip now and then");
+    let nagle = run(90, 2);
+    assert_eq!((nagle.ok, nagle.value, nagle.limit), (Some(false), Some(2.0), Some(1.0)));
+    assert!(nagle.says.contains("most in client"), "{}", nagle.says);
+    assert_eq!(run(2, 9).ok, Some(true), "they waited, but not for a timer");
+    let probes = TcpCounters { in_segs: 100, loss_probes: 11, waiting: Some(0), ..Default::default() };
+    assert_eq!(kernel_timers(&[node("a", probes)], tdf(TEN), true).ok, Some(false));
 }
 
 #[test]

@@ -4,12 +4,14 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use rustix::time::{ClockId, clock_gettime};
 use scale::{RealDuration, RealInstant};
 
 use crate::Error;
 use crate::observe::{self, CoreTicks, TcpCounters};
+use crate::waiting;
 use crate::watch::Stranger;
 
 /// How often strangers are looked at: it costs some 40 µs a thread.
@@ -30,7 +32,26 @@ pub fn tcp(netns: BorrowedFd<'_>) -> Result<TcpCounters, Error> {
     move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))
         .map_err(|e| Error::io(Path::new("a node's network namespace"), "enter", e.into()))?;
     let (netstat, snmp) = (dir.join("netstat"), dir.join("snmp"));
-    TcpCounters::parse(&read(&netstat)?, &read(&snmp)?).map_err(|what| Error::input(dir, what))
+    let counters = TcpCounters::parse(&read(&netstat)?, &read(&snmp)?).map_err(|what| Error::input(dir, what))?;
+    Ok(TcpCounters { waiting: waiting_senders().ok(), ..counters })
+}
+
+/// How many TCP sockets of the calling thread's namespace keep a small segment back at this instant.
+fn waiting_senders() -> Result<u64, String> {
+    let why = |e: rustix::io::Errno| e.to_string();
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).map_err(why)?;
+    send(&socket, &waiting::request(), SendFlags::empty()).map_err(why)?;
+    let mut buffer = vec![0; 32 * 1024];
+    let mut count = 0;
+    loop {
+        let (length, _) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty()).map_err(why)?;
+        let part = waiting::read(&buffer[..length])?;
+        count += part.waiting;
+        if part.last {
+            return Ok(count);
+        }
+    }
 }
 
 /// CPU time of this process, all threads, in ns. The engine adds it to its run's time on the harness core.

@@ -12,6 +12,7 @@ pub mod observe;
 pub mod record;
 pub mod runs;
 pub mod samples;
+mod waiting;
 pub mod watch;
 
 pub use error::Error;

@@ -15,6 +15,9 @@ pub struct TcpCounters {
     pub timeouts: u64,
     /// Connections given up after too many of them (`TcpExt: TCPAbortOnTimeout`).
     pub aborts: u64,
+    /// Not a counter: sockets that at this instant kept a small segment back until an acknowledgement comes. `None` if
+    /// the kernel does not list sockets.
+    pub waiting: Option<u64>,
 }
 
 impl TcpCounters {
@@ -28,6 +31,7 @@ impl TcpCounters {
             syn_retrans: ext("TCPSynRetrans")?,
             timeouts: ext("TCPTimeouts")?,
             aborts: ext("TCPAbortOnTimeout")?,
+            waiting: None,
         })
     }
 }
@@ -85,8 +89,15 @@ mod tests {
                        IpExt: InNoRoutes DelayedACKs\nIpExt: 7 8\n";
         let snmp = "Ip: Forwarding InSegs\nIp: 1 99\nTcp: RtoMin MaxConn InSegs OutSegs\nTcp: 200 -1 600 500\n";
         let tcp = TcpCounters::parse(netstat, snmp).unwrap();
-        let expected =
-            TcpCounters { in_segs: 600, delayed_acks: 20, loss_probes: 4, syn_retrans: 1, timeouts: 3, aborts: 5 };
+        let expected = TcpCounters {
+            in_segs: 600,
+            delayed_acks: 20,
+            loss_probes: 4,
+            syn_retrans: 1,
+            timeouts: 3,
+            aborts: 5,
+            waiting: None,
+        };
         assert_eq!(tcp, expected);
     }
 

@@ -101,8 +101,10 @@ pub struct Worst {
 pub struct NodeTcp {
     /// The node.
     pub node: String,
-    /// By how much each counter grew.
+    /// By how much each counter grew; `waiting` is how often a waiting sender was met.
     pub grew: TcpCounters,
+    /// When a waiting sender was first met.
+    pub first_waiting: Option<VirtualInstant>,
     /// When a SYN was first sent again or a connection first given up.
     pub first_hard: Option<VirtualInstant>,
 }
@@ -169,6 +171,7 @@ impl Watch {
             node: node.clone(),
             grew: TcpCounters::default(),
             first_hard: None,
+            first_waiting: None,
         });
         Watch {
             tdf,
@@ -332,6 +335,12 @@ impl Watch {
             g.syn_retrans += tcp.syn_retrans.saturating_sub(b.syn_retrans);
             g.timeouts += tcp.timeouts.saturating_sub(b.timeouts);
             g.aborts += tcp.aborts.saturating_sub(b.aborts);
+            if let Some(waiting) = tcp.waiting {
+                *g.waiting.get_or_insert(0) += waiting;
+                if waiting > 0 && seen.first_waiting.is_none() {
+                    seen.first_waiting = Some(at);
+                }
+            }
             *before = Some(tcp);
         }
     }

@@ -212,6 +212,7 @@ fn tcp_grows_from_t_zero_even_over_a_gap() {
     assert_eq!(seen.tcp[0].grew, tcp);
     assert_eq!(seen.tcp[0].first_hard.map(|at| at.as_secs_f64()), Some(3.0));
     assert_eq!((seen.tcp[1].grew, seen.tcp[1].first_hard), (TcpCounters::default(), None));
+    assert_eq!(seen.tcp[1].grew.waiting, None, "nobody could look");
 }
 
 #[test]
@@ -224,4 +225,17 @@ fn what_was_counted_before_t_zero_is_not_the_runs() {
     assert_eq!(seen.ring_drops, 4, "not the five from before");
     let first = seen.first_ring_drop.unwrap();
     assert_eq!((first.whose.as_deref(), first.value), (Some("client"), 4.0));
+}
+
+#[test]
+fn meetings_with_waiting_senders_add_up() {
+    let mut feed = Feed::new(10.0);
+    for waiting in [1, 0, 2] {
+        feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[0].tcp =
+            Some(TcpCounters { waiting: Some(waiting), ..Default::default() });
+        feed.push();
+    }
+    let seen = feed.watch.finish();
+    assert_eq!(seen.tcp[0].grew.waiting, Some(3));
+    assert_eq!(seen.tcp[0].first_waiting.map(|at| at.as_secs_f64()), Some(1.0));
 }

@@ -27,6 +27,19 @@ fn each_network_namespace_has_counters_of_its_own() {
         client.write_all(b"hello").unwrap();
         server.read_exact(&mut [0; 5]).unwrap();
         let after = host::tcp(netns.as_fd()).unwrap();
+        assert_eq!(after.waiting, Some(0), "all is acknowledged");
+        // Two small writes, and a reader that answers neither: Nagle keeps the second back until the delayed
+        // acknowledgement of the first, 40 ms later.
+        let waited = (0..20).any(|_| {
+            client.write_all(b"one").unwrap();
+            client.write_all(b"two").unwrap();
+            let waiting = host::tcp(netns.as_fd()).unwrap().waiting.unwrap();
+            server.read_exact(&mut [0; 6]).unwrap();
+            server.write_all(b"answer").unwrap();
+            client.read_exact(&mut [0; 6]).unwrap();
+            waiting > 0
+        });
+        assert!(waited, "a sender that waits is seen");
         (netns, before, after)
     })
     .join()
