@@ -6,7 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle, scope, sleep};
 use std::time::Duration;
 
 use cpu::{CpuGroups, Doors, NodeShare, NodeUse, Policy, probe};
-use scale::{RealDuration, Tdf};
+use scale::{RealDuration, Tdf, VirtualDuration};
 use serde_json::json;
 
 use super::Figure;
@@ -15,7 +15,8 @@ use crate::failure::Failure;
 /// The shares of the demo's server and clients at TDF 1.
 const SHARES: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
 const CORE: usize = 0;
-const ENTITLEMENT_WINDOW: Duration = Duration::from_secs(3);
+/// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
+const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 
 /// How often a node with half of the core has its turn, in ms: what is shorter than that comes down to luck.
 const TURN_MS: f64 = 0.2;
@@ -75,7 +76,7 @@ fn at(tdf: Tdf, policy: Policy, busy: bool, figures: &mut Vec<Figure>) -> Result
         let medians = threads.spawn(move || bursts(&own, tdf)).join().expect("the probe does not panic");
         let entitled = busy.then(|| {
             hog(threads, groups.doors(&shares[0].name)?, stop);
-            entitlement(&mut groups, &shares)
+            entitlement(&mut groups, &shares, tdf.to_real(ENTITLEMENT_WINDOW).into())
         });
         // Whatever failed: the scope waits for the hogs.
         stop.store(true, Ordering::Relaxed);
@@ -83,7 +84,7 @@ fn at(tdf: Tdf, policy: Policy, busy: bool, figures: &mut Vec<Figure>) -> Result
     });
     groups.release().map_err(failure)?;
     if let Some(worst) = entitled.map_err(failure)? {
-        let params = json!({"tdf": tdf.as_f64(), "real_s": ENTITLEMENT_WINDOW.as_secs()});
+        let params = json!({"tdf": tdf.as_f64(), "virtual_s": ENTITLEMENT_WINDOW.as_secs_f64()});
         figures.push(bounded("entitlement-error", params, worst, "%, worst node", 3.0));
         figures.push(bounded(
             "usable_rate",
@@ -113,10 +114,10 @@ fn at(tdf: Tdf, policy: Policy, busy: bool, figures: &mut Vec<Figure>) -> Result
 }
 
 /// How far the always-busy node that is furthest from its entitlement is from it, in percent.
-fn entitlement(groups: &mut CpuGroups, shares: &[NodeShare]) -> Result<f64, cpu::Error> {
+fn entitlement(groups: &mut CpuGroups, shares: &[NodeShare], window: Duration) -> Result<f64, cpu::Error> {
     sleep(Duration::from_millis(200));
     let before = groups.sample()?;
-    sleep(ENTITLEMENT_WINDOW);
+    sleep(window);
     let after = groups.sample()?;
     let off = |((node, a), b): ((&NodeShare, &NodeUse), &NodeUse)| {
         let got = (b.container_ns - a.container_ns) as f64 / b.at.since(a.at).as_nanos() as f64;
