@@ -1,0 +1,152 @@
+//! `diorama dilate` as scripts use it: exit codes, signals, and nothing left behind.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn dilate(argv: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diorama"));
+    command.args(["dilate", "--tdf", "10", "--"]).args(argv);
+    command
+}
+
+fn output(argv: &[&str]) -> Output {
+    dilate(argv).output().expect("diorama starts")
+}
+
+/// Starts a command that prints a line when it is ready, and waits for the line.
+fn started(argv: &[&str]) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = dilate(argv).stdout(Stdio::piped()).spawn().expect("diorama starts");
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    (child, out, line.trim().to_owned())
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: the child is not yet waited for, so the number is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+}
+
+/// Whether a process runs whose arguments contain `mark`.
+fn runs(mark: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let own = std::process::id().to_string();
+    entries.filter(|e| e.file_name().to_str() != Some(&own)).any(|e| {
+        let arguments = std::fs::read(e.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&arguments).replace('\0', " ").contains(mark)
+    })
+}
+
+fn gone_within(mark: &str, limit: Duration) {
+    let start = Instant::now();
+    while runs(mark) {
+        assert!(start.elapsed() < limit, "a process with `{mark}` still runs after {limit:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_commands_own_code() {
+    assert_eq!(output(&["sh", "-c", "exit 42"]).status.code(), Some(42));
+    assert_eq!(output(&["sh", "-c", "kill -KILL $$"]).status.code(), Some(128 + 9));
+    assert_eq!(output(&["no-such-command"]).status.code(), Some(127));
+    assert_eq!(output(&["/etc/passwd"]).status.code(), Some(126));
+}
+
+#[test]
+fn a_tenth_of_the_time() {
+    let start = Instant::now();
+    let out = output(&["bash", "-c", "s=$EPOCHREALTIME; sleep 0.1; e=$EPOCHREALTIME; echo $(( ${e/./} - ${s/./} ))"]);
+    let us: u64 = String::from_utf8_lossy(&out.stdout).trim().parse().unwrap();
+    assert!((100_000..200_000).contains(&us), "{us} us");
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn dilation_does_not_nest() {
+    let out = output(&[env!("CARGO_BIN_EXE_diorama"), "dilate", "--tdf", "2", "--", "true"]);
+    assert_eq!(out.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("under dilation"), "{out:?}");
+}
+
+#[test]
+fn signals_reach_the_command() {
+    for (number, name) in [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGUSR1, "USR1")] {
+        let text = format!("trap 'echo {name}; exit 3' {name}; echo ready; while :; do sleep 0.01; done");
+        let (mut child, mut out, ready) = started(&["bash", "-c", &text]);
+        assert_eq!(ready, "ready");
+        signal(&child, number);
+        assert_eq!(child.wait().unwrap().code(), Some(3), "{name}");
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), name);
+    }
+    let (mut child, _out, _) = started(&["sh", "-c", "echo ready; exec sleep 1000"]);
+    signal(&child, libc::SIGTERM);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + libc::SIGTERM));
+}
+
+#[test]
+fn what_the_command_leaves_is_ended() {
+    let mark = "31415.926001";
+    let text = format!("setsid sleep {mark} & (sleep {mark} &) ; sleep 0.01; echo done");
+    let out = output(&["bash", "-c", &text]);
+    assert_eq!(out.stdout, b"done\n");
+    assert!(!runs(mark), "the command has ended, and something of it runs on");
+}
+
+#[test]
+fn killing_diorama_ends_everything() {
+    let mark = "31415.926002";
+    let text = format!("setsid sleep {mark} & sleep {mark} & echo ready; sleep {mark}");
+    let (mut child, _out, _) = started(&["bash", "-c", &text]);
+    assert!(runs(mark));
+    signal(&child, libc::SIGKILL);
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    gone_within(mark, Duration::from_secs(2));
+}
+
+#[test]
+fn killing_the_reaper_ends_everything() {
+    let mark = "31415.926003";
+    let text = format!("echo $PPID; setsid sleep {mark} & sleep {mark}");
+    let (mut child, _out, reaper) = started(&["bash", "-c", &text]);
+    let reaper: i32 = reaper.parse().unwrap();
+    assert_ne!(reaper, child.id() as i32);
+    // SAFETY: it is the parent of a process that runs, so the number is its own.
+    assert_eq!(unsafe { libc::kill(reaper, libc::SIGKILL) }, 0);
+    assert_eq!(child.wait().unwrap().code(), Some(125));
+    gone_within(mark, Duration::from_secs(2));
+}
+
+#[test]
+fn nobody_can_dilate() {
+    // The binary may lie where others cannot go: an open descriptor leads there all the same.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("diorama");
+    std::fs::copy(env!("CARGO_BIN_EXE_diorama"), &copy).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    for path in [dir.path(), &copy] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(&copy);
+    command.args(["dilate", "--tdf", "10", "--", "sh", "-c", "id -u; sleep 0.01; exec true"]);
+    let out = command.uid(65534).gid(65534).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    assert_eq!(out.stdout, b"65534\n");
+    let limited =
+        Command::new(&copy).args(["dilate", "--tdf", "10", "--cpu", "--", "true"]).uid(65534).output().unwrap();
+    assert_eq!(limited.status.code(), Some(125), "{limited:?}");
+    assert!(String::from_utf8_lossy(&limited.stderr).contains("root"), "{limited:?}");
+}
+
+#[test]
+fn standard_streams_pass_through() {
+    let mut command = dilate(&["sh", "-c", "cat; echo oops >&2"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through\n").unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!((&out.stdout[..], &out.stderr[..]), (&b"through\n"[..], &b"oops\n"[..]));
+}

@@ -1,0 +1,134 @@
+//! One program per subject, native and dilated, static and dynamic: what it measures is what was asked for, and what it
+//! cannot measure (errors, signals) is the same.
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Dilation, Ran, compile, native};
+
+const TDF: u32 = 10;
+/// What a loaded machine may add to a wait, in real time.
+const NOISE: Duration = Duration::from_millis(200);
+
+/// The lines "NAME ELAPSED NOMINAL" (ns) of a program; the sum of what was asked for.
+fn check_waits(ran: &Ran, tdf: u32, how: &str) -> Duration {
+    assert!(ran.status.success(), "{how}: {:?}\n{}", ran.status, ran.stdout);
+    let mut total = Duration::ZERO;
+    for line in ran.stdout.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [name, elapsed, nominal] = words[..] else { panic!("{how}: {line}") };
+        let (elapsed, nominal): (u64, u64) = (elapsed.parse().unwrap(), nominal.parse().unwrap());
+        let late = Duration::from_nanos(elapsed.saturating_sub(nominal)) * tdf;
+        assert!(elapsed >= nominal, "{how}: {name} came early: {elapsed} of {nominal} ns");
+        assert!(late < NOISE, "{how}: {name} took {elapsed} of {nominal} ns, {late:?} too long in real time");
+        total += Duration::from_nanos(nominal);
+    }
+    assert!(total > Duration::ZERO, "{how}: no line");
+    total
+}
+
+#[test]
+fn every_wait_takes_as_long_as_it_should() {
+    let dynamic = compile("waits", &[]);
+    let asked = check_waits(&native([&dynamic]), 1, "native");
+    for program in [&dynamic, &compile("waits", &["-static"])] {
+        let ran = Dilation::new("10").run([program]);
+        let total = check_waits(&ran, TDF, &format!("dilated {}", program.display()));
+        assert_eq!(total, asked);
+        // The program's clocks say that all is well; ours say that it was slow.
+        assert!(ran.real >= asked * TDF, "only {:?} of real time passed", ran.real);
+    }
+}
+
+#[test]
+fn a_factor_need_not_be_whole() {
+    for (tdf, least) in [("1", 1.0), ("1.5", 1.5)] {
+        let ran = Dilation::new(tdf).run([compile("waits", &[])]);
+        let total = check_waits(&ran, 2, tdf);
+        assert!(ran.real.as_secs_f64() >= total.as_secs_f64() * least, "TDF {tdf}: {:?}", ran.real);
+    }
+}
+
+fn same_output(program: &Path) {
+    let (native, dilated) = (native([program]), Dilation::new("10").run([program]));
+    assert!(native.status.success() && dilated.status.success(), "{native:?}\n{dilated:?}");
+    for (n, d) in native.stdout.lines().zip(dilated.stdout.lines()) {
+        assert_eq!(n, d, "native on the left, dilated on the right");
+    }
+    assert_eq!(native.stdout.lines().count(), dilated.stdout.lines().count());
+}
+
+#[test]
+fn bad_arguments_give_the_same_errors() {
+    same_output(&compile("faults", &[]));
+}
+
+#[test]
+fn signals_do_the_same() {
+    same_output(&compile("signals", &[]));
+    same_output(&compile("signals", &["-static"]));
+}
+
+#[test]
+fn clocks_agree_with_one_another() {
+    for program in [compile("clocks", &[]), compile("clocks", &["-static"])] {
+        let ran = Dilation::new("10").run([&program]);
+        assert!(ran.status.success(), "{}", ran.stdout);
+        let numbers: Vec<u64> = ran.stdout.split_whitespace().map(|w| w.parse().expect(&ran.stdout)).collect();
+        let [elapsed, cpu, usage, ticks, uptime_off] = numbers[..] else { panic!("{}", ran.stdout) };
+        assert!((30_000_000..60_000_000).contains(&elapsed), "{elapsed}");
+        // On a busy machine it does not get the whole core, but it never gets more.
+        assert!(cpu > 0 && cpu <= elapsed + 1_000_000, "CPU {cpu} of {elapsed}");
+        // Counts from the start of the process.
+        assert!(usage + 2_000_000 >= cpu && usage < elapsed + 30_000_000, "usage {usage}, CPU {cpu}");
+        assert!((2..=6).contains(&ticks), "{ticks} ticks in {elapsed} ns");
+        assert!(uptime_off <= 1, "uptime is off by {uptime_off} s");
+    }
+}
+
+#[test]
+fn the_page_and_the_programs_agree() {
+    let dilation = Dilation::new("10");
+    let before = dilation.page.now();
+    std::thread::sleep(Duration::from_millis(300));
+    let passed = dilation.page.now().since(before).as_nanos();
+    assert!((30_000_000..60_000_000).contains(&passed), "{passed}");
+
+    let date = |ran: Ran| ran.stdout.trim().parse::<f64>().expect("a date");
+    let started = dilation.page.start().unix_ns as f64 / 1e9;
+    let low = started + dilation.page.now().as_secs_f64();
+    let shown = date(dilation.run(["date", "+%s.%N"]));
+    let high = started + dilation.page.now().as_secs_f64();
+    // The doubles are good for a microsecond.
+    assert!(low - 1e-5 <= shown && shown <= high + 1e-5, "{low} <= {shown} <= {high}");
+}
+
+#[test]
+fn a_second_start_changes_nothing() {
+    let dilation = Dilation::new("2");
+    let zero = dilation.page.start();
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(dilation.page.start(), zero);
+    assert!(dilation.page.now().as_nanos() > 0);
+}
+
+#[test]
+fn the_prober_finds_no_error_in_the_rate() {
+    use std::process::Stdio;
+    let dilation = Dilation::new("10");
+    let mut command = dilation.command(["/proc/self/exe", "--probe"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut prober = diorama_clock::Prober::new(child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let first = prober.read().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let last = prober.read().unwrap();
+    drop(prober);
+    assert!(diorama_clock::wait(&mut child).unwrap().success());
+    assert!(last.real.since(first.real).as_secs_f64() >= 1.0);
+    let error = diorama_clock::clock_error_ppm(first, last, "10".parse().unwrap());
+    assert!(error.abs() < 20.0, "{error} ppm");
+    let wrong = diorama_clock::clock_error_ppm(first, last, "11".parse().unwrap());
+    assert!(wrong > 90_000.0, "a clock of TDF 10 passes for one of TDF 11: {wrong} ppm");
+}

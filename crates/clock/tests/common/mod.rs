@@ -1,0 +1,80 @@
+//! Running programs natively and dilated, through the library.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use diorama_clock::{ClockPage, CpuRate, Injector, dilate_exec_file, launch, wait};
+use scale::Tdf;
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: ExitStatus,
+    pub stdout: String,
+    /// How long it took, in real time.
+    pub real: Duration,
+}
+
+/// An injector with a started page.
+pub struct Dilation {
+    pub page: ClockPage,
+    pub injector: Injector,
+    pub refusals: Arc<Mutex<Vec<String>>>,
+    exec: OwnedFd,
+    cpu: CpuRate,
+}
+
+#[allow(dead_code, reason = "each test binary uses its part")]
+impl Dilation {
+    pub fn new(tdf: &str) -> Dilation {
+        let tdf: Tdf = tdf.parse().unwrap();
+        let page = ClockPage::new(tdf).unwrap();
+        let refusals = Arc::new(Mutex::new(Vec::new()));
+        let told = refusals.clone();
+        let injector = Injector::start(&page, None, move |s| told.lock().unwrap().push(s.to_owned())).unwrap();
+        page.start();
+        Dilation { page, injector, refusals, exec: dilate_exec_file().unwrap(), cpu: CpuRate::undivided(tdf) }
+    }
+
+    pub fn command<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
+        launch(self.exec.as_fd(), self.injector.admit(self.cpu).unwrap(), argv)
+    }
+
+    pub fn run<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Ran {
+        run(self.command(argv))
+    }
+}
+
+#[allow(dead_code, reason = "each test binary uses its part")]
+pub fn native<S: AsRef<OsStr>>(argv: impl IntoIterator<Item = S>) -> Ran {
+    let mut argv = argv.into_iter();
+    let mut command = Command::new(argv.next().expect("a command"));
+    command.args(argv);
+    run(command)
+}
+
+pub fn run(mut command: Command) -> Ran {
+    let start = Instant::now();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut stdout = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    let status = wait(&mut child).unwrap();
+    Ran { status, stdout, real: start.elapsed() }
+}
+
+/// Compiles `programs/NAME.c`; `flags` such as `-static`.
+#[allow(dead_code, reason = "each test binary uses its part")]
+pub fn compile(name: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{}", flags.concat()));
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(flags);
+    let status = cc.arg("-o").arg(&output).arg(source).arg("-lrt").status();
+    assert!(status.expect("the tests need a C compiler: apt install gcc").success(), "{name}.c does not compile");
+    output
+}

@@ -1,0 +1,167 @@
+//! Execs in every form, and what happens to programs that cannot be dilated.
+
+mod common;
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+
+use common::{Dilation, compile, native, run};
+use diorama_clock::{CpuRate, DILATE_EXEC};
+
+/// A program that sleeps 20 virtual ms and says how long it took, in whole virtual ms.
+const NAP: &str = "s=$(date +%s%N); sleep 0.02; e=$(date +%s%N); echo $(( (e - s) / 1000000 ))";
+
+fn assert_nap(text: &str) {
+    let ms: u64 = text.trim().parse().unwrap_or_else(|_| panic!("not a number: {text}"));
+    assert!((20..60).contains(&ms), "a nap of 20 ms took {ms}");
+}
+
+#[test]
+fn two_hundred_execs_at_once() {
+    let dilation = Dilation::new("10");
+    let ran = dilation.run(["bash", "-c", "for i in $(seq 200); do /bin/true & done; wait; echo done"]);
+    assert!(ran.status.success() && ran.stdout == "done\n", "{ran:?}");
+    let counted = dilation.injector.counters();
+    // bash, seq and 200 times true.
+    assert_eq!((counted.injected, counted.refused), (202, 0), "{:?}", dilation.refusals.lock().unwrap());
+}
+
+#[test]
+fn exec_by_a_thread_that_is_not_the_first() {
+    let program = compile("execs", &[]);
+    for leader in ["", "leader"] {
+        let ran = Dilation::new("10").run([program.as_os_str(), leader.as_ref()]);
+        assert!(ran.status.success() && ran.stdout == "executed\n", "{leader}: {ran:?}");
+    }
+}
+
+#[test]
+fn scripts_and_failed_lookups() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nap");
+    fs::write(&path, format!("#!/usr/bin/env bash\n{NAP}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let dilation = Dilation::new("10");
+    // env tries every directory of PATH.
+    let search = format!("/nonexistent/a:/nonexistent/b:{}:/usr/bin:/bin", dir.path().display());
+    let ran = dilation.run(["env", &format!("PATH={search}"), "nap"]);
+    assert!(ran.status.success(), "{ran:?}");
+    assert_nap(&ran.stdout);
+    assert!(dilation.injector.counters().not_executed >= 2);
+}
+
+#[test]
+fn exit_codes_are_those_of_env() {
+    let dilation = Dilation::new("10");
+    let code = |argv: &[&str]| dilation.run(argv).status;
+    assert_eq!(code(&["sh", "-c", "exit 7"]).code(), Some(7));
+    assert_eq!(code(&["sh", "-c", "kill -TERM $$"]).signal(), Some(libc::SIGTERM));
+    assert_eq!(code(&["no-such-command"]).code(), Some(127));
+    assert_eq!(code(&["/no/such/command"]).code(), Some(127));
+    assert_eq!(code(&["/etc/passwd"]).code(), Some(126));
+    assert_eq!(code(&["/"]).code(), Some(126));
+}
+
+#[test]
+fn descriptors_and_masks_arrive_as_they_were() {
+    let look = ["sh", "-c", "ls /proc/self/fd; grep -E 'Sig(Blk|Ign)' /proc/self/status"];
+    assert_eq!(Dilation::new("10").run(look).stdout, native(look).stdout);
+}
+
+#[test]
+fn thirty_two_bit_code_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("x.s"), dir.path().join("x"));
+    fs::write(&source, ".globl _start\n_start: mov $1, %eax\n xor %ebx, %ebx\n int $0x80\n").unwrap();
+    let cc = |flag: &str| {
+        let built = Command::new("cc").args([flag, "-nostdlib", "-static", "-o"]).arg(&program).arg(&source).status();
+        assert!(built.expect("cc").success());
+    };
+    let dilation = Dilation::new("10");
+    cc("-m32");
+    assert_eq!(dilation.run([&program]).status.signal(), Some(libc::SIGKILL));
+    let said = dilation.refusals.lock().unwrap().join("\n");
+    assert!(said.contains("32-bit programs cannot be dilated"), "{said}");
+    assert_eq!(dilation.injector.counters().refused, 1);
+}
+
+#[test]
+fn a_debugger_inside_is_told_why_not() {
+    let dilation = Dilation::new("10");
+    let ran = dilation.run([compile("tracer", &[])]);
+    assert_eq!(ran.stdout.trim(), libc::EPERM.to_string(), "{ran:?}");
+    let said = dilation.refusals.lock().unwrap().join("\n");
+    assert!(said.contains("tracer") && said.contains("debuggers"), "{said}");
+}
+
+#[test]
+fn a_process_without_a_free_descriptor_is_refused() {
+    let dilation = Dilation::new("10");
+    // sh raises nothing: the limit holds for the exec.
+    let ran = dilation.run(["sh", "-c", "ulimit -n 3; exec /bin/true"]);
+    assert_eq!(ran.status.signal(), Some(libc::SIGKILL), "{ran:?}");
+    let said = dilation.refusals.lock().unwrap().join("\n");
+    assert!(said.contains("no room"), "{said}");
+}
+
+#[test]
+fn without_an_injector_nothing_starts_and_nothing_hangs() {
+    let dilation = Dilation::new("10");
+    let mut child = dilation.command(["bash", "-c", "read line; /bin/true; echo $?"]);
+    let mut child = child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    while dilation.injector.counters().injected == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(dilation);
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    // The kernel answers ENOSYS for a listener that is gone; bash makes 126 of it.
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "126\n");
+}
+
+#[test]
+fn processes_of_a_nested_namespace_are_dilated() {
+    use std::os::fd::OwnedFd;
+    let dilation = Dilation::new("10");
+    let dir = tempfile::tempdir().unwrap();
+    let exec = dir.path().join("dilate-exec");
+    fs::write(&exec, DILATE_EXEC).unwrap();
+    fs::set_permissions(&exec, fs::Permissions::from_mode(0o755)).unwrap();
+    let admitted: OwnedFd = dilation.injector.admit(CpuRate::NATIVE).unwrap();
+    // As a container runtime does: another PID and mount namespace, no capabilities, no_new_privs.
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--mount", "--fork", "--mount-proc", "setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+    command.args(["--no-new-privs", "--"]).arg(&exec).args(["--", "bash", "-c", &format!("echo $$; {NAP}")]);
+    // SAFETY: dup2 is async-signal-safe.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(admitted.as_raw_fd(), 3) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+    let ran = run(command);
+    assert!(ran.status.success(), "{ran:?}");
+    let (pid, nap) = ran.stdout.split_once('\n').unwrap();
+    assert_eq!(pid, "1", "not in a namespace of its own");
+    assert_nap(nap);
+    // The nap's 20 virtual ms were 200 real ones.
+    assert!(ran.real.as_millis() >= 200, "{:?}", ran.real);
+}
+
+#[test]
+fn the_clock_page_cannot_be_written_from_inside() {
+    let ran = Dilation::new("10").run([compile("vandal", &[])]);
+    assert_eq!(ran.stdout, "mprotect 13\nreopened 1\n", "{ran:?}");
+    assert_eq!(ran.status.signal(), Some(libc::SIGSEGV), "writing to the page must not work");
+}
+
+#[test]
+fn a_child_of_another_thread_is_not_reaped_by_the_injector() {
+    let _dilation = Dilation::new("10");
+    let mut child = Command::new("sh").args(["-c", "exit 5"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
