@@ -1,6 +1,12 @@
 //! How far a run can be trusted, and how two runs differ.
 //!
-//! [`record`], [`events`] and [`samples`] are the run directory: what a run writes and what everything after it reads.
+//! - [`record`], [`events`] and [`samples`] are the run directory: what a run writes and what everything after it reads.
+//! - [`watch`] is fed the kernel's counters during a run and keeps the worst interval of each quantity; [`observe`] reads
+//!   those counters from text, [`host`] gets them from this machine.
+//! - [`checks`] holds one pure function per promise of the design: what was seen goes in, a [`record::Check`] comes out.
+//! - [`runs`] opens runs again, [`compare`] pairs them and states their errors, [`html`] draws them.
+//!
+//! Nothing here reads a clock where a time could be passed in.
 
 pub mod checks;
 pub mod compare;
