@@ -29,7 +29,7 @@ pub fn main() -> Result<(), Failure> {
     let out = results::fresh(Path::new("runs"), "demo")?;
     println!("A web server and four clients, three times each:");
     println!("  baseline  as they would run on real machines, for ten seconds");
-    println!("  naive     squeezed into a tenth of that machine, ten times too slow");
+    println!("  naive     squeezed into a tenth of those machines, as containers on one host would be");
     println!("  scaled    in the same tenth, but with time running ten times slower for them too");
     println!("This takes about five minutes.\n");
     let mut groups = Vec::new();
