@@ -21,6 +21,7 @@ pub struct Ran {
 }
 
 /// An injector with a started page.
+#[allow(dead_code, reason = "each test binary uses its part")]
 pub struct Dilation {
     pub page: ClockPage,
     pub injector: Injector,
