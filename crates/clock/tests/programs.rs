@@ -22,10 +22,14 @@ fn check(name: &str, ran: &Ran) {
     assert!(ran.real.as_secs_f64() >= 10.0 * nominal_sum, "{name} was not dilated: {:?}", ran.real);
 }
 
-fn script(name: &str, argv: &[&str]) {
-    let found = Command::new("sh").args(["-c", "command -v \"$0\"", argv[0]]).output().expect("sh");
-    assert!(found.status.success(), "this test needs {name}: install `{}` (make test does)", argv[0]);
-    check(name, &Dilation::new("10").run(argv));
+fn need(program: &str, package: &str) {
+    let found = Command::new("sh").args(["-c", "command -v \"$0\"", program]).output().expect("sh");
+    assert!(found.status.success(), "this test needs {program}: apt install {package} (make test does)");
+}
+
+fn script(package: &str, argv: &[&str]) {
+    need(argv[0], package);
+    check(package, &Dilation::new("10").run(argv));
 }
 
 #[test]
@@ -77,7 +81,7 @@ def alarm():
     signal.pause()
 timed(alarm)
 "#;
-    script("Python", &["python3", "-c", text]);
+    script("python3", &["python3", "-c", text]);
 }
 
 #[test]
@@ -85,7 +89,7 @@ fn perl() {
     let text =
         "use Time::HiRes qw(time sleep); for (1..3) { my $s = time; sleep 0.03; printf \"%.6f 0.03\\n\", time - $s }
         my $s = time; select undef, undef, undef, 0.03; printf \"%.6f 0.03\\n\", time - $s";
-    script("Perl", &["perl", "-e", text]);
+    script("perl", &["perl", "-e", text]);
 }
 
 #[test]
@@ -104,11 +108,12 @@ fn node() {
             console.log((Date.now() - s) / 1000, 0.05);
         }, 50);
     "#;
-    script("Node", &["node", "-e", text]);
+    script("nodejs", &["node", "-e", text]);
 }
 
 #[test]
 fn a_static_go_program() {
+    need("go", "golang-go");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/static.go");
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("static-go");
     let build = Command::new("go")
@@ -119,11 +124,36 @@ fn a_static_go_program() {
         .env("GO111MODULE", "off")
         .env("GOFLAGS", "")
         .status();
-    assert!(build.expect("this test needs Go: apt install golang-go").success());
+    assert!(build.expect("go").success());
     check("Go", &Dilation::new("10").run([&output]));
 }
 
 #[test]
 fn a_static_multithreaded_c_program() {
     check("C threads", &Dilation::new("10").run([compile("threads", &["-static"])]));
+}
+
+#[test]
+fn nginx_under_h2load() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let root = dir.path().display();
+    let conf = format!(
+        "daemon off; user root; worker_processes 1; pid {root}/pid; error_log stderr crit; events {{}}\n\
+         http {{ access_log off; client_body_temp_path {root}/b; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f;\n\
+         uwsgi_temp_path {root}/u; scgi_temp_path {root}/s; gzip on; gzip_min_length 1; gzip_types text/plain;\n\
+         server {{ listen 127.0.0.1:{port}; location / {{ return 200 hello; }} }} }}\n"
+    );
+    std::fs::write(dir.path().join("nginx.conf"), conf).unwrap();
+    // 20 requests, 100 a second: 0.19 s at least. h2load says "finished in 190.50ms, …".
+    let text = format!(
+        "nginx -p {root} -c {root}/nginx.conf & \
+         until (exec 9<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.001; done; \
+         h2load --h1 -c 1 -n 20 --rps 100 http://127.0.0.1:{port}/ | \
+         awk '/^finished in/ {{ t = $3; u = t; sub(/ms,/, \"\", u); sub(/s,/, \"\", t); print (t ~ /m$/ ? u / 1000 : t), 0.19 }} \
+              /^requests:/ && $8 != 20 {{ print \"requests failed:\", $0 }}'; kill %1; wait"
+    );
+    need("nginx", "nginx-light");
+    need("h2load", "nghttp2-client");
+    check("nginx and h2load", &Dilation::new("10").run(["bash", "-c", &text]));
 }
