@@ -284,7 +284,11 @@ impl Work {
                 match attach(listener.as_fd(), *cpu, &notification, &self.tracees) {
                     Ok(Some(tracee)) => drop(self.tracees.insert(notification.pid as pid_t, tracee)),
                     Ok(None) => (),
-                    Err(why) => self.refuse(&why),
+                    Err(why) => {
+                        self.refuse(&why);
+                        // Fails only if the thread was killed meanwhile.
+                        let _ = notify::refuse(listener.as_fd(), notification.id, libc::EPERM);
+                    }
                 }
             }
             // Hung up: the command, and for a listener its last descendant, is gone. Closing ends the watch.
@@ -298,12 +302,12 @@ impl Work {
         (self.refused)(sentence);
     }
 
-    /// Ends a program that must not run undilated. It stands under our eyes, so the number is still its own.
+    /// Ends a program that must not run undilated. It stands under our eyes, so the number is still its own. Whoever sees it
+    /// dead must find the reason told.
     fn end(&self, pid: pid_t, why: &str) {
-        let name = name_of(pid);
+        self.refuse(&format!("{} (process {pid}) was ended: {why}", name_of(pid)));
         // SAFETY: no memory involved.
         unsafe { libc::kill(pid, libc::SIGKILL) };
-        self.refuse(&format!("{name} (process {pid}) was ended: {why}"));
     }
 
     /// Deals with every tracee that has stopped.
@@ -376,7 +380,6 @@ fn attach(
                 ),
                 None => format!("it cannot be attached to ({e})"),
             };
-            let _ = notify::refuse(listener, n.id, libc::EPERM);
             return Err(format!("{} (process {tid}) may not start another program: {why}", name_of(tid)));
         }
     };
