@@ -33,6 +33,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let (mine, other) = cores();
     // As many virtual seconds as pass in a real one: 1/TDF.
     let share = args.tdf.to_virtual(RealDuration::from_secs_f64(1.0)).as_secs_f64();
+    // Two shares of one core would halve each other.
+    let _claim = args.cpu.then(|| engine::CoreClaim::new(mine)).transpose().map_err(own)?;
     let limit = args.cpu.then(|| cpu::limit_this(share, mine)).transpose().map_err(own)?;
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
         eprintln!("diorama: the CPU limit is coarse: {why}");

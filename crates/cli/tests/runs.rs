@@ -128,8 +128,8 @@ fn nodes_and_links_obey_the_events() {
             .replace(
                 "ends:",
                 "events:\n  \
-                 - { at: 1.2s, node: server, do: stop }\n  \
-                 - { at: 1.5s, node: server, do: start }\n  \
+                 - { at: 400ms, node: server, do: stop }\n  \
+                 - { at: 500ms, node: server, do: start }\n  \
                  - { at: 2.3s, link: server--core, set: { up: false } }\n  \
                  - { at: 2.9s, link: server--core, set: { up: true } }\n  \
                  - { at: 3.0s, link: server--core, set: { delay: 50ms } }\n\

@@ -8,7 +8,8 @@
 //! - `waitpid(-1)` belongs to nobody: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait
 //!   for children that they know, or they take the injector's stops.
 //! - A *direct* child of this process that is dilated must be waited for by pidfd first ([`crate::wait`]): the kernel
-//!   shows a tracee's stops to its parent's threads too, if tracer and parent are one process.
+//!   shows a tracee's stops to its parent's threads too, if tracer and parent are one process. If such a child is killed in
+//!   the midst of an exec, the injector may be the one who reaps it.
 //! - SIGCHLD gets a handler (by signal-hook, so others may have theirs).
 
 use std::collections::HashMap;
@@ -281,7 +282,7 @@ impl Work {
                     }
                     return;
                 }
-                match attach(listener.as_fd(), *cpu, &notification, &self.tracees) {
+                match attach(listener.as_fd(), *cpu, &notification) {
                     Ok(Some(tracee)) => drop(self.tracees.insert(notification.pid as pid_t, tracee)),
                     Ok(None) => (),
                     Err(why) => {
@@ -354,19 +355,8 @@ impl Work {
 
 /// Attaches to a thread that is about to execute, and lets it. The error is the sentence about a program that could not be
 /// started.
-fn attach(
-    listener: BorrowedFd,
-    cpu: CpuRate,
-    n: &Notification,
-    tracees: &HashMap<pid_t, Tracee>,
-) -> Result<Option<Tracee>, String> {
+fn attach(listener: BorrowedFd, cpu: CpuRate, n: &Notification) -> Result<Option<Tracee>, String> {
     let tid = n.pid as pid_t;
-    if let Some(tracee) = tracees.get(&tid) {
-        // Its last exec failed and it tries again, before it saw that it should stop.
-        let _ = notify::let_go(listener, n.id);
-        tracee.interrupt();
-        return Ok(None);
-    }
     let tracee = match Tracee::seize(tid, cpu) {
         Ok(tracee) => tracee,
         Err(e) => {
@@ -383,9 +373,11 @@ fn attach(
             return Err(format!("{} (process {tid}) may not start another program: {why}", name_of(tid)));
         }
     };
+    // Told before it goes on (it only waits for us or for its death), so that it cannot run a single instruction of its old
+    // program before it stops.
+    tracee.interrupt();
     // If the thread was killed meanwhile this fails, and its end will be reported.
     let _ = notify::let_go(listener, n.id);
-    tracee.interrupt();
     Ok(Some(tracee))
 }
 

@@ -85,7 +85,7 @@ impl Tracee {
         Ok(Tracee { tid, cpu })
     }
 
-    /// After the notification is answered: makes a failed exec stop too.
+    /// Makes a failed exec stop too. The stop of a successful one cancels it.
     pub fn interrupt(&self) {
         // It fails only if the thread is gone, and then its end will be reported.
         let _ = ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0);

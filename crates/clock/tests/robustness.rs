@@ -82,7 +82,8 @@ fn thirty_two_bit_code_is_refused() {
     };
     let dilation = Dilation::new("10");
     cc("-m32");
-    assert_eq!(dilation.run([&program]).status.signal(), Some(libc::SIGKILL));
+    let ran = dilation.run(["sh".as_ref(), "-c".as_ref(), "\"$0\"; echo $?".as_ref(), program.as_os_str()]);
+    assert_eq!(ran.stdout, "137\n", "{ran:?}");
     let said = dilation.refusals.lock().unwrap().join("\n");
     assert!(said.contains("32-bit programs cannot be dilated"), "{said}");
     assert_eq!(dilation.injector.counters().refused, 1);

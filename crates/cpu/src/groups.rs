@@ -356,7 +356,11 @@ impl CpuGroups {
         while line.last() != Some(&b'\n') {
             let mut fds = [PollFd::new(&*output, PollFlags::IN)];
             let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
-            if poll(&mut fds, Some(&limit)).map_err(broken)? == 0 {
+            let ready = match poll(&mut fds, Some(&limit)) {
+                Err(rustix::io::Errno::INTR) => continue,
+                other => other.map_err(broken)?,
+            };
+            if ready == 0 {
                 return Err(Error::Fillers(format!("no `{word}` within 10 s")));
             }
             let mut byte = [0];

@@ -19,5 +19,19 @@ pub fn listen() -> io::Result<Receiver<i32>> {
             }
         }
     })?;
+    // Only that thread is to be interrupted: system calls of all others (this one, and those that it will start) would
+    // fail with EINTR wherever a signal happened to find them.
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set before anything reads it; the other calls only read it.
+    let rc = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut())
+    };
+    if rc != 0 {
+        return Err(io::Error::from_raw_os_error(rc));
+    }
     Ok(receive)
 }

@@ -29,5 +29,5 @@ pub use life::{Outcome, Request, run};
 pub use logs::{find_live, find_run, print as print_logs};
 pub use notice::{Notice, Tick};
 pub use plan::Plan;
-pub use registry::{LiveRun, live_runs, sweep};
+pub use registry::{CoreClaim, LiveRun, live_runs, sweep};
 pub use rundir::claim as claim_directory;

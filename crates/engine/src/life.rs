@@ -205,8 +205,14 @@ impl Play<'_> {
                     self.stage.cast.create_again(node, self.dir)?;
                     starts.push(node);
                 }
-                Action::Terminate(node) => self.signal(node, libc::SIGTERM, "stop")?,
-                Action::Kill(node) => self.signal(node, libc::SIGKILL, "kill")?,
+                Action::Terminate(node) => {
+                    self.event("stop", Some(node), serde_json::Value::Null);
+                    self.stage.cast.with(node, |n| n.terminate())?;
+                }
+                Action::Kill(node) => {
+                    self.event("kill", Some(node), serde_json::Value::Null);
+                    self.stage.cast.with(node, |n| n.signal(libc::SIGKILL))?;
+                }
                 Action::Link(event) => self.change_link(event)?,
                 Action::End(how) => ending = Some(how),
             }
@@ -218,11 +224,6 @@ impl Play<'_> {
             self.stage.cast.start(&starts)?;
         }
         Ok(ending)
-    }
-
-    fn signal(&mut self, node: NodeIndex, signal: i32, event: &str) -> Result<()> {
-        self.event(event, Some(node), serde_json::Value::Null);
-        Ok(self.stage.cast.with(node, |n| n.signal(signal))?)
     }
 
     fn change_link(&mut self, event: usize) -> Result<()> {
@@ -309,7 +310,7 @@ fn tell_injections(dir: &mut RunDir, line: Timeline, end: RealInstant, counters:
 fn farewell(stage: &Stage, script: &mut Script, experiment: &Experiment) {
     let running: Vec<_> = (0..experiment.nodes.len()).filter(|n| script.is_running(*n)).collect();
     for node in &running {
-        let _ = stage.cast.with(*node, |n| n.signal(libc::SIGTERM));
+        let _ = stage.cast.with(*node, |n| n.terminate());
     }
     let end = std::time::Instant::now() + FAREWELL;
     for node in running {

@@ -173,6 +173,18 @@ fn remove_run(id: &str) {
     }
 }
 
+/// The right to a core, held until it is dropped: for whatever would disturb a run on it, as `dilate --cpu` does.
+#[derive(Debug)]
+pub struct CoreClaim(#[allow(dead_code)] File);
+
+impl CoreClaim {
+    /// Takes the core; fails, naming the run, if a run has it.
+    pub fn new(core: usize) -> Result<CoreClaim> {
+        let _registry = open_registry()?;
+        claim_core(core).map(CoreClaim)
+    }
+}
+
 fn claim_core(core: usize) -> Result<File> {
     let path = Path::new(LIVE).join("cores").join(format!("{core}.lock"));
     let file = lock_file(&path)?;

@@ -88,7 +88,7 @@ pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir,
     })
 }
 
-/// Writes what each direction of each link did as `metrics/pipes.csv`.
+/// Writes what each direction of each link did as `pipes.csv`.
 pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
     let mut text = String::from("pipe,packets,bytes,lost,queue_drops,down_drops\n");
     for pipe in &network.pipes {
@@ -96,7 +96,7 @@ pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
         let row = [c.packets, c.bytes, c.lost, c.queue_drops, c.down_drops].map(|n| n.to_string()).join(",");
         text += &format!("{},{row}\n", pipe.name);
     }
-    dir.write("metrics/pipes.csv", text)
+    dir.write("pipes.csv", text)
 }
 
 fn samples_of(

@@ -115,6 +115,15 @@ impl Node {
         self.process.signal(signal).context(|| format!("node {}: cannot send signal {signal}", self.name()))
     }
 
+    /// Asks the node to end, as TERM does on a machine: a program that does not handle TERM ends at once.
+    ///
+    /// The program is the first process of its namespace, which the kernel shields from every signal that it does not
+    /// handle but KILL; so KILL takes the place of TERM's default action.
+    pub fn terminate(&self) -> Result<(), Error> {
+        let handled = self.read_proc("status").is_ok_and(|status| heeds(&status, libc::SIGTERM));
+        self.signal(if handled { libc::SIGTERM } else { libc::SIGKILL })
+    }
+
     /// How the node's first process ended, if it has.
     pub fn try_wait(&self) -> Option<ExitStatus> {
         self.process.try_wait()
@@ -267,6 +276,15 @@ fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Result<R, Er
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Whether the process with this `/proc/PID/status` catches or ignores a signal.
+fn heeds(status: &str, signal: i32) -> bool {
+    let has = |field: &str| {
+        let mask = status.lines().find_map(|l| l.strip_prefix(field))?;
+        Some(u64::from_str_radix(mask.trim(), 16).ok()? & (1 << (signal - 1)) != 0)
+    };
+    has("SigCgt:") == Some(true) || has("SigIgn:") == Some(true)
+}
+
 /// Whether the text of a `/proc/net/tcp` file has a socket in state LISTEN (0A) on `port`.
 fn listens(text: &str, port: u16) -> bool {
     let wanted = format!("{port:04X}");
@@ -279,7 +297,14 @@ fn listens(text: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::listens;
+    use super::{heeds, listens};
+
+    #[test]
+    fn a_caught_signal_is_told_from_one_with_its_default_action() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000004002\n";
+        assert!(heeds(status, 15) && heeds(status, 2) && heeds(status, 13));
+        assert!(!heeds(status, 1) && !heeds(status, 9));
+    }
 
     #[test]
     fn a_listening_socket_is_told_from_a_connection() {

@@ -163,7 +163,8 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
     }));
     if groups_too {
         for controller in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-            left.extend(names_in(&controller.path(), "diorama-").map(|n| format!("group {n}")));
+            let of_a_run = |n: &String| n.rsplit_once("diorama-").is_some_and(|(_, id)| is_run_id(id));
+            left.extend(names_in(&controller.path(), "diorama-").filter(of_a_run).map(|n| format!("group {n}")));
         }
         for dir in ["/run/diorama", "/var/lib/diorama"] {
             let known = |n: &String| !n.ends_with("/cores") && !n.ends_with("/lock");
@@ -171,6 +172,11 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
         }
     }
     left
+}
+
+/// Whether this is what runs call themselves, and not something that another test made.
+fn is_run_id(name: &str) -> bool {
+    name.split('-').count() == 2 && name.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
 }
 
 fn names_in(dir: &Path, prefix: &'static str) -> impl Iterator<Item = String> {

@@ -107,7 +107,11 @@ pub fn remove_groups(path: &Path) {
             remove_groups(&child.path());
         }
     }
-    let _ = fs::remove_dir(path);
+    // A process that was killed keeps its group until it has been reaped.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
+    while fs::remove_dir(path).is_err() && path.exists() && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 /// The program that answers to `__init`: an example of this crate, which `cargo test` builds.
