@@ -101,7 +101,8 @@ pub fn set(
     }
     not_applied.dedup();
     let hosts: Vec<_> = experiment.nodes.iter().map(|n| network.hosts_seen_by(&n.name)).collect();
-    let emulator = Emulator::start(network, taps, net::Options { core: Some(harness) })?;
+    let options = net::Options { core: Some(harness), polling: plan.tdf.polling_interval() };
+    let emulator = Emulator::start(network, taps, options)?;
 
     step(format!("creating {} containers with {}", plan.nodes.len(), runtime.name()))?;
     let mut specs = Vec::new();

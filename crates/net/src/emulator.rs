@@ -13,6 +13,8 @@ use std::thread::{self, JoinHandle};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_relative;
+use rustix::time::ClockId;
 use scale::{RealDuration, RealInstant};
 
 use crate::awake::Awake;
@@ -42,6 +44,8 @@ pub struct Options {
     /// The core that its thread is bound to; it should have that core for itself, and keeps it from sleeping, so it
     /// shows as fully used. `None`: any core, and no care for its sleep.
     pub core: Option<usize>,
+    /// Looks at the interfaces this often instead of being woken by what arrives there. `None`: is woken.
+    pub polling: Option<RealDuration>,
 }
 
 /// A running emulator. When this value is dropped the thread ends and the interfaces vanish.
@@ -101,7 +105,7 @@ impl Emulator {
         let body = move || {
             let life = AssertUnwindSafe(|| {
                 let looped = realtime::enter(options.core)
-                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox))
+                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling))
                     .map_err(|e| drop(ready.send(Err(e))));
                 let Ok(mut looped) = looped else { return };
                 drop(ready.send(Ok(())));
@@ -212,6 +216,7 @@ struct Loop<'a> {
     epoll: OwnedFd,
     wake: &'a OwnedFd,
     inbox: Receiver<Command>,
+    polling: Option<RealDuration>,
     breaks: realtime::Breaks,
 }
 
@@ -234,7 +239,13 @@ impl Ports {
 }
 
 impl<'a> Loop<'a> {
-    fn new(network: Network, taps: Arc<Vec<Tap>>, wake: &'a OwnedFd, inbox: Receiver<Command>) -> Result<Self, Error> {
+    fn new(
+        network: Network,
+        taps: Arc<Vec<Tap>>,
+        wake: &'a OwnedFd,
+        inbox: Receiver<Command>,
+        polling: Option<RealDuration>,
+    ) -> Result<Self, Error> {
         let failed = |what: String| move |e: Errno| Error::system(what)(e.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("cannot make an epoll".into()))?;
         let watch = |fd: rustix::fd::BorrowedFd, data| {
@@ -247,7 +258,7 @@ impl<'a> Loop<'a> {
         }
         let now = realtime::now();
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
-        Ok(Loop { network, ports, epoll, wake, inbox, breaks: realtime::Breaks::new(now) })
+        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks: realtime::Breaks::new(now) })
     }
 
     fn run(&mut self) -> Result<(), Error> {
@@ -262,10 +273,7 @@ impl<'a> Loop<'a> {
             // Zero when the deadline is near: the loop then spins, looking at the ports all the time.
             let sleep = self.network.next_deadline().map(|deadline| deadline.since(now + SPIN));
             events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), sleep.map(timespec).as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::system("epoll_pwait2")(e.into())),
-            }
+            self.wait(sleep, &mut events)?;
             looked = realtime::now();
             if sleep != Some(RealDuration::ZERO) {
                 self.breaks.slept(now, looked);
@@ -280,6 +288,23 @@ impl<'a> Loop<'a> {
                     port => self.read(PortId(port as u32)),
                 }
             }
+        }
+    }
+
+    /// Waits for frames and commands, for `longest` at most. One who polls sleeps where no frame can find it.
+    fn wait(&self, longest: Option<RealDuration>, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
+        let mut timeout = longest;
+        if let Some(interval) = self.polling {
+            timeout = Some(RealDuration::ZERO);
+            let nap = longest.map_or(interval, |longest| longest.min(interval));
+            if nap > RealDuration::ZERO {
+                // Woken early by a signal, it looks early.
+                drop(clock_nanosleep_relative(ClockId::Monotonic, &timespec(nap)));
+            }
+        }
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(timespec).as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(Error::system("epoll_pwait2")(e.into())),
         }
     }
 

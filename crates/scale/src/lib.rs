@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or a file.
 
 mod kernel;
+mod polling;
 mod rate;
 mod rtt;
 mod share;

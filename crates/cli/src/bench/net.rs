@@ -266,7 +266,7 @@ fn hundred_ports(cores: &bed::Cores) -> Result<Vec<Figure>, Failure> {
         taps.push(Tap::create(space.as_fd(), port).map_err(Failure::machine)?);
         spaces.push(space);
     }
-    let options = net::Options { core: Some(cores.harness) };
+    let options = net::Options { core: Some(cores.harness), polling: None };
     let emulator = net::Emulator::start(network, taps, options).map_err(Failure::machine)?;
     let made = start.elapsed().as_secs_f64();
     let start = Instant::now();

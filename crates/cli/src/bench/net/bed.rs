@@ -117,7 +117,7 @@ impl Bed {
         let (spaces, taps) = interfaces(&network)?;
         let addresses = [network.ports()[0].address, network.ports()[1].address];
         let pipes = [network.ports()[0].pipe, network.ports()[1].pipe];
-        let options = Options { core: Some(cores.harness) };
+        let options = Options { core: Some(cores.harness), polling: None };
         let emulator = Emulator::start(network, taps, options).map_err(Failure::machine)?;
         pin(cores.nodes);
         Ok(Bed { emulator, spaces, addresses, pipes, core: cores.nodes })
