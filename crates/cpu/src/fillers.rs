@@ -1,16 +1,21 @@
 //! The hidden verb `__fillers`: the processes that keep every node's group always runnable, and the
 //! poke that keeps slices short.
 //!
-//! A single-threaded parent forks one child per node, one for what is not sold and two for the poke,
-//! before it does anything else. Each child enters its group and waits. Over the parent's standard
-//! input and output: `ready` → (`go`) → `going`; `release`, or the end of the input, ends it all. Each child dies
+//! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are threads
+//! of one process. Each thread enters its group and waits. Over the parent's standard
+//! input and output: `ready` → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children die
 //! with the parent, and the parent with whoever holds its input, so nothing burns the core for longer
 //! than there is a run.
+//!
+//! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between two
+//! turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
+//! translations at each turn, which made a scaled web server's requests 6 % dearer.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -36,12 +41,6 @@ pub fn arguments<'a>(run_id: &str, core: usize, nodes: impl Iterator<Item = &'a 
     [run_id.to_owned(), core.to_string()].into_iter().chain(nodes.map(str::to_owned)).collect()
 }
 
-/// What a child does for the rest of its life.
-enum Role {
-    Spin(Group),
-    Poke { own: Group, poked: Group },
-}
-
 /// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
 pub fn main(args: Vec<String>) -> ! {
     let code = match run(&args) {
@@ -62,13 +61,8 @@ fn run(args: &[String]) -> Result<(), Error> {
     let paths = Paths::of(run_id);
     let mounts = Mounts::discover()?;
     let at = |path: String| Group::at(&mounts, &path);
-    let poke = Role::Poke { own: at(paths.poke()), poked: at(paths.poked()) };
-    let mut roles = vec![
-        ("_poke".to_owned(), poke),
-        ("_poked".to_owned(), Role::Spin(at(paths.poked()))),
-        ("_unsold".to_owned(), Role::Spin(at(paths.unsold()))),
-    ];
-    roles.extend(nodes.iter().map(|name| (name.clone(), Role::Spin(at(paths.filler(name))))));
+    let mut spinners = vec![("_poked".to_owned(), at(paths.poked())), ("_unsold".to_owned(), at(paths.unsold()))];
+    spinners.extend(nodes.iter().map(|name| (name.clone(), at(paths.filler(name)))));
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
@@ -77,28 +71,34 @@ fn run(args: &[String]) -> Result<(), Error> {
     }
     let (gate, opener) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
     let (news, reporter) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
+    let reports_due = spinners.len() + 1;
     let parent = rustix::process::getpid();
     let mut children = Vec::new();
-    for (name, role) in &roles {
+    for name in ["poke", "fillers"] {
         // SAFETY: this process has one thread, so the child may use everything it inherits.
         match unsafe { libc::fork() } {
-            -1 => return Err(Error::io(format!("start the filler of {name}"))(io::Error::last_os_error())),
+            -1 => return Err(Error::io(format!("start the {name}"))(io::Error::last_os_error())),
             0 => {
                 drop(opener);
-                child(name, role, &mounts, core, parent, gate, reporter)
+                let child = Child::born(parent, gate, reporter);
+                match name {
+                    "poke" => child.poke(&at(paths.poke()), &at(paths.poked()), &at("/".into()), core),
+                    _ => child.spin(&at(paths.poke()), &spinners, core),
+                }
             }
-            pid => children.push((pid, name.as_str())),
+            pid => children.push((pid, name)),
         }
     }
     drop((gate, reporter));
     sched::avoid(core).map_err(Error::io("leave the nodes' core"))?;
 
-    let mut reports = String::new();
-    File::from(news).read_to_string(&mut reports).map_err(Error::io("hear from the fillers"))?;
-    if let Some(bad) = reports.lines().find(|line| *line != "ok") {
+    // It ends early if both children have died.
+    let reports = io::BufReader::new(File::from(news)).lines().take(reports_due);
+    let reports = reports.collect::<io::Result<Vec<_>>>().map_err(Error::io("hear from the fillers"))?;
+    if let Some(bad) = reports.iter().find(|line| *line != "ok") {
         return Err(Error::Fillers(bad.to_owned()));
     }
-    if reports.lines().count() != roles.len() {
+    if reports.len() != reports_due {
         return Err(Error::Fillers("one of them died at its start".into()));
     }
     say("ready")?;
@@ -143,7 +143,7 @@ fn command(children: &[(libc::pid_t, &str)]) -> Result<Option<String>, Error> {
         // SAFETY: waiting for any child of this process without a status is always allowed.
         let dead = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
         if let Some((_, name)) = children.iter().find(|(pid, _)| *pid == dead) {
-            return Err(Error::Fillers(format!("the filler of {name} was killed")));
+            return Err(Error::Fillers(format!("the process of the {name} was killed")));
         }
     }
 }
@@ -153,58 +153,86 @@ fn say(word: &str) -> Result<(), Error> {
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
 }
 
-fn child(
-    name: &str,
-    role: &Role,
-    mounts: &Mounts,
-    core: usize,
-    parent: rustix::process::Pid,
-    gate: OwnedFd,
-    reporter: OwnedFd,
-) -> ! {
-    let mut reporter = File::from(reporter);
-    let outcome = settle(role, mounts, core);
-    let report = match &outcome {
-        Ok(()) => "ok\n".to_owned(),
-        Err(error) => format!("{name}: {error}\n"),
-    };
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    // Only the parent may hold the pipes, or its reader would never see it die.
-    let told = reporter.write_all(report.as_bytes());
-    drop(reporter);
-    // SAFETY: these descriptors belong to this process and nothing uses them after this.
-    unsafe {
-        libc::close(0);
-        libc::close(1);
+/// One of the two children, before it has taken up its work.
+struct Child {
+    gate: File,
+    reporter: File,
+}
+
+impl Child {
+    fn born(parent: rustix::process::Pid, gate: OwnedFd, reporter: OwnedFd) -> Child {
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        // Only the parent may hold the pipes, or its reader would never see it die.
+        // SAFETY: these descriptors belong to this process and nothing uses them after this.
+        unsafe {
+            libc::close(0);
+            libc::close(1);
+        }
+        if rustix::process::getppid() != Some(parent) {
+            std::process::exit(1);
+        }
+        Child { gate: gate.into(), reporter: reporter.into() }
     }
-    let orphan = rustix::process::getppid() != Some(parent);
-    let opened = File::from(gate).read(&mut [0]);
-    if outcome.is_err() || told.is_err() || opened.is_err() || orphan {
-        std::process::exit(1)
+
+    /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
+    fn poke(self, own: &Group, poked: &Group, everybody: &Group, core: usize) -> ! {
+        let settle = || {
+            enter(own.doors()?)?;
+            enter(vec![everybody.sched_door()?])?;
+            sched::avoid(core).map_err(Error::io("leave the nodes' core"))
+        };
+        self.report("_poke", settle());
+        self.wait();
+        poke(poked)
     }
-    match role {
-        Role::Spin(_) => spin(),
-        Role::Poke { poked, .. } => poke(poked),
+
+    /// `home` is where the process itself is counted and found; its first thread does nothing.
+    fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize) -> ! {
+        self.report("_fillers", home.doors().and_then(enter));
+        thread::scope(|scope| {
+            for (name, group) in spinners {
+                let spinner = || {
+                    self.report(name, settle(group, core));
+                    self.wait();
+                    spin()
+                };
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, spinner) {
+                    self.report(name, Err(Error::io("start a thread")(error)));
+                }
+            }
+        });
+        unreachable!("the scope ends after its threads, which have no end")
+    }
+
+    /// One line, whole whoever else reports. Bad news is the last.
+    fn report(&self, name: &str, outcome: Result<(), Error>) {
+        let line = match &outcome {
+            Ok(()) => "ok\n".to_owned(),
+            Err(error) => format!("{name}: {error}\n"),
+        };
+        if (&self.reporter).write_all(line.as_bytes()).is_err() || outcome.is_err() {
+            std::process::exit(1);
+        }
+    }
+
+    /// Until the parent closes the other end.
+    fn wait(&self) {
+        if (&self.gate).read(&mut [0]).is_err() {
+            std::process::exit(1);
+        }
     }
 }
 
-/// Puts the calling process on its core, into its group and under its scheduling.
-fn settle(role: &Role, mounts: &Mounts, core: usize) -> Result<(), Error> {
-    let enter = |doors: &[File]| cgroup::enter(doors).map_err(Error::io("enter a control group"));
-    match role {
-        Role::Spin(group) => {
-            // Pinned first: load that a group once had on another core would lower its weight here for a while.
-            sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
-            enter(&group.doors()?)?;
-            sched::set_slice(sched::SLICE_NS).map_err(Error::io("set a scheduling slice"))
-        }
-        Role::Poke { own, .. } => {
-            // Accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-            enter(&own.doors()?)?;
-            enter(&[Group::at(mounts, "/").sched_door()?])?;
-            sched::avoid(core).map_err(Error::io("leave the nodes' core"))
-        }
-    }
+fn enter(doors: Vec<File>) -> Result<(), Error> {
+    cgroup::enter(&doors).map_err(Error::io("enter a control group"))
+}
+
+/// Puts the calling thread on its core, into its group and under its scheduling.
+fn settle(group: &Group, core: usize) -> Result<(), Error> {
+    // Pinned first: load that a group once had on another core would lower its weight here for a while.
+    sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
+    enter(group.thread_doors()?)?;
+    sched::set_slice(sched::SLICE_NS).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever, in user mode and without PAUSE: hypervisors take a loop of PAUSEs for a lock and deschedule
