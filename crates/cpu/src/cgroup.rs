@@ -158,9 +158,9 @@ impl Group {
         Ok(doors)
     }
 
-    /// The processes in the group, by the ids that this process knows them by.
-    pub fn members(&self) -> Result<Vec<u32>, Error> {
-        let path = self.cpu.join("cgroup.procs");
+    /// The threads in the group, by the ids that this process knows them by.
+    pub fn threads(&self) -> Result<Vec<u32>, Error> {
+        let path = self.cpu.join("tasks");
         let text = fs::read_to_string(&path).map_err(Error::io(format!("read {}", path.display())))?;
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }

@@ -386,11 +386,11 @@ impl Drop for CpuGroups {
     }
 }
 
-/// What the only process of a group ran, in ns, and in how many turns (`/proc/PID/schedstat`).
+/// What the only thread of a group ran, in ns, and in how many turns (`/proc/TID/schedstat`).
 fn turns(group: &Group) -> Result<(u64, u64), Error> {
-    let members = group.members()?;
-    let [pid] = members[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
-    let path = format!("/proc/{pid}/schedstat");
+    let threads = group.threads()?;
+    let [tid] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
+    let path = format!("/proc/{tid}/schedstat");
     let text = std::fs::read_to_string(&path).map_err(Error::io(format!("read {path}")))?;
     let fields: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [ran, _waited, turns] = fields[..] else { return Err(Error::Fillers(format!("{path} is not as expected"))) };
