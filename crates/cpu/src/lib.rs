@@ -10,6 +10,7 @@
 //!
 //! This room knows only real time: the shares it gets are already divided by the TDF.
 
+pub mod caches;
 mod cgroup;
 mod fillers;
 mod groups;

@@ -34,7 +34,7 @@ fn release_ends_fillers_and_removes_groups() {
     let mut groups = create(&id, &[0.1, 0.1], Policy::Slots);
     let helper = helper(&groups);
     groups.engage(helper).unwrap();
-    assert_eq!(processes(&id).len(), 6, "one for each node, three of the core's, and their parent");
+    assert_eq!(processes(&id).len(), 3, "the fillers, the poke, and their parent");
     assert!(!left_behind(&id).is_empty());
     groups.release().unwrap();
     assert_eq!(processes(&id), Vec::<String>::new());

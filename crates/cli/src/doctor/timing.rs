@@ -13,7 +13,7 @@ pub(super) fn findings() -> Vec<Finding> {
         .unwrap_or_else(|_| (Finding::lacking("real time", "unknown", "the probe failed"), None));
     std::thread::sleep(Duration::from_millis(500));
     let after = times();
-    [Some(clock_source()), Some(real_time), punctual, steal(&before, &after), load(&before, &after)]
+    [Some(clock_source()), Some(real_time), punctual, steal(&before, &after), load(&before, &after), Some(caches())]
         .into_iter()
         .flatten()
         .collect()
@@ -62,6 +62,20 @@ fn punctuality() -> (Finding, Option<Finding>) {
         false => Finding::ok("sleeping", found, says),
     };
     (allowed, Some(sleeping))
+}
+
+/// How dear memory is that was left alone for as long as a dilated program leaves it.
+fn caches() -> Finding {
+    let ms = |n: u64| cpu::caches::fetch_after(scale::RealDuration::from_nanos(n * 1_000_000)).as_nanos().max(1);
+    let (near, far) = (ms(1), ms(20));
+    let found = format!("{near} → {far} ns");
+    if far > 4 * near {
+        let says = "a line of memory untouched for 20 ms instead of 1 ms costs that: neighbours of this machine use its caches, \
+                    so work that a node does rarely is dearer under dilation (docs/limits.md)";
+        Finding::degraded("caches", found, says)
+    } else {
+        Finding::ok("caches", found, "a line of memory untouched for 20 ms instead of 1 ms costs no more than that")
+    }
 }
 
 /// The times of a core, in ticks: all, idle, stolen.
