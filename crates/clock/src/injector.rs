@@ -4,6 +4,10 @@
 //! dealt with when it stops, so that a slow exec delays nobody. Between execs it sleeps. One thing cannot be done without
 //! waiting for the program: giving it the memfd. Each listener has a [`Giver`] for that.
 //!
+//! Threads of *one* process have their turn one after the other. The kernel ends all others when one has executed,
+//! and holds a lock meanwhile that attaching needs too: an injector that attached to a second thread would wait in the
+//! kernel for the first one, which waits for the second, attached, to be reaped by the injector.
+//!
 //! Rules for the process that it lives in:
 //! - `waitpid(-1)` belongs to nobody: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait
 //!   for children that they know, or they take the injector's stops.
@@ -160,6 +164,15 @@ enum Source {
     Listener(Arc<OwnedFd>, CpuRate, Giver),
 }
 
+/// A thread that must not be attached to before another one of its process is done.
+struct Held {
+    /// The other one.
+    behind: pid_t,
+    listener: Arc<OwnedFd>,
+    cpu: CpuRate,
+    notification: Notification,
+}
+
 struct Work {
     page: ClockPage,
     recipe: Recipe,
@@ -169,6 +182,7 @@ struct Work {
     sources: HashMap<u64, Source>,
     next_source: u64,
     tracees: HashMap<pid_t, Tracee>,
+    held: Vec<Held>,
     /// A byte for every SIGCHLD: a tracee has stopped.
     child: UnixStream,
     child_handler: SigId,
@@ -202,6 +216,7 @@ impl Work {
             sources: HashMap::new(),
             next_source: FIRST_SOURCE,
             tracees: HashMap::new(),
+            held: Vec::new(),
             child,
             child_handler,
         };
@@ -282,19 +297,48 @@ impl Work {
                     }
                     return;
                 }
-                match attach(listener.as_fd(), *cpu, &notification) {
-                    Ok(Some(tracee)) => drop(self.tracees.insert(notification.pid as pid_t, tracee)),
-                    Ok(None) => (),
-                    Err(why) => {
-                        self.refuse(&why);
-                        // Fails only if the thread was killed meanwhile.
-                        let _ = notify::refuse(listener.as_fd(), notification.id, libc::EPERM);
-                    }
-                }
+                let (listener, cpu) = (listener.clone(), *cpu);
+                self.execute(listener, cpu, notification);
             }
             // Hung up: the command, and for a listener its last descendant, is gone. Closing ends the watch.
             Some(_) => drop(self.sources.remove(&key)),
             None => (),
+        }
+    }
+
+    /// Lets a thread execute, now or after the other one of its process that is at it.
+    fn execute(&mut self, listener: Arc<OwnedFd>, cpu: CpuRate, notification: Notification) {
+        let tid = notification.pid as pid_t;
+        if let Some(behind) = self.sibling(tid) {
+            self.held.push(Held { behind, listener, cpu, notification });
+            return;
+        }
+        match attach(listener.as_fd(), cpu, &notification) {
+            Ok(Some(tracee)) => drop(self.tracees.insert(tid, tracee)),
+            Ok(None) => (),
+            Err(why) => {
+                self.refuse(&why);
+                // Fails only if the thread was killed meanwhile.
+                let _ = notify::refuse(listener.as_fd(), notification.id, libc::EPERM);
+            }
+        }
+    }
+
+    /// A tracee of the same process as `tid`. Nothing is asked of the kernel while there are no tracees.
+    fn sibling(&mut self, tid: pid_t) -> Option<pid_t> {
+        if self.tracees.is_empty() {
+            return None;
+        }
+        let process = tracee::process_of(tid)?;
+        self.tracees.values_mut().find_map(|tracee| (tracee.process() == Some(process)).then(|| tracee.tid()))
+    }
+
+    /// `tid` is no tracee any more: those behind it have their turn, unless they have ended with it.
+    fn done(&mut self, tid: pid_t) {
+        for held in self.held.extract_if(.., |held| held.behind == tid).collect::<Vec<_>>() {
+            if notify::still_waits(held.listener.as_fd(), held.notification.id) {
+                self.execute(held.listener, held.cpu, held.notification);
+            }
         }
     }
 
@@ -323,8 +367,8 @@ impl Work {
             }
             if libc::WIFSTOPPED(status) {
                 self.stopped(pid, status);
-            } else {
-                self.tracees.remove(&pid);
+            } else if self.tracees.remove(&pid).is_some() {
+                self.done(pid);
             }
         }
     }
@@ -350,6 +394,7 @@ impl Work {
             Outcome::Refused(why) => self.end(pid, &why),
             Outcome::Gone => (),
         }
+        self.done(tracee.tid());
     }
 }
 

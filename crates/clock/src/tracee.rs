@@ -75,6 +75,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Tracee {
     tid: pid_t,
     cpu: CpuRate,
+    /// Known when somebody has asked; `Some(None)` if it was gone by then.
+    process: Option<Option<pid_t>>,
 }
 
 impl Tracee {
@@ -82,7 +84,18 @@ impl Tracee {
     pub fn seize(tid: pid_t, cpu: CpuRate) -> io::Result<Tracee> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize)?;
-        Ok(Tracee { tid, cpu })
+        Ok(Tracee { tid, cpu, process: None })
+    }
+
+    /// The thread's number when it was seized.
+    pub fn tid(&self) -> pid_t {
+        self.tid
+    }
+
+    /// The number of its process; `None` if it is gone, or has executed and has its process's number for its own.
+    pub fn process(&mut self) -> Option<pid_t> {
+        let tid = self.tid;
+        *self.process.get_or_insert_with(|| process_of(tid))
     }
 
     /// Makes a failed exec stop too. The stop of a successful one cancels it.
@@ -181,6 +194,12 @@ fn signal_mask(pid: pid_t) -> io::Result<u64> {
 
 fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
     ptrace(PTRACE_SETSIGMASK, pid, size_of::<u64>(), (&raw const mask).addr()).map(drop)
+}
+
+/// The process that a thread belongs to; `None` if there is no such thread.
+pub(crate) fn process_of(tid: pid_t) -> Option<pid_t> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 /// After EVENT_EXEC of `pid`: the number that the executing thread had before.

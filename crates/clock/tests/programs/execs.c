@@ -1,4 +1,5 @@
-/* Twelve threads; four of them execute this program again at once, and with an argument the first thread too. */
+/* Twenty threads; eight of them execute this program again at once, and with an argument the first thread too. Four more try
+   to execute what does not exist, again and again. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +14,20 @@ static void *idle(void *unused)
 	return unused;
 }
 
+static pthread_barrier_t start;
+
+static void *fail(void *unused)
+{
+	char *argv[] = { "/nonexistent", 0 };
+	for (;;)
+		execv(argv[0], argv);
+	return unused;
+}
+
 static void *execute(void *unused)
 {
 	char *argv[] = { name, "again", 0 };
-	usleep(2000);
+	pthread_barrier_wait(&start);
 	execv(name, argv);
 	return unused;
 }
@@ -31,9 +42,13 @@ int main(int argc, char **argv)
 	name = argv[0];
 	for (int i = 0; i < 8; i++)
 		pthread_create(&t, 0, idle, 0);
+	int leader = argc > 1 && argv[1][0];
+	pthread_barrier_init(&start, 0, 8 + leader);
 	for (int i = 0; i < 4; i++)
+		pthread_create(&t, 0, fail, 0);
+	for (int i = 0; i < 8; i++)
 		pthread_create(&t, 0, execute, 0);
-	if (argc > 1 && argv[1][0])
+	if (leader)
 		execute(0);
 	pause();
 	return 1;
