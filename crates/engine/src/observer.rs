@@ -82,11 +82,12 @@ impl Observer {
         let fidelity = checks::judge(&Evidence {
             tdf: plan.tdf,
             lateness: &network.lateness.all,
+            unseen: &network.lateness.unseen,
             latest,
             shortest_path: shortest_path(experiment),
             clock,
             grain: match &stage.conditions.policy {
-                Policy::Slots => Grain::Slots,
+                Policy::Slots => Grain::Slots(stage.conditions.grain),
                 Policy::Quota => Grain::Quota(stage.conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },

@@ -13,7 +13,7 @@ use fidelity::record::Variant;
 use model::Experiment;
 use net::{Emulator, Network, Tap};
 use node::{Enclosure, EnclosureOptions, Exit, NetNamespace, Node, NodeSpec, NotApplied, Root, Runtime};
-use scale::Tdf;
+use scale::{RealDuration, Tdf};
 
 use crate::attend;
 use crate::cast::{self, Cast, Dilation};
@@ -46,6 +46,8 @@ pub struct Conditions {
     pub policy_because: Option<String>,
     /// The usable fraction of the nodes' core, as calibrated.
     pub usable: f64,
+    /// How long a turn on it lasts, where shares come in turns.
+    pub grain: Option<RealDuration>,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
 }
@@ -133,12 +135,12 @@ pub fn set(
 
     step("calibrating the nodes' core and applying shares".into())?;
     let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
-    let usable = groups.engage(helper)?.usable;
+    let cpu::Calibration { usable, grain } = groups.engage(helper)?;
 
     let cast = Arc::new(Cast::new(nodes, dilation));
     attend::serve(&registration.control_socket(), &cast)
         .map_err(|e| Error::failed(registration.control_socket().display(), e))?;
-    let conditions = Conditions { policy, policy_because, usable, not_applied };
+    let conditions = Conditions { policy, policy_because, usable, grain, not_applied };
     let own_programs = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
     Ok(Stage { cast, emulator, groups, enclosure, page, netns, conditions, own_programs, registration })
 }

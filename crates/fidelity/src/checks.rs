@@ -16,6 +16,8 @@ pub const LATENESS_OF_PATH: f64 = 0.01;
 pub const CLOCK_PPM: f64 = 100.0;
 /// CPU that a node must get, per cent of its entitlement.
 pub const ENTITLEMENT: std::ops::RangeInclusive<f64> = 97.0..=101.0;
+/// How long a turn on the nodes' core may last, real ms: three times what is asked for, and twice what quiet machines show.
+pub const GRAIN: f64 = 0.3;
 /// Time that the hypervisor may take, per cent.
 pub const STEAL: f64 = 1.0;
 /// Others' use of the nodes' core, per cent of it: what one ordinary process can get beside a run.
@@ -39,6 +41,8 @@ pub struct Evidence<'a> {
     pub tdf: Tdf,
     /// How late each frame was delivered, real ns.
     pub lateness: &'a Histogram<u64>,
+    /// How long each frame may have waited before the emulator saw it, real ns.
+    pub unseen: &'a Histogram<u64>,
     /// When lateness was worst, and the 99.9th percentile then, if the emulator can tell.
     pub latest: Option<(VirtualInstant, RealDuration)>,
     /// The least delay from one node to another.
@@ -72,8 +76,8 @@ pub enum ClockRate {
 /// How the nodes' CPU was limited.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grain {
-    /// Always-runnable groups: 100 µs slices.
-    Slots,
+    /// Always-runnable groups, and how long a turn lasted when that was measured.
+    Slots(Option<RealDuration>),
     /// CFS quota, and why not slots.
     Quota(String),
     /// One cap for all, on purpose: the naive variant.
@@ -83,7 +87,7 @@ pub enum Grain {
 /// All checks, in the order in which they are recorded, and the verdict.
 pub fn judge(e: &Evidence) -> Fidelity {
     Fidelity::of(vec![
-        emulator_lateness(e.lateness, e.latest, e.shortest_path, e.tdf),
+        emulator_lateness(e.lateness, e.unseen, e.latest, e.shortest_path, e.tdf),
         ring_drops(e.seen.ring_drops, e.seen.first_ring_drop.as_ref()),
         clock_rate(&e.clock),
         cpu_entitlement(&e.grain, e.seen.entitlement.as_ref(), e.seen.entitled_intervals),
@@ -96,9 +100,11 @@ pub fn judge(e: &Evidence) -> Fidelity {
     ])
 }
 
-/// p99.9 of the lateness of all frames, at most 0.1 virtual ms or 1 % of the shortest path.
+/// p99.9 of how late frames were delivered, and of how late they may have been seen, each at most 0.1 virtual ms or 1 % of
+/// the shortest path.
 pub fn emulator_lateness(
     lateness: &Histogram<u64>,
+    unseen: &Histogram<u64>,
     latest: Option<(VirtualInstant, RealDuration)>,
     shortest_path: Option<VirtualDuration>,
     tdf: Tdf,
@@ -109,12 +115,21 @@ pub fn emulator_lateness(
     if lateness.is_empty() {
         return Check { limit: Some(limit), ..unmeasured(name, unit, "No frame passed the emulator.".into()) };
     }
-    let p999 = ms(tdf.to_virtual(RealDuration::from_nanos(lateness.value_at_quantile(0.999))));
+    let p999 = |of: &Histogram<u64>| ms(tdf.to_virtual(RealDuration::from_nanos(of.value_at_quantile(0.999))));
+    let (delivered, waited) = (p999(lateness), p999(unseen));
+    if waited > delivered {
+        let says = format!(
+            "99.9 % of {} frames waited at most {} virtual ms before they were seen.",
+            unseen.len(),
+            number(waited)
+        );
+        return at_most(name, waited, limit, unit, says);
+    }
     let when = latest.map_or(String::new(), |(at, p999)| {
         format!("; the worst second began at {}, with {} virtual ms", time(at), number(ms(tdf.to_virtual(p999))))
     });
-    let says = format!("99.9 % of {} frames were at most {} virtual ms late{when}.", lateness.len(), number(p999));
-    at_most(name, p999, limit, unit, says)
+    let says = format!("99.9 % of {} frames were at most {} virtual ms late{when}.", lateness.len(), number(delivered));
+    at_most(name, delivered, limit, unit, says)
 }
 
 /// No frame may be lost between a node and the emulator: it is no loss of the modelled network.
@@ -155,12 +170,12 @@ pub fn cpu_entitlement(grain: &Grain, worst: Option<&Worst>, intervals: usize) -
         (Grain::Quota(_), _) => {
             unmeasured(name, unit, "Under CFS quota it is not known whether a node always wanted its CPU.".into())
         }
-        (Grain::Slots, None) => unmeasured(
+        (Grain::Slots(_), None) => unmeasured(
             name,
             unit,
             "No node wanted all of its CPU for a whole virtual second, so none could miss any.".into(),
         ),
-        (Grain::Slots, Some(worst)) => {
+        (Grain::Slots(_), Some(worst)) => {
             let (low, high) = (*ENTITLEMENT.start(), *ENTITLEMENT.end());
             let limit = if worst.value < 100.0 { low } else { high };
             let says = format!(
@@ -179,11 +194,17 @@ pub fn cpu_entitlement(grain: &Grain, worst: Option<&Worst>, intervals: usize) -
 pub fn cpu_grain(grain: &Grain) -> Check {
     let (name, unit) = ("cpu-grain", "real ms");
     match grain {
-        Grain::Slots => at_most(name, 0.1, 0.1, unit, "Nodes took turns on their core every 100 µs.".into()),
+        Grain::Slots(None) => {
+            unmeasured(name, unit, "Nodes took turns, and how long one lasted was not measured.".into())
+        }
+        Grain::Slots(Some(turn)) => {
+            let turn = turn.as_secs_f64() * 1e3;
+            at_most(name, turn, GRAIN, unit, format!("Nodes took turns on their core every {} ms.", number(turn)))
+        }
         Grain::Quota(why) => at_most(
             name,
             4.0,
-            0.1,
+            GRAIN,
             unit,
             format!(
                 "CPU shares were kept by CFS quota, which lets a burst run unhindered until the next 4 ms tick: {why}."

@@ -5,6 +5,7 @@ use crate::observe::TcpCounters;
 use crate::record::Verdict;
 
 const TEN: f64 = 10.0;
+const TURN: Option<RealDuration> = Some(RealDuration::from_nanos(120_000));
 
 fn tdf(v: f64) -> Tdf {
     Tdf::try_from(v).unwrap()
@@ -14,6 +15,11 @@ fn histogram(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
     let mut h = Histogram::new_with_bounds(1, 10_000_000_000, 3).unwrap();
     values.into_iter().for_each(|v| h.record(v).unwrap());
     h
+}
+
+/// Frames that were seen at once.
+fn prompt() -> Histogram<u64> {
+    histogram([1_000])
 }
 
 fn worst(value: f64, whose: &str) -> Worst {
@@ -29,11 +35,11 @@ fn node(name: &str, grew: TcpCounters) -> NodeTcp {
 fn lateness_is_judged_in_virtual_time() {
     // 0.5 real ms are 0.05 virtual ms at TDF 10, and five times too much at TDF 1.
     let half_ms = histogram(std::iter::repeat_n(500_000, 1000));
-    let check = emulator_lateness(&half_ms, None, None, tdf(TEN));
+    let check = emulator_lateness(&half_ms, &prompt(), None, None, tdf(TEN));
     assert_eq!((check.ok, check.limit), (Some(true), Some(0.1)));
     assert!((check.value.unwrap() - 0.05).abs() < 0.001, "{check:?}");
     let late = Some((VirtualInstant::from_nanos(7_000_000_000), RealDuration::from_nanos(900_000)));
-    let check = emulator_lateness(&half_ms, late, None, Tdf::ONE);
+    let check = emulator_lateness(&half_ms, &prompt(), late, None, Tdf::ONE);
     assert_eq!(check.ok, Some(false));
     assert!(check.says.contains("began at 7.0 s, with 0.9 virtual ms"), "{}", check.says);
 }
@@ -41,16 +47,25 @@ fn lateness_is_judged_in_virtual_time() {
 #[test]
 fn one_frame_in_ten_thousand_may_be_late_and_a_long_path_forgives_more() {
     let mostly = histogram(std::iter::repeat_n(1_000, 9_999).chain([5_000_000_000]));
-    assert_eq!(emulator_lateness(&mostly, None, None, Tdf::ONE).ok, Some(true));
+    assert_eq!(emulator_lateness(&mostly, &prompt(), None, None, Tdf::ONE).ok, Some(true));
     let often = histogram(std::iter::repeat_n(1_000, 99).chain([5_000_000_000]));
-    assert_eq!(emulator_lateness(&often, None, None, Tdf::ONE).ok, Some(false));
+    assert_eq!(emulator_lateness(&often, &prompt(), None, None, Tdf::ONE).ok, Some(false));
     let half_ms = histogram([500_000]);
     let path = Some(VirtualDuration::from_nanos(80_000_000));
-    let check = emulator_lateness(&half_ms, None, path, Tdf::ONE);
+    let check = emulator_lateness(&half_ms, &prompt(), None, path, Tdf::ONE);
     assert_eq!((check.ok, check.limit), (Some(true), Some(0.8)));
     let short = Some(VirtualDuration::from_nanos(1));
-    assert_eq!(emulator_lateness(&half_ms, None, short, Tdf::ONE).limit, Some(0.1));
-    assert_eq!(emulator_lateness(&histogram([]), None, None, Tdf::ONE).ok, None, "no frame, no promise");
+    assert_eq!(emulator_lateness(&half_ms, &prompt(), None, short, Tdf::ONE).limit, Some(0.1));
+    assert_eq!(emulator_lateness(&histogram([]), &prompt(), None, None, Tdf::ONE).ok, None, "no frame, no promise");
+}
+
+#[test]
+fn a_frame_that_was_seen_late_is_late_too() {
+    let (in_time, late) = (histogram([1_000]), histogram([3_000_000]));
+    let check = emulator_lateness(&in_time, &late, None, None, Tdf::ONE);
+    assert_eq!((check.ok, check.value.map(f64::round)), (Some(false), Some(3.0)));
+    assert!(check.says.contains("before they were seen"), "{}", check.says);
+    assert_eq!(emulator_lateness(&in_time, &late, None, None, tdf(100.0)).ok, Some(true));
 }
 
 #[test]
@@ -76,20 +91,26 @@ fn a_clock_may_be_a_hundred_ppm_off_either_way() {
 
 #[test]
 fn a_node_gets_its_cpu_neither_less_nor_more() {
-    let slots = |value| cpu_entitlement(&Grain::Slots, Some(&worst(value, "server")), 5);
+    let slots = |value| cpu_entitlement(&Grain::Slots(TURN), Some(&worst(value, "server")), 5);
     assert_eq!(
         [slots(96.9).ok, slots(97.0).ok, slots(101.0).ok, slots(101.1).ok].map(|ok| ok == Some(true)),
         [false, true, true, false]
     );
     assert_eq!((slots(98.0).limit, slots(100.5).limit), (Some(97.0), Some(101.0)));
     assert!(slots(90.0).says.contains("in server, from 3.0 s to 4.0 s"), "{}", slots(90.0).says);
-    assert_eq!(cpu_entitlement(&Grain::Slots, None, 0).ok, None);
+    assert_eq!(cpu_entitlement(&Grain::Slots(TURN), None, 0).ok, None);
     assert_eq!(cpu_entitlement(&Grain::Pool, Some(&worst(50.0, "server")), 5).ok, None, "naive promises nothing");
 }
 
 #[test]
 fn quota_makes_a_run_suspect_and_slots_do_not() {
-    assert_eq!(cpu_grain(&Grain::Slots).ok, Some(true));
+    assert_eq!(cpu_grain(&Grain::Slots(TURN)).ok, Some(true));
+    assert_eq!(
+        cpu_grain(&Grain::Slots(Some(RealDuration::from_nanos(1_000_000)))).ok,
+        Some(false),
+        "nobody ends slices"
+    );
+    assert_eq!(cpu_grain(&Grain::Slots(None)).ok, None);
     assert_eq!(cpu_grain(&Grain::Pool).ok, None);
     let quota = cpu_grain(&Grain::Quota("this kernel has no cpu.idle".into()));
     assert_eq!(quota.ok, Some(false));
@@ -178,10 +199,11 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
         judge(&Evidence {
             tdf: tdf(TEN),
             lateness: &lateness,
+            unseen: &prompt(),
             latest: None,
             shortest_path: None,
             clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
-            grain: Grain::Slots,
+            grain: Grain::Slots(TURN),
             rto_min_scaled: true,
             seen,
         })

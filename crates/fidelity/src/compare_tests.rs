@@ -30,7 +30,9 @@ fn made(dir: PathBuf, variant: Variant) -> Made {
         real_seconds: 10.0,
         metrics: IndexMap::new(),
         nodes: IndexMap::new(),
-        fidelity: Fidelity::of(vec![cpu_grain(&crate::checks::Grain::Slots)]),
+        fidelity: Fidelity::of(vec![cpu_grain(&crate::checks::Grain::Slots(Some(scale::RealDuration::from_nanos(
+            100_000,
+        ))))]),
     };
     Made { dir, result }
 }

@@ -31,6 +31,8 @@ use crate::{Error, realtime};
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
 /// harness's other threads.
 const SPIN: RealDuration = RealDuration::from_nanos(30_000);
+/// A wait that took longer than this was one for a frame; any other found it there.
+const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
 /// Threads that remove devices at the end.
@@ -263,7 +265,7 @@ impl<'a> Loop<'a> {
 
     fn run(&mut self) -> Result<(), Error> {
         let mut events = Vec::with_capacity(256);
-        let mut looked = realtime::now();
+        let (mut looked, mut previous) = (realtime::now(), realtime::now());
         loop {
             let now = realtime::now();
             self.network.advance(now, |delivery| self.ports.deliver(delivery));
@@ -275,6 +277,10 @@ impl<'a> Loop<'a> {
             events.clear();
             self.wait(sleep, &mut events)?;
             looked = realtime::now();
+            // One who was woken was so by the frame, or else the time since the last look is the most that it can have waited.
+            let woken = self.polling.is_none() && looked.since(now) > WOKEN;
+            let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
+            previous = looked;
             if sleep != Some(RealDuration::ZERO) {
                 self.breaks.slept(now, looked);
             }
@@ -285,7 +291,7 @@ impl<'a> Loop<'a> {
                             return Ok(());
                         }
                     }
-                    port => self.read(PortId(port as u32)),
+                    port => self.read(PortId(port as u32), gap),
                 }
             }
         }
@@ -308,8 +314,8 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Takes what the node of `port` has sent, a batch at most.
-    fn read(&mut self, port: PortId) {
+    /// Takes what the node of `port` has sent, a batch at most. None of it was there `gap` ago.
+    fn read(&mut self, port: PortId, gap: RealDuration) {
         for _ in 0..BATCH {
             let mut frame = self.network.buffer();
             match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
@@ -319,6 +325,7 @@ impl<'a> Loop<'a> {
                     // What is due leaves first: pipes must see frames in the order of their instants.
                     self.network.advance(now, |delivery| self.ports.deliver(delivery));
                     self.network.inject(port, now, frame);
+                    self.ports.recorder.seen(gap);
                 }
                 Err(e) => {
                     self.network.recycle(frame);

@@ -12,6 +12,9 @@ const SECOND: RealDuration = RealDuration::from_nanos(1_000_000_000);
 pub struct Lateness {
     /// All frames since the start, in real nanoseconds, to two significant digits.
     pub all: Histogram<u64>,
+    /// For every frame that a node sent, the longest that it can have waited before it was seen: it enters the network that much
+    /// late, and no computed time shows it.
+    pub unseen: Histogram<u64>,
     /// Each real second in which anything happened; the last one may still be running.
     pub seconds: Vec<LatenessSecond>,
 }
@@ -37,6 +40,7 @@ pub struct LatenessSecond {
 pub(crate) struct Recorder {
     all: Histogram<u64>,
     current: Histogram<u64>,
+    unseen: Histogram<u64>,
     start: RealInstant,
     inattention: RealDuration,
     seconds: Vec<LatenessSecond>,
@@ -45,7 +49,14 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub fn new(now: RealInstant) -> Self {
         let empty = || Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are valid");
-        Recorder { all: empty(), current: empty(), start: now, inattention: RealDuration::ZERO, seconds: Vec::new() }
+        Recorder {
+            all: empty(),
+            current: empty(),
+            unseen: empty(),
+            start: now,
+            inattention: RealDuration::ZERO,
+            seconds: Vec::new(),
+        }
     }
 
     /// A frame due at `due` is delivered at `now`.
@@ -54,6 +65,11 @@ impl Recorder {
         let late = now.since(due).as_nanos();
         self.all.saturating_record(late);
         self.current.saturating_record(late);
+    }
+
+    /// A frame is seen that may have been there for as long as `gap`.
+    pub fn seen(&mut self, gap: RealDuration) {
+        self.unseen.saturating_record(gap.as_nanos());
     }
 
     /// At `now`, the emulator looks at the ports again after `gap`.
@@ -85,7 +101,11 @@ impl Recorder {
     }
 
     pub fn record(&self) -> Lateness {
-        Lateness { all: self.all.clone(), seconds: self.seconds.iter().copied().chain(self.running()).collect() }
+        Lateness {
+            all: self.all.clone(),
+            unseen: self.unseen.clone(),
+            seconds: self.seconds.iter().copied().chain(self.running()).collect(),
+        }
     }
 }
 
