@@ -4,7 +4,7 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root setup setup-tests fmt lint build test demo bench clean
+.PHONY: all root setup setup-tests fmt lint build test conformance demo bench clean
 .NOTPARALLEL:
 
 all: build
@@ -28,6 +28,12 @@ lint:
 # Cargo builds the programs that the tests run, and tells them where they are.
 test: root setup-tests
 	$(CARGO) test --locked --workspace --no-fail-fast
+
+# Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages.
+conformance: root build
+	scripts/setup --conformance
+	target/release/diorama-trials conformance --into docs/compatibility.md
+	scripts/python-tests
 
 demo: root setup build
 	target/release/diorama-trials demo

@@ -1,7 +1,10 @@
 //! `diorama dilate`: one command under time dilation.
 
+mod control;
+
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clock::{ClockPage, CpuRate, Injector, Reaper};
@@ -16,10 +19,19 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     tdf: Tdf,
     /// Also limit the command to 1/TDF of a core, so that it sees one core of usual speed (needs root)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "control")]
     cpu: bool,
+    /// Make a socket over which the factor can be changed while the command runs. Without a command: change the factor of
+    /// the command that was started with this socket
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required_unless_present = "control",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
@@ -30,6 +42,11 @@ fn own(error: impl Display) -> Failure {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    if let (Some(socket), true) = (&args.control, args.command.is_empty()) {
+        let at = control::ask(socket, args.tdf).map_err(own)?;
+        println!("at {at} virtual s the factor became {}", args.tdf);
+        return Ok(ExitCode::SUCCESS);
+    }
     let (mine, other) = cores();
     // As many virtual seconds as pass in a real one: 1/TDF.
     let share = args.tdf.to_virtual(RealDuration::from_secs_f64(1.0)).as_secs_f64();
@@ -50,8 +67,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let core = if args.cpu { other } else { None };
     let injector = Injector::start(&page, core, |sentence| eprintln!("diorama: {sentence}")).map_err(own)?;
     let admitted = injector.admit(rate).map_err(own)?;
+    let control = args.control.as_deref().map(|path| control::Control::open(path, &page)).transpose().map_err(own)?;
     page.start();
     let ended = reaper.run(admitted).map_err(own)?;
+    drop(control);
     drop(injector);
     if let Some(limit) = limit {
         limit.release().map_err(own)?;

@@ -1,11 +1,5 @@
-/* Reading the clock page, and the arithmetic between real and virtual time. */
-#include "dilation.h"
-
-/* hi64(a * b) */
-static inline u64 high(u64 a, u64 b)
-{
-	return (u64)(((unsigned __int128)a * b) >> 64);
-}
+/* The arithmetic between real and virtual time. */
+#include "page.h"
 
 /* ceil(a * num / den), at most FOREVER. */
 static u64 scale_up(u64 a, u64 num, u64 den)
@@ -19,48 +13,14 @@ static u64 scale_up(u64 a, u64 num, u64 den)
 	return quotient > FOREVER ? FOREVER : quotient;
 }
 
-static inline u32 begin_read(void)
-{
-	u32 sequence;
-	while ((sequence = PAGE->sequence) & 1)
-		__builtin_ia32_pause();
-	__asm__ volatile("" ::: "memory"); /* x86 does not reorder loads; the compiler must not either */
-	return sequence;
-}
-
-static inline bool read_again(u32 sequence)
-{
-	__asm__ volatile("" ::: "memory");
-	return PAGE->sequence != sequence;
-}
-
 u64 real_now(void)
 {
-	struct timespec t;
-	if (PAGE->kernel_vdso_is_slow || !STATE->given.vdso_clock_gettime)
-		syscall(__NR_clock_gettime, CLOCK_MONOTONIC, &t);
-	else
-		((long (*)(i32, struct timespec *))STATE->given.vdso_clock_gettime)(CLOCK_MONOTONIC, &t);
-	return (u64)t.sec * NS + (u64)t.nsec;
-}
-
-static inline u64 virtual_of(u64 real)
-{
-	u64 base = PAGE->real_base;
-	/* Another thread may have read the clock just before the page was rewritten. */
-	u64 passed = real > base ? real - base : 0;
-	return PAGE->virtual_base + passed * PAGE->rate_whole + high(passed, PAGE->rate_frac);
+	return read_real();
 }
 
 u64 virtual_now(void)
 {
-	u64 now;
-	u32 sequence;
-	do {
-		sequence = begin_read();
-		now = virtual_of(real_now());
-	} while (read_again(sequence));
-	return now;
+	return read_virtual();
 }
 
 bool valid(const struct timespec *t)
@@ -111,6 +71,78 @@ u64 cpu_real(u64 virtual_ns)
 		return FOREVER;
 	u64 real = virtual_ns * STATE->given.cpu_back_whole + high(virtual_ns, STATE->given.cpu_back_frac);
 	return real >= FOREVER ? FOREVER : real + (virtual_ns != 0);
+}
+
+/* floor(a * num / den) for num <= den. */
+static u64 scale_down(u64 a, u64 num, u64 den)
+{
+	unsigned __int128 p = (unsigned __int128)a * num;
+	u64 quotient, remainder;
+	/* The quotient is at most a. */
+	__asm__("divq %4" : "=a"(quotient), "=d"(remainder) : "a"((u64)p), "d"((u64)(p >> 64)), "r"(den) : "cc");
+	return quotient;
+}
+
+i64 past_virtual(i64 real)
+{
+	i64 result;
+	u32 sequence;
+	do {
+		sequence = begin_read();
+		u64 n = PAGE->changes;
+		if (n == 0 || n > CHANGES || real <= (i64)PAGE->change[0].real) {
+			result = real;
+			continue;
+		}
+		u64 i = n - 1;
+		while ((u64)real < PAGE->change[i].real)
+			i--;
+		u64 passed = (u64)real - PAGE->change[i].real, virt;
+		if (i == n - 1) {
+			virt = virtual_of((u64)real);
+		} else {
+			u64 reals = PAGE->change[i + 1].real - PAGE->change[i].real;
+			u64 virts = PAGE->change[i + 1].virt - PAGE->change[i].virt;
+			virt = PAGE->change[i].virt + (reals ? scale_down(passed, virts, reals) : 0);
+		}
+		result = (i64)virt;
+	} while (read_again(sequence));
+	return result;
+}
+
+i64 date_virtual(i64 date)
+{
+	i64 offset = PAGE->realtime_offset;
+	return past_virtual(date - offset) + offset;
+}
+
+i64 date_real(i64 date)
+{
+	i64 result;
+	u32 sequence;
+	do {
+		sequence = begin_read();
+		i64 virt = date - PAGE->realtime_offset;
+		u64 n = PAGE->changes;
+		if (n == 0 || n > CHANGES || virt <= (i64)PAGE->change[0].virt) {
+			result = date;
+			continue;
+		}
+		u64 i = n - 1;
+		while ((u64)virt < PAGE->change[i].virt)
+			i--;
+		u64 span = (u64)virt - PAGE->change[i].virt;
+		if (i == n - 1) {
+			span = scale_up(span, PAGE->tdf_num, PAGE->tdf_den);
+		} else {
+			u64 reals = PAGE->change[i + 1].real - PAGE->change[i].real;
+			u64 virts = PAGE->change[i + 1].virt - PAGE->change[i].virt;
+			span = virts ? scale_up(span, reals, virts) : 0;
+		}
+		u64 real = PAGE->change[i].real + span;
+		result = real >= FOREVER / 2 ? (i64)(FOREVER / 2) : (i64)real + PAGE->realtime_offset;
+	} while (read_again(sequence));
+	return result;
 }
 
 bool wall_clock(i32 clock, i64 *offset)

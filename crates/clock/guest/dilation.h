@@ -52,6 +52,7 @@
  * virtual MONOTONIC = virtual_base + (real MONOTONIC - real_base) * rate, rate = rate_whole + rate_frac / 2^64.
  * `sequence` is odd while the engine writes: read it before and after (clock.c).
  */
+#define CHANGES 128 /* when there are more, two are joined: times of files between them are then interpolated */
 struct clock_page {
 	u32 sequence;
 	u32 kernel_vdso_is_slow; /* this host's vDSO clock makes system calls: make them ourselves instead */
@@ -63,6 +64,14 @@ struct clock_page {
 	u64 tdf_den;
 	i64 realtime_offset; /* virtual REALTIME - virtual MONOTONIC; fixed, so steps of the host's clock do not leak */
 	i64 tai_offset;      /* virtual TAI - virtual REALTIME */
+	/*
+	 * When the rate changed, and what virtual MONOTONIC was then; the last is the base above. Before the first,
+	 * virtual time was real time. Only the times of files ask for what is past.
+	 */
+	u64 changes;
+	struct change {
+		u64 real, virt;
+	} change[CHANGES];
 };
 
 /* What a program asked sigaction(SIGSYS) for; the kernel's layout. */
@@ -126,6 +135,11 @@ u64 real_span(u64 virtual_ns);
 u64 virtual_span(u64 real_ns);
 u64 cpu_virtual(u64 real_ns);
 u64 cpu_real(u64 virtual_ns);
+/* Virtual MONOTONIC when the host's was `real`, which may lie before the last change of the rate, or before virtual zero. */
+i64 past_virtual(i64 real);
+/* The virtual REALTIME of an instant of the host's REALTIME, rounded down, and back, rounded up. */
+i64 date_virtual(i64 date);
+i64 date_real(i64 date);
 /* Whether `clock` is one of the wall clocks, and its fixed distance from virtual MONOTONIC. */
 bool wall_clock(i32 clock, i64 *offset);
 bool cpu_clock(i32 clock);
@@ -140,6 +154,8 @@ bool not_yet(struct deadline *d);
 /* user.c */
 bool read_user(void *to, u64 from, u64 len);
 bool write_user(u64 to, const void *from, u64 len);
+/* A string of less than `room` bytes, its end included; false if it is longer or not there. */
+bool read_text(char *to, u64 from, u64 room);
 
 /* The calls, by subject: each takes the six arguments and returns what the kernel would. */
 struct call {
@@ -186,6 +202,13 @@ long call_timerfd_settime(struct call *c);
 long call_timerfd_gettime(struct call *c);
 long call_setsockopt(struct call *c); /* sockets.c */
 long call_getsockopt(struct call *c);
+long call_stat(struct call *c); /* files.c */
+long call_newfstatat(struct call *c);
+long call_statx(struct call *c);
+long call_utimensat(struct call *c);
+long call_utimes(struct call *c);
+long call_utime(struct call *c);
+long call_open(struct call *c); /* proc.c */
 long call_rt_sigaction(struct call *c); /* signals.c */
 long call_rt_sigprocmask(struct call *c);
 long call_rt_sigsuspend(struct call *c);

@@ -4,6 +4,7 @@
 #define SOL_SOCKET 1
 #define SO_LINGER 13
 #define SOL_TCP 6
+#define TCP_INFO 11
 #define TCP_USER_TIMEOUT 18
 
 #define FOREVER_INT 0x7fffffffll
@@ -41,9 +42,58 @@ static long pass(struct call *c, void *value, u64 len)
 	return syscall(__NR_setsockopt, c->a[0], c->a[1], c->a[2], value, len);
 }
 
+/*
+ * struct tcp_info: what in it is a time or a rate, by its offset. A kernel that knows less of it gives less; what newer
+ * ones add has been counters so far.
+ */
+static const struct {
+	u8 at;
+	u8 wide; /* 64 bits, not 32 */
+	enum { US, MS, RATE } unit;
+} tcp_info[] = {
+	{ 8, 0, US },    /* rto */
+	{ 12, 0, US },   /* ato */
+	{ 44, 0, MS },   /* last_data_sent */
+	{ 48, 0, MS },   /* last_ack_sent */
+	{ 52, 0, MS },   /* last_data_recv */
+	{ 56, 0, MS },   /* last_ack_recv */
+	{ 68, 0, US },   /* rtt */
+	{ 72, 0, US },   /* rttvar */
+	{ 92, 0, US },   /* rcv_rtt */
+	{ 104, 1, RATE }, /* pacing_rate */
+	{ 112, 1, RATE }, /* max_pacing_rate */
+	{ 148, 0, US },  /* min_rtt */
+	{ 160, 1, RATE }, /* delivery_rate */
+	{ 168, 1, US },  /* busy_time */
+	{ 176, 1, US },  /* rwnd_limited */
+	{ 184, 1, US },  /* sndbuf_limited */
+	{ 244, 0, MS },  /* total_rto_time */
+};
+
+/* The kernel has just written `len` bytes there, so they may be touched. */
+static void show_tcp_info(u64 info, i32 len)
+{
+	for (u32 i = 0; i < sizeof tcp_info / sizeof *tcp_info; i++) {
+		u64 where = info + tcp_info[i].at;
+		if (tcp_info[i].at + (tcp_info[i].wide ? 8 : 4) > len)
+			continue;
+		u64 value = tcp_info[i].wide ? *(u64 *)where : *(u32 *)where;
+		/* No time yet, or "never" and "no limit". */
+		if (value == 0 || value == (tcp_info[i].wide ? ~0ull : 0xffffffffull))
+			continue;
+		value = tcp_info[i].unit == RATE ? real_span(value) : virtual_span(value);
+		if (tcp_info[i].wide)
+			*(u64 *)where = value;
+		else
+			*(u32 *)where = value > 0xffffffffull ? 0xffffffffu : (u32)value;
+	}
+}
+
 long call_setsockopt(struct call *c)
 {
 	i64 len = (i32)c->a[4];
+	if (c->a[1] == SOL_TCP && c->a[2] == TCP_INFO)
+		return pass(c, (void *)c->a[3], c->a[4]);
 	if (c->a[1] == SOL_TCP) {
 		i32 value;
 		if (len < 4)
@@ -85,7 +135,9 @@ long call_getsockopt(struct call *c)
 	i32 len;
 	if (result || !read_user(&len, c->a[4], 4))
 		return result;
-	if (c->a[1] == SOL_TCP && len == 4) {
+	if (c->a[1] == SOL_TCP && c->a[2] == TCP_INFO) {
+		show_tcp_info(c->a[3], len);
+	} else if (c->a[1] == SOL_TCP && len == 4) {
 		i32 value;
 		if (!read_user(&value, c->a[3], 4))
 			return -EFAULT;

@@ -87,6 +87,24 @@ static long dispatch(struct call *c)
 		return call_setsockopt(c);
 	case __NR_getsockopt:
 		return call_getsockopt(c);
+	case __NR_open:
+	case __NR_openat:
+		return call_open(c);
+	case __NR_stat:
+	case __NR_lstat:
+	case __NR_fstat:
+		return call_stat(c);
+	case __NR_newfstatat:
+		return call_newfstatat(c);
+	case __NR_statx:
+		return call_statx(c);
+	case __NR_utimensat:
+		return call_utimensat(c);
+	case __NR_utimes:
+	case __NR_futimesat:
+		return call_utimes(c);
+	case __NR_utime:
+		return call_utime(c);
 	case __NR_times:
 		return call_times(c);
 	case __NR_getrusage:

@@ -32,6 +32,21 @@ bool read_user(void *to, u64 from, u64 len)
 	return true;
 }
 
+bool read_text(char *to, u64 from, u64 room)
+{
+	u64 here = PAGE_OF((u64)__builtin_frame_address(0)), known = here;
+	for (u64 i = 0; i < room; i++, from++) {
+		if (PAGE_OF(from) != known) {
+			if (!readable(from))
+				return false;
+			known = PAGE_OF(from);
+		}
+		if (!(to[i] = *(const char *)from))
+			return true;
+	}
+	return false;
+}
+
 bool write_user(u64 to, const void *from, u64 len)
 {
 	u64 last = to + len - 1;

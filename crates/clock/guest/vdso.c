@@ -1,5 +1,5 @@
 /* The functions that programs find through AT_SYSINFO_EHDR in place of the kernel's. */
-#include "dilation.h"
+#include "page.h"
 
 #define VDSO __attribute__((visibility("default")))
 #define ALIAS(name) __attribute__((weak, alias(#name), visibility("default")))
@@ -8,8 +8,12 @@ VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
 {
 	u64 now;
 	i64 offset;
-	if (wall_clock(clock, &offset)) {
-		now = virtual_now() + (u64)offset;
+	if (__builtin_expect(clock == CLOCK_MONOTONIC, 1)) {
+		now = read_virtual();
+	} else if (__builtin_expect(clock == CLOCK_REALTIME, 1)) {
+		now = read_virtual() + (u64)PAGE->realtime_offset;
+	} else if (wall_clock(clock, &offset)) {
+		now = read_virtual() + (u64)offset;
 	} else {
 		long result = syscall(__NR_clock_gettime, clock, t);
 		if (result || !cpu_clock(clock))
@@ -23,7 +27,7 @@ VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
 VDSO int __vdso_gettimeofday(struct timeval *t, i32 *zone)
 {
 	if (t) {
-		u64 us = (virtual_now() + (u64)PAGE->realtime_offset) / 1000;
+		u64 us = (read_virtual() + (u64)PAGE->realtime_offset) / 1000;
 		t->sec = (i64)(us / 1000000);
 		t->usec = (i64)(us % 1000000);
 	}

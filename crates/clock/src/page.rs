@@ -23,6 +23,31 @@ struct Shared {
     sequence: AtomicU32,
     kernel_vdso_is_slow: u32,
     values: Values,
+    past: Past,
+}
+
+/// The guests' memory of what the rate was: [`CHANGES`] of `guest/dilation.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    used: u64,
+    /// Real and virtual `CLOCK_MONOTONIC` when the rate changed; the last is the base of the values in force.
+    change: [(u64, u64); CHANGES],
+}
+
+const CHANGES: usize = 128;
+const _: () = assert!(size_of::<Shared>() <= PAGE_SIZE as usize);
+
+impl Past {
+    fn push(&mut self, real: u64, virt: u64) {
+        if self.used as usize == CHANGES {
+            // The first, virtual zero, stays: what was before it is not dilated.
+            self.change.copy_within(2.., 1);
+            self.used -= 1;
+        }
+        self.change[self.used as usize] = (real, virt);
+        self.used += 1;
+    }
 }
 
 #[repr(C)]
@@ -37,6 +62,30 @@ struct Values {
     realtime_offset: i64,
     tai_offset: i64,
 }
+
+impl Values {
+    /// The guests' `CLOCK_MONOTONIC` at an instant of the host's.
+    fn at(&self, real: u64) -> u64 {
+        let rate = Fixed { whole: self.rate_whole, frac: self.rate_frac };
+        self.virtual_base + rate.times(real.saturating_sub(self.real_base))
+    }
+
+    /// The same clock, counted from `now`.
+    fn rebase(&mut self, now: u64) {
+        (self.virtual_base, self.real_base) = (self.at(now), now);
+    }
+
+    fn run_at(&mut self, tdf: Tdf) {
+        let (num, den) = tdf.ratio();
+        // Rounded up, so that the virtual time at the real deadline `ceil(v * num / den)` is v and not v - 1 ns.
+        let rate = Fixed::ratio_up(den, num);
+        (self.rate_whole, self.rate_frac) = (rate.whole, rate.frac);
+        (self.tdf_num, self.tdf_den) = (num, den);
+    }
+}
+
+/// How long the page stays locked before a change takes effect: see [`ClockPage::write`].
+const SETTLE_NS: u64 = 1_000;
 
 /// Virtual zero: the instant at which the clocks of all nodes began to run slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +106,7 @@ pub struct ClockPage(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// The factor at the start.
     tdf: Tdf,
     /// Read-only descriptor of the memfd, for the guests.
     memfd: OwnedFd,
@@ -93,17 +143,12 @@ impl ClockPage {
         let page = ClockPage(Arc::new(Inner { tdf, memfd, shared: mapped.cast(), zero: Mutex::new(None) }));
         // SAFETY: mapped above, page-aligned, large enough, and no guest has it yet.
         unsafe { (*page.0.shared).kernel_vdso_is_slow = u32::from(vdso_is_slow()) };
-        let now = real_now();
-        let (num, den) = Tdf::ONE.ratio();
-        page.write(Values {
-            real_base: now,
-            virtual_base: now,
-            rate_whole: 1,
-            rate_frac: 0,
-            tdf_num: num,
-            tdf_den: den,
-            realtime_offset: offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC),
-            tai_offset: offset(libc::CLOCK_TAI, libc::CLOCK_REALTIME),
+        let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
+        let tai_offset = offset(libc::CLOCK_TAI, libc::CLOCK_REALTIME);
+        page.write(|values, _, now| {
+            (values.real_base, values.virtual_base) = (now, now);
+            values.run_at(Tdf::ONE);
+            (values.realtime_offset, values.tai_offset) = (realtime_offset, tai_offset);
         });
         Ok(page)
     }
@@ -114,23 +159,36 @@ impl ClockPage {
         if let Some((zero, _)) = *zero {
             return zero;
         }
-        let mut values = self.read();
-        let (num, den) = self.0.tdf.ratio();
-        // Rounded up, so that the virtual time at the real deadline `ceil(v * num / den)` is v and not v - 1 ns.
-        let rate = Fixed::ratio_up(den, num);
-        let now = real_now();
-        values.virtual_base += now - values.real_base;
-        values.real_base = now;
-        (values.rate_whole, values.rate_frac) = (rate.whole, rate.frac);
-        (values.tdf_num, values.tdf_den) = (num, den);
-        values.realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
-        self.write(values);
+        let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
+        let values = self.write(|values, past, now| {
+            values.rebase(now);
+            values.run_at(self.0.tdf);
+            values.realtime_offset = realtime_offset;
+            past.push(values.real_base, values.virtual_base);
+        });
         let started = Zero {
-            real: RealInstant::from_nanos(now),
+            real: RealInstant::from_nanos(values.real_base),
             unix_ns: values.virtual_base.wrapping_add_signed(values.realtime_offset),
         };
         *zero = Some((started, values.virtual_base));
         started
+    }
+
+    /// From now on the clocks run at 1/`tdf`. Gives the virtual instant of the change; before [`start`](Self::start)
+    /// nothing is changed.
+    ///
+    /// No reader sees time run backwards. What sleeps looks at the page again when its real deadline comes: after a slow-down it
+    /// sleeps on and wakes in time, after a speed-up it wakes late, by at most the real time that it had left. Timers
+    /// that the kernel keeps (timerfd, POSIX timers, itimers) and CPU clocks stay at the factor at which they were set.
+    pub fn set_tdf(&self, tdf: Tdf) -> VirtualInstant {
+        let zero = self.0.zero.lock().expect("nobody panics while holding the lock");
+        let Some((_, base)) = *zero else { return VirtualInstant::ZERO };
+        let values = self.write(|values, past, now| {
+            values.rebase(now);
+            values.run_at(tdf);
+            past.push(values.real_base, values.virtual_base);
+        });
+        VirtualInstant::from_nanos(values.virtual_base - base)
     }
 
     /// Virtual time now, counted from [`start`](Self::start); zero before.
@@ -141,16 +199,14 @@ impl ClockPage {
         VirtualInstant::from_nanos(self.monotonic() - base)
     }
 
-    /// The factor that the page was made for.
+    /// The factor that the page was made for; [`set_tdf`](Self::set_tdf) does not change it.
     pub fn tdf(&self) -> Tdf {
         self.0.tdf
     }
 
     /// The guests' `CLOCK_MONOTONIC`, in ns.
     pub(crate) fn monotonic(&self) -> u64 {
-        let values = self.read();
-        let rate = Fixed { whole: values.rate_whole, frac: values.rate_frac };
-        values.virtual_base + rate.times(real_now().saturating_sub(values.real_base))
+        self.read().at(real_now())
     }
 
     /// The memfd for a guest: the page, then the image. Read-only.
@@ -174,16 +230,31 @@ impl ClockPage {
         }
     }
 
-    /// Callers hold the `zero` lock, or are alone.
-    fn write(&self, values: Values) {
-        // SAFETY: mapped for as long as `self` lives; readers discard what they see while the sequence is odd.
+    /// Lets `change` have the values, the past, and the instant from which they are to hold. Callers hold the `zero` lock,
+    /// or are alone.
+    fn write(&self, change: impl FnOnce(&mut Values, &mut Past, u64)) -> Values {
+        let shared = self.0.shared;
+        // SAFETY: mapped for as long as `self` lives, and written by nobody else meanwhile; readers discard what they see while
+        // the sequence is odd.
         unsafe {
-            let sequence = &(*self.0.shared).sequence;
+            let sequence = &(*shared).sequence;
             let old = sequence.load(Ordering::Relaxed);
             sequence.store(old.wrapping_add(1), Ordering::Relaxed);
-            fence(Ordering::Release);
-            std::ptr::write_volatile(&raw mut (*self.0.shared).values, values);
+            fence(Ordering::SeqCst);
+            // A processor may check the sequence before it reads the clock, by as much as it executes out of order: some 0.1 µs. Such
+            // a reader must still have read what is earlier than the change.
+            let seen = real_now();
+            let mut now = seen;
+            while now - seen < SETTLE_NS {
+                now = real_now();
+            }
+            let mut values = std::ptr::read(&raw const (*shared).values);
+            let mut past = std::ptr::read(&raw const (*shared).past);
+            change(&mut values, &mut past, now);
+            std::ptr::write_volatile(&raw mut (*shared).values, values);
+            std::ptr::write_volatile(&raw mut (*shared).past, past);
             sequence.store(old.wrapping_add(2), Ordering::Release);
+            values
         }
     }
 }

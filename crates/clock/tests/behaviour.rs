@@ -135,3 +135,26 @@ fn the_prober_finds_no_error_in_the_rate() {
     let wrong = diorama_clock::clock_error_ppm(first, last, "11".parse().unwrap());
     assert!(wrong > 90_000.0, "a clock of TDF 10 passes for one of TDF 11: {wrong} ppm");
 }
+
+#[test]
+fn tcp_tells_its_times_in_virtual_time() {
+    let script = "\
+import socket, struct, time
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+peer, _ = server.accept()
+for _ in range(20):
+    client.send(b'x'); peer.recv(1); time.sleep(0.005); peer.send(b'y'); client.recv(1)
+time.sleep(0.2)
+info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+print(*struct.unpack_from('I', info, 44), *struct.unpack_from('I', info, 56), len(info))
+";
+    for ran in [native(["python3", "-c", script]), Dilation::new("10").run(["python3", "-c", script])] {
+        let numbers: Vec<u64> = ran.stdout.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        let [sent, acknowledged, len] = numbers[..] else { panic!("{ran:?}") };
+        // The kernel counts ticks of 4 real ms.
+        assert!((196..400).contains(&sent), "sent {sent} ms ago after a sleep of 200 ms: {ran:?}");
+        assert!((196..400).contains(&acknowledged), "{ran:?}");
+        assert!(len >= 192, "{ran:?}");
+    }
+}

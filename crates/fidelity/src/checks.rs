@@ -100,8 +100,8 @@ pub fn judge(e: &Evidence) -> Fidelity {
     ])
 }
 
-/// p99.9 of how late frames were delivered, and of how late they may have been seen, each at most 0.1 virtual ms or 1 % of
-/// the shortest path.
+/// p99.9 of how late frames were delivered, and p99 of how late they may have been seen, each at most 0.1 virtual ms or 1 % of
+/// the shortest path. The second is the less strict because it is a bound: most of what is found after a gap came late in it.
 pub fn emulator_lateness(
     lateness: &Histogram<u64>,
     unseen: &Histogram<u64>,
@@ -115,11 +115,11 @@ pub fn emulator_lateness(
     if lateness.is_empty() {
         return Check { limit: Some(limit), ..unmeasured(name, unit, "No frame passed the emulator.".into()) };
     }
-    let p999 = |of: &Histogram<u64>| ms(tdf.to_virtual(RealDuration::from_nanos(of.value_at_quantile(0.999))));
-    let (delivered, waited) = (p999(lateness), p999(unseen));
+    let within = |part, of: &Histogram<u64>| ms(tdf.to_virtual(RealDuration::from_nanos(of.value_at_quantile(part))));
+    let (delivered, waited) = (within(0.999, lateness), within(0.99, unseen));
     if waited > delivered {
         let says = format!(
-            "99.9 % of {} frames waited at most {} virtual ms before they were seen.",
+            "99 % of {} frames waited at most {} virtual ms before they were seen.",
             unseen.len(),
             number(waited)
         );

@@ -4,6 +4,7 @@
 //! the run directories that come of it.
 
 mod bench;
+mod conformance;
 mod demo;
 mod driver;
 mod failure;
@@ -30,6 +31,8 @@ enum Verb {
     Demo,
     /// Measure how close scaled runs come to the baseline, and what each mechanism costs
     Bench(bench::Args),
+    /// Run many programs natively, dilated, and under libfaketime: do their waits take what they should?
+    Conformance(conformance::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Demo => demo::main(),
         Verb::Bench(args) => bench::main(args),
+        Verb::Conformance(args) => conformance::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
     };
     match outcome {

@@ -152,6 +152,17 @@ static void futex(void)
 	done(here);
 }
 
+/* Trap an open for reading of what is not said to be a directory: it may be a file of /proc. */
+static void reading(u32 nr, u8 flags)
+{
+	u32 here = on(nr);
+	load(LOW(flags));
+	emit(BPF_JMP | BPF_JSET | BPF_K, 3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+}
+
 static void signals(void)
 {
 	u32 here = on(__NR_rt_sigprocmask);
@@ -182,7 +193,7 @@ static void signals(void)
 static void sockets(void)
 {
 	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW };
-	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 18 /* USER_TIMEOUT */ };
+	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 18 /* USER_TIMEOUT */, 11 /* INFO */ };
 	static const u32 calls[] = { __NR_setsockopt, __NR_getsockopt };
 	for (int i = 0; i < 2; i++) {
 		u32 here = on(calls[i]);
@@ -193,7 +204,7 @@ static void sockets(void)
 		done(not_socket);
 		skip_if(6 /* SOL_TCP */, 1);
 		answer(SECCOMP_RET_ALLOW);
-		if_one_of(2, tcp_options, 3);
+		if_one_of(2, tcp_options, 4);
 		done(here);
 	}
 }
@@ -203,7 +214,8 @@ static void build(void)
 	static const u32 timed[] = { __NR_clock_gettime, __NR_nanosleep, __NR_clock_nanosleep, __NR_gettimeofday,
 				     __NR_time, __NR_timer_create, __NR_timer_settime, __NR_timer_gettime, __NR_setitimer,
 				     __NR_getitimer, __NR_alarm, __NR_timerfd_settime, __NR_timerfd_gettime, __NR_times,
-				     __NR_getrusage, __NR_sysinfo, __NR_adjtimex, __NR_clock_adjtime };
+				     __NR_getrusage, __NR_sysinfo, __NR_adjtimex, __NR_clock_adjtime,
+				     __NR_newfstatat, __NR_fstat, __NR_stat, __NR_lstat, __NR_statx };
 	static const u32 cpu_limit[] = { 0 };
 	load(offsetof(struct seccomp_data, arch));
 	skip_if(AUDIT_ARCH_X86_64, 1);
@@ -232,6 +244,12 @@ static void build(void)
 	if_given(__NR_io_pgetevents, 4, 5);
 	if_given(__NR_wait4, 3, 3);
 	if_given(__NR_waitid, 4, 4);
+	reading(__NR_openat, 2);
+	reading(__NR_open, 1);
+	if_given(__NR_utimensat, 2, 2);
+	if_given(__NR_futimesat, 2, 2);
+	if_given(__NR_utimes, 1, 1);
+	if_given(__NR_utime, 1, 1);
 	for (u32 i = 0; i < sizeof timed / sizeof *timed; i++)
 		always(timed[i]);
 	sockets();

@@ -12,6 +12,7 @@ use diorama_clock::{ClockPage, CpuRate, Injector, dilate_exec_file, launch, wait
 use scale::Tdf;
 
 /// What a program did.
+#[allow(dead_code, reason = "each test binary uses its part")]
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,

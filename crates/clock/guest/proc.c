@@ -1,0 +1,173 @@
+/*
+ * /proc/uptime and /proc/PID/stat, in virtual time: whoever opens one gets a copy of its text, made at that moment, in which the times
+ * are translated. So the age of a process is the same whether it is computed from /proc or from the process's own clock.
+ *
+ * The file systems of a node could be bound over these two, but not without root, and something would have to answer for
+ * as long as the node lives. This costs an open for reading some µs and nothing else. What is read again from the same
+ * descriptor is what was true when it was opened.
+ */
+#include "dilation.h"
+
+#define AT_FDCWD -100
+#define O_CLOEXEC 0x80000
+#define F_DUPFD 0
+#define F_DUPFD_CLOEXEC 1030
+#define TICK 10000000ull /* of /proc: USER_HZ is 100 everywhere */
+#define ROOM 0x1000
+
+/* Past `word`, or 0. */
+static const char *past(const char *text, const char *word)
+{
+	while (*word)
+		if (*text++ != *word++)
+			return 0;
+	return text;
+}
+
+static const char *past_number(const char *text)
+{
+	const char *p = text;
+	while (*p >= '0' && *p <= '9')
+		p++;
+	return p == text ? 0 : p;
+}
+
+enum file { OTHER, UPTIME, STAT };
+
+static enum file name(const char *path)
+{
+	const char *p = past(path, "/proc/"), *rest;
+	if (!p)
+		return OTHER;
+	if ((rest = past(p, "uptime")))
+		return *rest ? OTHER : UPTIME;
+	if (!(rest = past_number(p)) && !(rest = past(p, "self")) && !(rest = past(p, "thread-self")))
+		return OTHER;
+	p = rest;
+	if ((rest = past(p, "/task/")) && !(p = past_number(rest)))
+		return OTHER;
+	return (rest = past(p, "/stat")) && !*rest ? STAT : OTHER;
+}
+
+struct text {
+	char *at, *end;
+};
+
+static void put(struct text *t, char byte)
+{
+	if (t->at < t->end)
+		*t->at++ = byte;
+}
+
+static void put_number(struct text *t, u64 n, int digits)
+{
+	char reversed[20];
+	int d = 0;
+	do
+		reversed[d++] = (char)('0' + n % 10);
+	while ((n /= 10) || d < digits);
+	while (d)
+		put(t, reversed[--d]);
+}
+
+static const char *get_number(const char *p, u64 *n)
+{
+	for (*n = 0; *p >= '0' && *p <= '9'; p++)
+		*n = *n * 10 + (u64)(*p - '0');
+	return p;
+}
+
+/* "seconds.hundredths" of this many hundredths, each of 1/100 s. */
+static void put_hundredths(struct text *t, u64 n)
+{
+	put_number(t, n / 100, 1);
+	put(t, '.');
+	put_number(t, n % 100, 2);
+}
+
+static const char *get_hundredths(const char *p, u64 *n)
+{
+	u64 whole, part;
+	p = get_number(p, &whole);
+	p = get_number(*p == '.' ? p + 1 : p, &part);
+	*n = whole * 100 + part;
+	return p;
+}
+
+/* How long this host has been up, and how long its cores have been idle together. */
+static void uptime(const char *from, struct text *to)
+{
+	u64 up, idle, now = virtual_now() / TICK;
+	from = get_hundredths(from, &up);
+	get_hundredths(*from ? from + 1 : from, &idle);
+	put_hundredths(to, now);
+	put(to, ' ');
+	put_hundredths(to, up ? idle / up * now + idle % up * now / up : 0);
+	put(to, '\n');
+}
+
+/* proc(5): CPU times are fields 14 to 17, the start is field 22. The name, field 2, may hold anything. */
+static void stat(const char *from, const char *end, struct text *to)
+{
+	const char *p = end, *name_end;
+	while (p > from && *p != ')')
+		p--;
+	name_end = p;
+	for (p = from; p < name_end; p++)
+		put(to, *p);
+	struct timespec boot, mono;
+	syscall(__NR_clock_gettime, CLOCK_BOOTTIME, &boot);
+	syscall(__NR_clock_gettime, CLOCK_MONOTONIC, &mono);
+	i64 slept = (i64)(to_ns(&boot) - to_ns(&mono));
+	for (int field = 2; p < end;) {
+		u64 n;
+		bool time = (field >= 14 && field <= 17) || field == 22;
+		if (!time || *p < '0' || *p > '9') {
+			field += *p == ' ';
+			put(to, *p++);
+			continue;
+		}
+		p = get_number(p, &n);
+		n *= TICK;
+		put_number(to, (field == 22 ? (u64)past_virtual((i64)n - slept) : cpu_virtual(n)) / TICK, 1);
+	}
+}
+
+/* A descriptor of the translated text, in the place of `fd`; `fd` itself if that cannot be made. */
+static long translated(long fd, enum file file, bool cloexec)
+{
+	long memory = syscall(__NR_mmap, 0, 2 * ROOM, 3 /* READ | WRITE */, 0x22 /* PRIVATE | ANONYMOUS */, -1, 0);
+	if (memory < 0 && memory > -4096)
+		return fd;
+	char *from = (char *)memory;
+	struct text to = { from + ROOM, from + 2 * ROOM };
+	long result = fd, len = syscall(__NR_pread64, fd, from, ROOM - 1, 0);
+	long made = len > 0 ? syscall(__NR_memfd_create, file == STAT ? "stat" : "uptime", 1 /* CLOEXEC */) : -1;
+	if (made >= 0) {
+		from[len] = 0;
+		if (file == STAT)
+			stat(from, from + len, &to);
+		else
+			uptime(from, &to);
+		len = to.at - (from + ROOM);
+		if (syscall(__NR_pwrite64, made, from + ROOM, len, 0) == len) {
+			syscall(__NR_close, fd);
+			/* Programs expect the lowest number that is free. */
+			result = syscall(__NR_fcntl, made, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+		}
+		syscall(__NR_close, made);
+	}
+	syscall(__NR_munmap, memory, 2 * ROOM);
+	return result;
+}
+
+/* open(path, flags, mode), openat(dir, path, flags, mode), for reading */
+long call_open(struct call *c)
+{
+	char path[48];
+	bool at = c->nr == __NR_openat;
+	u64 where = at ? c->a[1] : c->a[0], flags = at ? c->a[2] : c->a[1];
+	enum file file = read_text(path, where, sizeof path) ? name(path) : OTHER;
+	long fd = at ? syscall(c->nr, c->a[0], where, flags, c->a[3]) : syscall(c->nr, where, flags, c->a[2]);
+	return fd < 0 || file == OTHER ? fd : translated(fd, file, flags & O_CLOEXEC);
+}

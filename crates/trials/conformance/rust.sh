@@ -1,0 +1,18 @@
+# program: Rust
+# packages: rustc-web
+cat >w.rs <<'R'
+use std::sync::{mpsc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+fn wait(name: &str, f: impl FnOnce(Duration)) {
+    let s = Instant::now();
+    f(Duration::from_millis(200));
+    println!("200 {} {name}", s.elapsed().as_millis());
+}
+fn main() {
+    wait("thread::sleep", |d| std::thread::sleep(d));
+    wait("Condvar", |d| drop(Condvar::new().wait_timeout(Mutex::new(()).lock().unwrap(), d)));
+    wait("recv_timeout", |d| { let (_s, r) = mpsc::channel::<()>(); let _ = r.recv_timeout(d); });
+    wait("park_timeout", |d| std::thread::park_timeout(d));
+}
+R
+rustc -O -o w w.rs && exec ./w

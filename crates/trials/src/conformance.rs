@@ -1,0 +1,266 @@
+//! `diorama-trials conformance`: programs that wait, natively, under `diorama dilate`, and under libfaketime.
+//!
+//! Each script of `conformance/` starts one program and lets it wait, by its own means and for a known time, as its own clock
+//! measures it. It prints a line a wait: what it should have taken in ms, what it took, and its name.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::failure::Failure;
+use crate::machine::Machine;
+
+/// The scripts, from where make is run.
+const SCRIPTS: &str = "crates/trials/conformance";
+/// The factor of the dilated runs, and of libfaketime's.
+const TDF: u32 = 10;
+/// What a wait may be longer than it should, on a busy machine: a part of it, and ms.
+const LATE: (f64, f64) = (0.25, 60.0);
+/// A program that takes longer than this, in real time, hangs.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Arguments of `diorama-trials conformance`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Only these programs [default: all in crates/trials/conformance]
+    programs: Vec<String>,
+    /// Also write the table into this file, between the marks that it has for it
+    #[arg(long, value_name = "FILE")]
+    into: Option<PathBuf>,
+}
+
+/// How a script is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Native,
+    Dilated,
+    Faketime,
+}
+
+/// What came of a script.
+#[derive(Clone, Debug, PartialEq)]
+enum Verdict {
+    /// So many waits, all as long as they should be.
+    Good(usize),
+    Bad(String),
+    /// Not tried, and why.
+    Absent(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Good(waits) => write!(f, "{waits} of {waits}"),
+            Verdict::Bad(why) => write!(f, "**{why}**"),
+            Verdict::Absent(why) => write!(f, "– ({why})"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Outcome {
+    verdict: Verdict,
+    /// CPU time of the script and all that it waited for, in s.
+    cpu: f64,
+}
+
+/// Runs the verb. A program that fails dilated and not natively is a failure of this command.
+pub fn main(args: Args) -> Result<(), Failure> {
+    let diorama = std::env::current_exe().map_err(Failure::failed)?.with_file_name("diorama");
+    let scripts = scripts(&args.programs)?;
+    let mut rows = Vec::new();
+    let mut failed = Vec::new();
+    for script in &scripts {
+        let text = fs::read_to_string(script).map_err(|e| Failure::failed(format!("{}: {e}", script.display())))?;
+        let title = header(&text, "program").unwrap_or_else(|| script.display().to_string());
+        let outcomes = [Way::Native, Way::Dilated, Way::Faketime].map(|way| {
+            eprintln!("{title}: {way:?}");
+            run(script, way, &diorama)
+        });
+        let [native, dilated, faketime] = outcomes;
+        if matches!(native.verdict, Verdict::Good(_)) && native.verdict != dilated.verdict {
+            failed.push(title.clone());
+        }
+        let ratio = |of: &Outcome| match (&native.verdict, &of.verdict) {
+            (Verdict::Good(_), Verdict::Good(_)) if native.cpu > 0.0 => format!("{:.2}", of.cpu / native.cpu),
+            _ => "–".into(),
+        };
+        rows.push(format!(
+            "| {title} | {} | {} | {} | {} | {:.2} | {} | {} |",
+            native.verdict,
+            dilated.verdict,
+            faketime.verdict,
+            header(&text, "packages").unwrap_or_default(),
+            native.cpu,
+            ratio(&dilated),
+            ratio(&faketime),
+        ));
+        eprintln!("{}", rows.last().expect("just pushed"));
+    }
+    let table = format!(
+        "| program | native | `dilate --tdf {TDF}` | libfaketime | packages | CPU s, native | dilated / native | libfaketime / native |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n{}\n\nRun on {}.\n",
+        rows.join("\n"),
+        Machine::here()
+    );
+    println!("{table}");
+    if let Some(file) = &args.into {
+        write_into(file, &table)?;
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::failed(format!("not as natively, under dilation: {}", failed.join(", ")))),
+    }
+}
+
+fn scripts(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    let io = |e| Failure::input(format!("{SCRIPTS}: {e}: run this in Diorama's own directory"));
+    let mut all: Vec<PathBuf> = fs::read_dir(SCRIPTS).map_err(io)?.flatten().map(|e| e.path()).collect();
+    all.retain(|path| path.extension().is_some_and(|e| e == "sh"));
+    all.sort();
+    let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|path| stem(path) == **name)) {
+        let known: Vec<String> = all.iter().map(stem).collect();
+        return Err(Failure::input(format!("there is no program `{unknown}`; there are {}", known.join(", "))));
+    }
+    all.retain(|path| names.is_empty() || names.contains(&stem(path)));
+    Ok(all)
+}
+
+/// The value of `# key: value` in a script.
+fn header(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)?.strip_prefix(": "));
+    line.map(str::to_owned)
+}
+
+fn run(script: &Path, way: Way, diorama: &Path) -> Outcome {
+    let absent = |why: String| Outcome { verdict: Verdict::Absent(why), cpu: 0.0 };
+    let Ok(script) = script.canonicalize() else { return absent("the script is gone".into()) };
+    let directory = match tempfile::tempdir() {
+        Ok(directory) => directory,
+        Err(e) => return absent(format!("no directory: {e}")),
+    };
+    let mut command = match way {
+        Way::Native => Command::new("sh"),
+        Way::Dilated => Command::new(diorama),
+        Way::Faketime => Command::new("faketime"),
+    };
+    match way {
+        Way::Native => {}
+        Way::Dilated => drop(command.args(["dilate", "--tdf", &TDF.to_string(), "--", "sh"])),
+        Way::Faketime => drop(command.args(["-f", &format!("+0 x{}", 1.0 / f64::from(TDF)), "sh"])),
+    }
+    let (said, complained) = (directory.path().join(".out"), directory.path().join(".err"));
+    let file = |path: &Path| fs::File::create(path).map(Stdio::from).unwrap_or_else(|_| Stdio::null());
+    command.arg(&script).current_dir(&directory).env("HOME", directory.path()).env("LC_ALL", "C.UTF-8");
+    command.stdin(Stdio::null()).stdout(file(&said)).stderr(file(&complained)).process_group(0);
+    let before = children_cpu();
+    let status = match command.spawn() {
+        Ok(mut child) => {
+            let (start, group) = (Instant::now(), Pid::from_child(&child));
+            let status = loop {
+                match child.try_wait() {
+                    Ok(Some(status)) => break Some(status),
+                    Ok(None) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(20)),
+                    _ => break None,
+                }
+            };
+            // What hangs, and what a script has left.
+            let _ = kill_process_group(group, Signal::KILL);
+            let _ = child.wait();
+            status
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return absent("not installed".into()),
+        Err(e) => return absent(e.to_string()),
+    };
+    let verdict = judge(status, &fs::read_to_string(&said).unwrap_or_default());
+    if let Verdict::Bad(why) = &verdict {
+        eprintln!("  {way:?}: {why}\n{}", fs::read_to_string(&complained).unwrap_or_default());
+    }
+    Outcome { verdict, cpu: children_cpu() - before }
+}
+
+/// What the lines of a script say.
+fn judge(status: Option<ExitStatus>, said: &str) -> Verdict {
+    match status {
+        None => return Verdict::Bad("hangs".into()),
+        Some(status) if status.code() == Some(127) => return Verdict::Absent("not installed".into()),
+        Some(status) if !status.success() => {
+            let how =
+                status.signal().map_or(format!("exit {}", status.code().unwrap_or(-1)), |s| format!("signal {s}"));
+            return Verdict::Bad(how);
+        }
+        Some(_) => {}
+    }
+    let mut waits = 0;
+    for line in said.lines() {
+        let mut words = line.splitn(3, [' ', '\t']);
+        let mut number = || words.next().and_then(|word| word.parse::<f64>().ok());
+        let (Some(nominal), Some(took)) = (number(), number()) else {
+            return Verdict::Bad(format!("said `{line}`"));
+        };
+        let name = words.next().unwrap_or("a wait");
+        if took < nominal {
+            return Verdict::Bad(format!("{name}: early, {took} of {nominal} ms"));
+        }
+        if took > nominal * (1.0 + LATE.0) + LATE.1 {
+            return Verdict::Bad(format!("{name}: late, {took} of {nominal} ms"));
+        }
+        waits += 1;
+    }
+    if waits == 0 { Verdict::Bad("waited for nothing".into()) } else { Verdict::Good(waits) }
+}
+
+/// CPU time of all children that were waited for, and theirs, in s: fields 16 and 17 of proc(5)'s `stat`.
+fn children_cpu() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').skip(13).take(2));
+    fields.into_iter().flatten().filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+const BEGIN: &str = "<!-- compatibility: begin -->\n";
+const END: &str = "<!-- compatibility: end -->";
+
+fn write_into(file: &Path, table: &str) -> Result<(), Failure> {
+    let named = |e: &dyn fmt::Display| Failure::failed(format!("{}: {e}", file.display()));
+    let text = fs::read_to_string(file).map_err(|e| named(&e))?;
+    let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = parts.ok_or_else(|| named(&"it has no marks `<!-- compatibility: begin -->` and `end`"))?;
+    fs::write(file, format!("{before}{BEGIN}{table}{END}{after}")).map_err(|e| named(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_never_early_and_seldom_late() {
+        let ok = Some(ExitStatus::from_raw(0));
+        assert_eq!(judge(ok, "200 201 sleep\n300\t310\tselect\n"), Verdict::Good(2));
+        assert!(matches!(judge(ok, "200 199 sleep\n"), Verdict::Bad(why) if why.contains("sleep: early")));
+        assert!(matches!(judge(ok, "200 2000 sleep\n"), Verdict::Bad(why) if why.contains("late")));
+        assert!(matches!(judge(ok, ""), Verdict::Bad(_)), "a program that did nothing proves nothing");
+        assert!(matches!(judge(ok, "Segmentation fault\n"), Verdict::Bad(_)));
+        assert!(
+            matches!(judge(Some(ExitStatus::from_raw(1 << 8)), "200 200 x\n"), Verdict::Bad(why) if why == "exit 1")
+        );
+        assert!(matches!(judge(None, ""), Verdict::Bad(why) if why == "hangs"));
+    }
+
+    #[test]
+    fn the_table_goes_between_the_marks() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("f.md");
+        fs::write(&file, format!("a\n{BEGIN}old\n{END}\nb\n")).unwrap();
+        write_into(&file, "new\n").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("a\n{BEGIN}new\n{END}\nb\n"));
+        fs::write(&file, "no marks").unwrap();
+        assert!(write_into(&file, "new\n").is_err());
+    }
+}
