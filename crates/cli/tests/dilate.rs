@@ -65,6 +65,37 @@ fn a_tenth_of_the_time() {
 }
 
 #[test]
+fn the_factor_can_be_changed_while_the_command_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("control").to_str().unwrap().to_owned();
+    let diorama = |tdf: &str, rest: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_diorama"));
+        command.args(["dilate", "--tdf", tdf, "--control", &socket]).args(rest);
+        command
+    };
+    let script =
+        "s=${EPOCHREALTIME/./}; echo; for i in {1..20}; do sleep 0.02; done; e=${EPOCHREALTIME/./}; echo $((e - s))";
+    let start = Instant::now();
+    let mut child = diorama("1", &["--", "bash", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let changed = diorama("5", &[]).output().unwrap();
+    assert!(changed.status.success(), "{changed:?}");
+    line.clear();
+    out.read_line(&mut line).unwrap();
+    let us: u64 = line.trim().parse().unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!((400_000..1_000_000).contains(&us), "{us} virtual us");
+    // Most of the 0.4 s passed at a fifth of the pace.
+    assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(!std::path::Path::new(&socket).exists(), "the socket goes with the command");
+    let nobody = diorama("5", &[]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains(&socket), "{nobody:?}");
+}
+
+#[test]
 fn dilation_does_not_nest() {
     let out = output(&[env!("CARGO_BIN_EXE_diorama"), "dilate", "--tdf", "2", "--", "true"]);
     assert_eq!(out.status.code(), Some(125));
