@@ -9,7 +9,7 @@ cat >w.c <<'C'
 #include <time.h>
 #include <unistd.h>
 static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
-#define WAIT(name, call) do { long s = now(); call; printf("200 %ld %s\n", now() - s, name); } while (0)
+#define WAIT(name, call) do { long before = now(); call; printf("200 %ld %s\n", now() - before, name); } while (0)
 static void *thread(void *p) { usleep(200000); return p; }
 int main(void) {
 	struct timespec d; struct epoll_event e; sem_t s; pthread_t t;
@@ -23,4 +23,4 @@ int main(void) {
 	return 0;
 }
 C
-${CC:-cc} -O2 -pthread -o w w.c && exec ./w
+${CC:-cc} -O2 -pthread -o w w.c && echo - && exec ./w

@@ -12,4 +12,4 @@ func main() {
 }
 G
 export GOCACHE="$PWD/cache" PATH="$PATH:/usr/local/go/bin"
-CGO_ENABLED=0 go build -o w w.go && exec ./w
+CGO_ENABLED=0 go build -o w w.go && echo - && exec ./w

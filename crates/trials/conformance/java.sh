@@ -19,4 +19,4 @@ public class W {
     }
 }
 J
-javac W.java && exec java -Xshare:auto W
+javac W.java && echo - && exec java -Xshare:auto W

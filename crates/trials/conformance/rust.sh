@@ -15,4 +15,4 @@ fn main() {
     wait("park_timeout", |d| std::thread::park_timeout(d));
 }
 R
-rustc -O -o w w.rs && exec ./w
+rustc -O -o w w.rs && echo - && exec ./w

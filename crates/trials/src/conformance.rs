@@ -1,10 +1,13 @@
 //! `diorama-trials conformance`: programs that wait, natively, under `diorama dilate`, and under libfaketime.
 //!
 //! Each script of `conformance/` starts one program and lets it wait, by its own means and for a known time, as its own clock
-//! measures it. It prints a line a wait: what it should have taken in ms, what it took, and its name.
+//! measures it. It prints a line a wait: what it should have taken in ms, what it took, and its name; and `-` when what it had to
+//! compile is compiled. From there to its end must pass, on a real clock, TDF times the sum of the waits, or it was not
+//! dilated at all.
 
 use std::fmt;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -23,7 +26,7 @@ const TDF: u32 = 10;
 /// What a wait may be longer than it should, on a busy machine: a part of it, and ms.
 const LATE: (f64, f64) = (0.25, 60.0);
 /// A program that takes longer than this, in real time, hangs.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Arguments of `diorama-trials conformance`.
 #[derive(clap::Args, Debug)]
@@ -156,14 +159,15 @@ fn run(script: &Path, way: Way, diorama: &Path) -> Outcome {
         Way::Dilated => drop(command.args(["dilate", "--tdf", &TDF.to_string(), "--", "sh"])),
         Way::Faketime => drop(command.args(["-f", &format!("+0 x{}", 1.0 / f64::from(TDF)), "sh"])),
     }
-    let (said, complained) = (directory.path().join(".out"), directory.path().join(".err"));
+    let complained = directory.path().join(".err");
     let file = |path: &Path| fs::File::create(path).map(Stdio::from).unwrap_or_else(|_| Stdio::null());
     command.arg(&script).current_dir(&directory).env("HOME", directory.path()).env("LC_ALL", "C.UTF-8");
-    command.stdin(Stdio::null()).stdout(file(&said)).stderr(file(&complained)).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file(&complained)).process_group(0);
     let before = children_cpu();
-    let status = match command.spawn() {
+    let (status, said) = match command.spawn() {
         Ok(mut child) => {
             let (start, group) = (Instant::now(), Pid::from_child(&child));
+            let listener = child.stdout.take().map(|out| thread::spawn(move || listen(out)));
             let status = loop {
                 match child.try_wait() {
                     Ok(Some(status)) => break Some(status),
@@ -174,20 +178,40 @@ fn run(script: &Path, way: Way, diorama: &Path) -> Outcome {
             // What hangs, and what a script has left.
             let _ = kill_process_group(group, Signal::KILL);
             let _ = child.wait();
-            status
+            (status, listener.and_then(|l| l.join().ok()).unwrap_or_default())
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return absent("not installed".into()),
         Err(e) => return absent(e.to_string()),
     };
-    let verdict = judge(status, &fs::read_to_string(&said).unwrap_or_default());
+    let pace = if way == Way::Native { 1.0 } else { f64::from(TDF) };
+    let verdict = judge(status, &said, pace);
     if let Verdict::Bad(why) = &verdict {
         eprintln!("  {way:?}: {why}\n{}", fs::read_to_string(&complained).unwrap_or_default());
     }
     Outcome { verdict, cpu: children_cpu() - before }
 }
 
-/// What the lines of a script say.
-fn judge(status: Option<ExitStatus>, said: &str) -> Verdict {
+/// What a script said, and how long the part took that it waited in, in real time.
+#[derive(Debug, Default)]
+struct Said {
+    text: String,
+    real: Duration,
+}
+
+fn listen(out: impl Read) -> Said {
+    let mut start = Instant::now();
+    let mut text = String::new();
+    for line in BufReader::new(out).lines().map_while(Result::ok) {
+        match line.as_str() {
+            "-" => start = Instant::now(),
+            _ => text += &(line + "\n"),
+        }
+    }
+    Said { text, real: start.elapsed() }
+}
+
+/// What the lines of a script say; `pace` is how many real seconds a second of its waits had to last.
+fn judge(status: Option<ExitStatus>, said: &Said, pace: f64) -> Verdict {
     match status {
         None => return Verdict::Bad("hangs".into()),
         Some(status) if status.code() == Some(127) => return Verdict::Absent("not installed".into()),
@@ -198,8 +222,8 @@ fn judge(status: Option<ExitStatus>, said: &str) -> Verdict {
         }
         Some(_) => {}
     }
-    let mut waits = 0;
-    for line in said.lines() {
+    let (mut waits, mut waited) = (0, 0.0);
+    for line in said.text.lines() {
         let mut words = line.splitn(3, [' ', '\t']);
         let mut number = || words.next().and_then(|word| word.parse::<f64>().ok());
         let (Some(nominal), Some(took)) = (number(), number()) else {
@@ -213,6 +237,11 @@ fn judge(status: Option<ExitStatus>, said: &str) -> Verdict {
             return Verdict::Bad(format!("{name}: late, {took} of {nominal} ms"));
         }
         waits += 1;
+        waited += nominal;
+    }
+    // Programs count whole ms, and libfaketime is not exact.
+    if said.real.as_secs_f64() * 1e3 < 0.95 * pace * waited {
+        return Verdict::Bad("not dilated".into());
     }
     if waits == 0 { Verdict::Bad("waited for nothing".into()) } else { Verdict::Good(waits) }
 }
@@ -242,9 +271,17 @@ mod tests {
     #[test]
     fn a_wait_is_never_early_and_seldom_late() {
         let ok = Some(ExitStatus::from_raw(0));
+        let judge = |status, text: &str| {
+            let said = Said { text: text.into(), real: Duration::from_secs(6) };
+            super::judge(status, &said, 10.0)
+        };
         assert_eq!(judge(ok, "200 201 sleep\n300\t310\tselect\n"), Verdict::Good(2));
         assert!(matches!(judge(ok, "200 199 sleep\n"), Verdict::Bad(why) if why.contains("sleep: early")));
         assert!(matches!(judge(ok, "200 2000 sleep\n"), Verdict::Bad(why) if why.contains("late")));
+        assert!(
+            matches!(judge(ok, "650 650 sleep\n"), Verdict::Bad(why) if why == "not dilated"),
+            "6.5 s in 6 real ones"
+        );
         assert!(matches!(judge(ok, ""), Verdict::Bad(_)), "a program that did nothing proves nothing");
         assert!(matches!(judge(ok, "Segmentation fault\n"), Verdict::Bad(_)));
         assert!(
