@@ -47,7 +47,10 @@ fn make_is_not_fooled() {
     fs::write(dir.path().join("Makefile"), "b: a\n\tcp a b\na:\n\techo x >a\n").unwrap();
     let text = "exec 2>&1; make -s && sleep 0.02 && make -q && sleep 0.02 && touch a && ! make -q && make && make";
     let ran = Dilation::new("10").run([
+        // `make test` must not look like its parent.
         "env".as_ref(),
+        "-uMAKELEVEL".as_ref(),
+        "-uMAKEFLAGS".as_ref(),
         "-C".as_ref(),
         dir.path().as_os_str(),
         "sh".as_ref(),
