@@ -163,6 +163,10 @@ fn run(script: &Path, way: Way, diorama: &Path) -> Outcome {
     let file = |path: &Path| fs::File::create(path).map(Stdio::from).unwrap_or_else(|_| Stdio::null());
     command.arg(&script).current_dir(&directory).env("HOME", directory.path()).env("LC_ALL", "C.UTF-8");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file(&complained)).process_group(0);
+    // A Rust that rustup has installed is found from the home that it was installed in.
+    if let (Some(home), None) = (std::env::home_dir(), std::env::var_os("RUSTUP_HOME")) {
+        command.env("RUSTUP_HOME", home.join(".rustup"));
+    }
     let before = children_cpu();
     let (status, said) = match command.spawn() {
         Ok(mut child) => {
