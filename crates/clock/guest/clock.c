@@ -83,29 +83,44 @@ static u64 scale_down(u64 a, u64 num, u64 den)
 	return quotient;
 }
 
+/* A stretch of time in which the rate was the same: its start, and real over virtual time in it. */
+struct stretch {
+	u64 real, virt, reals, virts;
+	bool present; /* it has not ended: the page's own rate holds */
+};
+
+/* The stretch that `at`, on the virtual or the real clock, lies in; false before the first. Callers hold the sequence lock. */
+static bool find_stretch(struct stretch *s, i64 at, bool on_virtual)
+{
+	u64 n = PAGE->changes;
+	if (n == 0 || n > DIORAMA_CHANGES)
+		return false;
+	const volatile struct change *first = PAGE->change, *c = first + n - 1;
+	if (at <= (i64)(on_virtual ? first->virt : first->real))
+		return false;
+	while ((u64)at < (on_virtual ? c->virt : c->real))
+		c--;
+	s->real = c->real;
+	s->virt = c->virt;
+	s->present = c == first + n - 1;
+	s->reals = s->present ? PAGE->tdf_num : c[1].real - c->real;
+	s->virts = s->present ? PAGE->tdf_den : c[1].virt - c->virt;
+	return true;
+}
+
 i64 past_virtual(i64 real)
 {
 	i64 result;
 	u32 sequence;
+	struct stretch s;
 	do {
 		sequence = begin_read();
-		u64 n = PAGE->changes;
-		if (n == 0 || n > CHANGES || real <= (i64)PAGE->change[0].real) {
+		if (!find_stretch(&s, real, false))
 			result = real;
-			continue;
-		}
-		u64 i = n - 1;
-		while ((u64)real < PAGE->change[i].real)
-			i--;
-		u64 passed = (u64)real - PAGE->change[i].real, virt;
-		if (i == n - 1) {
-			virt = virtual_of((u64)real);
-		} else {
-			u64 reals = PAGE->change[i + 1].real - PAGE->change[i].real;
-			u64 virts = PAGE->change[i + 1].virt - PAGE->change[i].virt;
-			virt = PAGE->change[i].virt + (reals ? scale_down(passed, virts, reals) : 0);
-		}
-		result = (i64)virt;
+		else if (s.present)
+			result = (i64)virtual_of((u64)real);
+		else
+			result = (i64)(s.virt + (s.reals ? scale_down((u64)real - s.real, s.virts, s.reals) : 0));
 	} while (read_again(sequence));
 	return result;
 }
@@ -120,27 +135,16 @@ i64 date_real(i64 date)
 {
 	i64 result;
 	u32 sequence;
+	struct stretch s;
 	do {
 		sequence = begin_read();
-		i64 virt = date - PAGE->realtime_offset;
-		u64 n = PAGE->changes;
-		if (n == 0 || n > CHANGES || virt <= (i64)PAGE->change[0].virt) {
-			result = date;
-			continue;
+		i64 offset = PAGE->realtime_offset;
+		result = date;
+		if (find_stretch(&s, date - offset, true)) {
+			u64 span = (u64)(date - offset) - s.virt;
+			u64 real = s.real + (s.virts ? scale_up(span, s.reals, s.virts) : 0);
+			result = real >= FOREVER / 2 ? (i64)(FOREVER / 2) : (i64)real + offset;
 		}
-		u64 i = n - 1;
-		while ((u64)virt < PAGE->change[i].virt)
-			i--;
-		u64 span = (u64)virt - PAGE->change[i].virt;
-		if (i == n - 1) {
-			span = scale_up(span, PAGE->tdf_num, PAGE->tdf_den);
-		} else {
-			u64 reals = PAGE->change[i + 1].real - PAGE->change[i].real;
-			u64 virts = PAGE->change[i + 1].virt - PAGE->change[i].virt;
-			span = virts ? scale_up(span, reals, virts) : 0;
-		}
-		u64 real = PAGE->change[i].real + span;
-		result = real >= FOREVER / 2 ? (i64)(FOREVER / 2) : (i64)real + PAGE->realtime_offset;
 	} while (read_again(sequence));
 	return result;
 }

@@ -52,7 +52,6 @@
  * virtual MONOTONIC = virtual_base + (real MONOTONIC - real_base) * rate, rate = rate_whole + rate_frac / 2^64.
  * `sequence` is odd while the engine writes: read it before and after (clock.c).
  */
-#define CHANGES 128 /* when there are more, two are joined: times of files between them are then interpolated */
 struct clock_page {
 	u32 sequence;
 	u32 kernel_vdso_is_slow; /* this host's vDSO clock makes system calls: make them ourselves instead */
@@ -71,7 +70,7 @@ struct clock_page {
 	u64 changes;
 	struct change {
 		u64 real, virt;
-	} change[CHANGES];
+	} change[DIORAMA_CHANGES];
 };
 
 /* What a program asked sigaction(SIGSYS) for; the kernel's layout. */

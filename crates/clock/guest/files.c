@@ -5,7 +5,6 @@
  */
 #include "dilation.h"
 
-#define AT_FDCWD -100
 #define UTIME_NOW 0x3fffffff
 #define UTIME_OMIT 0x3ffffffe
 

@@ -75,6 +75,9 @@ struct ucontext {
 #define SIGSYS 31
 #define MASK_OF(sig) (1ull << ((sig) - 1))
 
+#define AT_FDCWD -100
+#define O_CLOEXEC 0x80000
+
 #define NS 1000000000ull
 
 static inline long syscall6(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
@@ -92,6 +95,15 @@ static inline long syscall6(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 /* syscall(nr, arguments…), the missing ones 0. */
 #define SYSCALL_7TH(nr, a, b, c, d, e, f, ...) syscall6(nr, (u64)(a), (u64)(b), (u64)(c), (u64)(d), (u64)(e), (u64)(f))
 #define syscall(...) SYSCALL_7TH(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
+
+/* Writes a number in front of `end`; where it begins. */
+static inline char *decimal(char *end, u64 n)
+{
+	do
+		*--end = (char)('0' + n % 10);
+	while (n /= 10);
+	return end;
+}
 
 static inline void copy(void *to, const void *from, u64 len)
 {

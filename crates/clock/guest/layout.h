@@ -16,6 +16,8 @@
 /* The clock page, shared and read-only. */
 #define DIORAMA_PAGE 0x3f5700020000
 #define DIORAMA_PAGE_SIZE 0x1000
+/* How many changes of the rate the page remembers; of more, two are joined, and times of files between them interpolated. */
+#define DIORAMA_CHANGES 128
 /* A system call whose instruction pointer has this upper half comes from us and is let through. */
 #define DIORAMA_ADDRESS_HIGH 0x3f57
 

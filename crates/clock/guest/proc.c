@@ -8,8 +8,6 @@
  */
 #include "dilation.h"
 
-#define AT_FDCWD -100
-#define O_CLOEXEC 0x80000
 #define F_DUPFD 0
 #define F_DUPFD_CLOEXEC 1030
 #define TICK 10000000ull /* of /proc: USER_HZ is 100 everywhere */
@@ -59,15 +57,11 @@ static void put(struct text *t, char byte)
 		*t->at++ = byte;
 }
 
-static void put_number(struct text *t, u64 n, int digits)
+static void put_number(struct text *t, u64 n)
 {
-	char reversed[20];
-	int d = 0;
-	do
-		reversed[d++] = (char)('0' + n % 10);
-	while ((n /= 10) || d < digits);
-	while (d)
-		put(t, reversed[--d]);
+	char digits[20], *end = digits + sizeof digits;
+	for (char *p = decimal(end, n); p < end; p++)
+		put(t, *p);
 }
 
 static const char *get_number(const char *p, u64 *n)
@@ -80,9 +74,10 @@ static const char *get_number(const char *p, u64 *n)
 /* "seconds.hundredths" of this many hundredths, each of 1/100 s. */
 static void put_hundredths(struct text *t, u64 n)
 {
-	put_number(t, n / 100, 1);
+	put_number(t, n / 100);
 	put(t, '.');
-	put_number(t, n % 100, 2);
+	put_number(t, n / 10 % 10);
+	put_number(t, n % 10);
 }
 
 static const char *get_hundredths(const char *p, u64 *n)
@@ -129,7 +124,7 @@ static void stat(const char *from, const char *end, struct text *to)
 		}
 		p = get_number(p, &n);
 		n *= TICK;
-		put_number(to, (field == 22 ? (u64)past_virtual((i64)n - slept) : cpu_virtual(n)) / TICK, 1);
+		put_number(to, (field == 22 ? (u64)past_virtual((i64)n - slept) : cpu_virtual(n)) / TICK);
 	}
 }
 

@@ -92,8 +92,6 @@ static void show_tcp_info(u64 info, i32 len)
 long call_setsockopt(struct call *c)
 {
 	i64 len = (i32)c->a[4];
-	if (c->a[1] == SOL_TCP && c->a[2] == TCP_INFO)
-		return pass(c, (void *)c->a[3], c->a[4]);
 	if (c->a[1] == SOL_TCP) {
 		i32 value;
 		if (len < 4)

@@ -6,8 +6,6 @@
 #include "dilation.h"
 
 #define TFD_TIMER_ABSTIME 1
-#define O_CLOEXEC 0x80000
-#define AT_FDCWD -100
 
 long call_timerfd_create(struct call *c)
 {
@@ -26,15 +24,9 @@ long call_timerfd_create(struct call *c)
 /* Whether `fd` counts virtual REALTIME. Without /proc, by the size of the number, as in timers.c. */
 static bool counts_realtime(i32 fd, const struct timespec *when)
 {
-	char path[40] = "/proc/self/fdinfo/", text[256], digits[12];
-	int n = 18, d = 0;
-	u32 rest = (u32)fd;
-	do
-		digits[d++] = (char)('0' + rest % 10);
-	while (rest /= 10);
-	while (d)
-		path[n++] = digits[--d];
-	path[n] = 0;
+	char path[40] = "/proc/self/fdinfo/", text[256], digits[12] = { 0 };
+	char *number = decimal(digits + 11, (u32)fd);
+	copy(path + 18, number, (u64)(digits + 12 - number));
 	long info = syscall(__NR_openat, AT_FDCWD, path, O_CLOEXEC);
 	long len = -1;
 	if (info >= 0) {

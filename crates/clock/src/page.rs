@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use scale::{RealInstant, Tdf, VirtualInstant};
 
 use crate::Error;
-use crate::layout::PAGE_SIZE;
+use crate::layout::{CHANGES, PAGE_SIZE};
 use crate::rate::Fixed;
 
 /// The guest image, an ELF file laid out as it is mapped.
@@ -26,21 +26,20 @@ struct Shared {
     past: Past,
 }
 
-/// The guests' memory of what the rate was: [`CHANGES`] of `guest/dilation.h`.
+/// The guests' memory of what the rate was, as in `guest/dilation.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Past {
     used: u64,
     /// Real and virtual `CLOCK_MONOTONIC` when the rate changed; the last is the base of the values in force.
-    change: [(u64, u64); CHANGES],
+    change: [(u64, u64); CHANGES as usize],
 }
 
-const CHANGES: usize = 128;
 const _: () = assert!(size_of::<Shared>() <= PAGE_SIZE as usize);
 
 impl Past {
     fn push(&mut self, real: u64, virt: u64) {
-        if self.used as usize == CHANGES {
+        if self.used == CHANGES {
             // The first, virtual zero, stays: what was before it is not dilated.
             self.change.copy_within(2.., 1);
             self.used -= 1;
@@ -70,9 +69,11 @@ impl Values {
         self.virtual_base + rate.times(real.saturating_sub(self.real_base))
     }
 
-    /// The same clock, counted from `now`.
-    fn rebase(&mut self, now: u64) {
+    /// Another rate from `now` on, which `past` is to remember.
+    fn turn_to(&mut self, tdf: Tdf, now: u64, past: &mut Past) {
         (self.virtual_base, self.real_base) = (self.at(now), now);
+        self.run_at(tdf);
+        past.push(self.real_base, self.virtual_base);
     }
 
     fn run_at(&mut self, tdf: Tdf) {
@@ -161,10 +162,8 @@ impl ClockPage {
         }
         let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
         let values = self.write(|values, past, now| {
-            values.rebase(now);
-            values.run_at(self.0.tdf);
+            values.turn_to(self.0.tdf, now, past);
             values.realtime_offset = realtime_offset;
-            past.push(values.real_base, values.virtual_base);
         });
         let started = Zero {
             real: RealInstant::from_nanos(values.real_base),
@@ -183,11 +182,7 @@ impl ClockPage {
     pub fn set_tdf(&self, tdf: Tdf) -> VirtualInstant {
         let zero = self.0.zero.lock().expect("nobody panics while holding the lock");
         let Some((_, base)) = *zero else { return VirtualInstant::ZERO };
-        let values = self.write(|values, past, now| {
-            values.rebase(now);
-            values.run_at(tdf);
-            past.push(values.real_base, values.virtual_base);
-        });
+        let values = self.write(|values, past, now| values.turn_to(tdf, now, past));
         VirtualInstant::from_nanos(values.virtual_base - base)
     }
 

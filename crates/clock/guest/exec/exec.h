@@ -29,7 +29,6 @@ u64 length(const char *s);
 bool same(const char *a, const char *b);
 void say(const char *s);
 void say_number(u64 n);
-char *decimal(char *end, u64 n); /* writes before `end`, returns where it starts */
 u64 parse(const char *s);
 
 /* elf.c: clock_gettime of a vDSO, and where the real one's is when this process is dilated (else the same). */

@@ -23,14 +23,6 @@ void say(const char *s)
 	syscall(__NR_write, 2, s, length(s));
 }
 
-char *decimal(char *end, u64 n)
-{
-	do
-		*--end = (char)('0' + n % 10);
-	while (n /= 10);
-	return end;
-}
-
 void say_number(u64 n)
 {
 	char room[24];
