@@ -11,10 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
-use rustix::thread::clock_nanosleep_relative;
-use rustix::time::ClockId;
 use scale::{RealDuration, RealInstant};
 
 use crate::awake::Awake;
@@ -265,7 +263,7 @@ impl<'a> Loop<'a> {
 
     fn run(&mut self) -> Result<(), Error> {
         let mut events = Vec::with_capacity(256);
-        let (mut looked, mut previous) = (realtime::now(), realtime::now());
+        let mut looked = realtime::now();
         loop {
             let now = realtime::now();
             self.network.advance(now, |delivery| self.ports.deliver(delivery));
@@ -276,11 +274,10 @@ impl<'a> Loop<'a> {
             let sleep = self.network.next_deadline().map(|deadline| deadline.since(now + SPIN));
             events.clear();
             self.wait(sleep, &mut events)?;
-            looked = realtime::now();
+            let previous = std::mem::replace(&mut looked, realtime::now());
             // One who was woken was so by the frame, or else the time since the last look is the most that it can have waited.
             let woken = self.polling.is_none() && looked.since(now) > WOKEN;
             let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
-            previous = looked;
             if sleep != Some(RealDuration::ZERO) {
                 self.breaks.slept(now, looked);
             }
@@ -304,11 +301,10 @@ impl<'a> Loop<'a> {
             timeout = Some(RealDuration::ZERO);
             let nap = longest.map_or(interval, |longest| longest.min(interval));
             if nap > RealDuration::ZERO {
-                // Woken early by a signal, it looks early.
-                drop(clock_nanosleep_relative(ClockId::Monotonic, &timespec(nap)));
+                realtime::nap(nap);
             }
         }
-        match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(timespec).as_ref()) {
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(realtime::timespec).as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(e) => Err(Error::system("epoll_pwait2")(e.into())),
         }
@@ -367,9 +363,4 @@ impl<'a> Loop<'a> {
             cpu: realtime::cpu_time(),
         }
     }
-}
-
-fn timespec(d: RealDuration) -> Timespec {
-    let ns = d.as_nanos();
-    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }

@@ -24,6 +24,16 @@ fn nanoseconds(clock: ClockId) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+pub(crate) fn timespec(d: RealDuration) -> Timespec {
+    let ns = d.as_nanos();
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+/// Sleeps for `d`, or until a signal comes.
+pub(crate) fn nap(d: RealDuration) {
+    drop(rustix::thread::clock_nanosleep_relative(ClockId::Monotonic, &timespec(d)));
+}
+
 /// Binds the calling thread to `core`.
 pub(crate) fn bind(core: usize) -> Result<(), Error> {
     let mut set = rustix::thread::CpuSet::new();
@@ -93,9 +103,8 @@ impl Breaks {
         if self.owed < REST {
             return now;
         }
-        let rest = Timespec { tv_sec: 0, tv_nsec: REST };
-        // Woken early by a signal, it owes the remainder.
-        drop(rustix::thread::clock_nanosleep_relative(ClockId::Monotonic, &rest));
+        // Woken early, it owes the remainder.
+        nap(RealDuration::from_nanos(REST as u64));
         let after = self::now();
         self.slept(now, after);
         after
