@@ -21,6 +21,35 @@ const REPEATS: usize = 15;
 #[derive(Clone, Copy)]
 struct Line(usize);
 
+/// What it costs on a core to come back to data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Staleness {
+    /// Mean real time to fetch a line of memory that was touched [`SOON`] ago.
+    pub soon: RealDuration,
+    /// How long ago the other lines were touched.
+    pub away: RealDuration,
+    /// Mean real time to fetch one of those.
+    pub late: RealDuration,
+}
+
+/// How long a busy program leaves its data alone where it has a core to itself.
+pub const SOON: RealDuration = RealDuration::from_nanos(1_000_000);
+/// Beyond this a cache forgets no more.
+const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
+
+/// Measures a core that has nothing else to do, with data left alone for `away` (at most 20 ms count). Takes some fifteen times
+/// as long. `None` if this process may not use the core.
+pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
+    let away = away.min(LONGEST);
+    let probe = move || {
+        let mut only = rustix::thread::CpuSet::new();
+        only.set(core);
+        rustix::thread::sched_setaffinity(None, &only).ok()?;
+        Some(Staleness { soon: fetch_after(SOON), away, late: fetch_after(away) })
+    };
+    std::thread::spawn(probe).join().ok().flatten()
+}
+
 /// The mean real time to fetch a line of memory that was last touched `away` ago, while the calling thread's core ran
 /// nothing that needs memory. Takes some fifteen times `away`; the median of as many.
 pub fn fetch_after(away: RealDuration) -> RealDuration {

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::Policy;
-use fidelity::checks::{self, ClockRate, Evidence, Grain};
+use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain};
 use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
 use fidelity::record::Fidelity;
@@ -91,6 +91,7 @@ impl Observer {
                 Policy::Quota => Grain::Quota(stage.conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
+            caches: stage.conditions.caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
             rto_min_scaled: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
             seen: &seen,
         });

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clock::{ClockPage, Injector};
+use cpu::caches::Staleness;
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
 use fidelity::record::Variant;
 use model::Experiment;
 use net::{Emulator, Network, Tap};
 use node::{Enclosure, EnclosureOptions, Exit, NetNamespace, Node, NodeSpec, NotApplied, Root, Runtime};
-use scale::{RealDuration, Tdf};
+use scale::{RealDuration, Tdf, VirtualDuration};
 
 use crate::attend;
 use crate::cast::{self, Cast, Dilation};
@@ -46,6 +47,8 @@ pub struct Conditions {
     pub policy_because: Option<String>,
     /// The usable fraction of the nodes' core, as calibrated.
     pub usable: f64,
+    /// What it costs on it to come back to data; measured where the run is dilated.
+    pub caches: Option<Staleness>,
     /// How long a turn on it lasts, where shares come in turns.
     pub grain: Option<RealDuration>,
     /// Kernel settings that could not be applied.
@@ -134,13 +137,16 @@ pub fn set(
     let nodes = Node::create_all(&enclosure, &runtime, specs)?;
 
     step("calibrating the nodes' core and applying shares".into())?;
+    // Before the core is busy for good.
+    let virtual_ms = plan.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
+    let caches = dilation.as_ref().and_then(|_| cpu::caches::measure(core, virtual_ms));
     let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
     let cpu::Calibration { usable, grain } = groups.engage(helper)?;
 
     let cast = Arc::new(Cast::new(nodes, dilation));
     attend::serve(&registration.control_socket(), &cast)
         .map_err(|e| Error::failed(registration.control_socket().display(), e))?;
-    let conditions = Conditions { policy, policy_because, usable, grain, not_applied };
+    let conditions = Conditions { policy, policy_because, usable, caches, grain, not_applied };
     let own_programs = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
     Ok(Stage { cast, emulator, groups, enclosure, page, netns, conditions, own_programs, registration })
 }

@@ -51,6 +51,8 @@ pub struct Evidence<'a> {
     pub clock: ClockRate,
     /// How the nodes' CPU was limited.
     pub grain: Grain,
+    /// What it costs on the nodes' core to come back to data, if that was measured.
+    pub caches: Option<Caches>,
     /// Whether the least retransmission time-out could be scaled in every node.
     pub rto_min_scaled: bool,
     /// What the watch saw.
@@ -84,6 +86,17 @@ pub enum Grain {
     Pool,
 }
 
+/// What it costs to come back to data after some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Mean time to fetch a line of memory that was touched 1 ms ago.
+    pub soon: RealDuration,
+    /// How long ago other lines were touched: a virtual millisecond, or the longest that makes a difference.
+    pub away: RealDuration,
+    /// Mean time to fetch one of those.
+    pub late: RealDuration,
+}
+
 /// All checks, in the order in which they are recorded, and the verdict.
 pub fn judge(e: &Evidence) -> Fidelity {
     Fidelity::of(vec![
@@ -96,6 +109,7 @@ pub fn judge(e: &Evidence) -> Fidelity {
         foreign_load_nodes(e.seen.foreign_nodes.as_ref(), e.seen.wanted_nodes.as_ref()),
         foreign_load_harness(e.seen.foreign_harness.as_ref()),
         kernel_timers(&e.seen.tcp, e.tdf, e.rto_min_scaled),
+        caches(e.caches.as_ref(), e.tdf),
         disk(),
     ])
 }
@@ -329,6 +343,32 @@ pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, rto_min_scaled: bool) -> Check
         worst.grew.in_segs
     );
     at_most(name, percent(worst), SOFT_TIMERS, unit, says)
+}
+
+/// Not modelled, so never a breach: a core's caches forget in real time what a node leaves alone in virtual time. On a machine
+/// of one's own they hardly do; where neighbours use them, a node does less work than its target.
+pub fn caches(found: Option<&Caches>, tdf: Tdf) -> Check {
+    let (name, unit) = ("caches", "ns a line");
+    let Some(found) = found.filter(|_| tdf != Tdf::ONE) else {
+        let says = match tdf == Tdf::ONE {
+            true => "The run was not dilated: caches forgot no sooner than on the target.",
+            false => "How long caches keep data on the nodes' core was not measured.",
+        };
+        return unmeasured(name, unit, says.into());
+    };
+    let extra = found.late.as_nanos().saturating_sub(found.soon.as_nanos());
+    let effect = if extra > found.soon.as_nanos() {
+        "caches are not modelled, and a node that is bound by its CPU did less work than its target would"
+    } else {
+        "caches are not modelled, and kept nodes' data well"
+    };
+    let says = format!(
+        "Before the run, a line of memory untouched for {} real ms cost {} ns, after 1 ms {} ns: {effect}.",
+        number(found.away.as_secs_f64() * 1e3),
+        found.late.as_nanos(),
+        found.soon.as_nanos()
+    );
+    Check { value: Some(extra as f64), ..unmeasured(name, unit, says) }
 }
 
 /// Not modelled yet.

@@ -204,6 +204,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
             shortest_path: None,
             clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
             grain: Grain::Slots(TURN),
+            caches: None,
             rto_min_scaled: true,
             seen,
         })
@@ -221,6 +222,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
         "foreign-load-nodes",
         "foreign-load-harness",
         "kernel-timers",
+        "caches",
         "disk",
     ];
     assert_eq!(names, expected);
@@ -229,6 +231,21 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
     let noisy = judged(&Seen { foreign_nodes: Some(worst(1.9, "")), ..Seen::default() });
     assert_eq!(noisy.verdict, Verdict::Suspect);
     assert_eq!(noisy.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
+}
+
+#[test]
+fn what_caches_forget_is_told_and_breaches_nothing() {
+    let ns = RealDuration::from_nanos;
+    let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(60) };
+    let told = caches(Some(&found), tdf(TEN));
+    assert_eq!((told.value, told.limit, told.ok), (Some(56.0), None, None));
+    assert!(told.says.contains("10 real ms cost 60 ns, after 1 ms 4 ns"), "{}", told.says);
+    assert!(told.says.contains("less work"), "{}", told.says);
+    let kept = caches(Some(&Caches { late: ns(6), ..found }), tdf(TEN));
+    assert!(kept.value == Some(2.0) && kept.says.contains("kept"), "{}", kept.says);
+    for check in [caches(None, tdf(TEN)), caches(Some(&found), Tdf::ONE)] {
+        assert_eq!((check.value, check.ok), (None, None), "{}", check.says);
+    }
 }
 
 #[test]

@@ -66,8 +66,13 @@ fn punctuality() -> (Finding, Option<Finding>) {
 
 /// How dear memory is that was left alone for as long as a dilated program leaves it.
 fn caches() -> Finding {
-    let ms = |n: u64| cpu::caches::fetch_after(scale::RealDuration::from_nanos(n * 1_000_000)).as_nanos().max(1);
-    let (near, far) = (ms(1), ms(20));
+    // The nodes' core of a run is the first that this process may use.
+    let cores = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let core = (0..rustix::thread::CpuSet::MAX_CPU).find(|c| cores.is_set(*c)).unwrap_or(0);
+    let Some(found) = cpu::caches::measure(core, scale::RealDuration::from_nanos(20_000_000)) else {
+        return Finding::lacking("caches", "unknown", "the probe failed");
+    };
+    let (near, far) = (found.soon.as_nanos().max(1), found.late.as_nanos().max(1));
     let found = format!("{near} → {far} ns");
     if far > 4 * near {
         let says = "a line of memory untouched for 20 ms instead of 1 ms costs that: neighbours of this machine use its caches, \
