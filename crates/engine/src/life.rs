@@ -229,11 +229,16 @@ impl Play<'_> {
     fn change_link(&mut self, event: usize) -> Result<()> {
         let EventAction::Link { link, change } = &self.experiment.events[event].action else { return Ok(()) };
         let name = &self.experiment.links[*link].name;
-        let change: PipeChange = self.plan.harness_change(change);
-        for pipe in self.plan.pipe_ids_of(name) {
-            self.stage.emulator.set(pipe, change.clone())?;
+        let [ab, ba] = self.plan.harness_changes(change);
+        let mut detail = serde_json::json!({ "link": name, "harness": format!("{ab:?}") });
+        if ab != ba {
+            detail["harness"] = serde_json::json!({ "ab": format!("{ab:?}"), "ba": format!("{ba:?}") });
         }
-        let detail = serde_json::json!({ "link": name, "harness": format!("{change:?}") });
+        for (pipe, change) in self.plan.pipe_ids_of(name).into_iter().zip([ab, ba]) {
+            if change != PipeChange::default() {
+                self.stage.emulator.set(pipe, change)?;
+            }
+        }
         self.record("link", Some(name.clone()), detail);
         Ok(())
     }

@@ -159,7 +159,7 @@ fn tcp_counters(stage: &Stage) -> Vec<Option<TcpCounters>> {
     std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; stage.netns.len()])
 }
 
-/// The least propagation delay from one node to another.
+/// The least propagation delay from one node to another; of a link whose directions differ the lesser counts.
 ///
 /// Each place of the network belongs to the node nearest to it; the shortest way between two nodes crosses a link
 /// between the realms of two.
@@ -169,8 +169,8 @@ pub fn shortest_path(experiment: &Experiment) -> Option<VirtualDuration> {
         experiment.nodes.iter().map(|n| Reverse((VirtualDuration::ZERO, n.name.as_str(), n.name.as_str()))).collect();
     let mut links: HashMap<&str, Vec<(&str, VirtualDuration)>> = HashMap::new();
     for l in &experiment.links {
-        links.entry(&l.a).or_default().push((&l.b, l.pipe.delay));
-        links.entry(&l.b).or_default().push((&l.a, l.pipe.delay));
+        links.entry(&l.a).or_default().push((&l.b, l.least_delay()));
+        links.entry(&l.b).or_default().push((&l.a, l.least_delay()));
     }
     while let Some(Reverse((distance, place, node))) = open.pop() {
         if nearest.contains_key(place) {
@@ -183,7 +183,7 @@ pub fn shortest_path(experiment: &Experiment) -> Option<VirtualDuration> {
     }
     let crossing = experiment.links.iter().filter_map(|l| {
         let ((a, of_a), (b, of_b)) = (nearest.get(l.a.as_str())?, nearest.get(l.b.as_str())?);
-        (of_a != of_b).then(|| *a + l.pipe.delay + *b)
+        (of_a != of_b).then(|| *a + l.least_delay() + *b)
     });
     crossing.min()
 }

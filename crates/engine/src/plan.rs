@@ -4,6 +4,7 @@
 //! arithmetic, and refuses what the harness could not keep to: `diorama check` prints it, `plan.json` records it.
 
 mod fit;
+mod pipes;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -11,14 +12,16 @@ use std::net::Ipv4Addr;
 use clock::CpuRate;
 use fidelity::record::Variant;
 use indexmap::IndexMap;
-use model::{Experiment, Link, LinkChange, Pipe};
-use net::{LinkSpec, Network, NetworkSpec, PipeChange, PipeConfig, PipeId};
+use model::{Experiment, LinkChange};
+use net::{Network, NetworkSpec, PipeChange, PipeId};
 use node::KernelTimers;
 use scale::{TargetCpu, Tdf};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::rundir::RunDir;
+
+pub use self::pipes::{JitterValues, LossModel, PipeValues, PlannedPipe, RedValues};
 
 /// Which cores of the harness do what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -95,28 +98,6 @@ impl PlannedNode {
     }
 }
 
-/// What one direction of a link does, on the target in virtual time, and on the harness in real time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlannedPipe {
-    /// As the experiment says.
-    pub target: PipeValues,
-    /// As the emulator does it.
-    pub harness: PipeValues,
-}
-
-/// What a pipe does to packets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PipeValues {
-    /// Bandwidth; null if transmission takes no time.
-    pub bits_per_s: Option<f64>,
-    /// Propagation delay, s.
-    pub delay_s: f64,
-    /// Probability of loss, 0 to 1.
-    pub loss: f64,
-    /// Packets that may wait.
-    pub queue_packets: u32,
-}
-
 impl Plan {
     /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
@@ -161,10 +142,8 @@ impl Plan {
         }
         let mut pipes = IndexMap::new();
         for link in &experiment.links {
-            let target = values(&link.pipe, Tdf::ONE);
-            let harness = values(&link.pipe, clock_tdf);
-            for direction in ["ab", "ba"] {
-                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe { target, harness });
+            for (direction, pipe) in [("ab", &link.ab), ("ba", &link.ba)] {
+                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, clock_tdf));
             }
         }
         let pipe_ids = pipes.keys().filter_map(|name| network.pipe(name)).collect();
@@ -246,21 +225,15 @@ impl Plan {
         network_spec(experiment, self.tdf)
     }
 
-    /// Both pipes of a link, as the network of [`Plan::network`] numbers them.
+    /// Both pipes of a link, from its first end to its second and back, as the network of [`Plan::network`] numbers them.
     pub fn pipe_ids_of(&self, link: &str) -> Vec<PipeId> {
         let of_link = |name: &str| name.strip_suffix("/ab").or(name.strip_suffix("/ba")) == Some(link);
         self.pipes.keys().zip(&self.pipe_ids).filter(|(name, _)| of_link(name)).map(|(_, id)| *id).collect()
     }
 
-    /// What the emulator is to do when the experiment changes a link.
-    pub fn harness_change(&self, change: &LinkChange) -> PipeChange {
-        PipeChange {
-            up: change.up,
-            rate: change.bandwidth.map(|b| Some(self.tdf.to_real_rate(b))),
-            delay: change.delay.map(|d| self.tdf.to_real(d)),
-            loss: change.loss,
-            queue: change.queue_packets.map(|q| q as usize),
-        }
+    /// What the emulator is to do when the experiment changes a link, in the order of [`Plan::pipe_ids_of`].
+    pub fn harness_changes(&self, change: &LinkChange) -> [PipeChange; 2] {
+        pipes::changes(change, self.tdf)
     }
 
     /// The plan as `plan.json` has it.
@@ -292,36 +265,9 @@ fn target_cpu(experiment: &Experiment, node: &model::Node) -> TargetCpu {
 }
 
 fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
-    let link = |l: &Link| LinkSpec {
-        name: l.name.clone(),
-        a: l.a.clone(),
-        b: l.b.clone(),
-        ab: pipe_config(&l.pipe, tdf),
-        ba: pipe_config(&l.pipe, tdf),
-    };
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
-        links: experiment.links.iter().map(link).collect(),
-    }
-}
-
-fn pipe_config(pipe: &Pipe, tdf: Tdf) -> PipeConfig {
-    PipeConfig {
-        rate: pipe.bandwidth.map(|b| tdf.to_real_rate(b)),
-        delay: tdf.to_real(pipe.delay),
-        loss: pipe.loss,
-        queue: pipe.queue_packets as usize,
-        up: pipe.up,
-    }
-}
-
-fn values(pipe: &Pipe, tdf: Tdf) -> PipeValues {
-    let config = pipe_config(pipe, tdf);
-    PipeValues {
-        bits_per_s: config.rate.map(|r| r.bits_per_s()),
-        delay_s: config.delay.as_secs_f64(),
-        loss: config.loss,
-        queue_packets: pipe.queue_packets,
+        links: experiment.links.iter().map(|l| pipes::link(l, tdf)).collect(),
     }
 }

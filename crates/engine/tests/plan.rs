@@ -59,7 +59,10 @@ fn the_scaled_variant_divides_cpu_and_bandwidth_and_multiplies_delay() {
     assert_eq!((server.memory_bytes, server.cpu_clock_divisor), (256 << 20, 0.5));
     assert_eq!(server.addresses.len(), 1);
     let pipe = &plan.pipes["server--core/ab"];
-    let values = |bits_per_s, delay_s, loss, queue_packets| PipeValues { bits_per_s, delay_s, loss, queue_packets };
+    let values = |bits_per_s, delay_s, loss, queue| {
+        let queue_packets = Some(queue);
+        PipeValues { bits_per_s, delay_s, loss, queue_packets, ..PipeValues::default() }
+    };
     assert_eq!(pipe.target, values(Some(1e8), 0.010, 0.0, 100));
     assert_eq!(pipe.harness, values(Some(1e7), 0.100, 0.0, 100));
     assert_eq!(plan.pipes["client-1--core/ba"].harness, values(None, 0.050, 0.01, 7));
@@ -144,7 +147,8 @@ fn changes_of_links_reach_both_pipes_in_real_values() {
     let plan = plan(Variant::Scaled, None, &[]).unwrap();
     let experiment = experiment(&[]);
     let model::Action::Link { change, .. } = &experiment.events[0].action else { panic!() };
-    let real = plan.harness_change(change);
+    let [real, back] = plan.harness_changes(change);
+    assert_eq!(real, back);
     assert_eq!(real.up, Some(false));
     assert_eq!(real.rate.unwrap().unwrap().bits_per_s(), 1e6);
     assert_eq!(real.delay.unwrap().as_nanos(), 10_000_000);
@@ -153,6 +157,94 @@ fn changes_of_links_reach_both_pipes_in_real_values() {
     let expected = ["client-2--core/ab", "client-2--core/ba"].map(|name| network.pipe(name).unwrap());
     assert_eq!(ids, expected);
     assert_eq!(plan.pipe_ids_of("nowhere"), []);
+}
+
+/// Every property of a link, other ones on the way back.
+const ROUGH: &str = "{ bandwidth: 10Mbit/s, delay: 4ms, jitter: { normal: 1ms, reorder: true }, loss: { every: 50 }, \
+    duplicate: 1%, corrupt: 2%, queue: { red: { min: 5, max: 15, limit: 50, max_p: 20%, gentle: true } }, ba: { \
+    bandwidth: 1Mbit/s, delay: 8ms, jitter: 2ms, loss: { gilbert-elliott: { p: 1%, r: 19% } }, queue: 64KiB } }";
+
+fn rough() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("links.1", Box::leak(ROUGH.replacen('{', "{ from: client-*, to: core,", 1).into_boxed_str())),
+        ("events", "[]"),
+    ]
+}
+
+#[test]
+fn every_property_of_a_link_reaches_the_emulator_scaled_if_it_is_a_time() {
+    let plan = plan(Variant::Scaled, None, &rough()).unwrap();
+    let spec = plan.network(&experiment(&rough()));
+    let link = spec.links.iter().find(|l| l.name == "client-2--core").unwrap();
+    let (ab, ba) = (&link.ab, &link.ba);
+    assert_eq!((ab.rate.unwrap().bits_per_s(), ba.rate.unwrap().bits_per_s()), (1e6, 1e5));
+    assert_eq!((ab.delay.as_nanos(), ba.delay.as_nanos()), (40_000_000, 80_000_000));
+    assert_eq!(
+        (ab.jitter.distribution, ba.jitter.distribution),
+        (net::Distribution::Normal, net::Distribution::Uniform)
+    );
+    assert_eq!((ab.jitter.spread.as_nanos(), ba.jitter.spread.as_nanos()), (10_000_000, 20_000_000));
+    assert_eq!((ab.jitter.reorder, ba.jitter.reorder), (true, false));
+    assert_eq!(ab.loss, net::Loss::Every(50));
+    let chain = net::GilbertElliott { p: 0.01, r: 0.19, good: 0.0, bad: 1.0 };
+    assert_eq!(ba.loss, net::Loss::GilbertElliott(chain));
+    // What is said of both holds for the one that says nothing of its own.
+    assert_eq!((ab.duplicate, ab.corrupt, ba.duplicate, ba.corrupt), (0.01, 0.02, 0.01, 0.02));
+    let limit = net::Limit::Packets(50);
+    let red = net::Red { min: 5.0, max: 15.0, max_p: 0.2, weight: 0.002, limit, mean_packet: 500, gentle: true };
+    assert_eq!(ab.queue, net::Queue::Red(red));
+    assert_eq!(ba.queue, net::Queue::DropTail(net::Limit::Bytes(65_536)));
+    // A baseline has the target's times.
+    let overrides = rough();
+    let baseline = Plan::on(plan.cores.clone(), &experiment(&overrides), Variant::Baseline, None).unwrap();
+    let link = &baseline.network(&experiment(&overrides)).links[1];
+    assert_eq!((link.ba.jitter.spread.as_nanos(), link.ba.queue.clone()), (2_000_000, ba.queue.clone()));
+}
+
+#[test]
+fn plan_json_has_more_keys_only_where_they_are_used() {
+    let json: serde_json::Value =
+        serde_json::from_str(&plan(Variant::Scaled, None, &rough()).unwrap().to_json().unwrap()).unwrap();
+    let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let plain = ["bits_per_s", "delay_s", "loss", "queue_packets"];
+    assert_eq!(keys(&json["pipes"]["server--core/ab"]["target"]), plain);
+    let (ab, ba) = (&json["pipes"]["client-1--core/ab"], &json["pipes"]["client-1--core/ba"]);
+    assert_eq!(keys(&ab["target"]), [&plain[..], &["red", "jitter", "loss_model", "duplicate", "corrupt"]].concat());
+    assert_eq!((&ab["target"]["loss"], &ab["target"]["loss_model"]["every"]), (&0.02.into(), &50.into()));
+    assert_eq!((&ab["target"]["queue_packets"], &ab["target"]["red"]["min"]), (&50.into(), &5.into()));
+    let jitter = r#"{"distribution":"normal","spread_s":0.01,"reorder":true}"#;
+    assert_eq!(ab["harness"]["jitter"].to_string(), jitter);
+    assert_eq!(
+        (&ba["target"]["queue_packets"], &ba["target"]["queue_bytes"]),
+        (&serde_json::Value::Null, &65_536.into())
+    );
+    assert!((ba["target"]["loss"].as_f64().unwrap() - 0.05).abs() < 1e-12);
+    assert_eq!(ba["target"]["loss_model"]["gilbert_elliott"]["r"], 0.19);
+}
+
+#[test]
+fn an_event_changes_every_property_of_each_direction() {
+    let set = "[{ at: 5s, link: 'server--*', set: { jitter: { pareto: 3ms }, loss: { packets: [7, 2] }, duplicate: 5%, \
+        corrupt: 6%, queue: 9kB, ab: { loss: 1% }, ba: { up: false, queue: 3 } } }]";
+    let overrides = [("events", set)];
+    let (plan, experiment) = (plan(Variant::Scaled, None, &overrides).unwrap(), experiment(&overrides));
+    let model::Action::Link { change, .. } = &experiment.events[0].action else { panic!() };
+    let [ab, ba] = plan.harness_changes(change);
+    let spread = scale::RealDuration::from_nanos(30_000_000);
+    let jitter = Some(net::Jitter { distribution: net::Distribution::Pareto, spread, reorder: false });
+    let both = net::PipeChange { jitter, duplicate: Some(0.05), corrupt: Some(0.06), ..Default::default() };
+    let queue = Some(net::Queue::DropTail(net::Limit::Bytes(9_000)));
+    assert_eq!(ab, net::PipeChange { loss: Some(net::Loss::Random(0.01)), queue, ..both.clone() });
+    let (loss, queue) = (Some(net::Loss::Packets(vec![2, 7])), Some(net::Queue::packets(3)));
+    assert_eq!(ba, net::PipeChange { loss, queue, up: Some(false), ..both });
+}
+
+#[test]
+fn the_way_back_and_the_jitter_count_in_a_round_trip() {
+    // 10 ms there, 20 ms and 5 ms of jitter back, and 2 × 5 ms: 45 ms, of which 800 ms hold 17.7.
+    let way = [("events", "[]"), ("links.0.ba", "{ delay: 20ms, jitter: { normal: 5ms } }")];
+    assert!(plan(Variant::Scaled, Some("17"), &way).is_ok());
+    assert!(refusal(Variant::Scaled, Some("18"), &way).contains("a TDF of at most 17.7 would fit"));
 }
 
 #[test]

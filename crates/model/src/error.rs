@@ -151,6 +151,11 @@ impl Problems {
         self.found.len() >= NOTED
     }
 
+    /// How many problems there are so far.
+    pub(crate) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Whether nothing is wrong so far.
     pub(crate) fn none(&self) -> bool {
         self.found.is_empty()

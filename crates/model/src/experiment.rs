@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
+use scale::{Tdf, VirtualInstant};
+
+use crate::link::{Link, LinkChange};
 
 /// A checked experiment. All times and rates are the target's, that is, virtual.
 #[derive(Clone, Debug)]
@@ -101,49 +103,6 @@ pub enum Ready {
     Tcp(u16),
 }
 
-/// A link of the target between two nodes or switches.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Link {
-    /// `A--B`.
-    pub name: String,
-    /// The name of the node or switch at its first end.
-    pub a: String,
-    /// The name of the node or switch at its second end.
-    pub b: String,
-    /// What each of its two directions does to packets.
-    pub pipe: Pipe,
-}
-
-/// One direction of a link, on the target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pipe {
-    /// None: a packet takes no time to transmit.
-    pub bandwidth: Option<VirtualRate>,
-    /// Propagation delay.
-    pub delay: VirtualDuration,
-    /// Probability that a packet is lost, 0 to 1.
-    pub loss: f64,
-    /// Packets that may wait for transmission.
-    pub queue_packets: u32,
-    /// Whether it carries anything.
-    pub up: bool,
-}
-
-/// A change of a link; what is `None` stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LinkChange {
-    /// Whether the link carries anything.
-    pub up: Option<bool>,
-    /// The new bandwidth.
-    pub bandwidth: Option<VirtualRate>,
-    /// The new propagation delay.
-    pub delay: Option<VirtualDuration>,
-    /// The new probability of loss, 0 to 1.
-    pub loss: Option<f64>,
-    /// The new limit of the queue, in packets.
-    pub queue_packets: Option<u32>,
-}
-
 /// Something that is measured.
 #[derive(Clone, Debug)]
 pub struct Metric {
@@ -227,7 +186,7 @@ pub struct Event {
 /// What an event does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Changes both directions of a link.
+    /// Changes a link.
     Link {
         /// A place in [`Experiment::links`].
         link: usize,

@@ -1,6 +1,8 @@
 //! The types of the experiment file, as a user writes it. The JSON Schema is generated from them, and
 //! `docs/experiment-file.md` describes them.
 
+mod link;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +11,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::units::{Bandwidth, Factor, Probability, Size, Time, Window};
+pub(crate) use self::link::{Direction, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
+use crate::units::{Factor, Size, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
@@ -181,27 +184,6 @@ impl JsonSchema for Command {
     }
 }
 
-/// A link; bandwidth, delay, loss and queue hold for each direction
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Link {
-    /// A node or switch; `*` stands for any characters and makes one link each
-    pub(crate) from: String,
-    /// A node or switch; `*` stands for any characters and makes one link each
-    pub(crate) to: String,
-    /// Bits per second; without it, transmission takes no time
-    pub(crate) bandwidth: Option<Bandwidth>,
-    /// Propagation delay; without it 0ms
-    pub(crate) delay: Option<Time>,
-    /// The probability that a packet is lost; without it 0%
-    pub(crate) loss: Option<Probability>,
-    /// How many packets may wait for transmission; without it 100
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub(crate) queue: Option<u32>,
-    /// Whether the link works at the start; without it true
-    pub(crate) up: Option<bool>,
-}
-
 /// What is measured: either `rows` of a file (with `value` and, for the time, `start`), or a `line` of output (with
 /// `from` and `combine`)
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -260,23 +242,6 @@ pub(crate) struct Event {
     /// What is done to it
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
-}
-
-/// What changes of a link; the rest stays as it is
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LinkChange {
-    /// Whether the link works
-    pub(crate) up: Option<bool>,
-    /// Bits per second
-    pub(crate) bandwidth: Option<Bandwidth>,
-    /// Propagation delay
-    pub(crate) delay: Option<Time>,
-    /// The probability that a packet is lost
-    pub(crate) loss: Option<Probability>,
-    /// How many packets may wait for transmission
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub(crate) queue: Option<u32>,
 }
 
 /// What is done to a node

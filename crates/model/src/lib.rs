@@ -14,6 +14,7 @@ mod expand;
 mod experiment;
 mod file;
 mod glob;
+mod link;
 mod load;
 mod names;
 mod overrides;
@@ -24,8 +25,8 @@ mod units;
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Action, Combine, Ends, Event, Experiment, Link, LinkChange, Machine, Metric, Node, NodeAction, Pipe, Ready, Root,
-    Source, Stream, Unit,
+    Action, Combine, Ends, Event, Experiment, Machine, Metric, Node, NodeAction, Ready, Root, Source, Stream, Unit,
 };
 pub use file::schema;
+pub use link::{Distribution, Jitter, Limit, Link, LinkChange, Loss, Pipe, PipeChange, Queue, Red};
 pub use load::load;

@@ -28,22 +28,21 @@ const RATE: Units = Units {
     example: "100Mbit/s",
     units: &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
 };
+const BYTES: &[(&str, f64)] = &[
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("KiB", 1024.0),
+    ("MB", 1e6),
+    ("MiB", 1_048_576.0),
+    ("GB", 1e9),
+    ("GiB", 1_073_741_824.0),
+    ("TB", 1e12),
+    ("TiB", 1_099_511_627_776.0),
+];
 /// Amounts of memory; the base is the byte.
-const SIZE: Units = Units {
-    what: "an amount of memory",
-    example: "256MiB",
-    units: &[
-        ("B", 1.0),
-        ("kB", 1e3),
-        ("KiB", 1024.0),
-        ("MB", 1e6),
-        ("MiB", 1_048_576.0),
-        ("GB", 1e9),
-        ("GiB", 1_073_741_824.0),
-        ("TB", 1e12),
-        ("TiB", 1_099_511_627_776.0),
-    ],
-};
+const SIZE: Units = Units { what: "an amount of memory", example: "256MiB", units: BYTES };
+/// Amounts of data in a network; the base is the byte.
+const DATA: Units = Units { what: "an amount of data", example: "64KiB", units: BYTES };
 /// Probabilities; the base is certainty.
 const PROBABILITY: Units = Units { what: "a probability", example: "0.1%", units: &[("%", 0.01)] };
 
@@ -151,6 +150,18 @@ quantity!(
         let bytes = SIZE.parse(text)?;
         if !(1_048_576.0..=1e15).contains(&bytes) {
             return Err(format!("`{}` is out of range: write a memory from `1MiB` to `1000TB`", shorten(text)));
+        }
+        Ok(bytes.round() as u64)
+    }
+);
+
+quantity!(
+    /// An amount of data in a network, in bytes.
+    Data(u64), "An amount of data with its unit: B, kB, KiB, MB, MiB, GB, GiB, TB or TiB", DATA.pattern(),
+    |text| {
+        let bytes = DATA.parse(text)?;
+        if bytes > 1e12 {
+            return Err(format!("`{}` is out of range: write at most `1TB`", shorten(text)));
         }
         Ok(bytes.round() as u64)
     }

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use diorama_model::{Action, Combine, Experiment, NodeAction, Ready, Root, Source, Stream, load};
+use diorama_model::{
+    Action, Combine, Distribution, Experiment, Jitter, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source,
+    Stream, load,
+};
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
 fn good(name: &str, overrides: &[(&str, &str)]) -> Result<Experiment, diorama_model::Error> {
@@ -33,9 +36,14 @@ fn the_experiment_of_the_design_is_read_whole() {
     assert_eq!(e.nodes[3].group, "client");
     let links: Vec<&str> = e.links.iter().map(|l| l.name.as_str()).collect();
     assert_eq!(links, ["server--core", "client-1--core", "client-2--core", "client-3--core", "client-4--core"]);
-    assert_eq!(e.links[1].pipe.bandwidth, Some(VirtualRate::from_bits_per_s(1e8)));
-    assert_eq!(e.links[1].pipe.delay, VirtualDuration::from_nanos(5_000_000));
-    assert_eq!((e.links[0].pipe.queue_packets, e.links[0].pipe.loss, e.links[0].pipe.up), (100, 0.0, true));
+    assert_eq!(e.links[1].ab.bandwidth, Some(VirtualRate::from_bits_per_s(1e8)));
+    assert_eq!(e.links[1].ab.delay, VirtualDuration::from_nanos(5_000_000));
+    let expected = Pipe {
+        bandwidth: Some(VirtualRate::from_bits_per_s(1e9)),
+        delay: VirtualDuration::from_nanos(100_000),
+        ..Pipe::default()
+    };
+    assert_eq!((&e.links[0].ab, &e.links[0].ba), (&expected, &expected));
     let latency = &e.metrics[0];
     assert_eq!(latency.nodes, [1, 2, 3, 4]);
     assert!(matches!(&latency.source, Source::Rows { path, start: Some(1), value: 3 } if path == "/out/log"));
@@ -44,7 +52,9 @@ fn the_experiment_of_the_design_is_read_whole() {
     assert_eq!(&regex.captures("finished in 1s, 12.5 req/s").unwrap()[1], "12.5");
     assert_eq!((e.metrics[1].unit.result.as_str(), e.metrics[1].unit.factor), ("1/s", 1.0));
     assert_eq!(e.events.len(), 3);
-    assert!(matches!(e.events[0].action, Action::Link { link: 0, change } if change.up == Some(false)));
+    assert!(
+        matches!(&e.events[0].action, Action::Link { link: 0, change } if change.ab.up == Some(false) && change.ab == change.ba)
+    );
     assert_eq!(e.events[2].action, Action::Node { node: 2, act: NodeAction::Kill });
     assert_eq!((e.ends.exited.as_slice(), e.ends.limit), ([1, 2, 3, 4].as_slice(), at(60.0)));
 }
@@ -63,21 +73,60 @@ fn all_keys_are_read() {
     assert!(matches!(&e.nodes[3].root, Root::OciArchive(f) if f.ends_with("tests/good/nginx.conf")));
     assert_eq!(e.nodes[1].after, [0, 3]);
     assert_eq!(e.machines.len(), 1);
-    let link = |name: &str| &e.links[e.link(name).unwrap()].pipe;
+    let link = |name: &str| &e.links[e.link(name).unwrap()].ab;
     assert_eq!(link("app-1--sw").bandwidth, None);
-    assert_eq!(link("app-2--sw").loss, 0.001);
+    assert_eq!(link("app-2--sw").loss, Loss::Random(0.001));
     assert!(!link("db--router").up);
     // In order of time, and one event for each link or node that a pattern names.
     assert_eq!(e.events.iter().map(|e| e.at.as_secs_f64()).collect::<Vec<_>>(), [1.0, 1.0, 2.0, 3.0]);
     assert_eq!(e.events[0].action, Action::Node { node: 1, act: NodeAction::Stop });
-    let Action::Link { link, change } = e.events[3].action else { panic!() };
-    assert_eq!((link, change.queue_packets, change.loss, change.up), (2, Some(5), Some(0.5), None));
+    let Action::Link { link, change } = &e.events[3].action else { panic!() };
+    let (queue, loss) = (Some(Queue::DropTail(Limit::Packets(5))), Some(Loss::Random(0.5)));
+    assert_eq!((*link, change.ab.queue, &change.ba.loss, change.ab.up), (2, queue, &loss, None));
     let units: Vec<(&str, f64)> = e.metrics.iter().map(|m| (m.unit.result.as_str(), m.unit.factor)).collect();
     assert_eq!(units, [("MB", 1.0), ("ms", 1000.0)]);
     assert!(matches!(e.metrics[0].source, Source::Rows { start: None, value: 2, .. }));
     assert!(matches!(e.metrics[1].source, Source::Line { from: Stream::Stderr, combine: Combine::Max, .. }));
     assert!(e.ends.exited.is_empty());
     assert_eq!(e.tdf, Tdf::new(3, 2).unwrap());
+}
+
+/// Every way to write what happens to packets on a link.
+#[test]
+fn links_may_be_rough_and_their_directions_differ() {
+    let e = good("links.yaml", &[]).unwrap();
+    let pipes = |name: &str| {
+        let link = &e.links[e.link(name).unwrap()];
+        (&link.ab, &link.ba)
+    };
+    let ms = |n: u64| VirtualDuration::from_nanos(n * 1_000_000);
+    let jitter = |distribution, spread, reorder| Jitter { distribution, spread, reorder };
+    let (ab, ba) = pipes("a--s");
+    let both = Pipe { delay: ms(10), duplicate: 0.001, corrupt: 0.0001, ..Pipe::default() };
+    assert_eq!(*ab, Pipe { jitter: jitter(Distribution::Uniform, ms(2), false), ..both.clone() });
+    let chain = Loss::GilbertElliott { p: 0.01, r: 0.25, good: 0.0, bad: 1.0 };
+    assert_eq!(*ba, Pipe { delay: ms(30), jitter: jitter(Distribution::Uniform, ms(2), false), loss: chain, ..both });
+    let (ab, ba) = pipes("b--s");
+    let chain = Loss::GilbertElliott { p: 0.1, r: 0.5, good: 0.001, bad: 0.9 };
+    assert_eq!((&ab.loss, ab.jitter), (&chain, jitter(Distribution::Normal, ms(1), true)));
+    assert_eq!((&ba.loss, ba.jitter), (&Loss::Every(100), jitter(Distribution::Pareto, ms(3), false)));
+    let (ab, ba) = pipes("c--s");
+    assert_eq!(ab.loss, Loss::Packets(vec![3, 17]));
+    let red = Red { min: 5, max: 15, limit: Limit::Packets(50), max_p: 0.1, weight: 0.002, packet: 500, gentle: false };
+    assert_eq!(ab.queue, Queue::Red(red));
+    let limit = Limit::Bytes(64_000);
+    let red = Red { min: 5_000, max: 15_000, limit, max_p: 0.02, weight: 0.01, packet: 1_000, gentle: true };
+    assert_eq!((ba.queue, ba.up), (Queue::Red(red), false));
+    assert_eq!(pipes("d--s").0.queue, Queue::DropTail(Limit::Bytes(65_536)));
+    let Action::Link { change, .. } = &e.events[0].action else { panic!() };
+    assert_eq!(
+        (change.ab.delay, change.ba.delay, change.ab.up, change.ba.up),
+        (Some(ms(1)), Some(ms(2)), None, Some(true))
+    );
+    // A value of one direction may be given for one run.
+    let e = good("links.yaml", &[("links.a--s.ba.delay", "7ms"), ("links.a--s.ab.queue", "1MB")]).unwrap();
+    assert_eq!((e.links[0].ab.delay, e.links[0].ba.delay), (ms(10), ms(7)));
+    assert_eq!(e.links[0].ab.queue, Queue::DropTail(Limit::Bytes(1_000_000)));
 }
 
 #[test]
@@ -117,8 +166,8 @@ fn overrides_change_the_file_before_it_is_checked() {
     assert_eq!(e.nodes.len(), 3);
     assert_eq!(e.nodes[0].argv, ["nginx", "-g", "daemon off;"]);
     assert_eq!(e.nodes[0].env, [("LANG".to_owned(), "C".to_owned())]);
-    assert_eq!(e.links[0].pipe.bandwidth, Some(VirtualRate::from_bits_per_s(1e7)));
-    assert_eq!(e.links[2].pipe.delay, VirtualDuration::from_nanos(7_000_000));
+    assert_eq!(e.links[0].ba.bandwidth, Some(VirtualRate::from_bits_per_s(1e7)));
+    assert_eq!(e.links[2].ba.delay, VirtualDuration::from_nanos(7_000_000));
     assert_eq!(e.ends.limit, at(20.0));
 }
 
@@ -156,6 +205,7 @@ fn the_resolved_file_loads_to_the_same_experiment() {
         ),
         ("everything.yaml", vec![("metrics", "{}")]),
         ("everything.yaml", vec![]),
+        ("links.yaml", vec![]),
     ] {
         let mut first = good(file, &overrides).unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/good").join("resolved-for-test.yaml");

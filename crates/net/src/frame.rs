@@ -49,6 +49,18 @@ impl Frame {
         self.buffer[..6].copy_from_slice(&mac);
     }
 
+    /// Flips one bit, chosen by `which`, of what the frame's IP packet carries: the checksum of its transport protocol
+    /// then fails. Only an IP packet that carries nothing is hit in its header. The frame must have a
+    /// [`destination`](Frame::destination).
+    pub(crate) fn flip_bit(&mut self, which: u64) {
+        let ip = &self.buffer[ETHERNET..];
+        let header = usize::from(ip[0] & 0x0f) * 4;
+        let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+        let first = if header < total { header } else { 0 };
+        let bit = which % ((total - first) as u64 * 8);
+        self.buffer[ETHERNET + first + (bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+
     /// The number of the port that the frame is for.
     ///
     /// A node may send any bytes at all, so nothing is believed that has not been looked at.
@@ -91,6 +103,14 @@ pub(crate) struct Pool {
 impl Pool {
     pub fn take(&mut self) -> Frame {
         self.free.pop().unwrap_or_else(Frame::new)
+    }
+
+    /// A frame like `original`.
+    pub fn copy(&mut self, original: &Frame) -> Frame {
+        let mut copy = self.take();
+        copy.buffer[..original.len].copy_from_slice(original.bytes());
+        copy.len = original.len;
+        copy
     }
 
     pub fn give(&mut self, mut frame: Frame) {
@@ -154,5 +174,26 @@ pub(crate) mod tests {
         for to in [[255, 255, 255, 255], [224, 0, 0, 1], [10, 128, 0, 1], [192, 168, 0, 1]] {
             assert_eq!(changed(|f| f.space()[30..34].copy_from_slice(&to)), Err(Refused::Unroutable), "{to:?}");
         }
+    }
+
+    #[test]
+    fn every_bit_that_the_packet_carries_can_be_flipped_and_no_other() {
+        let original = ipv4(60, Ipv4Addr::new(10, 0, 0, 3), 7);
+        let mut flipped = vec![0u8; 60];
+        for which in 0..(60 - 34) * 8 {
+            let mut frame = Pool::default().copy(&original);
+            // A padded frame: what lies behind the IP packet is not part of it.
+            frame.set_len(70);
+            frame.flip_bit(which);
+            let changed: Vec<usize> = (0..60).filter(|i| frame.bytes()[*i] != original.bytes()[*i]).collect();
+            let [at] = changed[..] else { panic!("{changed:?}") };
+            flipped[at] |= frame.bytes()[at] ^ original.bytes()[at];
+        }
+        assert!(flipped[..34].iter().all(|f| *f == 0) && flipped[34..].iter().all(|f| *f == 0xff));
+        let mut empty = ipv4(34, Ipv4Addr::new(10, 0, 0, 3), 0);
+        empty.set_len(34);
+        let before = empty.bytes().to_vec();
+        empty.flip_bit(u64::MAX);
+        assert_ne!(empty.bytes(), before);
     }
 }

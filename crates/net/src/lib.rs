@@ -1,6 +1,6 @@
 //! The network emulator: links as pipes, and the ports through which nodes use them.
 //!
-//! The pure half is [`Network`]: pipes with bandwidth, delay, loss and a queue, joined into a tree of nodes and
+//! The pure half is [`Network`]: pipes with bandwidth, delay, impairments and a queue, joined into a tree of nodes and
 //! switches. It reads no clock and makes no system call; time is always passed in, so it is tested without root, sleep
 //! or luck. The real half is [`Tap`], a node's interface, and [`Emulator`], the real-time thread that carries frames
 //! between interfaces and a `Network`.
@@ -10,20 +10,26 @@
 
 mod address;
 mod awake;
+mod draws;
 mod emulator;
 mod error;
 mod frame;
+mod jitter;
 mod lateness;
 mod loss;
 mod namespace;
 mod network;
 mod observation;
 mod pipe;
+mod queue;
 mod realtime;
+mod red;
 mod spec;
 mod tap;
 mod topology;
 
+#[cfg(test)]
+mod impairment_tests;
 #[cfg(test)]
 mod pipe_tests;
 #[cfg(test)]
@@ -32,10 +38,14 @@ mod topology_tests;
 pub use emulator::{Emulator, Options};
 pub use error::Error;
 pub use frame::{Frame, MAX_FRAME};
+pub use jitter::{Distribution, Jitter};
 pub use lateness::{Lateness, LatenessSecond};
+pub use loss::{GilbertElliott, Loss};
 pub use network::{Delivery, Network, PortCounters};
 pub use observation::{Observation, PipeObservation, PortObservation};
 pub use pipe::PipeCounters;
+pub use queue::{Limit, Queue};
+pub use red::Red;
 pub use spec::{LinkSpec, NetworkSpec, PipeChange, PipeConfig};
 pub use tap::Tap;
 pub use topology::{PipeId, Port, PortId};

@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use scale::RealInstant;
 
 use crate::Error;
+use crate::draws::Draws;
 use crate::frame::{Frame, Pool, Refused};
-use crate::loss::LossStream;
 use crate::pipe::{Packet, Pipe, PipeCounters};
 use crate::spec::{NetworkSpec, PipeChange, PipeConfig};
 use crate::topology::{End, PipeId, Port, PortId, Topology};
@@ -45,20 +45,21 @@ pub struct Delivery<'a> {
 /// A frame walks from pipe to pipe in *computed* time: it enters the next pipe at the instant at which it left the one
 /// before, whenever [`Network::advance`] comes to see to it, so being late does not add up over hops.
 ///
-/// Per frame it costs O(log P), P being the pipes in use: each pipe is a FIFO, and a heap holds their heads.
+/// Per frame it costs O(log P), P being the pipes in use: each pipe is a queue, and a heap holds their heads.
 #[derive(Debug)]
 pub struct Network {
     topology: Topology,
     pipes: Vec<Pipe>,
     counters: Vec<PortCounters>,
-    /// When the first frame of each pipe that holds any leaves it.
+    /// When the first frame of each pipe that holds any leaves it; also of some frames that were first once, until that
+    /// instant.
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
     pool: Pool,
     inside: usize,
 }
 
 impl Network {
-    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, which packets are lost.
+    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet there.
     ///
     /// Fails if the links do not form one tree over all nodes and switches, if a name is unknown or used twice, or if
     /// a number is out of its range. Nodes without any link are allowed when there are no links at all.
@@ -68,7 +69,7 @@ impl Network {
         let mut pipes = Vec::new();
         for (config, name) in configs.zip(&topology.pipe_names) {
             config.validate(name)?;
-            pipes.push(Pipe::new(config, LossStream::new(seed, name)));
+            pipes.push(Pipe::new(config, Draws::new(seed, name)));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
         Ok(Network { topology, pipes, counters, heads: BinaryHeap::new(), pool: Pool::default(), inside: 0 })
@@ -194,32 +195,36 @@ impl Network {
 
     /// Takes out the frame that leaves its pipe next, if it does so by `now`.
     fn leave(&mut self, now: RealInstant) -> Option<(u32, Packet)> {
-        let mut top = self.heads.peek_mut()?;
-        let Reverse((exit, pipe)) = *top;
-        if exit > now {
-            return None;
+        loop {
+            let mut top = self.heads.peek_mut()?;
+            let Reverse((exit, pipe)) = *top;
+            if exit > now {
+                return None;
+            }
+            let from = &mut self.pipes[pipe as usize];
+            if from.head() != Some(exit) {
+                // A frame that was overtaken has left already, by the entry made for the one that overtook it.
+                PeekMut::pop(top);
+                continue;
+            }
+            let packet = from.leave().expect("the pipe has a head");
+            match from.head() {
+                Some(next) => *top = Reverse((next, pipe)),
+                None => drop(PeekMut::pop(top)),
+            }
+            self.inside -= 1;
+            return Some((pipe, packet));
         }
-        let from = &mut self.pipes[pipe as usize];
-        let packet = from.leave().expect("a pipe among the heads holds a frame");
-        match from.head() {
-            Some(next) => *top = Reverse((next, pipe)),
-            None => drop(PeekMut::pop(top)),
-        }
-        self.inside -= 1;
-        Some((pipe, packet))
     }
 
     fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
-        let was_empty = entered.head().is_none();
-        match entered.enter(now, frame, to) {
-            Err(frame) => self.pool.give(frame),
-            Ok(()) => {
-                self.inside += 1;
-                if was_empty {
-                    self.heads.push(Reverse((entered.head().expect("a frame has entered"), pipe.0)));
-                }
-            }
+        let before = entered.head();
+        let room = self.inside + 1 < MAX_INSIDE;
+        self.inside += entered.enter(now, frame, to, &mut self.pool, room);
+        // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
+        if let Some(head) = entered.head().filter(|head| before != Some(*head)) {
+            self.heads.push(Reverse((head, pipe.0)));
         }
     }
 }

@@ -1,14 +1,18 @@
 //! One direction of a link.
 //!
 //! A frame that enters at `t` starts to be transmitted when the one before it has been, takes `8 · length / rate`, and
-//! then travels for `delay`. All of that is known on entering, so the pipe only remembers when each frame leaves.
+//! then travels for `delay`, give or take the jitter. All of that is known on entering, so the pipe only remembers when
+//! each frame leaves. What chance decides depends on the frame's ordinal number on the pipe and on nothing else.
 
 use std::collections::VecDeque;
 
 use scale::{RealDuration, RealInstant};
 
-use crate::frame::Frame;
-use crate::loss::LossStream;
+use crate::draws::{Draws, Purpose};
+use crate::frame::{Frame, Pool};
+use crate::loss::LossState;
+use crate::queue::{Backlog, Queue};
+use crate::red::{Found, RedState};
 use crate::spec::{PipeChange, PipeConfig};
 use crate::topology::PortId;
 
@@ -19,12 +23,20 @@ pub struct PipeCounters {
     pub packets: u64,
     /// Their bytes, as charged.
     pub bytes: u64,
-    /// Frames lost at random, as the pipe's loss says.
+    /// Frames lost on entering, as the pipe's loss says.
     pub lost: u64,
     /// Frames that found the queue full.
     pub queue_drops: u64,
+    /// Frames that RED dropped before it was.
+    pub red_drops: u64,
     /// Frames that met the pipe down, or were in it when it went down.
     pub down_drops: u64,
+    /// Copies made, whatever became of them.
+    pub duplicated: u64,
+    /// Frames, copies included, in which a bit was flipped.
+    pub corrupted: u64,
+    /// Frames that left after one that was sent later (RFC 4737, §3).
+    pub reordered: u64,
 }
 
 #[derive(Debug)]
@@ -32,57 +44,130 @@ pub(crate) struct Packet {
     pub frame: Frame,
     /// Where the frame goes in the end.
     pub to: PortId,
+    /// Its ordinal number on the pipe, which a copy shares.
+    ticket: Ticket,
     /// When its last bit has been transmitted; the queue holds it until then.
     sent: RealInstant,
     /// When it leaves the pipe.
     pub exit: RealInstant,
 }
 
+/// What chance knows a frame by.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    /// The ordinal number on the pipe, counted from 1.
+    n: u64,
+    /// Whether it is the copy of the frame with that number.
+    copy: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub config: PipeConfig,
     pub counters: PipeCounters,
-    fates: LossStream,
+    draws: Draws,
+    /// Frames offered so far.
+    offered: u64,
+    loss: LossState,
+    red: RedState,
     /// Everything inside, in the order of leaving.
     line: VecDeque<Packet>,
-    /// How many at the front of `line` were found to have been transmitted.
-    transmitted: usize,
+    /// What of it is not transmitted yet.
+    backlog: Backlog,
     /// When the transmitter has finished all that it was given.
     free_at: RealInstant,
+    /// The latest that any frame that has left was sent.
+    last_sent: RealInstant,
 }
 
 impl Pipe {
-    pub fn new(config: PipeConfig, fates: LossStream) -> Self {
+    pub fn new(config: PipeConfig, draws: Draws) -> Self {
         Pipe {
             config,
             counters: PipeCounters::default(),
-            fates,
+            draws,
+            offered: 0,
+            loss: LossState::since(0),
+            red: RedState::new(),
             line: VecDeque::new(),
-            transmitted: 0,
+            backlog: Backlog::default(),
             free_at: RealInstant::ZERO,
+            last_sent: RealInstant::ZERO,
         }
     }
 
-    /// Takes a frame in at `now`, or gives it back dropped and counted.
-    pub fn enter(&mut self, now: RealInstant, frame: Frame, to: PortId) -> Result<(), Frame> {
-        let lost = self.fates.is_lost(self.config.loss);
-        if !self.config.up {
-            self.counters.down_drops += 1;
-            return Err(frame);
+    /// Takes a frame in at `now`, and its copy if it gets one and there is `room`; what is dropped goes to the pool and
+    /// is counted. Gives how many frames the pipe holds more than before.
+    pub fn enter(&mut self, now: RealInstant, frame: Frame, to: PortId, pool: &mut Pool, room: bool) -> usize {
+        self.offered += 1;
+        let n = self.offered;
+        let lost = self.loss.is_lost(&self.config.loss, &self.draws, n);
+        if !self.config.up || lost {
+            let counter = if lost && self.config.up { &mut self.counters.lost } else { &mut self.counters.down_drops };
+            *counter += 1;
+            pool.give(frame);
+            return 0;
         }
-        if lost {
-            self.counters.lost += 1;
-            return Err(frame);
+        let twin =
+            (self.draws.happens(Purpose::Duplicate, n, self.config.duplicate) && room).then(|| pool.copy(&frame));
+        let mut entered = usize::from(self.admit(now, frame, to, Ticket { n, copy: false }, pool));
+        if let Some(twin) = twin {
+            self.counters.duplicated += 1;
+            entered += usize::from(self.admit(now, twin, to, Ticket { n, copy: true }, pool));
         }
-        if self.queued(now) >= self.config.queue {
+        entered
+    }
+
+    /// Lets a frame into the queue, or drops it; whether it is in.
+    fn admit(&mut self, now: RealInstant, mut frame: Frame, to: PortId, ticket: Ticket, pool: &mut Pool) -> bool {
+        let len = frame.len();
+        self.backlog.settle(now);
+        if self.red_drops(now, len, ticket) {
+            self.counters.red_drops += 1;
+            pool.give(frame);
+            return false;
+        }
+        if !self.backlog.admits(self.config.queue.limit(), len) {
             self.counters.queue_drops += 1;
-            return Err(frame);
+            pool.give(frame);
+            return false;
         }
-        let sent = now.max(self.free_at) + self.transmission(frame.len());
+        if self.draws.happens(Purpose::Corrupt, ticket.n, self.config.corrupt) {
+            // A copy is one of the damaged frame.
+            frame.flip_bit(self.draws.bits(Purpose::Bit, ticket.n));
+            self.counters.corrupted += 1;
+        }
+        let sent = now.max(self.free_at) + self.transmission(len);
         self.free_at = sent;
-        let exit = self.exit(sent, self.line.back());
-        self.line.push_back(Packet { frame, to, sent, exit });
-        Ok(())
+        if sent > now {
+            self.backlog.push(sent, len);
+        }
+        let exit = self.exit(sent, ticket);
+        self.insert(Packet { frame, to, ticket, sent, exit });
+        true
+    }
+
+    /// Whether the queue is a RED queue that drops a frame of `len` bytes.
+    fn red_drops(&mut self, now: RealInstant, len: usize, ticket: Ticket) -> bool {
+        let Queue::Red(red) = &self.config.queue else { return false };
+        let found = if self.backlog.is_empty() {
+            let idle = now.since(self.free_at).as_secs_f64();
+            let one = self.config.rate.map(|r| r.transmission(red.mean_packet).as_secs_f64());
+            Found::Idle(one.map_or(f64::INFINITY, |one| idle / one))
+        } else {
+            Found::Queued(self.backlog.measured_as(red.limit) as f64)
+        };
+        let purpose = if ticket.copy { Purpose::CopyRed } else { Purpose::Red };
+        self.red.drops(red, found, len, || self.draws.unit(purpose, ticket.n))
+    }
+
+    /// Puts a packet into the line by its exit, behind those that leave at the same instant.
+    fn insert(&mut self, packet: Packet) {
+        let behind = self.line.iter().rev().take_while(|p| p.exit > packet.exit).count();
+        match behind {
+            0 => self.line.push_back(packet),
+            _ => self.line.insert(self.line.len() - behind, packet),
+        }
     }
 
     /// When the next frame leaves.
@@ -93,9 +178,12 @@ impl Pipe {
     /// Takes the next frame out.
     pub fn leave(&mut self) -> Option<Packet> {
         let packet = self.line.pop_front()?;
-        self.transmitted = self.transmitted.saturating_sub(1);
         self.counters.packets += 1;
         self.counters.bytes += packet.frame.len() as u64;
+        if packet.sent < self.last_sent {
+            self.counters.reordered += 1;
+        }
+        self.last_sent = self.last_sent.max(packet.sent);
         Some(packet)
     }
 
@@ -103,13 +191,22 @@ impl Pipe {
     pub fn change(&mut self, now: RealInstant, change: &PipeChange) -> Vec<Frame> {
         let after = change.applied_to(&self.config);
         let before = std::mem::replace(&mut self.config, after);
-        if !self.config.up {
+        if change.loss.is_some() {
+            self.loss = LossState::since(self.offered);
+        }
+        let in_force = &self.config;
+        if std::mem::discriminant(&before.queue.limit()) != std::mem::discriminant(&in_force.queue.limit()) {
+            // The average was one of something else.
+            self.red = RedState::new();
+        }
+        if !in_force.up {
             self.counters.down_drops += self.line.len() as u64;
-            self.transmitted = 0;
+            self.backlog.clear();
             self.free_at = now;
+            self.red = RedState::new();
             return self.line.drain(..).map(|p| p.frame).collect();
         }
-        if before.rate != self.config.rate || before.delay != self.config.delay {
+        if (before.rate, before.delay, before.jitter) != (in_force.rate, in_force.delay, in_force.jitter) {
             self.reschedule(now, &before);
         }
         Vec::new()
@@ -118,38 +215,46 @@ impl Pipe {
     /// Works out anew when the frames leave that are not transmitted yet: the part of the first one that is still to be
     /// sent, and all after it, go at the new rate.
     fn reschedule(&mut self, now: RealInstant, before: &PipeConfig) {
-        let first = self.line.len() - self.queued(now);
-        let mut free_at = now;
-        for i in first..self.line.len() {
-            let len = self.line[i].frame.len();
+        let (mut waiting, travelling): (Vec<Packet>, Vec<Packet>) = self.line.drain(..).partition(|p| p.sent > now);
+        waiting.sort_by_key(|p| p.sent);
+        self.line.extend(travelling);
+        self.backlog.clear();
+        self.free_at = now;
+        for (i, mut packet) in waiting.into_iter().enumerate() {
+            let len = packet.frame.len();
             let mut needs = self.transmission(len);
-            if i == first {
+            if i == 0 {
                 let needed = before.rate.map_or(RealDuration::ZERO, |r| r.transmission(len));
-                let left = self.line[i].sent.since(now).as_nanos() as f64 / needed.as_nanos().max(1) as f64;
+                let left = packet.sent.since(now).as_nanos() as f64 / needed.as_nanos().max(1) as f64;
                 needs = RealDuration::from_nanos((needs.as_nanos() as f64 * left.min(1.0)).ceil() as u64);
             }
-            free_at = free_at + needs;
-            let exit = self.exit(free_at, i.checked_sub(1).map(|before| &self.line[before]));
-            self.line[i].sent = free_at;
-            self.line[i].exit = exit;
+            self.free_at = self.free_at + needs;
+            packet.sent = self.free_at;
+            packet.exit = self.exit(packet.sent, packet.ticket);
+            if packet.sent > now {
+                self.backlog.push(packet.sent, len);
+            }
+            self.insert(packet);
         }
-        self.free_at = free_at;
-    }
-
-    /// How many frames wait or are being transmitted.
-    fn queued(&mut self, now: RealInstant) -> usize {
-        while self.line.get(self.transmitted).is_some_and(|p| p.sent <= now) {
-            self.transmitted += 1;
-        }
-        self.line.len() - self.transmitted
     }
 
     fn transmission(&self, len: usize) -> RealDuration {
         self.config.rate.map_or(RealDuration::ZERO, |r| r.transmission(len))
     }
 
-    /// After a shorter delay has been set, a frame still does not overtake the one before it.
-    fn exit(&self, sent: RealInstant, previous: Option<&Packet>) -> RealInstant {
-        (sent + self.config.delay).max(previous.map_or(RealInstant::ZERO, |p| p.exit))
+    /// When a frame leaves that has been transmitted at `sent`, after all that are in the line. Unless the jitter lets
+    /// it, it does not overtake any of them, not even after a shorter delay has been set.
+    fn exit(&self, sent: RealInstant, ticket: Ticket) -> RealInstant {
+        let PipeConfig { delay, jitter, .. } = &self.config;
+        let mut travel = *delay;
+        if jitter.spread > RealDuration::ZERO {
+            let purpose = if ticket.copy { Purpose::CopyJitter } else { Purpose::Jitter };
+            travel = jitter.travel(*delay, self.draws.unit(purpose, ticket.n));
+        }
+        let alone = sent + travel;
+        match self.line.back() {
+            Some(last) if !jitter.reorder => alone.max(last.exit),
+            _ => alone,
+        }
     }
 }

@@ -5,26 +5,26 @@ use std::net::Ipv4Addr;
 use scale::{RealDuration, RealInstant, RealRate};
 
 use crate::frame::tests::ipv4;
-use crate::{LinkSpec, Network, NetworkSpec, PipeChange, PipeConfig, PipeCounters, PipeId, PortId};
+use crate::{LinkSpec, Loss, Network, NetworkSpec, PipeChange, PipeConfig, PipeCounters, PipeId, PortId, Queue};
 
-const A: PortId = PortId(0);
+pub(crate) const A: PortId = PortId(0);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-fn us(n: u64) -> RealDuration {
+pub(crate) fn us(n: u64) -> RealDuration {
     RealDuration::from_nanos(n * 1000)
 }
 
-fn at(us: u64) -> RealInstant {
+pub(crate) fn at(us: u64) -> RealInstant {
     RealInstant::from_nanos(1_000_000_000 + us * 1000)
 }
 
 /// 1 Mbit/s: a frame of 125 bytes takes exactly 1 ms.
-fn slow(delay: RealDuration) -> PipeConfig {
+pub(crate) fn slow(delay: RealDuration) -> PipeConfig {
     PipeConfig { rate: Some(RealRate::from_bits_per_s(1e6)), delay, ..Default::default() }
 }
 
 /// `a`, `b` and a chain of switches between them; every pipe from `a` to `b` is `config`.
-fn chain(config: &PipeConfig, hops: usize, seed: u64) -> Network {
+pub(crate) fn chain(config: &PipeConfig, hops: usize, seed: u64) -> Network {
     let mut spec = NetworkSpec { nodes: vec!["a".into(), "b".into()], ..Default::default() };
     spec.switches = (1..hops).map(|i| format!("s{i}")).collect();
     let stops: Vec<String> = [vec!["a".into()], spec.switches.clone(), vec!["b".into()]].concat();
@@ -36,19 +36,19 @@ fn chain(config: &PipeConfig, hops: usize, seed: u64) -> Network {
     Network::new(spec, seed).expect("a chain is a tree")
 }
 
-fn send(network: &mut Network, now: RealInstant, len: usize, mark: u8) {
+pub(crate) fn send(network: &mut Network, now: RealInstant, len: usize, mark: u8) {
     let to = network.ports()[1].address;
     network.inject(A, now, ipv4(len, to, mark));
 }
 
 /// Advances to `now` in one step; what left, as (microseconds, mark).
-fn arrivals(network: &mut Network, now: RealInstant) -> Vec<(u64, u8)> {
+pub(crate) fn arrivals(network: &mut Network, now: RealInstant) -> Vec<(u64, u8)> {
     let mut seen = Vec::new();
     network.advance(now, |d| seen.push((d.exit.since(at(0)).as_nanos() / 1000, d.frame[34])));
     seen
 }
 
-fn change(network: &mut Network, now: RealInstant, change: PipeChange) {
+pub(crate) fn change(network: &mut Network, now: RealInstant, change: PipeChange) {
     network.set(PipeId(0), now, &change).expect("the change is valid");
 }
 
@@ -87,7 +87,8 @@ fn hops_are_chained_in_computed_time_however_late_they_are_seen_to() {
 #[test]
 fn transmission_times_do_not_drift() {
     // 10 Mbit/s, 1514 bytes: 1.2112 ms each; the thousandth leaves a thousand times later, to the nanosecond.
-    let config = PipeConfig { rate: Some(RealRate::from_bits_per_s(1e7)), queue: 1000, ..Default::default() };
+    let config =
+        PipeConfig { rate: Some(RealRate::from_bits_per_s(1e7)), queue: Queue::packets(1000), ..Default::default() };
     let mut n = chain(&config, 1, 0);
     (0..1000).for_each(|_| send(&mut n, at(0), 1514, 0));
     let mut last = at(0);
@@ -97,7 +98,7 @@ fn transmission_times_do_not_drift() {
 
 #[test]
 fn a_full_queue_drops_the_newcomer_and_counts_packets_not_yet_transmitted() {
-    let config = PipeConfig { queue: 3, ..slow(us(50_000)) };
+    let config = PipeConfig { queue: Queue::packets(3), ..slow(us(50_000)) };
     let mut n = chain(&config, 1, 0);
     (0..5).for_each(|i| send(&mut n, at(0), 125, i));
     assert_eq!(n.pipe_counters(PipeId(0)).queue_drops, 2);
@@ -111,7 +112,7 @@ fn a_full_queue_drops_the_newcomer_and_counts_packets_not_yet_transmitted() {
 
 #[test]
 fn without_a_rate_nothing_queues() {
-    let config = PipeConfig { queue: 1, delay: us(100), ..Default::default() };
+    let config = PipeConfig { queue: Queue::packets(1), delay: us(100), ..Default::default() };
     let mut n = chain(&config, 1, 0);
     (0..1000).for_each(|_| send(&mut n, at(0), 1514, 0));
     assert_eq!(arrivals(&mut n, at(100)).len(), 1000);
@@ -119,7 +120,7 @@ fn without_a_rate_nothing_queues() {
 
 #[test]
 fn which_packets_are_lost_depends_on_seed_and_number_only() {
-    let lossy = PipeConfig { loss: 0.3, ..Default::default() };
+    let lossy = PipeConfig { loss: Loss::Random(0.3), ..Default::default() };
     let survivors = |seed: u64, spacing: u64, len: usize| {
         let mut n = chain(&lossy, 1, seed);
         let mut marks = Vec::new();
@@ -188,9 +189,9 @@ fn a_bad_change_is_refused_and_changes_nothing() {
     let mut n = chain(&slow(us(0)), 1, 0);
     let before = n.config(PipeId(0)).clone();
     for bad in [
-        PipeChange { loss: Some(1.5), ..Default::default() },
-        PipeChange { loss: Some(f64::NAN), ..Default::default() },
-        PipeChange { queue: Some(0), ..Default::default() },
+        PipeChange { loss: Some(Loss::Random(1.5)), ..Default::default() },
+        PipeChange { loss: Some(Loss::Random(f64::NAN)), ..Default::default() },
+        PipeChange { queue: Some(Queue::packets(0)), ..Default::default() },
     ] {
         let message = n.set(PipeId(0), at(0), &bad).expect_err("out of range").to_string();
         assert!(message.contains("a--b/ab"), "{message}");
@@ -219,7 +220,7 @@ fn frames_of_two_senders_share_a_pipe_in_the_order_of_arrival() {
 #[test]
 fn no_buffer_is_lost() {
     // Whatever a frame's fate, its buffer returns: the pool ends as large as the most frames ever inside at once.
-    let config = PipeConfig { loss: 0.2, queue: 5, ..slow(us(3_000)) };
+    let config = PipeConfig { loss: Loss::Random(0.2), queue: Queue::packets(5), ..slow(us(3_000)) };
     let mut n = chain(&config, 3, 0);
     for i in 0..5_000u64 {
         let now = at(i * 300);

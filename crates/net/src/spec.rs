@@ -3,6 +3,9 @@
 use scale::{RealDuration, RealRate};
 
 use crate::Error;
+use crate::jitter::Jitter;
+use crate::loss::Loss;
+use crate::queue::Queue;
 
 /// Nodes and switches, and the links between them, which must form one tree.
 #[derive(Clone, Debug, Default)]
@@ -35,12 +38,18 @@ pub struct LinkSpec {
 pub struct PipeConfig {
     /// Bits per real second; `None` costs no time.
     pub rate: Option<RealRate>,
-    /// How long a frame travels once it has been transmitted.
+    /// How long a frame travels, on average, once it has been transmitted.
     pub delay: RealDuration,
-    /// The probability, from 0 to 1, that a frame is lost on entering.
-    pub loss: f64,
-    /// How many packets may wait or be in transmission; at least 1. The next one is dropped (DropTail).
-    pub queue: usize,
+    /// How much longer or shorter each one travels.
+    pub jitter: Jitter,
+    /// Which frames are lost on entering.
+    pub loss: Loss,
+    /// The probability, from 0 to 1, that a frame is followed by a copy of itself.
+    pub duplicate: f64,
+    /// The probability, from 0 to 1, that one bit of a frame is flipped.
+    pub corrupt: f64,
+    /// How much may wait or be in transmission.
+    pub queue: Queue,
     /// A pipe that is down loses everything.
     pub up: bool,
 }
@@ -48,27 +57,33 @@ pub struct PipeConfig {
 impl Default for PipeConfig {
     /// A perfect wire with a queue of 100 packets.
     fn default() -> Self {
-        PipeConfig { rate: None, delay: RealDuration::ZERO, loss: 0.0, queue: 100, up: true }
+        PipeConfig {
+            rate: None,
+            delay: RealDuration::ZERO,
+            jitter: Jitter::default(),
+            loss: Loss::NONE,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            queue: Queue::packets(100),
+            up: true,
+        }
     }
 }
 
 impl PipeConfig {
     /// Whether every number is in its range; the message names `pipe`.
     pub(crate) fn validate(&self, pipe: &str) -> Result<(), Error> {
-        if let Some(rate) = self.rate.map(RealRate::bits_per_s)
-            && !(rate.is_finite() && rate > 0.0)
-        {
-            return Err(Error::Input(format!("pipe `{pipe}`: a rate of {rate} bit/s; it must be above 0")));
-        }
-        if !(0.0..=1.0).contains(&self.loss) {
-            return Err(Error::Input(format!("pipe `{pipe}`: a loss of {}; it must be from 0 to 1", self.loss)));
-        }
-        if self.queue == 0 {
-            return Err(Error::Input(format!(
-                "pipe `{pipe}`: a queue of 0 packets; it counts the packet in transmission, so it must be at least 1"
-            )));
-        }
-        Ok(())
+        let rate = self.rate.map(RealRate::bits_per_s).filter(|rate| !(rate.is_finite() && *rate > 0.0));
+        let chance = |name: &str, p: f64| {
+            (!(0.0..=1.0).contains(&p)).then(|| format!("a probability of {name} of {p}; it must be from 0 to 1"))
+        };
+        let wrong = rate
+            .map(|rate| format!("a rate of {rate} bit/s; it must be above 0"))
+            .or_else(|| self.loss.wrong())
+            .or_else(|| chance("duplication", self.duplicate))
+            .or_else(|| chance("corruption", self.corrupt))
+            .or_else(|| self.queue.wrong());
+        wrong.map_or(Ok(()), |wrong| Err(Error::Input(format!("pipe `{pipe}`: {wrong}"))))
     }
 }
 
@@ -79,12 +94,18 @@ pub struct PipeChange {
     pub up: Option<bool>,
     /// A new rate (`Some(None)`: no limit), for what has not been transmitted yet.
     pub rate: Option<Option<RealRate>>,
-    /// A new delay, for what has not been transmitted yet; frames never overtake one another.
+    /// A new delay, for what has not been transmitted yet; frames overtake one another only where the jitter lets them.
     pub delay: Option<RealDuration>,
-    /// A new loss, for frames that enter from now on.
-    pub loss: Option<f64>,
-    /// A new queue limit, for frames that enter from now on.
-    pub queue: Option<usize>,
+    /// A new jitter, for what has not been transmitted yet.
+    pub jitter: Option<Jitter>,
+    /// A new loss, for frames that enter from now on; it starts from its beginning, even if it is the same as before.
+    pub loss: Option<Loss>,
+    /// A new probability of duplication, for frames that enter from now on.
+    pub duplicate: Option<f64>,
+    /// A new probability of corruption, for frames that enter from now on.
+    pub corrupt: Option<f64>,
+    /// A new queue, for frames that enter from now on; what waits already keeps its place.
+    pub queue: Option<Queue>,
 }
 
 impl PipeChange {
@@ -93,8 +114,11 @@ impl PipeChange {
         PipeConfig {
             rate: self.rate.unwrap_or(config.rate),
             delay: self.delay.unwrap_or(config.delay),
-            loss: self.loss.unwrap_or(config.loss),
-            queue: self.queue.unwrap_or(config.queue),
+            jitter: self.jitter.unwrap_or(config.jitter),
+            loss: self.loss.as_ref().unwrap_or(&config.loss).clone(),
+            duplicate: self.duplicate.unwrap_or(config.duplicate),
+            corrupt: self.corrupt.unwrap_or(config.corrupt),
+            queue: self.queue.as_ref().unwrap_or(&config.queue).clone(),
             up: self.up.unwrap_or(config.up),
         }
     }

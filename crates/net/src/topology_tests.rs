@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use scale::RealInstant;
 
 use crate::frame::tests::ipv4;
-use crate::{Error, LinkSpec, Network, NetworkSpec, PipeConfig, PortCounters};
+use crate::{Error, LinkSpec, Network, NetworkSpec, PipeConfig, PortCounters, Queue};
 
 /// Nodes are lower case, switches are upper case; links are written `a-S`.
 fn spec(links: &[&str]) -> NetworkSpec {
@@ -62,7 +62,7 @@ fn pieces_unknown_names_and_doubles_are_refused() {
     double.links[1].name = "a--S".into();
     assert!(refused(double).contains("two links are called `a--S`"));
     let mut queue = spec(&["a-S", "b-S"]);
-    queue.links[1].ba.queue = 0;
+    queue.links[1].ba.queue = Queue::packets(0);
     assert!(refused(queue).contains("`b--S/ba`: a queue of 0"));
 }
 

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use diorama_net::{NetworkSpec, PipeChange, PipeConfig};
+use diorama_net::{Loss, NetworkSpec, PipeChange, PipeConfig};
 use support::{Testbed, link, mbit, ms, star};
 
 const PORT: u16 = 7000;
@@ -130,7 +130,7 @@ fn a_bulk_transfer_gets_the_bandwidth_of_the_narrowest_link() {
 fn the_same_seed_loses_the_same_packets_of_a_real_flow() {
     let received = |seed| {
         let mut spec = star(2, &PipeConfig::default());
-        spec.links[0].ab.loss = 0.1;
+        spec.links[0].ab.loss = Loss::Random(0.1);
         let bed = Testbed::start(spec, seed);
         let server = bed.spaces["n2"].run(|| UdpSocket::bind(("0.0.0.0", PORT)).expect("the port is free"));
         server.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out can be set");

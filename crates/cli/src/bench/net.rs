@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use net::{PipeChange, PipeConfig, Tap};
+use net::{Loss, PipeChange, PipeConfig, Tap};
 use node::NetNamespace;
 use scale::{RealDuration, RealRate};
 use serde_json::json;
@@ -167,7 +167,7 @@ fn bandwidth(cores: &bed::Cores, bits: f64) -> Result<Figure, Failure> {
 /// Frames that the receiver's interface missed, of those that the emulator saw.
 fn loss(cores: &bed::Cores, percent: f64) -> Result<Figure, Failure> {
     let p = percent / 100.0;
-    let bed = Bed::start(&PipeConfig { loss: p, ..Default::default() }, cores)?;
+    let bed = Bed::start(&PipeConfig { loss: Loss::Random(p), ..Default::default() }, cores)?;
     let (from, _to) = bed.sockets()?;
     let before = received_frames(&bed.spaces[1])?;
     for _ in 0..500 {

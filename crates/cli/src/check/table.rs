@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use engine::Plan;
-use engine::plan::{PipeValues, PlannedPipe};
+use engine::plan::{LossModel, PipeValues, PlannedPipe};
 use fidelity::record::Variant;
 use model::Experiment;
 use scale::{
@@ -69,17 +69,25 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
 fn links(experiment: &Experiment, plan: &Plan) -> String {
     let dilated = plan.tdf != Tdf::ONE;
     let mut rows = Vec::new();
+    let mut each_way = true;
     for link in &experiment.links {
-        let PlannedPipe { target, harness } = &plan.pipes[&format!("{}/ab", link.name)];
-        let mut cells = vec![rate(target, false), delay(target, false)];
-        if dilated {
-            cells.extend([rate(harness, true), delay(harness, true)]);
+        let of = |pipe: &str| (format!("{}/{pipe}", link.name), &plan.pipes[&format!("{}/{pipe}", link.name)]);
+        let directions = [(of("ab"), link.ab.up), (of("ba"), link.ba.up)];
+        let alike = link.ab == link.ba;
+        each_way &= alike;
+        for ((pipe, PlannedPipe { target, harness }), up) in directions.into_iter().take(if alike { 1 } else { 2 }) {
+            let mut cells = vec![rate(target, false), delay(target, false)];
+            if dilated {
+                cells.extend([rate(harness, true), delay(harness, true)]);
+            }
+            cells.extend([harm(target), queue(target)]);
+            let down = if up { "" } else { "down at the start" };
+            let name = if alike { link.name.clone() } else { pipe };
+            rows.push(Row { name, cells, last: down.into() });
         }
-        cells.extend([percent(target.loss), format!("{} packets", target.queue_packets)]);
-        let down = if link.pipe.up { "" } else { "down at the start" };
-        rows.push(Row { name: link.name.clone(), cells, last: down.into() });
     }
-    let mut heads = vec!["link, each way", "target: bandwidth", "delay"];
+    let first = if each_way { "link, each way" } else { "link, each way, or pipe" };
+    let mut heads = vec![first, "target: bandwidth", "delay"];
     if dilated {
         heads.extend(["harness: bandwidth", "delay"]);
     }
@@ -96,9 +104,46 @@ fn rate(pipe: &PipeValues, real: bool) -> String {
 }
 
 fn delay(pipe: &PipeValues, real: bool) -> String {
-    match real {
-        true => RealDuration::from_secs_f64(pipe.delay_s).to_string(),
-        false => VirtualDuration::from_secs_f64(pipe.delay_s).to_string(),
+    let time = |s| match real {
+        true => RealDuration::from_secs_f64(s).to_string(),
+        false => VirtualDuration::from_secs_f64(s).to_string(),
+    };
+    let mean = time(pipe.delay_s);
+    let Some(jitter) = &pipe.jitter else { return mean };
+    let shape = if jitter.distribution == "uniform" { String::new() } else { format!(" {}", jitter.distribution) };
+    let order = if jitter.reorder { ", reorders" } else { "" };
+    format!("{mean} ± {}{shape}{order}", time(jitter.spread_s))
+}
+
+/// What befalls packets beside delay.
+fn harm(pipe: &PipeValues) -> String {
+    let mut text = match &pipe.loss_model {
+        None => percent(pipe.loss),
+        Some(LossModel::GilbertElliott { .. }) => format!("{} in bursts", percent(pipe.loss)),
+        Some(LossModel::Every(k)) => format!("1 in {k}"),
+        Some(LossModel::Packets(list)) => match list.as_slice() {
+            [] => "none".into(),
+            [only] => format!("packet {only}"),
+            [first, ..] => format!("{} packets from {first}", list.len()),
+        },
+    };
+    if pipe.duplicate > 0.0 {
+        text += &format!(", {} twice", percent(pipe.duplicate));
+    }
+    if pipe.corrupt > 0.0 {
+        text += &format!(", {} damaged", percent(pipe.corrupt));
+    }
+    text
+}
+
+fn queue(pipe: &PipeValues) -> String {
+    let most = match (pipe.queue_packets, pipe.queue_bytes) {
+        (Some(n), _) => format!("{n} packets"),
+        (None, n) => bytes(n.unwrap_or(0)),
+    };
+    match &pipe.red {
+        None => most,
+        Some(red) => format!("RED {} to {} of {most}", red.min, red.max),
     }
 }
 

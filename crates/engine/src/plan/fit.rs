@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cpu::PLANNED_USABLE;
 use fidelity::record::Variant;
-use model::{Action, Experiment};
+use model::{Action, Experiment, Link, Pipe, PipeChange};
 use scale::{LONGEST_RTT, TargetCpu, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};
@@ -81,7 +81,7 @@ fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
 /// Fails if the longest round trip between two nodes, empty queues provided, is too long under dilation.
 pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf) -> Result<()> {
     let Some(longest) = longest_way(experiment) else { return Ok(()) };
-    let rtt = longest.one_way + longest.one_way;
+    let rtt = longest.round_trip;
     if tdf.allows_rtt(rtt) {
         return Ok(());
     }
@@ -100,11 +100,11 @@ pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf) -> Result<()> {
     )))
 }
 
-/// The way between two nodes that takes a SYN longest.
+/// The way between two nodes that takes a SYN and its answer longest.
 struct Way<'a> {
     from: &'a str,
     to: &'a str,
-    one_way: VirtualDuration,
+    round_trip: VirtualDuration,
 }
 
 /// Two sweeps find it, as in any tree with lengths of at least 0: what is farthest from anywhere is one of its ends.
@@ -133,24 +133,32 @@ fn longest_way(experiment: &Experiment) -> Option<Way<'_>> {
         nodes.max_by_key(|(_, length)| *length)
     };
     let (from, _) = farthest(&experiment.nodes.first()?.name)?;
-    let (to, one_way) = farthest(from)?;
-    Some(Way { from, to, one_way })
+    let (to, round_trip) = farthest(from)?;
+    Some(Way { from, to, round_trip })
 }
 
-/// How long a SYN takes over a link at the worst moment that the experiment's events bring.
+/// How long a SYN and its answer take over a link at the worst moment that the experiment's events bring.
 fn slowest_crossing(experiment: &Experiment, link: usize) -> VirtualDuration {
-    let pipe = experiment.links[link].pipe;
-    let changes = experiment.events.iter().filter_map(|e| match &e.action {
-        Action::Link { link: changed, change } if *changed == link => Some(change),
-        _ => None,
-    });
-    let (mut delay, mut bandwidth) = (pipe.delay, pipe.bandwidth);
+    let changes = || {
+        experiment.events.iter().filter_map(|e| match &e.action {
+            Action::Link { link: changed, change } if *changed == link => Some(change),
+            _ => None,
+        })
+    };
+    let Link { ab, ba, .. } = &experiment.links[link];
+    slowest_passage(ab, changes().map(|c| &c.ab)) + slowest_passage(ba, changes().map(|c| &c.ba))
+}
+
+/// How long a SYN takes in one direction at worst: by the longest delay, the largest jitter and the least bandwidth.
+fn slowest_passage<'a>(pipe: &Pipe, changes: impl Iterator<Item = &'a PipeChange>) -> VirtualDuration {
+    let (mut delay, mut jitter, mut bandwidth) = (pipe.delay, pipe.jitter.spread, pipe.bandwidth);
     for change in changes {
         delay = delay.max(change.delay.unwrap_or(delay));
+        jitter = jitter.max(change.jitter.map_or(jitter, |j| j.spread));
         bandwidth = match (bandwidth, change.bandwidth) {
             (Some(a), Some(b)) => Some(if b < a { b } else { a }),
             (a, b) => a.or(b),
         };
     }
-    delay + bandwidth.map_or(VirtualDuration::ZERO, |b| b.transmission(SYN_BYTES))
+    delay + jitter + bandwidth.map_or(VirtualDuration::ZERO, |b| b.transmission(SYN_BYTES))
 }

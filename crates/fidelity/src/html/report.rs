@@ -183,7 +183,11 @@ fn links(pipes: &Value) -> String {
         Some(v) => format!("{} Mbit/s", number(v / 1e6)),
         None => "unlimited".into(),
     };
-    let delay = |pipe: &Value| pipe["delay_s"].as_f64().map_or("–".into(), |s| format!("{} ms", number(1e3 * s)));
+    let delay = |pipe: &Value| match (pipe["delay_s"].as_f64(), pipe["jitter"]["spread_s"].as_f64()) {
+        (None, _) => "–".into(),
+        (Some(s), None) => format!("{} ms", number(1e3 * s)),
+        (Some(s), Some(spread)) => format!("{} ± {} ms", number(1e3 * s), number(1e3 * spread)),
+    };
     let mut rows = String::new();
     for (name, pipe) in pipes.as_object().into_iter().flatten() {
         let (target, harness) = (&pipe["target"], &pipe["harness"]);

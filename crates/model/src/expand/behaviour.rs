@@ -2,10 +2,11 @@
 
 use scale::VirtualInstant;
 
-use super::{Entry, MANY, instant, item_span, network, select};
+use super::{Entry, MANY, instant, item_span, link, network, select};
 use crate::error::Problems;
-use crate::experiment::{Action, Combine, Ends, Event, Link, LinkChange, Metric, NodeAction, Source, Stream, Unit};
+use crate::experiment::{Action, Combine, Ends, Event, Metric, NodeAction, Source, Stream, Unit};
 use crate::file;
+use crate::link::{Link, LinkChange};
 use crate::names::wrong_word;
 use crate::paths;
 use crate::tree::{Span, Value};
@@ -148,8 +149,8 @@ pub(super) fn events(
             (Some(link), Some(set), None, None) => {
                 let change = change(entry, set, problems);
                 let found = select(link, &link_names, "link", entry.at("link"), problems);
-                events
-                    .extend(found.into_iter().map(|link| (Event { at, action: Action::Link { link, change } }, place)));
+                let event = |link| Event { at, action: Action::Link { link, change: change.clone() } };
+                events.extend(found.into_iter().map(|link| (event(link), place)));
             }
             (None, None, Some(node), Some(act)) => {
                 let act = match act {
@@ -175,17 +176,12 @@ pub(super) fn events(
 }
 
 fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, problems: &mut Problems) -> LinkChange {
-    let at = entry.node.get("set").map_or(entry.node.span, |s| s.get("queue").map_or(s.span, |q| q.span));
-    network::check_queue(set.queue, at, problems);
-    let change = LinkChange {
-        up: set.up,
-        bandwidth: set.bandwidth.map(|b| b.0),
-        delay: set.delay.map(|d| d.0),
-        loss: set.loss.map(|l| l.0),
-        queue_packets: set.queue,
-    };
-    if change == LinkChange::default() {
-        problems.add(at, "this changes nothing: write what changes, such as `set: { up: false }`");
+    let at = entry.node.get("set").unwrap_or(entry.node);
+    let before = problems.count();
+    let both = link::change(&set.both(), at, problems);
+    let change = network::directions(&both, [&set.ab, &set.ba], at, problems);
+    if change == LinkChange::default() && problems.count() == before {
+        problems.add(at.span, "this changes nothing: write what changes, such as `set: { up: false }`");
     }
     change
 }

@@ -2,20 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use scale::VirtualDuration;
-
-use super::{Entry, MANY, select};
+use super::{Entry, MANY, link, select};
 use crate::error::Problems;
-use crate::experiment::{Link, Pipe};
 use crate::file;
+use crate::link::{Link, LinkChange, Pipe, PipeChange};
 use crate::names::wrong_label;
 use crate::topology::{self, Fault};
 use crate::tree::{Span, Value, shorten};
-
-/// Packets that may wait for transmission where the file does not say.
-const QUEUE: u32 = 100;
-/// The longest queue, in packets.
-pub(super) const LONGEST_QUEUE: u32 = 1_000_000;
 
 /// The names of the switches.
 pub(super) fn switches(entries: Vec<Entry<'_, String>>, nodes: &[&str], problems: &mut Problems) -> Vec<String> {
@@ -54,14 +47,9 @@ pub(super) fn links(
             complete = false;
             continue;
         };
-        check_queue(read.queue, entry.at("queue"), problems);
-        let pipe = Pipe {
-            bandwidth: read.bandwidth.map(|b| b.0),
-            delay: read.delay.map_or(VirtualDuration::ZERO, |d| d.0),
-            loss: read.loss.map_or(0.0, |l| l.0),
-            queue_packets: read.queue.unwrap_or(QUEUE),
-            up: read.up.unwrap_or(true),
-        };
+        let both = link::change(&read.both(), entry.node, problems);
+        let LinkChange { ab, ba } = directions(&both, [&read.ab, &read.ba], entry.node, problems);
+        let (ab, ba) = (Pipe::default().with(&ab), Pipe::default().with(&ba));
         let from = select(&read.from, &endpoints, "node or switch", entry.at("from"), problems);
         let to = select(&read.to, &endpoints, "node or switch", entry.at("to"), problems);
         complete &= !from.is_empty() && !to.is_empty();
@@ -85,7 +73,7 @@ pub(super) fn links(
                     continue;
                 }
                 let (a, b) = (endpoints[*a].to_owned(), endpoints[*b].to_owned());
-                links.push(Link { name, a, b, pipe });
+                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone() });
                 places.push(entry.node.span);
             }
         }
@@ -99,12 +87,18 @@ pub(super) fn links(
     links
 }
 
-/// Notes if a queue is not a number of packets that makes sense.
-pub(super) fn check_queue(queue: Option<u32>, at: Span, problems: &mut Problems) {
-    if queue.is_some_and(|q| !(1..=LONGEST_QUEUE).contains(&q)) {
-        let what = format!("a queue is 1 to {LONGEST_QUEUE} packets: write a number such as {QUEUE}");
-        problems.add(at, what);
-    }
+/// What is written of `both` directions in the map `at`, and of each below its keys `ab` and `ba`.
+pub(super) fn directions(
+    both: &PipeChange,
+    each: [&Option<file::Direction>; 2],
+    at: &Value,
+    problems: &mut Problems,
+) -> LinkChange {
+    let [ab, ba] = [("ab", each[0]), ("ba", each[1])].map(|(key, read)| match read {
+        Some(read) => both.but(&link::change(read, at.get(key).unwrap_or(at), problems)),
+        None => both.clone(),
+    });
+    LinkChange { ab, ba }
 }
 
 fn shape(endpoints: &[&str], links: &[Link], places: &[Span], root: &Value, problems: &mut Problems) {
