@@ -67,7 +67,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let core = if args.cpu { other } else { None };
     let injector = Injector::start(&page, core, |sentence| eprintln!("diorama: {sentence}")).map_err(own)?;
     let admitted = injector.admit(rate).map_err(own)?;
-    let control = args.control.as_deref().map(|path| control::Control::open(path, &page)).transpose().map_err(own)?;
+    let rate = injector.rate_changer();
+    let control = args.control.as_deref().map(|path| control::Control::open(path, &rate)).transpose().map_err(own)?;
     page.start();
     let ended = reaper.run(admitted).map_err(own)?;
     drop(control);

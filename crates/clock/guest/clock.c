@@ -230,9 +230,23 @@ u64 virtual_rest(const struct deadline *d)
 	return d->virt > now ? d->virt - now : 0;
 }
 
+bool changed_since(const struct deadline *d)
+{
+	return PAGE->sequence != d->sequence;
+}
+
+struct timespec renewed(struct deadline *d)
+{
+	set_real(d);
+	struct timespec rest = real_rest(d);
+	if (!rest.sec && !rest.nsec)
+		rest.nsec = 1;
+	return rest;
+}
+
 bool not_yet(struct deadline *d)
 {
-	if (PAGE->sequence == d->sequence || virtual_now() >= d->virt)
+	if (!changed_since(d) || virtual_now() >= d->virt)
 		return false;
 	set_real(d);
 	return true;

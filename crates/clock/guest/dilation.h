@@ -147,6 +147,12 @@ struct deadline at(u64 virtual_ns, i64 offset);
 /* The rest of the way to a deadline in real time, for calls that take a relative time-out. */
 struct timespec real_rest(const struct deadline *d);
 u64 virtual_rest(const struct deadline *d);
+/*
+ * Whether the rate has changed since the deadline was turned into real time. Who has set a kernel's timer by it then sets
+ * it anew, to what is left now (never 0, which would disarm it): the injector moved the timers that it found set.
+ */
+bool changed_since(const struct deadline *d);
+struct timespec renewed(struct deadline *d);
 /* A wait ended by its time-out. If the rate was changed meanwhile, the deadline may be further off: compute it anew. */
 bool not_yet(struct deadline *d);
 

@@ -80,4 +80,5 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	u64 mask = STATE->given.signal_mask & ~MASK_OF(SIGSYS);
 	syscall(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, 0, 8);
 	_Static_assert(offsetof(struct state, given.entry) == 40, "vdso.lds says where");
+	_Static_assert(DIORAMA_STATE + sizeof(struct state) <= DIORAMA_SCRATCH, "the end is the injector's");
 }

@@ -13,6 +13,9 @@
 /* Private state of the process: two pages, writable, copied by fork. */
 #define DIORAMA_STATE 0x3f5700010000
 #define DIORAMA_STATE_SIZE 0x2000
+/* The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel. */
+#define DIORAMA_SCRATCH 0x3f5700010f80
+#define DIORAMA_SCRATCH_SIZE 0x80
 /* The clock page, shared and read-only. */
 #define DIORAMA_PAGE 0x3f5700020000
 #define DIORAMA_PAGE_SIZE 0x1000

@@ -44,6 +44,17 @@ static bool counts_realtime(i32 fd, const struct timespec *when)
 	return when->sec > 536870912;
 }
 
+/* How far the host's BOOTTIME, on which virtual REALTIME timers are, is ahead of its MONOTONIC. */
+static u64 slept(void)
+{
+	struct timespec boot, mono;
+	syscall(__NR_clock_gettime, CLOCK_MONOTONIC, &mono);
+	syscall(__NR_clock_gettime, CLOCK_BOOTTIME, &boot);
+	u64 ahead = to_ns(&boot) - to_ns(&mono);
+	/* Read one after the other, they differ by the time that it takes. */
+	return ahead < 1000000 ? 0 : ahead;
+}
+
 /* As the kernel's struct itimerspec, in virtual time; an armed timer never reads as 0. */
 static struct itimerspec seen(const struct itimerspec *s)
 {
@@ -58,14 +69,22 @@ long call_timerfd_settime(struct call *c)
 		return -EFAULT;
 	if (!valid(&s.value) || !valid(&s.interval))
 		return -EINVAL;
-	u64 value = to_ns(&s.value);
-	if (value && (c->a[1] & TFD_TIMER_ABSTIME))
-		value = at(value, counts_realtime((i32)c->a[0], &s.value) ? PAGE->realtime_offset : 0).real;
-	else
-		value = real_span(value);
-	s = (struct itimerspec){ from_ns(real_span(to_ns(&s.interval))), from_ns(value) };
+	u64 value = to_ns(&s.value), interval = to_ns(&s.interval);
+	bool absolute = value && (c->a[1] & TFD_TIMER_ABSTIME);
+	bool realtime = absolute && counts_realtime((i32)c->a[0], &s.value);
+	struct deadline d = absolute ? at(value, realtime ? PAGE->realtime_offset : 0) : after(value);
 	/* TFD_TIMER_CANCEL_ON_SET: the virtual date is never set, so nothing ever cancels; the other flags pass. */
-	long result = syscall(__NR_timerfd_settime, c->a[0], c->a[1] & ~2ull, &s, &old);
+	u64 flags = c->a[1] & ~2ull;
+	s = (struct itimerspec){ from_ns(real_span(interval)),
+				 from_ns(!absolute ? real_span(value) :
+					 realtime  ? d.real + slept() :
+						     d.real) };
+	long result = syscall(__NR_timerfd_settime, c->a[0], flags, &s, &old);
+	while (result == 0 && value && changed_since(&d)) {
+		s.value = renewed(&d);
+		s.interval = from_ns(real_span(interval));
+		syscall(__NR_timerfd_settime, c->a[0], flags & ~(u64)TFD_TIMER_ABSTIME, &s, 0);
+	}
 	if (result == 0 && c->a[3]) {
 		old = seen(&old);
 		if (!write_user(c->a[3], &old, sizeof old))

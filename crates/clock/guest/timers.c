@@ -30,20 +30,6 @@ long call_timer_create(struct call *c)
 	return result;
 }
 
-static struct itimerspec to_real(const struct itimerspec *s, bool cpu, bool absolute, i64 offset)
-{
-	u64 value = to_ns(&s->value), interval = to_ns(&s->interval), real;
-	if (value == 0)
-		real = 0;
-	else if (cpu)
-		real = cpu_real(value);
-	else if (absolute)
-		real = at(value, offset).real;
-	else
-		real = real_span(value);
-	return (struct itimerspec){ from_ns(cpu ? cpu_real(interval) : real_span(interval)), from_ns(real) };
-}
-
 /* What is left of an armed timer is never 0. */
 static u64 left(u64 real, bool cpu)
 {
@@ -69,8 +55,17 @@ long call_timer_settime(struct call *c)
 	i32 clock = clock_of_timer((i32)c->a[0], &s.value);
 	bool cpu = cpu_clock(clock);
 	wall_clock(clock, &offset);
-	s = to_real(&s, cpu, c->a[1] & TIMER_ABSTIME, offset);
+	u64 value = to_ns(&s.value), interval = to_ns(&s.interval);
+	bool absolute = c->a[1] & TIMER_ABSTIME;
+	struct deadline d = absolute ? at(value, offset) : after(value);
+	u64 real = !value ? 0 : cpu ? cpu_real(value) : absolute ? d.real : real_span(value);
+	s = (struct itimerspec){ from_ns(cpu ? cpu_real(interval) : real_span(interval)), from_ns(real) };
 	long result = syscall(__NR_timer_settime, c->a[0], c->a[1], &s, &old);
+	while (result == 0 && value && !cpu && changed_since(&d)) {
+		s.value = renewed(&d);
+		s.interval = from_ns(real_span(interval));
+		syscall(__NR_timer_settime, c->a[0], c->a[1] & ~(u64)TIMER_ABSTIME, &s, 0);
+	}
 	if (result == 0 && c->a[3]) {
 		old = to_virtual(&old, cpu);
 		if (!write_user(c->a[3], &old, sizeof old))
@@ -113,28 +108,38 @@ static struct itimerval it_virtual(const struct itimerval *s, bool cpu)
 	return (struct itimerval){ tv_up(left(tv_ns(&s->interval), cpu)), tv_up(left(tv_ns(&s->value), cpu)) };
 }
 
-static struct timeval it_real(const struct timeval *t, bool cpu)
+static struct timeval it_real(u64 ns, bool cpu)
 {
-	return tv_up(cpu ? cpu_real(tv_ns(t)) : real_span(tv_ns(t)));
+	return tv_up(cpu ? cpu_real(ns) : real_span(ns));
+}
+
+static long set_itimer(i32 which, const struct itimerval *virt, struct itimerval *old)
+{
+	bool cpu = which != ITIMER_REAL;
+	u64 value = tv_ns(&virt->value), interval = tv_ns(&virt->interval);
+	struct deadline d = after(value);
+	struct itimerval s = { it_real(interval, cpu), it_real(value, cpu) };
+	long result = syscall(__NR_setitimer, which, &s, old);
+	while (result == 0 && value && !cpu && changed_since(&d)) {
+		struct timespec rest = renewed(&d);
+		s = (struct itimerval){ it_real(interval, cpu), tv_up(to_ns(&rest)) };
+		syscall(__NR_setitimer, which, &s, 0);
+	}
+	if (result == 0)
+		*old = it_virtual(old, cpu);
+	return result;
 }
 
 long call_setitimer(struct call *c)
 {
 	struct itimerval s = { { 0, 0 }, { 0, 0 } }, old;
-	bool cpu = (i32)c->a[0] != ITIMER_REAL;
 	/* A null pointer disarms: a misfeature that the kernel keeps. */
 	if (c->a[1] && !read_user(&s, c->a[1], sizeof s))
 		return -EFAULT;
 	if (!good(&s.value) || !good(&s.interval))
 		return -EINVAL;
-	s = (struct itimerval){ it_real(&s.interval, cpu), it_real(&s.value, cpu) };
-	long result = syscall(__NR_setitimer, c->a[0], &s, &old);
-	if (result == 0 && c->a[2]) {
-		old = it_virtual(&old, cpu);
-		if (!write_user(c->a[2], &old, sizeof old))
-			return -EFAULT;
-	}
-	return result;
+	long result = set_itimer((i32)c->a[0], &s, &old);
+	return result == 0 && c->a[2] && !write_user(c->a[2], &old, sizeof old) ? -EFAULT : result;
 }
 
 long call_getitimer(struct call *c)
@@ -150,11 +155,9 @@ long call_getitimer(struct call *c)
 long call_alarm(struct call *c)
 {
 	struct itimerval s = { { 0, 0 }, { (i64)(u32)c->a[0], 0 } }, old;
-	s.value = it_real(&s.value, false);
-	long result = syscall(__NR_setitimer, ITIMER_REAL, &s, &old);
+	long result = set_itimer(ITIMER_REAL, &s, &old);
 	if (result)
 		return result;
-	old = it_virtual(&old, false);
 	/* The kernel's own rounding: to the nearest second, but never to 0 while the alarm is on. */
 	return old.value.sec + ((!old.value.sec && old.value.usec) || old.value.usec >= 500000);
 }

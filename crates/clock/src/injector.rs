@@ -29,13 +29,14 @@ use libc::pid_t;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType};
+use scale::{Tdf, VirtualInstant};
 use signal_hook::SigId;
 
 use crate::giver::Giver;
 use crate::layout::CALL_MEMFD;
 use crate::notify::{self, Notification};
 use crate::tracee::{self, Outcome, Recipe, Tracee};
-use crate::{ClockPage, CpuRate, Error};
+use crate::{ClockPage, CpuRate, Error, standstill};
 
 /// What the injector has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,7 @@ struct Counters {
 #[derive(Debug)]
 pub struct Injector {
     admissions: mpsc::Sender<Admission>,
+    changes: mpsc::Sender<Change>,
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
     counters: Arc<Counters>,
@@ -71,6 +73,31 @@ struct Admission {
     cpu: CpuRate,
 }
 
+/// A change of the rate that the thread is to make when no exec is under way.
+#[derive(Debug)]
+struct Change {
+    tdf: Tdf,
+    done: mpsc::Sender<VirtualInstant>,
+}
+
+/// Changes the rate at which all that an [`Injector`] serves runs. Outlives the injector, and then fails.
+#[derive(Clone, Debug)]
+pub struct RateChanger {
+    changes: mpsc::Sender<Change>,
+    wake: Arc<OwnedFd>,
+}
+
+impl RateChanger {
+    /// From now on the clocks run at 1/`tdf`, and all that waits for a time, or for a timer, waits until the same virtual instant
+    /// as before: all programs stand still for the change. Gives its virtual instant; before the page's start nothing is changed.
+    pub fn set_tdf(&self, tdf: Tdf) -> Result<VirtualInstant, Error> {
+        let (done, when) = mpsc::channel();
+        self.changes.send(Change { tdf, done }).map_err(|_| Error::InjectorEnded)?;
+        wake(&self.wake);
+        when.recv().map_err(|_| Error::InjectorEnded)
+    }
+}
+
 impl Injector {
     /// Starts the thread, on `core` if one is given. `refused` is called by the thread, with a sentence, for each program
     /// that could not be dilated.
@@ -81,6 +108,7 @@ impl Injector {
     ) -> Result<Injector, Error> {
         let recipe = Recipe::new()?;
         let (admissions, admitted) = mpsc::channel();
+        let (changes, asked) = mpsc::channel();
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(Error::system("no eventfd for the injector"))?);
         let stop = Arc::new(AtomicBool::new(false));
@@ -91,10 +119,11 @@ impl Injector {
             settle(core);
             while !ended.load(Ordering::Acquire) {
                 work.turn(&admitted, &woken);
+                work.change_rate(&asked);
             }
         });
         let thread = thread.map_err(Error::system("the injector's thread cannot be started"))?;
-        Ok(Injector { admissions, wake, stop, counters, thread: Some(thread) })
+        Ok(Injector { admissions, changes, wake, stop, counters, thread: Some(thread) })
     }
 
     /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3 ([`crate::launch()`] sees to
@@ -106,8 +135,18 @@ impl Injector {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(Error::system("no socket pair for dilate-exec"))?;
         self.admissions.send(Admission { socket: ours, cpu }).map_err(|_| Error::InjectorEnded)?;
-        self.wake();
+        wake(&self.wake);
         Ok(theirs)
+    }
+
+    /// A handle to change the rate with.
+    pub fn rate_changer(&self) -> RateChanger {
+        RateChanger { changes: self.changes.clone(), wake: self.wake.clone() }
+    }
+
+    /// See [`RateChanger::set_tdf`].
+    pub fn set_tdf(&self, tdf: Tdf) -> Result<VirtualInstant, Error> {
+        self.rate_changer().set_tdf(tdf)
     }
 
     /// What has been done so far.
@@ -119,17 +158,17 @@ impl Injector {
             refused: read(&self.counters.refused),
         }
     }
+}
 
-    fn wake(&self) {
-        // It fails only if the count is full, and then the thread is awake.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-    }
+fn wake(thread: &OwnedFd) {
+    // It fails only if the count is full, and then the thread is awake.
+    let _ = rustix::io::write(thread, &1u64.to_ne_bytes());
 }
 
 impl Drop for Injector {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.wake();
+        wake(&self.wake);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -183,6 +222,8 @@ struct Work {
     next_source: u64,
     tracees: HashMap<pid_t, Tracee>,
     held: Vec<Held>,
+    /// Waits until no exec is under way; meanwhile no other begins.
+    change: Option<Change>,
     /// A byte for every SIGCHLD: a tracee has stopped.
     child: UnixStream,
     child_handler: SigId,
@@ -217,6 +258,7 @@ impl Work {
             next_source: FIRST_SOURCE,
             tracees: HashMap::new(),
             held: Vec::new(),
+            change: None,
             child,
             child_handler,
         };
@@ -254,6 +296,22 @@ impl Work {
         }
     }
 
+    /// Makes the change that is asked for, if it can be made now.
+    fn change_rate(&mut self, asked: &mpsc::Receiver<Change>) {
+        loop {
+            self.change = self.change.take().or_else(|| asked.try_recv().ok());
+            // A held thread is behind a tracee.
+            if !self.tracees.is_empty() || self.change.is_none() {
+                return;
+            }
+            let Some(Change { tdf, done }) = self.change.take() else { return };
+            let (at, said) = standstill::change(&self.page, tdf);
+            said.iter().for_each(|sentence| (self.refused)(sentence));
+            // Whoever asked may have gone.
+            let _ = done.send(at);
+        }
+    }
+
     fn listen(&mut self, source: Source) {
         let fd = match &source {
             Source::Socket(admission) => admission.socket.as_fd(),
@@ -287,6 +345,8 @@ impl Work {
                     self.sources.remove(&key);
                 }
             },
+            // It will still be readable.
+            Some(Source::Listener(..)) if readable && self.change.is_some() => (),
             Some(Source::Listener(listener, cpu, giver)) if readable => {
                 // NotFound: killed between the event and now.
                 let Ok(notification) = notify::receive(listener.as_fd()) else { return };

@@ -20,11 +20,14 @@ mod notify;
 mod page;
 mod prober;
 mod rate;
+mod remote;
+mod standstill;
 mod supervise;
+mod timers;
 
 mod tracee;
 
-pub use injector::{Injector, InjectorCounters};
+pub use injector::{Injector, InjectorCounters, RateChanger};
 pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};
 pub use page::{ClockPage, Zero};
 pub use prober::{ClockReading, Prober, clock_error_ppm};

@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use scale::{RealInstant, Tdf, VirtualInstant};
 
 use crate::Error;
-use crate::layout::{CHANGES, PAGE_SIZE};
+use crate::layout::{CHANGES, PAGE, PAGE_SIZE};
 use crate::rate::Fixed;
 
 /// The guest image, an ELF file laid out as it is mapped.
@@ -50,7 +50,7 @@ impl Past {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Values {
     real_base: u64,
     virtual_base: u64,
@@ -176,9 +176,10 @@ impl ClockPage {
     /// From now on the clocks run at 1/`tdf`. Gives the virtual instant of the change; before [`start`](Self::start)
     /// nothing is changed.
     ///
-    /// No reader sees time run backwards. What sleeps looks at the page again when its real deadline comes: after a slow-down it
-    /// sleeps on and wakes in time, after a speed-up it wakes late, by at most the real time that it had left. Timers
-    /// that the kernel keeps (timerfd, POSIX timers, itimers) and CPU clocks stay at the factor at which they were set.
+    /// No reader sees time run backwards. This changes the page alone; [`crate::Injector::set_tdf`] sees to those who wait, too.
+    /// What sleeps looks at the page again when its real deadline comes: after a slow-down it sleeps on and wakes in time,
+    /// after a speed-up it wakes late, by at most the real time that it had left. Timers that the kernel keeps (timerfd,
+    /// POSIX timers, itimers) stay at the factor at which they were set.
     pub fn set_tdf(&self, tdf: Tdf) -> VirtualInstant {
         let zero = self.0.zero.lock().expect("nobody panics while holding the lock");
         let Some((_, base)) = *zero else { return VirtualInstant::ZERO };
@@ -197,6 +198,34 @@ impl ClockPage {
     /// The factor that the page was made for; [`set_tdf`](Self::set_tdf) does not change it.
     pub fn tdf(&self) -> Tdf {
         self.0.tdf
+    }
+
+    /// Whether [`start`](Self::start) has been called.
+    pub(crate) fn is_started(&self) -> bool {
+        self.0.zero.lock().expect("nobody panics while holding the lock").is_some()
+    }
+
+    /// The factor now.
+    pub(crate) fn tdf_now(&self) -> Tdf {
+        let values = self.read();
+        Tdf::new(values.tdf_num, values.tdf_den).expect("it was written as a factor")
+    }
+
+    /// The real instant from which the factor holds.
+    pub(crate) fn last_change(&self) -> RealInstant {
+        RealInstant::from_nanos(self.read().real_base)
+    }
+
+    /// Whether a process has this page in its memory: no other tells these very instants.
+    pub(crate) fn is_read_by(&self, process: libc::pid_t) -> bool {
+        let own = self.read();
+        let mut theirs = Values::default();
+        let (offset, len) = (std::mem::offset_of!(Shared, values), size_of::<Values>());
+        let local = libc::iovec { iov_base: (&raw mut theirs).cast(), iov_len: len };
+        let remote = libc::iovec { iov_base: (PAGE as usize + offset) as *mut libc::c_void, iov_len: len };
+        // SAFETY: `local` is the whole of `theirs`, of plain integers; the kernel checks the other process's side.
+        let read = unsafe { libc::process_vm_readv(process, &local, 1, &remote, 1, 0) };
+        read == len as isize && theirs == own
     }
 
     /// The guests' `CLOCK_MONOTONIC`, in ns.

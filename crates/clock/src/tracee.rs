@@ -55,7 +55,7 @@ struct Parameters {
     image_entry: u64,
 }
 
-type Registers = libc::user_regs_struct;
+pub(crate) type Registers = libc::user_regs_struct;
 
 /// What a stop of a tracee led to.
 #[derive(Debug)]
@@ -162,16 +162,17 @@ fn inject(pid: pid_t, cpu: CpuRate, recipe: &Recipe) -> io::Result<Outcome> {
     registers.r12 = below;
     registers.r13 = parameters.image_len;
     registers.r14 = parameters.image_entry;
-    ptrace(libc::PTRACE_SETREGS, pid, 0, ptr::from_ref(&registers).addr())?;
+    set_registers(pid, &registers)?;
     detach(pid, 0)?;
     Ok(Outcome::Injected)
 }
 
-fn write_memory(pid: pid_t, at: u64, parameters: &Parameters) -> io::Result<()> {
-    let len = size_of::<Parameters>();
-    let local = libc::iovec { iov_base: ptr::from_ref(parameters).cast_mut().cast(), iov_len: len };
+/// Writes `value`, of plain integers, into the memory of a process.
+pub(crate) fn write_memory<T>(pid: pid_t, at: u64, value: &T) -> io::Result<()> {
+    let len = size_of::<T>();
+    let local = libc::iovec { iov_base: ptr::from_ref(value).cast_mut().cast(), iov_len: len };
     let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: len };
-    // SAFETY: `local` is the whole of `parameters`, which is read; the kernel checks the other process's side.
+    // SAFETY: `local` is the whole of `value`, which is read; the kernel checks the other process's side.
     match unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) } {
         -1 => Err(io::Error::last_os_error()),
         n if n as usize == len => Ok(()),
@@ -179,20 +180,28 @@ fn write_memory(pid: pid_t, at: u64, parameters: &Parameters) -> io::Result<()> 
     }
 }
 
-fn registers(pid: pid_t) -> io::Result<Registers> {
+/// The registers of a stopped thread.
+pub(crate) fn registers(pid: pid_t) -> io::Result<Registers> {
     // SAFETY: plain integers; every bit pattern is a value.
     let mut registers: Registers = unsafe { std::mem::zeroed() };
     ptrace(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).addr())?;
     Ok(registers)
 }
 
-fn signal_mask(pid: pid_t) -> io::Result<u64> {
+/// The registers with which a stopped thread goes on.
+pub(crate) fn set_registers(pid: pid_t, registers: &Registers) -> io::Result<()> {
+    ptrace(libc::PTRACE_SETREGS, pid, 0, ptr::from_ref(registers).addr()).map(drop)
+}
+
+/// The signals that a stopped thread blocks.
+pub(crate) fn signal_mask(pid: pid_t) -> io::Result<u64> {
     let mut mask = 0u64;
     ptrace(PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).addr())?;
     Ok(mask)
 }
 
-fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
+/// Blocks other signals instead.
+pub(crate) fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
     ptrace(PTRACE_SETSIGMASK, pid, size_of::<u64>(), (&raw const mask).addr()).map(drop)
 }
 
@@ -214,7 +223,8 @@ pub(crate) fn detach(pid: pid_t, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, pid, 0, signal as usize).map(drop)
 }
 
-fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
+/// The system call, for requests whose answer is no data.
+pub(crate) fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
     // SAFETY: where `data` is an address, the caller's object is alive and as large as the request says; the kernel
     // checks everything about `pid`.
     let result = unsafe { libc::ptrace(request, pid, address as *mut c_void, data as *mut c_void) };

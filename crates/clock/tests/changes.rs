@@ -3,20 +3,14 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
 
 use common::{Dilation, compile};
 use diorama_clock::{ClockPage, wait};
-
-/// Two tests use it, and may run side by side.
-fn naps() -> &'static Path {
-    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| compile("naps", &[]));
-    &PROGRAM
-}
+use scale::VirtualInstant;
 
 fn started(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program starts");
@@ -34,8 +28,20 @@ fn finish(mut child: Child, mut out: BufReader<std::process::ChildStdout>) -> St
     text
 }
 
-fn turn_to(page: &ClockPage, tdf: &str) {
-    page.set_tdf(tdf.parse().unwrap());
+fn turn_to(dilation: &Dilation, tdf: &str) -> VirtualInstant {
+    let at = dilation.injector.set_tdf(tdf.parse().unwrap()).unwrap();
+    assert_eq!(*dilation.refusals.lock().unwrap(), [""; 0]);
+    at
+}
+
+/// Lines "NAME us": all of 300 virtual ms.
+fn assert_naps(text: &str, count: usize, how: &str) {
+    assert_eq!(text.lines().count(), count, "{how}: {text}");
+    for line in text.lines() {
+        let us: i64 = line.split(' ').nth(1).unwrap().parse().unwrap_or_else(|_| panic!("{how}: {line}"));
+        assert!(us >= 300_000, "{how}: {line}: early");
+        assert!(us < 340_000, "{how}: {line}: late");
+    }
 }
 
 #[test]
@@ -43,10 +49,11 @@ fn time_never_runs_backwards() {
     let dilation = Dilation::new("1");
     let (child, out) = started(&mut dilation.command([compile("readers", &[]).as_os_str(), "1000".as_ref()]));
     for i in 0..2000 {
-        turn_to(&dilation.page, ["1", "10", "1.5", "1000", "3"][i % 5]);
+        // The page alone: the readers must not be stopped at the change, where it would be easy.
+        dilation.page.set_tdf(["1", "10", "1.5", "1000", "3"][i % 5].parse().unwrap());
         sleep(Duration::from_micros(300));
     }
-    turn_to(&dilation.page, "1");
+    dilation.page.set_tdf("1".parse().unwrap());
     let text = finish(child, out);
     let numbers: Vec<i64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
     let [reads, back] = numbers[..] else { panic!("{text}") };
@@ -54,32 +61,59 @@ fn time_never_runs_backwards() {
     assert_eq!(back, 0, "time ran back by {back} ns in {reads} readings");
 }
 
-#[test]
-fn sleepers_notice_a_slow_down() {
-    let dilation = Dilation::new("1");
-    let (child, out) = started(&mut dilation.command([naps()]));
-    sleep(Duration::from_millis(100));
-    turn_to(&dilation.page, "4");
-    let text = finish(child, out);
-    assert_eq!(text.lines().count(), 11, "{text}");
-    for line in text.lines() {
-        let us: i64 = line.split(' ').nth(1).unwrap().parse().unwrap();
-        assert!(us >= 300_000, "{line}: early");
-        assert!(us < 340_000, "{line}: late");
+/// What waits 300 virtual ms, begun at one factor and ended at others, waits as long as at any.
+fn wait_through_changes(program: &Path, count: usize) {
+    for (first, then) in [("1", &["4"][..]), ("4", &["1"]), ("2", &["5", "1.5", "3"])] {
+        let dilation = Dilation::new(first);
+        let (child, out) = started(&mut dilation.command([program]));
+        for tdf in then {
+            // Some 50 virtual ms.
+            sleep(Duration::from_millis(100));
+            turn_to(&dilation, tdf);
+        }
+        assert_naps(&finish(child, out), count, &format!("{first}, then {then:?}"));
     }
 }
 
 #[test]
-fn sleepers_are_late_after_a_speed_up_but_never_early() {
-    let dilation = Dilation::new("4");
-    let (child, out) = started(&mut dilation.command([naps()]));
-    sleep(Duration::from_millis(200));
-    turn_to(&dilation.page, "1");
-    for line in finish(child, out).lines() {
-        let us: i64 = line.split(' ').nth(1).unwrap().parse().unwrap();
-        // 50 ms passed at TDF 4, the other 1000 real ms at 1.
-        assert!((300_000..1_200_000).contains(&us), "{line}");
+fn sleepers_wait_through_changes() {
+    wait_through_changes(&compile("naps", &[]), 11);
+}
+
+#[test]
+fn the_kernels_timers_wait_through_changes() {
+    wait_through_changes(&compile("alarms", &[]), 13);
+}
+
+#[test]
+fn the_page_alone_may_change_and_no_sleeper_is_early() {
+    let dilation = Dilation::new("1");
+    let (child, out) = started(&mut dilation.command([compile("naps", &["-static"])]));
+    sleep(Duration::from_millis(100));
+    dilation.page.set_tdf("4".parse().unwrap());
+    assert_naps(&finish(child, out), 11, "page alone");
+}
+
+#[test]
+fn programs_start_and_end_while_the_rate_changes() {
+    let dilation = Dilation::new("2");
+    let script = "for i in $(seq 150); do /bin/true & sh -c 'exit 0' & (sleep 0.001) & done; wait; echo done";
+    let mut child = dilation.command(["bash", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut last = VirtualInstant::ZERO;
+    let mut changes = 0;
+    while child.stdout.is_some() {
+        let at = turn_to(&dilation, ["1", "3", "1.5"][changes % 3]);
+        assert!(at > last, "{at:?} after {last:?}");
+        (last, changes) = (at, changes + 1);
+        sleep(Duration::from_millis(2));
+        if dilation.injector.counters().injected >= 301 {
+            let mut text = String::new();
+            child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "done\n");
+        }
     }
+    assert!(wait(&mut child).unwrap().success());
+    assert!(changes > 5, "only {changes} changes");
 }
 
 #[test]

@@ -83,6 +83,22 @@ impl Tdf {
         VirtualDuration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
+    /// What is left, in real time, of a wait of which `rest` was left when the factor changed from this one to `other`:
+    /// rounded up so that no timer is early.
+    pub fn rest_under(self, other: Tdf, rest: RealDuration) -> RealDuration {
+        if self == other || rest == RealDuration::ZERO {
+            return rest;
+        }
+        // The change came within a virtual nanosecond, which is left too.
+        other.to_real(self.to_virtual(rest) + VirtualDuration::from_nanos(1))
+    }
+
+    /// How long an interval of this factor is, in real time, under `other`.
+    pub fn interval_under(self, other: Tdf, interval: RealDuration) -> RealDuration {
+        // Exact: an interval that was rounded up is rounded back.
+        other.to_real(self.to_virtual(interval))
+    }
+
     /// The rate that a link of the target has on the harness: 100 Mbit/s at TDF 10 is 10 Mbit/s
     /// (NSDI 2006, §2.1).
     pub fn to_real_rate(self, rate: VirtualRate) -> RealRate {

@@ -76,6 +76,27 @@ proptest! {
         prop_assert!(tdf.to_virtual(RealDuration::from_nanos(a)) <= tdf.to_virtual(RealDuration::from_nanos(b)));
     }
 
+    /// A timer armed under one factor, and re-armed `passed` later, when the factor changes, is not early, and late by
+    /// no more than three virtual nanoseconds.
+    #[test]
+    fn a_rest_is_never_cut_short(old in factors(), new in factors(), ns in 0u64..=1 << 40, passed in 0.0f64..1.0) {
+        let due = VirtualDuration::from_nanos(ns);
+        let real = old.to_real(due);
+        let passed = RealDuration::from_nanos((real.as_nanos() as f64 * passed) as u64).min(real);
+        let rest = old.rest_under(new, real.saturating_sub(passed));
+        // In units of 1/(old·new) virtual ns, in which both factors are exact.
+        let (a, b) = (old.ratio(), new.ratio());
+        let virt = |r: RealDuration, of: (u64, u64), other: (u64, u64)| {
+            u128::from(r.as_nanos()) * u128::from(of.1) * u128::from(other.0)
+        };
+        let unit = u128::from(a.0) * u128::from(b.0);
+        let seen = virt(passed, a, b) + virt(rest, b, a);
+        prop_assert!(seen >= u128::from(ns) * unit || rest == RealDuration::ZERO);
+        prop_assert!(seen <= (u128::from(ns) + 2) * unit + unit, "{} late", seen - u128::from(ns) * unit);
+        let interval = VirtualDuration::from_nanos(ns);
+        prop_assert_eq!(old.interval_under(new, old.to_real(interval)), new.to_real(interval));
+    }
+
     /// A frame on a dilated link takes as long, seen through the TDF, as on the target (to a nanosecond a side).
     #[test]
     fn transmission_scales_as_time_does(tdf in factors(), kbit in 1u32..=10_000_000, bytes in 64usize..=1518) {

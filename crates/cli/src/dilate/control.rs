@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use clock::ClockPage;
+use clock::RateChanger;
 use scale::Tdf;
 
 /// More than any request needs.
@@ -25,7 +25,7 @@ pub struct Control {
 
 impl Control {
     /// Makes the socket, which only this user may use, and answers on it from a thread of its own until the process ends.
-    pub fn open(path: &Path, page: &ClockPage) -> Result<Control, String> {
+    pub fn open(path: &Path, rate: &RateChanger) -> Result<Control, String> {
         let failed = |e: std::io::Error| format!("--control {}: {e}", path.display());
         // What a killed `dilate` has left refuses connections.
         let stale = path.metadata().is_ok_and(|m| m.file_type().is_socket()) && UnixStream::connect(path).is_err();
@@ -39,12 +39,12 @@ impl Control {
         unsafe { libc::umask(mask) };
         let listener = bound.map_err(failed)?;
         let inode = path.symlink_metadata().map_err(failed)?.ino();
-        let page = page.clone();
+        let rate = rate.clone();
         let serve = move || {
             for stream in listener.incoming().flatten() {
-                let page = page.clone();
+                let rate = rate.clone();
                 // One that says nothing must not keep the others waiting.
-                drop(thread::Builder::new().name("control".into()).spawn(move || converse(&stream, &page)));
+                drop(thread::Builder::new().name("control".into()).spawn(move || converse(&stream, &rate)));
             }
         };
         thread::Builder::new().name("control".into()).spawn(serve).map_err(failed)?;
@@ -60,7 +60,7 @@ impl Drop for Control {
     }
 }
 
-fn converse(stream: &UnixStream, page: &ClockPage) {
+fn converse(stream: &UnixStream, rate: &RateChanger) {
     let mut requests = BufReader::new(stream);
     loop {
         let mut request = String::new();
@@ -69,7 +69,10 @@ fn converse(stream: &UnixStream, page: &ClockPage) {
             _ => return,
         }
         let answer = match request.trim().strip_prefix("tdf ").map(str::parse::<Tdf>) {
-            Some(Ok(tdf)) => format!("ok {:.9}\n", page.set_tdf(tdf).as_secs_f64()),
+            Some(Ok(tdf)) => match rate.set_tdf(tdf) {
+                Ok(at) => format!("ok {:.9}\n", at.as_secs_f64()),
+                Err(why) => format!("error {why}\n"),
+            },
             Some(Err(why)) => format!("error {why}\n"),
             None => "error a request is `tdf N`\n".to_owned(),
         };
