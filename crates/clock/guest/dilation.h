@@ -24,6 +24,8 @@
  *     deadlines into real ones, issues the call from inside the image (where the filter lets it pass), and turns
  *     what comes back into virtual time.
  *
+ * A process that asks for timestamps of packets has one more filter (packets.c).
+ *
  * What is frightening, and how it is kept safe:
  *
  *  - The kernel kills a process that gets a *blocked* SIGSYS from seccomp. So SIGSYS is removed from every mask that
@@ -111,6 +113,7 @@ struct state {
 		struct kernel_sigaction action;
 	} sigsys[SIGSYS_SLOTS];
 	u32 sigsys_next;
+	u32 traps_receiving; /* packets.c: its filter is in place */
 };
 
 #define PAGE ((const volatile struct clock_page *)DIORAMA_PAGE)
@@ -139,6 +142,7 @@ i64 past_virtual(i64 real);
 /* The virtual REALTIME of an instant of the host's REALTIME, rounded down, and back, rounded up. */
 i64 date_virtual(i64 date);
 i64 date_real(i64 date);
+struct timespec shown(struct timespec date); /* date_virtual, for any date */
 /* Whether `clock` is one of the wall clocks, and its fixed distance from virtual MONOTONIC. */
 bool wall_clock(i32 clock, i64 *offset);
 bool cpu_clock(i32 clock);
@@ -207,6 +211,11 @@ long call_timerfd_settime(struct call *c);
 long call_timerfd_gettime(struct call *c);
 long call_setsockopt(struct call *c); /* sockets.c */
 long call_getsockopt(struct call *c);
+long call_timestamp_option(struct call *c); /* packets.c */
+long call_recvmsg(struct call *c);
+long call_ioctl(struct call *c);
+void show_messages(u64 messages, long n);
+long call_ipc_stat(struct call *c); /* ipc.c */
 long call_stat(struct call *c); /* files.c */
 long call_newfstatat(struct call *c);
 long call_statx(struct call *c);

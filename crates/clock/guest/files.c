@@ -27,7 +27,7 @@ static struct timespec from_date(i64 date)
 	return nsec < 0 ? (struct timespec){ sec - 1, nsec + (i64)NS } : (struct timespec){ sec, nsec };
 }
 
-static struct timespec shown(struct timespec t)
+struct timespec shown(struct timespec t)
 {
 	i64 date;
 	return to_date(t.sec, t.nsec, &date) ? from_date(date_virtual(date)) : t;

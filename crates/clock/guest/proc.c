@@ -1,5 +1,5 @@
 /*
- * /proc/uptime and /proc/PID/stat, in virtual time: whoever opens one gets a copy of its text, made at that moment, in which the times
+ * /proc/uptime and /proc/PID/stat (and that of a thread), in virtual time: whoever opens one gets a copy of its text, made at that moment, in which the times
  * are translated. So the age of a process is the same whether it is computed from /proc or from the process's own clock.
  *
  * The file systems of a node could be bound over these two, but not without root, and something would have to answer for
@@ -22,29 +22,25 @@ static const char *past(const char *text, const char *word)
 	return text;
 }
 
-static const char *past_number(const char *text)
-{
-	const char *p = text;
-	while (*p >= '0' && *p <= '9')
-		p++;
-	return p == text ? 0 : p;
-}
-
 enum file { OTHER, UPTIME, STAT };
 
+/* What a path may lead to, by its last part. */
 static enum file name(const char *path)
 {
-	const char *p = past(path, "/proc/"), *rest;
-	if (!p)
-		return OTHER;
-	if ((rest = past(p, "uptime")))
-		return *rest ? OTHER : UPTIME;
-	if (!(rest = past_number(p)) && !(rest = past(p, "self")) && !(rest = past(p, "thread-self")))
-		return OTHER;
-	p = rest;
-	if ((rest = past(p, "/task/")) && !(p = past_number(rest)))
-		return OTHER;
-	return (rest = past(p, "/stat")) && !*rest ? STAT : OTHER;
+	const char *last = path, *rest;
+	for (const char *p = path; *p; p++)
+		if (*p == '/')
+			last = p + 1;
+	if ((rest = past(last, "uptime")) && !*rest)
+		return UPTIME;
+	return (rest = past(last, "stat")) && !*rest ? STAT : OTHER;
+}
+
+/* However it was named, whether the file is in /proc. */
+static bool in_proc(long fd)
+{
+	u64 about[15]; /* struct statfs: the type first */
+	return syscall(__NR_fstatfs, fd, about) == 0 && about[0] == 0x9fa0 /* PROC_SUPER_MAGIC */;
 }
 
 struct text {
@@ -128,6 +124,13 @@ static void stat(const char *from, const char *end, struct text *to)
 	}
 }
 
+static bool contains(const char *from, const char *end, char byte)
+{
+	while (from < end && *from != byte)
+		from++;
+	return from < end;
+}
+
 /* A descriptor of the translated text, in the place of `fd`; `fd` itself if that cannot be made. */
 static long translated(long fd, enum file file, bool cloexec)
 {
@@ -137,7 +140,9 @@ static long translated(long fd, enum file file, bool cloexec)
 	char *from = (char *)memory;
 	struct text to = { from + ROOM, from + 2 * ROOM };
 	long result = fd, len = syscall(__NR_pread64, fd, from, ROOM - 1, 0);
-	long made = len > 0 ? syscall(__NR_memfd_create, file == STAT ? "stat" : "uptime", 1 /* CLOEXEC */) : -1;
+	/* /proc/stat has no name in brackets, and its date of the boot is true as it is. */
+	bool known = len > 0 && (file == UPTIME || contains(from, from + len, ')'));
+	long made = known ? syscall(__NR_memfd_create, file == STAT ? "stat" : "uptime", 1 /* CLOEXEC */) : -1;
 	if (made >= 0) {
 		from[len] = 0;
 		if (file == STAT)
@@ -156,13 +161,15 @@ static long translated(long fd, enum file file, bool cloexec)
 	return result;
 }
 
-/* open(path, flags, mode), openat(dir, path, flags, mode), for reading */
+/* open(path, flags, mode), openat(dir, path, flags, mode), openat2(dir, path, how, size), for reading */
 long call_open(struct call *c)
 {
-	char path[48];
-	bool at = c->nr == __NR_openat;
-	u64 where = at ? c->a[1] : c->a[0], flags = at ? c->a[2] : c->a[1];
-	enum file file = read_text(path, where, sizeof path) ? name(path) : OTHER;
-	long fd = at ? syscall(c->nr, c->a[0], where, flags, c->a[3]) : syscall(c->nr, where, flags, c->a[2]);
-	return fd < 0 || file == OTHER ? fd : translated(fd, file, flags & O_CLOEXEC);
+	char path[128]; /* longer ones are not of /proc */
+	bool at = c->nr != __NR_open;
+	u64 where = c->a[at ? 1 : 0], flags = c->a[at ? 2 : 1];
+	if (c->nr != __NR_open && c->nr != __NR_openat && !read_user(&flags, flags, sizeof flags))
+		return -EFAULT;
+	enum file file = !(flags & 3 /* O_ACCMODE */) && read_text(path, where, sizeof path) ? name(path) : OTHER;
+	long fd = syscall(c->nr, c->a[0], c->a[1], c->a[2], c->a[3]);
+	return fd < 0 || file == OTHER || !in_proc(fd) ? fd : translated(fd, file, flags & O_CLOEXEC);
 }

@@ -126,17 +126,24 @@ long call_semtimedop(struct call *c)
 	return result;
 }
 
+/* Trapped for its time-out, or for timestamps (packets.c). */
 long call_recvmmsg(struct call *c)
 {
-	struct timespec t;
-	if (!read_user(&t, c->a[4], sizeof t))
-		return -EFAULT;
-	if (!valid(&t))
-		return -EINVAL;
-	struct deadline d = after(to_ns(&t));
-	struct timespec rest = real_rest(&d);
-	long result = syscall(__NR_recvmmsg, c->a[0], c->a[1], c->a[2], c->a[3], &rest);
-	if (result > 0) {
+	struct timespec t, rest;
+	struct deadline d;
+	if (c->a[4]) {
+		if (!read_user(&t, c->a[4], sizeof t))
+			return -EFAULT;
+		if (!valid(&t))
+			return -EINVAL;
+		d = after(to_ns(&t));
+		rest = real_rest(&d);
+	}
+	long result = syscall(__NR_recvmmsg, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4] ? &rest : 0);
+	if (result <= 0)
+		return result;
+	show_messages(c->a[1], result);
+	if (c->a[4]) {
 		t = from_ns(virtual_rest(&d));
 		if (!write_user(c->a[4], &t, sizeof t))
 			return -EFAULT;

@@ -3,6 +3,10 @@
 
 #define SOL_SOCKET 1
 #define SO_LINGER 13
+#define SO_RCVTIMEO 20
+#define SO_SNDTIMEO 21
+#define SO_RCVTIMEO_NEW 66
+#define SO_SNDTIMEO_NEW 67
 #define SOL_TCP 6
 #define TCP_INFO 11
 #define TCP_USER_TIMEOUT 18
@@ -113,6 +117,8 @@ long call_setsockopt(struct call *c)
 		linger[1] = int_real(linger[1], NS, limit(c));
 		return pass(c, linger, 8);
 	}
+	if (c->a[2] != SO_RCVTIMEO && c->a[2] != SO_SNDTIMEO && c->a[2] != SO_RCVTIMEO_NEW && c->a[2] != SO_SNDTIMEO_NEW)
+		return call_timestamp_option(c);
 	struct timeval t; /* SO_RCVTIMEO, SO_SNDTIMEO, old and new: the same on x86-64 */
 	if (len < (i64)sizeof t)
 		return pass(c, (void *)c->a[3], c->a[4]);

@@ -75,5 +75,29 @@ fn proc_agrees_with_the_clock() {
         let (clock, proc) = pair(2);
         assert!((clock - proc).abs() < 0.04, "CPU {clock} by the clock, {proc} by /proc");
         assert_eq!(lines[3], ["1", "(python3)"], "all names lead to the same file");
+        assert_eq!(lines[4], ["True", "cpu"]);
+    }
+}
+
+#[test]
+fn packets_and_ipc_are_stamped_by_the_programs_clock() {
+    let program = compile("packets", &[]);
+    assert_eq!(native([&program]).stdout, "", "native");
+    let dilation = Dilation::new("10");
+    // IPC has whole seconds only: the two dates must lie further apart than that.
+    std::thread::sleep(Duration::from_millis(2500));
+    for turn in ["first", "second, once more after an exec"] {
+        let ran = dilation.run(["env".as_ref(), program.as_os_str()]);
+        assert!(ran.status.success());
+        assert_eq!(ran.stdout, "", "dilated, {turn}");
+    }
+}
+
+#[test]
+fn ps_top_and_uptime_agree() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/tools.py");
+    for (tdf, ran) in [("1", native(["python3", script])), ("3", Dilation::new("3").run(["python3", script]))] {
+        assert!(ran.status.success(), "TDF {tdf}: {ran:?}");
+        assert_eq!(ran.stdout, "", "TDF {tdf}");
     }
 }

@@ -192,7 +192,9 @@ static void signals(void)
 
 static void sockets(void)
 {
-	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW };
+	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW,
+					      /* TIMESTAMP, -NS, -ING, and their new selves: of interest when set */
+					      29, 35, 37, 63, 64, 65 };
 	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 18 /* USER_TIMEOUT */,
 					   11 /* INFO, which can only be asked for */ };
 	static const u32 calls[] = { __NR_setsockopt, __NR_getsockopt };
@@ -201,11 +203,26 @@ static void sockets(void)
 		load(LOW(1));
 		u32 not_socket = at_;
 		skip_unless(1 /* SOL_SOCKET */, 0);
-		if_one_of(2, socket_options, 5);
+		if_one_of(2, socket_options, calls[i] == __NR_getsockopt ? 5 : 11);
 		done(not_socket);
 		skip_if(6 /* SOL_TCP */, 1);
 		answer(SECCOMP_RET_ALLOW);
 		if_one_of(2, tcp_options, calls[i] == __NR_getsockopt ? 4 : 3);
+		done(here);
+	}
+}
+
+/* Times of System V IPC: the commands of the IPC_STAT kind. */
+static void ipc(void)
+{
+	static const struct {
+		u32 nr;
+		u8 command; /* the argument */
+		u32 stats[3];
+	} calls[] = { { __NR_shmctl, 1, { 2, 13, 15 } }, { __NR_msgctl, 1, { 2, 11, 13 } }, { __NR_semctl, 2, { 2, 18, 20 } } };
+	for (int i = 0; i < 3; i++) {
+		u32 here = on(calls[i].nr);
+		if_one_of(calls[i].command, calls[i].stats, 3);
 		done(here);
 	}
 }
@@ -216,7 +233,8 @@ static void build(void)
 				     __NR_time, __NR_timer_create, __NR_timer_settime, __NR_timer_gettime, __NR_setitimer,
 				     __NR_getitimer, __NR_alarm, __NR_timerfd_settime, __NR_timerfd_gettime, __NR_times,
 				     __NR_getrusage, __NR_sysinfo, __NR_adjtimex, __NR_clock_adjtime,
-				     __NR_newfstatat, __NR_fstat, __NR_stat, __NR_lstat, __NR_statx };
+				     __NR_newfstatat, __NR_fstat, __NR_stat, __NR_lstat, __NR_statx,
+				     437 /* openat2 */ };
 	static const u32 cpu_limit[] = { 0 };
 	load(offsetof(struct seccomp_data, arch));
 	skip_if(AUDIT_ARCH_X86_64, 1);
@@ -254,6 +272,11 @@ static void build(void)
 	for (u32 i = 0; i < sizeof timed / sizeof *timed; i++)
 		always(timed[i]);
 	sockets();
+	ipc();
+	static const u32 stamps[] = { 0x8906 /* SIOCGSTAMP */, 0x8907 /* SIOCGSTAMPNS */, 0x80108906, 0x80108907 };
+	u32 ioctl = on(__NR_ioctl);
+	if_one_of(1, stamps, 4);
+	done(ioctl);
 
 	u32 here = on(__NR_timerfd_create);
 	load(LOW(0));

@@ -1,0 +1,29 @@
+# What procps says of a child that is 2.5 virtual s old and was busy for the last half second of them. Prints what is not so.
+import subprocess, sys, time
+child = subprocess.Popen(['python3', '-c', '''
+import time
+time.sleep(2)
+end = time.monotonic() + 100
+while time.monotonic() < end:
+    pass
+'''])
+start = time.monotonic()
+def run(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+time.sleep(2.5)
+seconds = int(run('ps', '-o', 'etimes=', '-p', str(child.pid)))
+age = time.monotonic() - start
+if not age - 1.5 <= seconds <= age + 0.5:
+    print(f'ps: {seconds} s old, by the clock {age:.2f}')
+started = time.mktime(time.strptime(run('env', 'LC_ALL=C', 'ps', '-o', 'lstart=', '-p', str(child.pid)).strip()))
+if abs(time.time() - (time.monotonic() - start) - started) > 2.5:
+    print(f'ps: started {time.time() - started:.0f} s ago')
+top = run('top', '-b', '-n', '2', '-d', '0.5', '-p', str(child.pid)).splitlines()
+cpu = [float(line.split()[8]) for line in top if line.strip().startswith(str(child.pid) + ' ')]
+# A loaded machine may give it less than a core, never more.
+if not 30 < cpu[-1] < 115:
+    print(f'top: a busy process has {cpu} % of a CPU')
+up = time.time() - time.mktime(time.strptime(run('uptime', '-s').strip(), '%Y-%m-%d %H:%M:%S'))
+if abs(up - time.clock_gettime(time.CLOCK_BOOTTIME)) > 2:
+    print(f'uptime: up since {up:.0f} s, by the clock {time.clock_gettime(time.CLOCK_BOOTTIME):.0f}')
+child.kill()
