@@ -66,7 +66,8 @@ static u64 limit_real(u64 seconds)
 	if (seconds >= FOREVER / NS)
 		return seconds;
 	u64 ns = cpu_real(seconds * NS);
-	return ns >= FOREVER ? RLIM_INFINITY : (ns + NS - 1) / NS;
+	/* Up to a whole second, but for the nanosecond that cpu_real has rounded up. */
+	return ns >= FOREVER ? RLIM_INFINITY : (ns + NS - 2) / NS;
 }
 
 static u64 limit_virtual(u64 seconds)

@@ -46,6 +46,14 @@ fn every_wait_takes_as_long_as_it_should() {
 }
 
 #[test]
+fn sockets_remainders_and_cpu_clocks_too() {
+    let program = compile("calls", &[]);
+    let asked = check_waits(&native([&program]), 1, "native");
+    // A CPU second is as long as the factor says, and RLIMIT_CPU knows nothing shorter.
+    assert_eq!(check_waits(&Dilation::new("3").run([&program]), 3, "dilated"), asked);
+}
+
+#[test]
 fn a_factor_need_not_be_whole() {
     for (tdf, least) in [("1", 1.0), ("1.5", 1.5)] {
         let ran = Dilation::new(tdf).run([compile("waits", &[])]);
