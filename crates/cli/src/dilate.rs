@@ -21,6 +21,10 @@ pub struct Args {
     /// Also limit the command to 1/TDF of a core, so that it sees one core of usual speed (needs root)
     #[arg(long, conflicts_with = "control")]
     cpu: bool,
+    /// What rdtsc and rdtscp show: `native`, the processor's own count, which runs on in real time, or `dilated`, virtual time; then each
+    /// costs microseconds, and each reading of a clock a system call
+    #[arg(long, value_name = "COUNTER", default_value = "native")]
+    tsc: Tsc,
     /// Make a socket over which the factor can be changed while the command runs. Without a command: change the factor of
     /// the command that was started with this socket
     #[arg(long, value_name = "SOCKET")]
@@ -33,6 +37,13 @@ pub struct Args {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
+}
+
+/// The time-stamp counter of the processor, as the command sees it.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Tsc {
+    Native,
+    Dilated,
 }
 
 /// As env and timeout do: 125 is a failure of this program's own, apart from the command's codes.
@@ -57,6 +68,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         eprintln!("diorama: the CPU limit is coarse: {why}");
     }
     let rate = if args.cpu { CpuRate::NATIVE } else { CpuRate::undivided(args.tdf) };
+    let rate = if args.tsc == Tsc::Dilated { rate.with_dilated_tsc() } else { rate };
     let page = ClockPage::new(args.tdf).map_err(own)?;
     let confine = |command: &mut std::process::Command| match &limit {
         Some(limit) => limit.confine(command).map_err(|e| e.to_string()),

@@ -24,7 +24,8 @@
  *     deadlines into real ones, issues the call from inside the image (where the filter lets it pass), and turns
  *     what comes back into virtual time.
  *
- * A process that asks for timestamps of packets has one more filter (packets.c).
+ * A process that asks for timestamps of packets has one more filter (packets.c), and one whose time-stamp counter is to be dilated
+ * a SIGSEGV handler (tsc.c).
  *
  * What is frightening, and how it is kept safe:
  *
@@ -75,7 +76,7 @@ struct clock_page {
 	} change[DIORAMA_CHANGES];
 };
 
-/* What a program asked sigaction(SIGSYS) for; the kernel's layout. */
+/* What a program asked sigaction for; the kernel's layout. */
 struct kernel_sigaction {
 	u64 handler, flags, restorer, mask;
 };
@@ -86,7 +87,7 @@ struct timer_clock {
 	i32 clock;
 };
 
-#define SIGSYS_SLOTS 4
+#define ACTION_SLOTS 4
 #define TIMER_CLOCKS 256
 
 /* Written by the injector (src/tracee.rs has the same struct). */
@@ -102,6 +103,7 @@ struct parameters {
 	u64 cpu_back_whole, cpu_back_frac; /* and back */
 	u64 image_len;
 	u64 image_entry; /* dilation_entry */
+	u64 tsc_cycles; /* per virtual ns, times 2^32; 0: rdtsc is left alone */
 };
 
 /* Private to the process, copied by fork. */
@@ -110,9 +112,9 @@ struct state {
 	struct {
 		i32 pid; /* 0: what was inherited */
 		u32 set;
-		struct kernel_sigaction action;
-	} sigsys[SIGSYS_SLOTS];
-	u32 sigsys_next;
+		struct kernel_sigaction sigsys, sigsegv;
+	} actions[ACTION_SLOTS]; /* signals.c */
+	u32 actions_next;
 	u32 traps_receiving; /* packets.c: its filter is in place */
 };
 
@@ -226,11 +228,16 @@ long call_open(struct call *c); /* proc.c */
 long call_rt_sigaction(struct call *c); /* signals.c */
 long call_rt_sigprocmask(struct call *c);
 long call_rt_sigsuspend(struct call *c);
-void foreign_sigsys(struct siginfo *info, struct ucontext *context);
-/* Reads a signal mask of the program and strips SIGSYS from it. 0, -EFAULT or -EINVAL. */
+/* The signals that come to the image, and that a program may not block: SIGSYS, and SIGSEGV where rdtsc is dilated. */
+u64 our_signals(void);
+/* One of them that is not meant for us. */
+void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *context);
+/* Reads a signal mask of the program and strips our signals from it. 0, -EFAULT or -EINVAL. */
 long read_mask(u64 *mask, u64 from, u64 size);
 /* trap.c */
 void on_sigsys(int sig, struct siginfo *info, struct ucontext *context);
 void restorer(void);
+/* tsc.c */
+void on_sigsegv(int sig, struct siginfo *info, struct ucontext *context);
 
 #endif

@@ -71,6 +71,7 @@ struct ucontext {
 #define TIMER_ABSTIME 1
 
 #define SIGKILL 9
+#define SIGSEGV 11
 #define SIGSTOP 19
 #define SIGSYS 31
 #define MASK_OF(sig) (1ull << ((sig) - 1))

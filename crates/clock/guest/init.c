@@ -56,8 +56,8 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	if (page != (long)DIORAMA_PAGE || state != (long)DIORAMA_STATE)
 		fail();
 	copy(&STATE->given, given, sizeof *given);
-	/* Where it makes a system call for every reading, that call is better made at once. */
-	if (PAGE->kernel_vdso_is_slow)
+	/* Where it makes a system call for every reading, that call is better made at once; where rdtsc faults, it must be. */
+	if (PAGE->kernel_vdso_is_slow || given->tsc_cycles)
 		STATE->given.vdso_clock_gettime = 0;
 
 	/* argc, argv, NULL, envp, NULL, auxv */
@@ -77,7 +77,13 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	};
 	if (syscall(__NR_rt_sigaction, SIGSYS, &action, 0, 8))
 		fail();
-	u64 mask = STATE->given.signal_mask & ~MASK_OF(SIGSYS);
+	if (given->tsc_cycles) {
+		action.handler = (u64)on_sigsegv;
+		if (syscall(__NR_rt_sigaction, SIGSEGV, &action, 0, 8) ||
+		    syscall(__NR_prctl, 26 /* PR_SET_TSC */, 2 /* PR_TSC_SIGSEGV */))
+			fail();
+	}
+	u64 mask = STATE->given.signal_mask & ~our_signals();
 	syscall(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, 0, 8);
 	_Static_assert(offsetof(struct state, given.entry) == 40, "vdso.lds says where");
 	_Static_assert(DIORAMA_STATE + sizeof(struct state) <= DIORAMA_SCRATCH, "the end is the injector's");

@@ -1,4 +1,4 @@
-/* Signal masks without SIGSYS, and sigaction(SIGSYS) kept here (dilation.h says why). */
+/* Signal masks without our signals, and sigaction of these kept here (dilation.h says why). */
 #include "dilation.h"
 
 #define SIG_DFL 0
@@ -7,13 +7,18 @@
 #define SA_NODEFER 0x40000000ull
 #define SA_RESETHAND 0x80000000ull
 
+u64 our_signals(void)
+{
+	return MASK_OF(SIGSYS) | (STATE->given.tsc_cycles ? MASK_OF(SIGSEGV) : 0);
+}
+
 long read_mask(u64 *mask, u64 from, u64 size)
 {
 	if (size != 8)
 		return -EINVAL;
 	if (!read_user(mask, from, 8))
 		return -EFAULT;
-	*mask &= ~MASK_OF(SIGSYS);
+	*mask &= ~our_signals();
 	return 0;
 }
 
@@ -57,21 +62,33 @@ long call_rt_sigsuspend(struct call *c)
 
 /*
  * A vfork child shares this memory with its parent but has signal actions of its own, so actions are kept by process
- * id. A process that is not listed has what it inherited: slot 0.
+ * id. A process that is not listed has what it inherited: its parent's, or slot 0, the first.
  */
-static struct kernel_sigaction *own_sigsys(bool create)
+static u32 slot_of(i32 pid)
+{
+	for (u32 i = 0; i < ACTION_SLOTS; i++)
+		if (STATE->actions[i].set && STATE->actions[i].pid == pid)
+			return i;
+	return ACTION_SLOTS;
+}
+
+static struct kernel_sigaction *own_action(i32 sig, bool create)
 {
 	i32 pid = (i32)syscall(__NR_getpid);
-	for (u32 i = 0; i < SIGSYS_SLOTS; i++)
-		if (STATE->sigsys[i].set && STATE->sigsys[i].pid == pid)
-			return &STATE->sigsys[i].action;
-	if (!create)
-		return &STATE->sigsys[0].action;
-	u32 i = STATE->sigsys_next;
-	STATE->sigsys_next = i + 1 < SIGSYS_SLOTS ? i + 1 : 1;
-	STATE->sigsys[i].pid = pid;
-	STATE->sigsys[i].set = 1;
-	return &STATE->sigsys[i].action;
+	u32 slot = slot_of(pid);
+	if (slot == ACTION_SLOTS) {
+		u32 inherited = slot_of((i32)syscall(__NR_getppid));
+		slot = inherited < ACTION_SLOTS ? inherited : 0;
+		if (create) {
+			u32 own = STATE->actions_next;
+			STATE->actions_next = own + 1 < ACTION_SLOTS ? own + 1 : 1;
+			STATE->actions[own] = STATE->actions[slot];
+			STATE->actions[own].pid = pid;
+			STATE->actions[own].set = 1;
+			slot = own;
+		}
+	}
+	return sig == SIGSYS ? &STATE->actions[slot].sigsys : &STATE->actions[slot].sigsegv;
 }
 
 long call_rt_sigaction(struct call *c)
@@ -82,34 +99,37 @@ long call_rt_sigaction(struct call *c)
 	if (c->a[1]) {
 		if (!read_user(&action, c->a[1], sizeof action))
 			return -EFAULT;
-		action.mask &= ~MASK_OF(SIGSYS);
+		action.mask &= ~our_signals();
 	}
-	if ((i32)c->a[0] != SIGSYS)
+	i32 sig = (i32)c->a[0];
+	if (sig < 1 || sig > 64 || !(MASK_OF(sig) & our_signals()))
 		return syscall(__NR_rt_sigaction, c->a[0], c->a[1] ? &action : 0, c->a[2], 8);
-	struct kernel_sigaction old = *own_sigsys(false);
+	struct kernel_sigaction old = *own_action(sig, false);
 	if (c->a[1])
-		*own_sigsys(true) = action;
+		*own_action(sig, true) = action;
 	if (c->a[2] && !write_user(c->a[2], &old, sizeof old))
 		return -EFAULT;
 	return 0;
 }
 
-/* A SIGSYS that is not ours: sent by somebody, or trapped by a filter of the program's own. */
-void foreign_sigsys(struct siginfo *info, struct ucontext *u)
+/* A signal that is not for us: sent by somebody, trapped by a filter of the program's own, a bad access. */
+void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *u)
 {
-	struct kernel_sigaction action = *own_sigsys(false);
-	bool forced = info->code == 1;
+	struct kernel_sigaction action = *own_action(sig, false);
+	bool forced = info->code > 0;
 	if (action.handler == SIG_DFL || (action.handler == SIG_IGN && forced)) {
 		struct kernel_sigaction none = { 0, 0, 0, 0 };
-		syscall(__NR_rt_sigaction, SIGSYS, &none, 0, 8);
-		syscall(__NR_tgkill, syscall(__NR_getpid), syscall(__NR_gettid), SIGSYS);
+		syscall(__NR_rt_sigaction, sig, &none, 0, 8);
+		/* The bad access happens once more, and ends the program as it should; the others would not come again. */
+		if (sig != SIGSEGV || !forced)
+			syscall(__NR_tgkill, syscall(__NR_getpid), syscall(__NR_gettid), sig);
 		return;
 	}
 	if (action.handler == SIG_IGN)
 		return;
 	if (action.flags & SA_RESETHAND)
-		own_sigsys(true)->handler = SIG_DFL;
+		own_action(sig, true)->handler = SIG_DFL;
 	/* Returning restores the mask from the frame. */
 	syscall(__NR_rt_sigprocmask, 0, &action.mask, 0, 8);
-	((void (*)(int, struct siginfo *, struct ucontext *))action.handler)(SIGSYS, info, u);
+	((void (*)(int, struct siginfo *, struct ucontext *))action.handler)(sig, info, u);
 }

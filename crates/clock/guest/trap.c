@@ -139,9 +139,8 @@ static long dispatch(struct call *c)
 
 __attribute__((visibility("hidden"))) void on_sigsys(int sig, struct siginfo *info, struct ucontext *u)
 {
-	(void)sig;
 	if (info->code != SYS_SECCOMP || info->err != DIORAMA_TRAP_DATA) {
-		foreign_sigsys(info, u);
+		foreign_signal(sig, info, u);
 		return;
 	}
 	struct call c = { (u64)(u32)info->syscall, { u->rdi, u->rsi, u->rdx, u->r10, u->r8, u->r9 }, u };

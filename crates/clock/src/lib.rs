@@ -26,6 +26,7 @@ mod supervise;
 mod timers;
 
 mod tracee;
+mod tsc;
 
 pub use injector::{Injector, InjectorCounters, RateChanger};
 pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};

@@ -2,7 +2,7 @@
 
 use scale::Tdf;
 
-use crate::Error;
+use crate::{Error, tsc};
 
 /// A non-negative factor, `whole + frac / 2^64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +37,14 @@ impl Fixed {
 pub struct CpuRate {
     pub(crate) forward: Fixed,
     pub(crate) back: Fixed,
+    /// Of the time-stamp counter per virtual ns, times 2^32; 0 leaves the instructions that read it alone.
+    pub(crate) tsc_cycles: u64,
 }
 
 impl CpuRate {
     /// CPU time is what the kernel says: a virtual CPU of speed 1.
-    pub const NATIVE: CpuRate = CpuRate { forward: Fixed { whole: 1, frac: 0 }, back: Fixed { whole: 1, frac: 0 } };
+    pub const NATIVE: CpuRate =
+        CpuRate { forward: Fixed { whole: 1, frac: 0 }, back: Fixed { whole: 1, frac: 0 }, tsc_cycles: 0 };
 
     /// The clocks of a virtual CPU of `speed`, a fraction of one core of this host, to the nearest billionth.
     pub fn speed(speed: f64) -> Result<CpuRate, Error> {
@@ -58,8 +61,14 @@ impl CpuRate {
         CpuRate::divided_by(num, den)
     }
 
+    /// The time-stamp counter too shows virtual time, at the processor's own frequency: `rdtsc` and `rdtscp` are answered from the
+    /// clock, and every clock that is read costs a system call.
+    pub fn with_dilated_tsc(self) -> CpuRate {
+        CpuRate { tsc_cycles: tsc::cycles_per_ns(), ..self }
+    }
+
     fn divided_by(num: u64, den: u64) -> CpuRate {
-        CpuRate { forward: Fixed::ratio_up(den, num), back: Fixed::ratio_up(num, den) }
+        CpuRate { forward: Fixed::ratio_up(den, num), back: Fixed::ratio_up(num, den), tsc_cycles: 0 }
     }
 }
 

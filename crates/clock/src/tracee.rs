@@ -53,6 +53,7 @@ struct Parameters {
     cpu_back_frac: u64,
     image_len: u64,
     image_entry: u64,
+    tsc_cycles: u64,
 }
 
 pub(crate) type Registers = libc::user_regs_struct;
@@ -146,6 +147,7 @@ fn inject(pid: pid_t, cpu: CpuRate, recipe: &Recipe) -> io::Result<Outcome> {
         cpu_back_frac: cpu.back.frac,
         image_len: IMAGE.len() as u64,
         image_entry: recipe.image_entry,
+        tsc_cycles: cpu.tsc_cycles,
     };
     let (place, below) = (vdso + recipe.vdso.room, registers.rsp - PARAMETERS_BELOW);
     write_memory(pid, below, &parameters)?;
@@ -207,8 +209,13 @@ pub(crate) fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
 
 /// The process that a thread belongs to; `None` if there is no such thread.
 pub(crate) fn process_of(tid: pid_t) -> Option<pid_t> {
+    status_of(tid, "Tgid:")
+}
+
+/// A number in /proc/TID/status; `None` if there is no such thread.
+pub(crate) fn status_of(tid: pid_t, name: &str) -> Option<pid_t> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 /// After EVENT_EXEC of `pid`: the number that the executing thread had before.

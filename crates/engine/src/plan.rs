@@ -130,13 +130,15 @@ impl Plan {
         let mut nodes = IndexMap::new();
         for (n, cpu) in experiment.nodes.iter().zip(&cpus) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
+            let cpu_rate = CpuRate::speed(divisor)?;
+            let cpu_rate = if n.dilated_tsc { cpu_rate.with_dilated_tsc() } else { cpu_rate };
             let planned = PlannedNode {
                 core,
                 share: cpu.share(share_tdf),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
-                cpu_rate: CpuRate::speed(divisor)?,
+                cpu_rate,
             };
             nodes.insert(n.name.clone(), planned);
         }

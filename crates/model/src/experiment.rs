@@ -83,6 +83,8 @@ pub struct Node {
     pub ready: Option<Ready>,
     /// Absolute paths inside the node, and the existing files or directories on the host that appear there.
     pub files: Vec<(String, PathBuf)>,
+    /// Whether rdtsc and rdtscp show virtual time in it; else they count on in real time.
+    pub dilated_tsc: bool,
 }
 
 /// A node's root file system.

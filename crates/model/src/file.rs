@@ -124,6 +124,16 @@ pub(crate) struct Node {
     /// Absolute paths inside the node, and the files of the experiment's folder that appear there
     #[serde(default)]
     pub(crate) files: BTreeMap<String, String>,
+    /// What the instructions rdtsc and rdtscp show in it: `native`, real time, or `dilated`, virtual time, at a cost
+    pub(crate) tsc: Option<Tsc>,
+}
+
+/// What the instructions rdtsc and rdtscp show
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tsc {
+    Native,
+    Dilated,
 }
 
 /// When a node counts as ready

@@ -69,6 +69,7 @@ fn all_keys_are_read() {
     assert_eq!(db.argv, ["sh", "-c", "echo 'a b' > /tmp/x; sleep 5", "80"]);
     assert_eq!(db.env, [("LANG".to_owned(), "C.UTF-8".to_owned()), ("PORT".to_owned(), "80".to_owned())]);
     assert_eq!(db.cwd.as_deref(), Some("/srv"));
+    assert!(db.dilated_tsc);
     assert!(matches!(&db.root, Root::Directory(d) if d.ends_with("tests/good/root")));
     assert!(matches!(&e.nodes[3].root, Root::OciArchive(f) if f.ends_with("tests/good/nginx.conf")));
     assert_eq!(e.nodes[1].after, [0, 3]);

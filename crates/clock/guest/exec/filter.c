@@ -178,7 +178,8 @@ static void signals(void)
 
 	here = on(__NR_rt_sigaction);
 	load(LOW(0));
-	skip_if(SIGSYS, 5);
+	skip_if(SIGSYS, 6);
+	skip_if(SIGSEGV, 5);
 	load(LOW(1));
 	skip_unless(0, 3);
 	load(HIGH(1));

@@ -43,6 +43,12 @@ impl Dilation {
         Dilation { page, injector, refusals, exec: dilate_exec_file().unwrap(), cpu: CpuRate::undivided(tdf) }
     }
 
+    /// Also for rdtsc.
+    pub fn with_dilated_tsc(mut self) -> Dilation {
+        self.cpu = self.cpu.with_dilated_tsc();
+        self
+    }
+
     pub fn command<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
         launch(self.exec.as_fd(), self.injector.admit(self.cpu).unwrap(), argv)
     }

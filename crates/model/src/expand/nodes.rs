@@ -134,6 +134,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         after: Vec::new(),
         ready: None,
         files: Vec::new(),
+        dilated_tsc: false,
     };
     let Some(read) = &entry.value else { return node };
     match machines.iter().position(|(m, _)| m.name == read.machine) {
@@ -172,6 +173,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         }
         node.cwd = Some(cwd.clone());
     }
+    node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
     if let Some(ready) = &read.ready {
         if ready.tcp == 0 {
             problems.add(entry.at("ready"), "a TCP port is 1 to 65535: write the one that the program listens on");
