@@ -3,6 +3,9 @@
 
 #define AT_NULL 0
 #define AT_SYSINFO_EHDR 33
+#define AT_MINSIGSTKSZ 51
+/* More than the handler of a trapped call uses. */
+#define HANDLER_STACK 1024
 #define SA_SIGINFO 4ull
 #define SA_RESTORER 0x04000000ull
 #define SA_ONSTACK 0x08000000ull
@@ -67,6 +70,9 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	for (p++; *p != AT_NULL; p += 2)
 		if (*p == AT_SYSINFO_EHDR)
 			p[1] = DIORAMA_IMAGE;
+		else if (*p == AT_MINSIGSTKSZ)
+			/* Natively a handler's frame. Here a trapped call may lie above it, and another below. */
+			p[1] = 3 * p[1] + 2 * HANDLER_STACK;
 
 	struct kernel_sigaction action = {
 		.handler = (u64)on_sigsys,

@@ -358,6 +358,12 @@ impl Work {
                     return;
                 }
                 let (listener, cpu) = (listener.clone(), *cpu);
+                if i64::from(notification.nr) == libc::SYS_ptrace {
+                    self.refuse(&not_traced(notification.pid as pid_t));
+                    // Fails only if the thread was killed meanwhile.
+                    let _ = notify::refuse(listener.as_fd(), notification.id, libc::EPERM);
+                    return;
+                }
                 self.execute(listener, cpu, notification);
             }
             // Hung up: the command, and for a listener its last descendant, is gone. Closing ends the watch.
@@ -506,15 +512,24 @@ fn no_room(error: i32) -> String {
     format!("it has no room for the clock ({error}): it needs a free descriptor, and addresses that few programs use")
 }
 
+/// What is said of a process that asks to be traced by its parent.
+fn not_traced(pid: pid_t) -> String {
+    let parent = tracee::status_of(pid, "PPid:").unwrap_or(0);
+    format!(
+        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated process, but \
+         not start one",
+        name_of(pid),
+        name_of(parent)
+    )
+}
+
 fn name_of(pid: pid_t) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     if name.trim().is_empty() { "a program".to_owned() } else { name.trim().to_owned() }
 }
 
 fn tracer_of(pid: pid_t) -> Option<pid_t> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("TracerPid:"))?;
-    line.trim().parse().ok().filter(|pid| *pid != 0)
+    tracee::status_of(pid, "TracerPid:").filter(|pid| *pid != 0)
 }
 
 /// The listener's number matters to nobody; naming it helps when debugging.

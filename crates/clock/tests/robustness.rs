@@ -172,3 +172,102 @@ fn a_child_of_another_thread_is_not_reaped_by_the_injector() {
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
+
+#[test]
+fn programs_start_others_in_every_way() {
+    for flags in [&[][..], &["-static"]] {
+        let program = compile("clones", flags);
+        for (tdf, ran) in [(1, native([&program])), (10, Dilation::new("10").run([&program]))] {
+            assert!(ran.status.success(), "TDF {tdf}: {ran:?}");
+            let mut count = 0;
+            for line in ran.stdout.lines() {
+                let words: Vec<&str> = line.split(' ').collect();
+                let (elapsed, nominal): (u64, u64) = (words[1].parse().unwrap(), words[2].parse().unwrap());
+                assert!((nominal..nominal + 100_000_000).contains(&elapsed), "TDF {tdf}: {line}");
+                count += 1;
+            }
+            assert_eq!(count, 16, "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn thousands_of_processes() {
+    const COUNT: usize = 2000;
+    let dilation = Dilation::new("4");
+    let script = format!(
+        "s=$EPOCHREALTIME; for i in {{1..{COUNT}}}; do sleep 1 & done; wait; e=$EPOCHREALTIME; echo $((${{e/./}} - ${{s/./}}))"
+    );
+    let ran = dilation.run(["bash", "-c", &script]);
+    let us: u64 = ran.stdout.trim().parse().unwrap_or_else(|_| panic!("{ran:?}"));
+    assert!((1_000_000..20_000_000).contains(&us), "{us} virtual us");
+    assert!(ran.real.as_secs() >= 4, "{ran:?}");
+    assert_eq!(dilation.injector.counters().injected, COUNT as u64 + 1, "{:?}", dilation.refusals.lock().unwrap());
+}
+
+#[test]
+fn signal_stacks_of_the_least_size_hold() {
+    let program = compile("stacks", &["-static"]);
+    for ran in [native([&program]), Dilation::new("10").run([&program])] {
+        assert!(ran.status.success() && ran.stdout.is_empty(), "{ran:?}");
+    }
+}
+
+/// A copy of the program `id`, which belongs to root and has the setuid bit.
+#[test]
+fn setuid_programs_run_without_their_privileges_and_dilated() {
+    // Under /tmp, as that is mounted without nosuid wherever tests run.
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = dir.path().join("bash");
+    fs::copy("/bin/bash", &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let script = format!("id -u; {NAP}");
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let argv = || nobody.iter().map(|s| s.as_ref()).chain([program.as_os_str(), "-pc".as_ref(), script.as_ref()]);
+    assert!(native(argv()).stdout.starts_with("0\n"), "natively it has root's privileges");
+    let ran = Dilation::new("10").run(argv());
+    let (uid, nap) = ran.stdout.split_once('\n').unwrap_or_else(|| panic!("{ran:?}"));
+    assert_eq!(uid, "65534");
+    assert_nap(nap);
+    assert!(ran.real.as_millis() >= 200, "{:?}", ran.real);
+}
+
+#[test]
+fn debuggers_inside_end_with_a_sentence() {
+    for (name, argv) in [
+        ("strace", &["strace", "-o", "/dev/null", "/bin/true"][..]),
+        ("gdb", &["gdb", "-q", "-nx", "-batch", "-ex", "set startup-with-shell off", "-ex", "run", "/bin/true"]),
+    ] {
+        if Command::new(name).arg("--version").output().is_err() {
+            panic!("the tests need {name}: apt install {name}");
+        }
+        let dilation = Dilation::new("2");
+        let ran = dilation.run(["timeout", "-k", "1", "20"].iter().chain(argv));
+        assert_ne!(ran.status.code(), Some(124), "{name} hangs: {ran:?}");
+        assert_ne!(ran.status.signal(), Some(libc::SIGKILL), "{name} hangs: {ran:?}");
+        let said = dilation.refusals.lock().unwrap().join("\n");
+        assert!(said.contains(name) && said.contains("debuggers"), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_debugger_can_attach_to_what_runs() {
+    let script = "sleep 0.5 & timeout 20 strace -o /dev/null -p $! 2>/dev/null; wait $!; echo $?";
+    let ran = Dilation::new("2").run(["bash", "-c", script]);
+    assert_eq!(ran.stdout, "0\n", "{ran:?}");
+    assert!(ran.real.as_millis() >= 1000, "{:?}", ran.real);
+}
+
+#[test]
+fn calls_of_other_machines_are_refused() {
+    // The 32-bit gate, by which getpid is 20, and x32's getpid.
+    let source = "#include <stdio.h>\n#include <unistd.h>\n#include <errno.h>\n#include <sys/syscall.h>\n\
+        int main(void) { long r; __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"0\"(20) : \"memory\");\n\
+        printf(\"%ld\", (long)(int)r); r = syscall(0x40000000 | SYS_getpid); printf(\" %ld %d\\n\", r, errno); return 0; }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let (file, program) = (dir.path().join("x.c"), dir.path().join("x"));
+    fs::write(&file, source).unwrap();
+    assert!(Command::new("cc").arg("-o").arg(&program).arg(&file).status().unwrap().success());
+    assert_eq!(Dilation::new("2").run([&program]).stdout, format!("-{0} -1 {0}\n", libc::ENOSYS));
+}

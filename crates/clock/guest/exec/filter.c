@@ -298,6 +298,16 @@ static void build(void)
 	simply(__NR_execve, SECCOMP_RET_USER_NOTIF);
 	simply(__NR_execveat, SECCOMP_RET_USER_NOTIF);
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
+	/*
+	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
+	 * vfork, and would wait for it for ever: it is told before that.
+	 */
+	u32 traceme = on(__NR_ptrace);
+	load(LOW(0));
+	skip_if(0 /* PTRACE_TRACEME */, 1);
+	answer(SECCOMP_RET_ALLOW);
+	answer(SECCOMP_RET_USER_NOTIF);
+	done(traceme);
 	/* dilation.h says why. */
 	simply(__NR_clone3, ERRNO(ENOSYS));
 	simply(__NR_io_uring_setup, ERRNO(ENOSYS));

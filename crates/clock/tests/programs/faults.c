@@ -1,15 +1,25 @@
 /* Bad arguments: what every trapped call answers. The output must be the same natively and dilated. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
+#include <mqueue.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +43,15 @@ int main(void)
 	timer_t timer;
 	syscall(SYS_timer_create, CLOCK_MONOTONIC, 0, &timer);
 	int id = *(int *)&timer;
+	int tcp = socket(AF_INET, SOCK_STREAM, 0), stamped = socket(AF_INET, SOCK_DGRAM, 0), epoll = epoll_create1(0);
+	int shm = shmget(IPC_PRIVATE, 4096, 0600), sem = semget(IPC_PRIVATE, 1, 0600);
+	char name[40];
+	snprintf(name, sizeof name, "/diorama-faults-%d", getpid());
+	mqd_t queue = mq_open(name, O_CREAT | O_RDWR, 0600, 0);
+	mq_unlink(name);
+	unsigned long aio = 0;
+	syscall(SYS_io_setup, 1, &aio);
+	setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMP, &(int){ 1 }, sizeof(int));
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
 		void *p = bad[i];
 		printf("-- %u\n", i);
@@ -49,6 +68,20 @@ int main(void)
 		TRY(SYS_rt_sigprocmask, SIG_BLOCK, &(uint64_t){ 0 }, p, 8);
 		TRY(SYS_rt_sigaction, SIGUSR1, 0, p, 8);
 		TRY(SYS_adjtimex, p);
+		TRY(SYS_clock_adjtime, CLOCK_REALTIME, p);
+		TRY(SYS_stat, "/", p);
+		TRY(SYS_fstat, 0, p);
+		TRY(SYS_newfstatat, AT_FDCWD, "/", p, 0);
+		TRY(SYS_statx, AT_FDCWD, "/", 0, STATX_ALL, p);
+		TRY(SYS_wait4, -1, 0, WNOHANG, p);
+		TRY(SYS_getrlimit, RLIMIT_CPU, p);
+		TRY(SYS_prlimit64, 0, RLIMIT_CPU, 0, p);
+		TRY(SYS_timer_settime, id, 0, &when, p);
+		TRY(SYS_setitimer, ITIMER_VIRTUAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, p);
+		TRY(SYS_timer_create, CLOCK_MONOTONIC, 0, p);
+		TRY(SYS_shmctl, shm, IPC_STAT, p);
+		TRY(SYS_getsockopt, tcp, IPPROTO_TCP, TCP_INFO, p, &(socklen_t){ 104 });
+		TRY(SYS_getsockopt, s, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ 0, 0 }, p);
 		if (i == 5)
 			break; /* readable: what follows only reads */
 		TRY(SYS_time, p);
@@ -72,6 +105,31 @@ int main(void)
 		TRY(SYS_setsockopt, s, SOL_SOCKET, SO_RCVTIMEO, p, 16);
 		TRY(SYS_getsockopt, s, SOL_SOCKET, SO_RCVTIMEO, p, &(socklen_t){ 16 });
 		TRY(SYS_setsockopt, s, SOL_SOCKET, SO_LINGER, p, 8);
+		TRY(SYS_setsockopt, s, SOL_SOCKET, SO_TIMESTAMP, p, 4);
+		TRY(SYS_setsockopt, tcp, IPPROTO_TCP, TCP_KEEPIDLE, p, 4);
+		TRY(SYS_recvmsg, stamped, p, MSG_DONTWAIT);
+		TRY(SYS_recvmmsg, stamped, p, 1, MSG_DONTWAIT, 0);
+		TRY(SYS_recvmmsg, stamped, &(char[64]){ 0 }, 1, MSG_DONTWAIT, p);
+		TRY(SYS_ioctl, stamped, 0x8906 /* SIOCGSTAMP */, p);
+		TRY(SYS_open, p, O_RDONLY);
+		TRY(SYS_openat, AT_FDCWD, p, O_RDONLY);
+		TRY(437 /* openat2 */, AT_FDCWD, "/", p, 24);
+		TRY(SYS_stat, p, &(struct stat){ 0 });
+		TRY(SYS_utimensat, AT_FDCWD, "/nonexistent", p, 0);
+		TRY(SYS_utimes, "/nonexistent", p);
+		TRY(SYS_utime, "/nonexistent", p);
+		TRY(SYS_setrlimit, RLIMIT_CPU, p);
+		TRY(SYS_prlimit64, 0, RLIMIT_CPU, p, 0);
+		TRY(SYS_timer_create, CLOCK_MONOTONIC, p, &timer);
+		TRY(SYS_semtimedop, sem, &(struct sembuf){ 0, -1, 0 }, 1, p);
+		TRY(SYS_semtimedop, sem, p, 1, &t);
+		TRY(SYS_mq_timedreceive, queue, pages, 8192, 0, p);
+		TRY(SYS_io_getevents, aio, 1, 1, pages, p);
+		TRY(SYS_epoll_pwait, epoll, pages, 1, 1, p, 8);
+		TRY(SYS_epoll_pwait2, epoll, pages, 1, p, 0, 8);
+		TRY(SYS_epoll_wait, epoll, p, 1, 1);
+		TRY(449 /* futex_waitv */, p, 1, 0, &t, CLOCK_MONOTONIC);
+		TRY(449 /* futex_waitv */, pages, 1, 0, p, CLOCK_MONOTONIC);
 	}
 	puts("-- values");
 	TRY(SYS_nanosleep, &wrong, 0);
@@ -113,5 +171,7 @@ int main(void)
 	TRY(SYS_mq_timedreceive, 999, pages, 8, 0, &t);
 	TRY(SYS_semtimedop, -1, pages, 1, &t);
 	TRY(SYS_recvmmsg, 999, pages, 1, 0, &t);
+	shmctl(shm, IPC_RMID, 0);
+	semctl(sem, 0, IPC_RMID);
 	return 0;
 }

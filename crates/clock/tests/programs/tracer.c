@@ -1,4 +1,4 @@
-/* A debugger in miniature: the child asks to be traced and executes. Says what execve said. */
+/* A debugger in miniature: the child asks to be traced and executes. Says what it was told. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
@@ -10,7 +10,8 @@ int main(void)
 	int status;
 	pid_t pid = fork();
 	if (pid == 0) {
-		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+			_exit(errno);
 		execl("/bin/true", "true", (char *)0);
 		_exit(errno);
 	}
