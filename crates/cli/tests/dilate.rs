@@ -96,6 +96,28 @@ fn the_factor_can_be_changed_while_the_command_runs() {
 }
 
 #[test]
+fn the_time_stamp_counter_is_dilated_where_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("tsc").to_str().unwrap().to_owned();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../clock/tests/programs/tsc.c");
+    let built = Command::new("cc").args(["-O1", "-pthread", "-o", &program, source]).status();
+    assert!(built.expect("the tests need a C compiler: apt install gcc").success());
+    // Cycles per ms of the clock that the program sees.
+    let cycles = |command: &mut Command| -> f64 {
+        let out = command.output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8_lossy(&out.stdout).split(' ').next().unwrap().parse().unwrap()
+    };
+    let native = cycles(&mut Command::new(&program));
+    let ratio = |tsc: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_diorama"));
+        cycles(command.args(["dilate", "--tdf", "5", "--tsc", tsc, "--", &program])) / native
+    };
+    assert!((ratio("dilated") - 1.0).abs() < 0.02);
+    assert!((ratio("native") - 5.0).abs() < 0.1);
+}
+
+#[test]
 fn dilation_does_not_nest() {
     let out = output(&[env!("CARGO_BIN_EXE_diorama"), "dilate", "--tdf", "2", "--", "true"]);
     assert_eq!(out.status.code(), Some(125));
