@@ -4,14 +4,5 @@ m=/usr/lib/apache2/modules
 printf 'ServerRoot "%s"\nPidFile a.pid\nServerName x\nListen 127.0.0.1:18080\nLoadModule mpm_event_module %s/mod_mpm_event.so\nLoadModule authz_core_module %s/mod_authz_core.so\nErrorLog err\nKeepAlive On\nKeepAliveTimeout 1\nDocumentRoot "%s"\nUser nobody\nGroup nogroup\nMutex posixsem\n' "$PWD" $m $m "$PWD" >c
 chmod 755 .; echo x >index.html
 apache2 -f "$PWD/c" -DFOREGROUND & n=$!
-python3 - <<'P'
-import socket, time
-while True:
-    try: s = socket.create_connection(('127.0.0.1', 18080)); break
-    except OSError: time.sleep(.01)
-s.sendall(b'GET /index.html HTTP/1.1\r\nHost: x\r\n\r\n'); s.recv(4096)
-t = time.monotonic()
-while s.recv(4096): pass
-print(1000, int((time.monotonic() - t) * 1000 + 2), 'KeepAliveTimeout')
-P
+python3 "$(dirname "$0")/until-closed.py" 18080 'GET /index.html HTTP/1.1\r\nHost: x\r\n\r\n' 995 'KeepAliveTimeout of 1 s'
 kill $n; wait $n || :

@@ -1,15 +1,5 @@
 # program: Go, static
 # packages: golang-go
-cat >w.go <<'G'
-package main
-import ("context"; "fmt"; "time")
-func wait(name string, f func()) { s := time.Now(); f(); fmt.Println(200, time.Since(s).Milliseconds(), name) }
-func main() {
-	wait("time.Sleep", func() { time.Sleep(200 * time.Millisecond) })
-	wait("time.After", func() { <-time.After(200 * time.Millisecond) })
-	wait("context", func() { c, f := context.WithTimeout(context.Background(), 200*time.Millisecond); defer f(); <-c.Done() })
-	wait("Ticker", func() { t := time.NewTicker(20 * time.Millisecond); for i := 0; i < 10; i++ { <-t.C } })
-}
-G
+d=$(dirname "$0")
 export GOCACHE="$PWD/cache" PATH="$PATH:/usr/local/go/bin"
-CGO_ENABLED=0 go build -o w w.go && echo - && exec ./w
+CGO_ENABLED=0 go build -o w "$d/waits.go" && echo - && exec ./w
