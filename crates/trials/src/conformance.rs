@@ -8,7 +8,7 @@
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::driver::{Driver, apart};
 use crate::failure::Failure;
 use crate::machine::Machine;
 
@@ -75,18 +76,18 @@ struct Outcome {
 
 /// Runs the verb. A program that fails dilated and not natively is a failure of this command.
 pub fn main(args: Args) -> Result<(), Failure> {
-    let diorama = std::env::current_exe().map_err(Failure::failed)?.with_file_name("diorama");
+    let driver = Driver::new()?;
     let scripts = scripts(&args.programs)?;
     let mut rows = Vec::new();
     let mut failed = Vec::new();
     for script in &scripts {
         let text = fs::read_to_string(script).map_err(|e| Failure::failed(format!("{}: {e}", script.display())))?;
         let title = header(&text, "program").unwrap_or_else(|| script.display().to_string());
-        let outcomes = [Way::Native, Way::Dilated, Way::Faketime].map(|way| {
+        let run = |way| {
             eprintln!("{title}: {way:?}");
-            run(script, way, &diorama)
-        });
-        let [native, dilated, faketime] = outcomes;
+            run(script, way, &driver)
+        };
+        let (native, dilated, faketime) = (run(Way::Native)?, run(Way::Dilated)?, run(Way::Faketime)?);
         if matches!(native.verdict, Verdict::Good(_)) && native.verdict != dilated.verdict {
             failed.push(title.clone());
         }
@@ -142,16 +143,41 @@ fn header(text: &str, key: &str) -> Option<String> {
     line.map(str::to_owned)
 }
 
-fn run(script: &Path, way: Way, diorama: &Path) -> Outcome {
-    let absent = |why: String| Outcome { verdict: Verdict::Absent(why), cpu: 0.0 };
+/// Runs a script in a directory of its own. Only an interruption is a failure.
+fn run(script: &Path, way: Way, driver: &Driver) -> Result<Outcome, Failure> {
+    let absent = |why: String| Ok(Outcome { verdict: Verdict::Absent(why), cpu: 0.0 });
     let Ok(script) = script.canonicalize() else { return absent("the script is gone".into()) };
     let directory = match tempfile::tempdir() {
         Ok(directory) => directory,
         Err(e) => return absent(format!("no directory: {e}")),
     };
+    let complained = directory.path().join(".err");
+    let before = children_cpu();
+    let mut child = match command(&script, way, driver, directory.path(), &complained).spawn() {
+        Ok(child) => child,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return absent("not installed".into()),
+        Err(e) => return absent(e.to_string()),
+    };
+    let group = Pid::from_child(&child);
+    let listener = child.stdout.take().map(|out| thread::spawn(move || listen(out)));
+    let ended = driver.wait(&mut child, &script.display().to_string(), Some(PATIENCE));
+    // What hangs, and what a script has left.
+    let _ = kill_process_group(group, Signal::KILL);
+    let _ = child.wait();
+    let status = ended?;
+    let said = listener.and_then(|l| l.join().ok()).unwrap_or_default();
+    let pace = if way == Way::Native { 1.0 } else { f64::from(TDF) };
+    let verdict = judge(status, &said, pace);
+    if let Verdict::Bad(why) = &verdict {
+        eprintln!("  {way:?}: {why}\n{}", fs::read_to_string(&complained).unwrap_or_default());
+    }
+    Ok(Outcome { verdict, cpu: children_cpu() - before })
+}
+
+fn command(script: &Path, way: Way, driver: &Driver, directory: &Path, complaints: &Path) -> Command {
     let mut command = match way {
         Way::Native => Command::new("sh"),
-        Way::Dilated => Command::new(diorama),
+        Way::Dilated => Command::new(driver.program()),
         Way::Faketime => Command::new("faketime"),
     };
     match way {
@@ -159,40 +185,15 @@ fn run(script: &Path, way: Way, diorama: &Path) -> Outcome {
         Way::Dilated => drop(command.args(["dilate", "--tdf", &TDF.to_string(), "--", "sh"])),
         Way::Faketime => drop(command.args(["-f", &format!("+0 x{}", 1.0 / f64::from(TDF)), "sh"])),
     }
-    let complained = directory.path().join(".err");
-    let file = |path: &Path| fs::File::create(path).map(Stdio::from).unwrap_or_else(|_| Stdio::null());
-    command.arg(&script).current_dir(&directory).env("HOME", directory.path()).env("LC_ALL", "C.UTF-8");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file(&complained)).process_group(0);
+    let complaints = fs::File::create(complaints).map(Stdio::from).unwrap_or_else(|_| Stdio::null());
+    command.arg(script).current_dir(directory).env("HOME", directory).env("LC_ALL", "C.UTF-8");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
     // A Rust that rustup has installed is found from the home that it was installed in.
     if let (Some(home), None) = (std::env::home_dir(), std::env::var_os("RUSTUP_HOME")) {
         command.env("RUSTUP_HOME", home.join(".rustup"));
     }
-    let before = children_cpu();
-    let (status, said) = match command.spawn() {
-        Ok(mut child) => {
-            let (start, group) = (Instant::now(), Pid::from_child(&child));
-            let listener = child.stdout.take().map(|out| thread::spawn(move || listen(out)));
-            let status = loop {
-                match child.try_wait() {
-                    Ok(Some(status)) => break Some(status),
-                    Ok(None) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(20)),
-                    _ => break None,
-                }
-            };
-            // What hangs, and what a script has left.
-            let _ = kill_process_group(group, Signal::KILL);
-            let _ = child.wait();
-            (status, listener.and_then(|l| l.join().ok()).unwrap_or_default())
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return absent("not installed".into()),
-        Err(e) => return absent(e.to_string()),
-    };
-    let pace = if way == Way::Native { 1.0 } else { f64::from(TDF) };
-    let verdict = judge(status, &said, pace);
-    if let Verdict::Bad(why) = &verdict {
-        eprintln!("  {way:?}: {why}\n{}", fs::read_to_string(&complained).unwrap_or_default());
-    }
-    Outcome { verdict, cpu: children_cpu() - before }
+    apart(&mut command);
+    command
 }
 
 /// What a script said, and how long the part took that it waited in, in real time.

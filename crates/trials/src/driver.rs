@@ -2,11 +2,11 @@
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fidelity::record::{RunResult, Status, Variant};
 use rustix::process::{Pid, Signal};
@@ -71,17 +71,16 @@ impl Driver {
             .map_err(|e| Failure::failed(format!("diorama bench {mechanism} printed no JSON: {e}")))
     }
 
+    /// The `diorama` that is driven.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Waits for a command and gives what it wrote to standard output, if that is a pipe.
     fn finish(&self, mut command: Command, what: &str) -> Result<Vec<u8>, Failure> {
-        // A group of its own: Ctrl-C reaches this process only, which passes it on once; `diorama` takes a second
-        // signal as an order to leave at once.
-        command.process_group(0);
-        // SAFETY: prctl(PR_SET_PDEATHSIG) is async-signal-safe and touches no memory of the parent.
-        unsafe {
-            command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?));
-        }
-        let mut child =
-            command.spawn().map_err(|e| Failure::failed(format!("cannot start {}: {e}", self.program.display())))?;
+        let mut child = apart(&mut command)
+            .spawn()
+            .map_err(|e| Failure::failed(format!("cannot start {}: {e}", self.program.display())))?;
         let output = child.stdout.take().map(|mut pipe| {
             thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -90,23 +89,8 @@ impl Driver {
                 bytes
             })
         });
-        let mut passed_on = false;
-        let status = loop {
-            match child.try_wait() {
-                Ok(Some(status)) => break status,
-                Ok(None) => thread::sleep(TICK),
-                Err(e) => return Err(Failure::failed(format!("lost sight of {what}: {e}"))),
-            }
-            if self.interrupted.load(Ordering::Relaxed) && !passed_on {
-                passed_on = true;
-                // It may just have ended, which the next look shows.
-                let _ = rustix::process::kill_process(Pid::from_child(&child), Signal::TERM);
-            }
-        };
+        let status = self.wait(&mut child, what, None)?.expect("without a limit there is an end");
         let bytes = output.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
-        if self.interrupted.load(Ordering::Relaxed) {
-            return Err(Failure { code: 130, message: format!("interrupted during {what}; everything is torn down") });
-        }
         match status.code() {
             Some(0) => Ok(bytes),
             Some(code) => {
@@ -119,4 +103,42 @@ impl Driver {
             }
         }
     }
+
+    /// Waits for a child that was started [`apart`], for no longer than `patience`: `None` if it runs on. A wish that all this should
+    /// end is passed on to the child once, and is a failure of code 130 when it has ended.
+    pub fn wait(
+        &self,
+        child: &mut Child,
+        what: &str,
+        patience: Option<Duration>,
+    ) -> Result<Option<ExitStatus>, Failure> {
+        let start = Instant::now();
+        let mut passed_on = false;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(|e| Failure::failed(format!("lost sight of {what}: {e}")))? {
+                break Some(status);
+            }
+            if patience.is_some_and(|patience| start.elapsed() >= patience) {
+                break None;
+            }
+            thread::sleep(TICK);
+            if self.interrupted.load(Ordering::Relaxed) && !passed_on {
+                passed_on = true;
+                // It may just have ended, which the next look shows.
+                let _ = rustix::process::kill_process(Pid::from_child(child), Signal::TERM);
+            }
+        };
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Failure { code: 130, message: format!("interrupted during {what}; everything is torn down") });
+        }
+        Ok(status)
+    }
+}
+
+/// Gives a command a process group of its own, and TERM when this process is gone. Ctrl-C then reaches this process only, which
+/// passes it on once; `diorama` takes a second signal as an order to leave at once.
+pub fn apart(command: &mut Command) -> &mut Command {
+    command.process_group(0);
+    // SAFETY: prctl(PR_SET_PDEATHSIG) is async-signal-safe and touches no memory of the parent.
+    unsafe { command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?)) }
 }
