@@ -33,7 +33,9 @@ test: root setup-tests
 conformance: root build
 	scripts/setup --conformance
 	target/release/diorama-trials conformance --into docs/compatibility.md
-	scripts/python-tests
+	target/release/diorama-trials behaviours --into docs/compatibility.md
+	target/release/diorama-trials cpython --into docs/compatibility.md
+	target/release/diorama-trials costs --into docs/compatibility.md
 
 demo: root setup build
 	target/release/diorama-trials demo

@@ -7,25 +7,22 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::driver::{Driver, apart};
 use crate::failure::Failure;
 use crate::machine::Machine;
+use crate::page::Page;
+use crate::way::{Said, TDF, Way, amiss, listen};
 
 /// The scripts, from where make is run.
 const SCRIPTS: &str = "crates/trials/conformance";
-/// The factor of the dilated runs, and of libfaketime's.
-const TDF: u32 = 10;
-/// What a wait may be longer than it should, on a busy machine: a part of it, and ms.
-const LATE: (f64, f64) = (0.25, 60.0);
 /// A program that takes longer than this, in real time, hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -34,17 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Args {
     /// Only these programs [default: all in crates/trials/conformance]
     programs: Vec<String>,
-    /// Also write the table into this file, between the marks that it has for it
-    #[arg(long, value_name = "FILE")]
-    into: Option<PathBuf>,
-}
-
-/// How a script is run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    Native,
-    Dilated,
-    Faketime,
+    /// Not under libfaketime
+    #[arg(long)]
+    without_faketime: bool,
+    #[command(flatten)]
+    page: Page,
 }
 
 /// What came of a script.
@@ -74,7 +65,13 @@ struct Outcome {
     cpu: f64,
 }
 
-/// Runs the verb. A program that fails dilated and not natively is a failure of this command.
+impl Outcome {
+    fn absent(why: impl Into<String>) -> Outcome {
+        Outcome { verdict: Verdict::Absent(why.into()), cpu: 0.0 }
+    }
+}
+
+/// Runs the verb. A program that fails dilated, or natively (and so proves nothing), is a failure of this command.
 pub fn main(args: Args) -> Result<(), Failure> {
     let driver = Driver::new()?;
     let scripts = scripts(&args.programs)?;
@@ -87,8 +84,9 @@ pub fn main(args: Args) -> Result<(), Failure> {
             eprintln!("{title}: {way:?}");
             run(script, way, &driver)
         };
-        let (native, dilated, faketime) = (run(Way::Native)?, run(Way::Dilated)?, run(Way::Faketime)?);
-        if matches!(native.verdict, Verdict::Good(_)) && native.verdict != dilated.verdict {
+        let (native, dilated) = (run(Way::Native)?, run(Way::Dilated)?);
+        let faketime = if args.without_faketime { Outcome::absent("not tried") } else { run(Way::Faketime)? };
+        if !matches!(native.verdict, Verdict::Good(_)) || native.verdict != dilated.verdict {
             failed.push(title.clone());
         }
         let ratio = |of: &Outcome| match (&native.verdict, &of.verdict) {
@@ -113,13 +111,13 @@ pub fn main(args: Args) -> Result<(), Failure> {
         rows.join("\n"),
         Machine::here()
     );
-    println!("{table}");
-    if let Some(file) = &args.into {
-        write_into(file, &table)?;
-    }
+    args.page.publish("programs", &table)?;
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(Failure::failed(format!("not as natively, under dilation: {}", failed.join(", ")))),
+        false => Err(Failure::failed(format!(
+            "these do not wait as they should, natively or dilated: {}",
+            failed.join(", ")
+        ))),
     }
 }
 
@@ -145,18 +143,14 @@ fn header(text: &str, key: &str) -> Option<String> {
 
 /// Runs a script in a directory of its own. Only an interruption is a failure.
 fn run(script: &Path, way: Way, driver: &Driver) -> Result<Outcome, Failure> {
-    let absent = |why: String| Ok(Outcome { verdict: Verdict::Absent(why), cpu: 0.0 });
-    let Ok(script) = script.canonicalize() else { return absent("the script is gone".into()) };
-    let directory = match tempfile::tempdir() {
-        Ok(directory) => directory,
-        Err(e) => return absent(format!("no directory: {e}")),
-    };
+    let script = script.canonicalize().map_err(|e| Failure::failed(format!("{}: {e}", script.display())))?;
+    let directory = tempfile::tempdir().map_err(Failure::failed)?;
     let complained = directory.path().join(".err");
     let before = children_cpu();
     let mut child = match command(&script, way, driver, directory.path(), &complained).spawn() {
         Ok(child) => child,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return absent("not installed".into()),
-        Err(e) => return absent(e.to_string()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Outcome::absent("not installed")),
+        Err(e) => return Ok(Outcome::absent(e.to_string())),
     };
     let group = Pid::from_child(&child);
     let listener = child.stdout.take().map(|out| thread::spawn(move || listen(out)));
@@ -166,8 +160,7 @@ fn run(script: &Path, way: Way, driver: &Driver) -> Result<Outcome, Failure> {
     let _ = child.wait();
     let status = ended?;
     let said = listener.and_then(|l| l.join().ok()).unwrap_or_default();
-    let pace = if way == Way::Native { 1.0 } else { f64::from(TDF) };
-    let verdict = judge(status, &said, pace);
+    let verdict = judge(status, &said, way.pace());
     if let Verdict::Bad(why) = &verdict {
         eprintln!("  {way:?}: {why}\n{}", fs::read_to_string(&complained).unwrap_or_default());
     }
@@ -175,16 +168,7 @@ fn run(script: &Path, way: Way, driver: &Driver) -> Result<Outcome, Failure> {
 }
 
 fn command(script: &Path, way: Way, driver: &Driver, directory: &Path, complaints: &Path) -> Command {
-    let mut command = match way {
-        Way::Native => Command::new("sh"),
-        Way::Dilated => Command::new(driver.program()),
-        Way::Faketime => Command::new("faketime"),
-    };
-    match way {
-        Way::Native => {}
-        Way::Dilated => drop(command.args(["dilate", "--tdf", &TDF.to_string(), "--", "sh"])),
-        Way::Faketime => drop(command.args(["-f", &format!("+0 x{}", 1.0 / f64::from(TDF)), "sh"])),
-    }
+    let mut command = way.command(driver, "sh");
     let complaints = fs::File::create(complaints).map(Stdio::from).unwrap_or_else(|_| Stdio::null());
     command.arg(script).current_dir(directory).env("HOME", directory).env("LC_ALL", "C.UTF-8");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
@@ -194,25 +178,6 @@ fn command(script: &Path, way: Way, driver: &Driver, directory: &Path, complaint
     }
     apart(&mut command);
     command
-}
-
-/// What a script said, and how long the part took that it waited in, in real time.
-#[derive(Debug, Default)]
-struct Said {
-    text: String,
-    real: Duration,
-}
-
-fn listen(out: impl Read) -> Said {
-    let mut start = Instant::now();
-    let mut text = String::new();
-    for line in BufReader::new(out).lines().map_while(Result::ok) {
-        match line.as_str() {
-            "-" => start = Instant::now(),
-            _ => text += &(line + "\n"),
-        }
-    }
-    Said { text, real: start.elapsed() }
 }
 
 /// What the lines of a script say; `pace` is how many real seconds a second of its waits had to last.
@@ -235,11 +200,8 @@ fn judge(status: Option<ExitStatus>, said: &Said, pace: f64) -> Verdict {
             return Verdict::Bad(format!("said `{line}`"));
         };
         let name = words.next().unwrap_or("a wait");
-        if took < nominal {
-            return Verdict::Bad(format!("{name}: early, {took} of {nominal} ms"));
-        }
-        if took > nominal * (1.0 + LATE.0) + LATE.1 {
-            return Verdict::Bad(format!("{name}: late, {took} of {nominal} ms"));
+        if let Some(why) = amiss(nominal, 0.0, took) {
+            return Verdict::Bad(format!("{name}: {why}, {took} of {nominal} ms"));
         }
         waits += 1;
         waited += nominal;
@@ -256,17 +218,6 @@ fn children_cpu() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').skip(13).take(2));
     fields.into_iter().flatten().filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-const BEGIN: &str = "<!-- compatibility: begin -->\n";
-const END: &str = "<!-- compatibility: end -->";
-
-fn write_into(file: &Path, table: &str) -> Result<(), Failure> {
-    let named = |e: &dyn fmt::Display| Failure::failed(format!("{}: {e}", file.display()));
-    let text = fs::read_to_string(file).map_err(|e| named(&e))?;
-    let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = parts.ok_or_else(|| named(&"it has no marks `<!-- compatibility: begin -->` and `end`"))?;
-    fs::write(file, format!("{before}{BEGIN}{table}{END}{after}")).map_err(|e| named(&e))
 }
 
 #[cfg(test)]
@@ -293,16 +244,5 @@ mod tests {
             matches!(judge(Some(ExitStatus::from_raw(1 << 8)), "200 200 x\n"), Verdict::Bad(why) if why == "exit 1")
         );
         assert!(matches!(judge(None, ""), Verdict::Bad(why) if why == "hangs"));
-    }
-
-    #[test]
-    fn the_table_goes_between_the_marks() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("f.md");
-        fs::write(&file, format!("a\n{BEGIN}old\n{END}\nb\n")).unwrap();
-        write_into(&file, "new\n").unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), format!("a\n{BEGIN}new\n{END}\nb\n"));
-        fs::write(&file, "no marks").unwrap();
-        assert!(write_into(&file, "new\n").is_err());
     }
 }

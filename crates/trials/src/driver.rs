@@ -2,7 +2,7 @@
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::Failure;
+use crate::way::{self, Said};
 
 /// How often a running `diorama` is looked after.
 const TICK: Duration = Duration::from_millis(20);
@@ -76,23 +77,36 @@ impl Driver {
         &self.program
     }
 
+    /// Runs a command whose standard output is a pipe to its end, and gives what it said.
+    pub fn listen(&self, command: Command, what: &str) -> Result<Said, Failure> {
+        self.attend(command, what, way::listen)
+    }
+
     /// Waits for a command and gives what it wrote to standard output, if that is a pipe.
-    fn finish(&self, mut command: Command, what: &str) -> Result<Vec<u8>, Failure> {
-        let mut child = apart(&mut command)
-            .spawn()
-            .map_err(|e| Failure::failed(format!("cannot start {}: {e}", self.program.display())))?;
-        let output = child.stdout.take().map(|mut pipe| {
-            thread::spawn(move || {
-                let mut bytes = Vec::new();
-                // What could not be read is missed when it is parsed.
-                let _ = std::io::Read::read_to_end(&mut pipe, &mut bytes);
-                bytes
-            })
-        });
+    fn finish(&self, command: Command, what: &str) -> Result<Vec<u8>, Failure> {
+        self.attend(command, what, |mut pipe| {
+            let mut bytes = Vec::new();
+            // What could not be read is missed when it is parsed.
+            let _ = std::io::Read::read_to_end(&mut pipe, &mut bytes);
+            bytes
+        })
+    }
+
+    /// Waits for a command that must succeed, and gives what `read` makes of its standard output, if that is a pipe.
+    fn attend<T, R>(&self, mut command: Command, what: &str, read: R) -> Result<T, Failure>
+    where
+        T: Default + Send + 'static,
+        R: FnOnce(ChildStdout) -> T + Send + 'static,
+    {
+        let mut child = apart(&mut command).spawn().map_err(|e| {
+            let program = command.get_program().display();
+            Failure::failed(format!("cannot start {program}: {e}"))
+        })?;
+        let reader = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
         let status = self.wait(&mut child, what, None)?.expect("without a limit there is an end");
-        let bytes = output.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
+        let said = reader.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default();
         match status.code() {
-            Some(0) => Ok(bytes),
+            Some(0) => Ok(said),
             Some(code) => {
                 let message = format!("{what} ended with exit code {code}; its message is above");
                 Err(Failure { code: u8::try_from(code).unwrap_or(1), message })

@@ -3,16 +3,21 @@
 //! It does nothing that a user could not do by hand: it drives the `diorama` beside it by its command line and reads
 //! the run directories that come of it.
 
+mod behaviours;
 mod bench;
 mod conformance;
+mod costs;
+mod cpython;
 mod demo;
 mod driver;
 mod failure;
 mod goals;
 mod machine;
+mod page;
 mod results;
 mod scale_up;
 mod table;
+mod way;
 
 use std::process::ExitCode;
 
@@ -33,6 +38,12 @@ enum Verb {
     Bench(bench::Args),
     /// Run many programs natively, dilated, and under libfaketime: do their waits take what they should?
     Conformance(conformance::Args),
+    /// Measure every clock and every kind of wait by small programs, natively and dilated
+    Behaviours(behaviours::Args),
+    /// Run CPython's own tests natively and dilated: does each case end alike?
+    Cpython(cpython::Args),
+    /// Measure what dilation and libfaketime cost, side by side
+    Costs(costs::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
 }
@@ -42,6 +53,9 @@ fn main() -> ExitCode {
         Verb::Demo => demo::main(),
         Verb::Bench(args) => bench::main(args),
         Verb::Conformance(args) => conformance::main(args),
+        Verb::Behaviours(args) => behaviours::main(args),
+        Verb::Cpython(args) => cpython::main(args),
+        Verb::Costs(args) => costs::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
     };
     match outcome {
