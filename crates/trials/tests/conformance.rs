@@ -1,4 +1,5 @@
-//! `diorama-trials conformance`, as a user runs it. Needs root, and the `diorama` beside it (`cargo test --workspace` builds it).
+//! The quick part of `make conformance`, and what becomes of it when it is interrupted. Needs root, and the `diorama` beside
+//! `diorama-trials` (`cargo test --workspace` builds it).
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -44,6 +45,25 @@ fn start(directory: &Path, script: &str) -> (Child, String) {
     });
     assert!(lives(&pid));
     (child, pid)
+}
+
+/// Runs a verb as make does.
+fn passes(arguments: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let run = Command::new(TRIALS).args(arguments).current_dir(root).stdin(Stdio::null()).output().unwrap();
+    let said = [run.stdout, run.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(run.status.success(), "{arguments:?}: scripts/setup --tests installs what this needs\n{said}");
+}
+
+#[test]
+fn everyday_programs_wait_as_they_should() {
+    let programs = ["shell", "python", "perl", "node", "c-glibc", "c-glibc-static", "go-static"];
+    passes(&[&["conformance", "--without-faketime"], &programs[..]].concat());
+}
+
+#[test]
+fn cpythons_own_tests_end_as_natively() {
+    passes(&["cpython", "test_time", "test_select", "test_epoll", "test_sched", "test_timeout"]);
 }
 
 fn interrupted(script: &str) {
