@@ -187,6 +187,7 @@ pub struct Event {
 
 /// What an event does.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "events are few, and live as long as the experiment")]
 pub enum Action {
     /// Changes a link.
     Link {
