@@ -101,7 +101,7 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
     if let Some(counters) = stage.cast.injections() {
         tell_injections(&mut dir, line, end, counters);
     }
-    let (fidelity, network) = observer.finish(&mut stage, experiment, &request.plan)?;
+    let (fidelity, network) = observer.finish(&mut stage, &request.plan)?;
     results::write_pipes(&dir, &network)?;
     let keep = request.keep && !matches!(ending, Ending::Failed(_) | Ending::Interrupted);
     if !keep {

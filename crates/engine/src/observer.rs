@@ -1,7 +1,6 @@
 //! What is observed during a run, and the verdict that follows from it.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
@@ -12,9 +11,8 @@ use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
 use fidelity::record::Fidelity;
 use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
-use model::Experiment;
 use net::Observation;
-use scale::{RealDuration, VirtualDuration};
+use scale::RealDuration;
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -57,12 +55,7 @@ impl Observer {
     }
 
     /// Takes the last sample and judges the run.
-    pub fn finish(
-        mut self,
-        stage: &mut Stage,
-        experiment: &Experiment,
-        plan: &Plan,
-    ) -> Result<(Fidelity, Observation)> {
+    pub fn finish(mut self, stage: &mut Stage, plan: &Plan) -> Result<(Fidelity, Observation)> {
         let network = stage.emulator.observe()?;
         self.push(stage, plan, &network)?;
         let clock = match (stage.page.is_some(), self.probe) {
@@ -84,7 +77,7 @@ impl Observer {
             lateness: &network.lateness.all,
             unseen: &network.lateness.unseen,
             latest,
-            shortest_path: shortest_path(experiment),
+            shortest_path: plan.shortest_path,
             clock,
             grain: match &stage.conditions.policy {
                 Policy::Slots => Grain::Slots(stage.conditions.grain),
@@ -102,17 +95,16 @@ impl Observer {
         let cpu = stage.groups.sample()?;
         let ticks = host::core_ticks()?;
         let tcp = tcp_counters(stage);
+        let mut drops: HashMap<&str, u64> = HashMap::new();
+        for port in &network.ports {
+            *drops.entry(&port.node).or_default() += port.ring_drops.unwrap_or(0) + port.receive_drops.unwrap_or(0);
+        }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| NodeCounters {
             at: n.at,
             container_ns: n.container_ns,
             filler_ns: n.filler_ns,
             tcp,
-            ring_drops: network
-                .ports
-                .iter()
-                .filter(|p| p.node == *name)
-                .map(|p| p.ring_drops.unwrap_or(0) + p.receive_drops.unwrap_or(0))
-                .sum(),
+            ring_drops: drops.get(name.as_str()).copied().unwrap_or(0),
         });
         let nodes = nodes.collect();
         let own = host::own_cpu_ns();
@@ -157,58 +149,4 @@ fn tcp_counters(stage: &Stage) -> Vec<Option<TcpCounters>> {
     let read = || stage.netns.iter().map(|space| host::tcp(space.as_fd()).ok()).collect();
     // The thread that reads a namespace's counters has to move into it.
     std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; stage.netns.len()])
-}
-
-/// The least propagation delay from one node to another; of a link whose directions differ the lesser counts.
-///
-/// Each place of the network belongs to the node nearest to it; the shortest way between two nodes crosses a link
-/// between the realms of two.
-pub fn shortest_path(experiment: &Experiment) -> Option<VirtualDuration> {
-    let mut nearest: HashMap<&str, (VirtualDuration, &str)> = HashMap::new();
-    let mut open: BinaryHeap<_> =
-        experiment.nodes.iter().map(|n| Reverse((VirtualDuration::ZERO, n.name.as_str(), n.name.as_str()))).collect();
-    let mut links: HashMap<&str, Vec<(&str, VirtualDuration)>> = HashMap::new();
-    for l in &experiment.links {
-        links.entry(&l.a).or_default().push((&l.b, l.least_delay()));
-        links.entry(&l.b).or_default().push((&l.a, l.least_delay()));
-    }
-    while let Some(Reverse((distance, place, node))) = open.pop() {
-        if nearest.contains_key(place) {
-            continue;
-        }
-        nearest.insert(place, (distance, node));
-        for (next, delay) in links.get(place).into_iter().flatten() {
-            open.push(Reverse((distance + *delay, next, node)));
-        }
-    }
-    let crossing = experiment.links.iter().filter_map(|l| {
-        let ((a, of_a), (b, of_b)) = (nearest.get(l.a.as_str())?, nearest.get(l.b.as_str())?);
-        (of_a != of_b).then(|| *a + l.least_delay() + *b)
-    });
-    crossing.min()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn experiment(links: &str) -> Experiment {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("experiment.yaml");
-        let text = format!(
-            "name: t\ntdf: 1\nmachines:\n  m: {{ cpus: 1, speed: 0.1, memory: 16MiB }}\nnodes:\n  n: {{ count: 3, machine: m, run: x }}\n\
-             switches: [s, t]\nends: {{ limit: 1s }}\nlinks:\n{links}"
-        );
-        std::fs::write(&file, text).unwrap();
-        model::load(&file, &[]).unwrap()
-    }
-
-    #[test]
-    fn the_shortest_path_may_cross_several_switches() {
-        let far = "  - { from: n-1, to: s, bandwidth: 1Mbit/s, delay: 1ms }\n  - { from: n-2, to: t, bandwidth: 1Mbit/s, delay: 2ms }\n  \
-                   - { from: s, to: t, bandwidth: 1Mbit/s, delay: 3ms }\n  - { from: n-3, to: s, bandwidth: 1Mbit/s, delay: 9ms }\n";
-        assert_eq!(shortest_path(&experiment(far)), Some(VirtualDuration::from_nanos(6_000_000)));
-        let near = far.replace("9ms", "4ms");
-        assert_eq!(shortest_path(&experiment(&near)), Some(VirtualDuration::from_nanos(5_000_000)));
-    }
 }

@@ -12,10 +12,10 @@ use std::net::Ipv4Addr;
 use clock::CpuRate;
 use fidelity::record::Variant;
 use indexmap::IndexMap;
-use model::{Experiment, LinkChange};
-use net::{Network, NetworkSpec, PipeChange, PipeId};
+use model::{Experiment, LinkChange, Route};
+use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use node::KernelTimers;
-use scale::{TargetCpu, Tdf};
+use scale::{TargetCpu, Tdf, VirtualDuration};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -70,6 +70,9 @@ pub struct Plan {
     pub pipes: IndexMap<String, PlannedPipe>,
     /// The programs that nodes used, as the engine found them.
     pub versions: BTreeMap<String, String>,
+    /// The least propagation delay of a route from one node to another, on the target; `None` without a network.
+    #[serde(skip)]
+    pub shortest_path: Option<VirtualDuration>,
     #[serde(skip)]
     pipe_ids: Vec<PipeId>,
 }
@@ -124,7 +127,7 @@ impl Plan {
 
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
-        fit::round_trips(experiment, clock_tdf)?;
+        fit::round_trips(experiment, clock_tdf, &network)?;
 
         let core = cores.nodes.first().copied().unwrap_or(0);
         let mut nodes = IndexMap::new();
@@ -145,9 +148,10 @@ impl Plan {
         let mut pipes = IndexMap::new();
         for link in &experiment.links {
             for (direction, pipe) in [("ab", &link.ab), ("ba", &link.ba)] {
-                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, clock_tdf));
+                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, link.mtu, clock_tdf));
             }
         }
+        let shortest_path = shortest_path(experiment, &network);
         let pipe_ids = pipes.keys().filter_map(|name| network.pipe(name)).collect();
         Ok(Plan {
             experiment: experiment.name.clone(),
@@ -159,6 +163,7 @@ impl Plan {
             nodes,
             pipes,
             versions: BTreeMap::new(),
+            shortest_path,
             pipe_ids,
         })
     }
@@ -267,9 +272,25 @@ fn target_cpu(experiment: &Experiment, node: &model::Node) -> TargetCpu {
 }
 
 fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
+    let route = |r: &Route| RouteSpec {
+        from: experiment.nodes[r.from].name.clone(),
+        to: experiment.nodes[r.to].name.clone(),
+        links: r.links.iter().map(|l| experiment.links[*l].name.clone()).collect(),
+    };
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
         links: experiment.links.iter().map(|l| pipes::link(l, tdf)).collect(),
+        routes: experiment.routes.iter().map(route).collect(),
     }
+}
+
+/// The least delay from one node to another, by the routes that packets take.
+fn shortest_path(experiment: &Experiment, network: &Network) -> Option<VirtualDuration> {
+    let delay = |pipe: PipeId| {
+        let link = &experiment.links[pipe.link()];
+        (if pipe.is_ab() { &link.ab } else { &link.ba }).delay.as_nanos()
+    };
+    let to = |node| network.route_sums(node, delay).into_iter().flatten().min();
+    (0..experiment.nodes.len()).filter_map(to).min().map(VirtualDuration::from_nanos)
 }

@@ -90,12 +90,13 @@ pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir,
 
 /// Writes what each direction of each link did as `pipes.csv`.
 pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
-    let mut text =
-        String::from("pipe,packets,bytes,lost,queue_drops,down_drops,red_drops,duplicated,corrupted,reordered\n");
+    let mut text = String::from(
+        "pipe,packets,bytes,lost,queue_drops,down_drops,too_long,red_drops,duplicated,corrupted,reordered\n",
+    );
     for pipe in &network.pipes {
         let c = &pipe.counters;
         let carried = [c.packets, c.bytes];
-        let dropped = [c.lost, c.queue_drops, c.down_drops, c.red_drops];
+        let dropped = [c.lost, c.queue_drops, c.down_drops, c.too_long, c.red_drops];
         let altered = [c.duplicated, c.corrupted, c.reordered];
         let row = carried.iter().chain(&dropped).chain(&altered).map(u64::to_string).collect::<Vec<_>>().join(",");
         text += &format!("{},{row}\n", pipe.name);

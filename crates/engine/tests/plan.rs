@@ -6,7 +6,7 @@ use diorama_engine::plan::{Cores, PipeValues, Plan};
 use diorama_engine::{Error, Result};
 use fidelity::record::Variant;
 use model::Experiment;
-use scale::Tdf;
+use scale::{Tdf, VirtualDuration};
 
 const WEB: &str = r#"
 name: web
@@ -264,4 +264,42 @@ fn plan_json_has_the_keys_of_the_contract() {
     assert!(json["versions"].is_object());
     let fraction = plan(Variant::Scaled, Some("1.5"), &[]).unwrap().to_json().unwrap();
     assert!(fraction.contains("\"tdf\": 1.5"));
+}
+
+/// Three nodes on a ring of switches, with a wire of its own between the first two.
+const RING: &str = "name: ring\ntdf: 10\nmachines: { m: { speed: 0.1, memory: 64MiB } }\n\
+    nodes: { n: { count: 3, machine: m, run: x } }\nswitches: [s, t, u]\nends: { limit: 1s }\nlinks:\n\
+    \x20 - { from: n-1, to: s, delay: 1ms }\n\
+    \x20 - { from: n-2, to: t, delay: 1ms }\n\
+    \x20 - { from: n-3, to: u, delay: 1ms }\n\
+    \x20 - { from: s, to: t, delay: 3ms }\n\
+    \x20 - { from: t, to: u, delay: 4ms }\n\
+    \x20 - { from: u, to: s, delay: 30ms }\n";
+
+fn ring(more: &str, tdf: &str) -> Result<Plan> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("experiment.yaml"), format!("{RING}{more}")).unwrap();
+    let experiment = model::load(dir.path(), &[]).unwrap();
+    let cores = Cores { nodes: vec![0], harness: vec![1] };
+    Plan::on(cores, &experiment, Variant::Scaled, Some(tdf.parse().unwrap()))
+}
+
+#[test]
+fn path_lengths_are_those_of_the_routes_and_not_of_any_way() {
+    let ms = |n: u64| Some(VirtualDuration::from_nanos(n * 1_000_000));
+    assert_eq!(ring("", "1").unwrap().shortest_path, ms(5));
+    // n-1 to n-3 by s, t, u: 9 ms, not 32; 0.8 s of real time allow a TDF of 44.
+    assert!(ring("", "44").is_ok());
+    assert!(matches!(ring("", "45"), Err(Error::Input(what)) if what.contains("between `n-3` and `n-1` takes 18ms")));
+    // Sent the long way round in one direction, the same two are 9 + 32 ms apart.
+    let long = "routes: [{ from: n-1, to: n-3, via: [s, u] }]\n";
+    assert_eq!(ring(long, "1").unwrap().shortest_path, ms(5));
+    assert!(ring(long, "19").is_ok());
+    assert!(matches!(ring(long, "20"), Err(Error::Input(what)) if what.contains("between `n-3` and `n-1` takes 41ms")));
+    // A direct wire is a route of one link.
+    let wire = "  - { from: n-1, to: n-2, delay: 2ms, mtu: 9000 }\n";
+    let plan = ring(wire, "1").unwrap();
+    assert_eq!(plan.shortest_path, ms(2));
+    assert_eq!((plan.pipes["n-1--n-2/ba"].mtu, plan.pipes["s--t/ab"].mtu), (9000, 1500));
+    assert_eq!(plan.nodes["n-1"].addresses.len(), 2);
 }

@@ -4,6 +4,7 @@ mod behaviour;
 mod link;
 mod network;
 mod nodes;
+mod routes;
 
 use std::path::Path;
 
@@ -51,6 +52,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let machines = top.entries("machines", true, "classes of hardware");
     let nodes = top.entries("nodes", true, "nodes");
     let links = top.items("links");
+    let routes = top.items("routes");
     let switches = top.items("switches");
     let metrics = top.entries("metrics", false, "metrics");
     let events = top.items("events");
@@ -61,6 +63,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
     let switches = network::switches(switches, &names, problems);
     let links = network::links(links, &names, &switches, root, problems);
+    let routes = routes::routes(routes, &names, &switches, &links, problems);
     let metrics = behaviour::metrics(metrics, &names, problems);
     let events = behaviour::events(events, &names, &links, problems);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
@@ -74,6 +77,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         nodes,
         links,
         switches,
+        routes,
         metrics,
         events: behaviour::in_order(events),
         ends,

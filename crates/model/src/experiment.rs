@@ -25,6 +25,8 @@ pub struct Experiment {
     pub links: Vec<Link>,
     /// The names of the switches.
     pub switches: Vec<String>,
+    /// Routes that take the place of the shortest ones.
+    pub routes: Vec<Route>,
     /// What is measured.
     pub metrics: Vec<Metric>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
@@ -103,6 +105,18 @@ pub enum Root {
 pub enum Ready {
     /// When something in it listens on this TCP port.
     Tcp(u16),
+}
+
+/// The way of all packets from one node to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The node that sends: a place in [`Experiment::nodes`].
+    pub from: usize,
+    /// The node that the packets are for.
+    pub to: usize,
+    /// The links passed, in order: places in [`Experiment::links`]. Each begins where the one before ends, and no node or
+    /// switch is passed twice.
+    pub links: Vec<usize>,
 }
 
 /// Something that is measured.
@@ -187,14 +201,13 @@ pub struct Event {
 
 /// What an event does.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "events are few, and live as long as the experiment")]
 pub enum Action {
     /// Changes a link.
     Link {
         /// A place in [`Experiment::links`].
         link: usize,
         /// The change.
-        change: LinkChange,
+        change: Box<LinkChange>,
     },
     /// Does something to a node.
     Node {

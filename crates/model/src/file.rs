@@ -65,8 +65,10 @@ pub(crate) struct File {
     machines: BTreeMap<String, Machine>,
     /// The nodes of the target, by name
     nodes: BTreeMap<String, Node>,
-    /// The links between nodes and switches; together they form a tree
+    /// The links between nodes and switches; together they join all of them
     links: Option<Vec<Link>>,
+    /// Ways of packets in place of the shortest ones
+    routes: Option<Vec<Route>>,
     /// The names of the switches
     switches: Option<Vec<String>>,
     /// What is measured, by name
@@ -78,8 +80,8 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 10] =
-    ["name", "tdf", "measure", "machines", "nodes", "links", "switches", "metrics", "events", "ends"];
+pub(crate) const KEYS: [&str; 11] =
+    ["name", "tdf", "measure", "machines", "nodes", "links", "routes", "switches", "metrics", "events", "ends"];
 
 fn one() -> u32 {
     1
@@ -192,6 +194,18 @@ impl JsonSchema for Command {
             ]
         })
     }
+}
+
+/// The way of all packets from one node to another, in this direction
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Route {
+    /// The nodes that send; `*` stands for any characters
+    pub(crate) from: String,
+    /// The nodes that the packets are for; `*` stands for any characters
+    pub(crate) to: String,
+    /// Every node and switch between the two, in order; where links are parallel, the link
+    pub(crate) via: Vec<String>,
 }
 
 /// What is measured: either `rows` of a file (with `value` and, for the time, `start`), or a `line` of output (with

@@ -5,7 +5,7 @@ use scale::{VirtualDuration, VirtualRate};
 /// A link of the target between two nodes or switches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// `A--B`.
+    /// `A--B`, or the name given.
     pub name: String,
     /// The name of the node or switch at its first end.
     pub a: String,
@@ -15,12 +15,14 @@ pub struct Link {
     pub ab: Pipe,
     /// What happens to packets from the second end to the first.
     pub ba: Pipe,
+    /// The longest IP packet, in bytes.
+    pub mtu: u16,
 }
 
 impl Link {
-    /// The lesser delay of its two directions.
-    pub fn least_delay(&self) -> VirtualDuration {
-        self.ab.delay.min(self.ba.delay)
+    /// What it does to packets from one of its ends to the other.
+    pub fn pipe_from(&self, end: &str) -> &Pipe {
+        if self.a == end { &self.ab } else { &self.ba }
     }
 }
 

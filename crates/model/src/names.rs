@@ -18,6 +18,13 @@ pub(crate) fn wrong_label(name: &str) -> Option<String> {
     name.contains("--").then(|| format!("`{shown}` cannot be a name: `--` is for the names of links, as in `a--b`"))
 }
 
+/// What is wrong with the name of a link; none if it is right.
+pub(crate) fn wrong_link(name: &str) -> Option<String> {
+    // `a--b` is the name of a link of which the file gives none.
+    let what = wrong_label(&name.replace("--", "-"))?;
+    Some(what.replace("such as `web-1`", "such as `backup`"))
+}
+
 /// What is wrong with a name that becomes a file name; none if it is right.
 pub(crate) fn wrong_word(name: &str) -> Option<String> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';

@@ -95,7 +95,10 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 fn link_name(item: &Value) -> Option<String> {
-    Some(format!("{}--{}", text(item, "from")?, text(item, "to")?))
+    match text(item, "name") {
+        Some(name) => Some(name.to_owned()),
+        None => Some(format!("{}--{}", text(item, "from")?, text(item, "to")?)),
+    }
 }
 
 fn place(items: &[Value], step: &str) -> Option<usize> {

@@ -59,6 +59,28 @@ fn the_experiment_of_the_design_is_read_whole() {
     assert_eq!((e.ends.exited.as_slice(), e.ends.limit), ([1, 2, 3, 4].as_slice(), at(60.0)));
 }
 
+#[test]
+fn links_have_names_and_routes_are_made_of_links() {
+    let e = good("ring.yaml", &[("links.second.delay", "3ms")]).unwrap();
+    let link = |name: &str| e.link(name).unwrap();
+    assert_eq!((link("second"), link("u--short"), link("a-2--s")), (3, 5, 1));
+    assert_eq!(e.links[3].ab.delay, VirtualDuration::from_nanos(3_000_000));
+    assert_eq!((e.links[0].mtu, e.links[2].mtu), (9000, 1500));
+    assert!(matches!(e.events[0].action, Action::Link { link: 3, .. }));
+    let route = |i: usize| {
+        let r = &e.routes[i];
+        let links: Vec<&str> = r.links.iter().map(|l| e.links[*l].name.as_str()).collect();
+        (e.nodes[r.from].name.as_str(), e.nodes[r.to].name.as_str(), links.join(" "))
+    };
+    // Of two links between neighbours the quicker is meant, which `--set` has changed here.
+    assert_eq!(route(0), ("a-1", "b", "a-1--s s--t t--u b--u".into()));
+    assert_eq!(route(1), ("a-2", "b", "a-2--s s--t t--u b--u".into()));
+    assert_eq!(route(2), ("b", "a-2", "b--u t--u s--t a-2--s".into()));
+    assert_eq!(route(3), ("b", "a-1", "direct".into()));
+    let e = good("ring.yaml", &[]).unwrap();
+    assert_eq!(e.routes[0].links, [0, 3, 4, 6]);
+}
+
 /// Every key of the file, in unusual but right forms.
 #[test]
 fn all_keys_are_read() {

@@ -1,23 +1,27 @@
 //! Frames: buffers that are used again and again, and what the emulator reads in them.
 
 use crate::address;
+use crate::spec::DEFAULT_MTU;
 
-/// The largest frame that is carried: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
-pub const MAX_FRAME: usize = 1514;
-/// Room for one byte more than any frame carried, so that a frame that is too long is seen to be so.
-const CAPACITY: usize = 1536;
+/// The largest frame of a usual link: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
+pub const MAX_FRAME: usize = largest(DEFAULT_MTU);
 const ETHERNET: usize = 14;
+
+/// The largest frame of a link with this MTU.
+pub(crate) const fn largest(mtu: u16) -> usize {
+    mtu as usize + ETHERNET
+}
 
 /// An Ethernet frame in a buffer of its own.
 #[derive(Debug)]
 pub struct Frame {
-    buffer: Box<[u8; CAPACITY]>,
+    buffer: Box<[u8]>,
     len: usize,
 }
 
 impl Frame {
-    fn new() -> Self {
-        Frame { buffer: Box::new([0; CAPACITY]), len: 0 }
+    fn new(capacity: usize) -> Self {
+        Frame { buffer: vec![0; capacity].into(), len: 0 }
     }
 
     /// The whole buffer, to read a frame into; call [`Frame::set_len`] after.
@@ -27,7 +31,7 @@ impl Frame {
 
     /// How many bytes of [`Frame::space`] are the frame; more than there is room for counts as full.
     pub fn set_len(&mut self, len: usize) {
-        self.len = len.min(CAPACITY);
+        self.len = len.min(self.buffer.len());
     }
 
     /// The frame's bytes.
@@ -66,7 +70,7 @@ impl Frame {
     /// A node may send any bytes at all, so nothing is believed that has not been looked at.
     pub(crate) fn destination(&self) -> Result<usize, Refused> {
         let bytes = self.bytes();
-        if bytes.len() > MAX_FRAME || bytes.len() < ETHERNET {
+        if bytes.len() < ETHERNET {
             return Err(Refused::Malformed);
         }
         if bytes[12..14] != [0x08, 0x00] {
@@ -83,26 +87,48 @@ impl Frame {
         }
         address::port_of([ip[16], ip[17], ip[18], ip[19]]).ok_or(Refused::Unroutable)
     }
+
+    /// The number of the port that the frame says it comes from. Only for a frame that has a destination.
+    pub(crate) fn source(&self) -> Option<usize> {
+        let ip = self.bytes().get(ETHERNET..)?;
+        address::port_of(*ip.get(12..16)?.first_chunk()?)
+    }
 }
 
 /// Why a frame goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Too short, too long, or an IP header that contradicts itself.
+    /// Too short, or an IP header that contradicts itself.
     Malformed,
     /// Not IPv4, or for an address that the network does not have.
     Unroutable,
 }
 
 /// Buffers that are not in use; once the network has warmed up, no packet allocates.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pool {
     free: Vec<Frame>,
+    capacity: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool::of(DEFAULT_MTU)
+    }
 }
 
 impl Pool {
+    /// Buffers for a network with this MTU at most. There is room for more, so that a frame that is too long is seen to be so.
+    pub fn of(mtu: u16) -> Pool {
+        Pool { free: Vec::new(), capacity: (largest(mtu) + 1).next_multiple_of(64) }
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     pub fn take(&mut self) -> Frame {
-        self.free.pop().unwrap_or_else(Frame::new)
+        self.free.pop().unwrap_or_else(|| Frame::new(self.capacity))
     }
 
     /// A frame like `original`.
@@ -131,7 +157,7 @@ pub(crate) mod tests {
 
     /// An IPv4 frame of `len` bytes for `to`, marked with `mark`.
     pub fn ipv4(len: usize, to: Ipv4Addr, mark: u8) -> Frame {
-        let mut frame = Frame::new();
+        let mut frame = Frame::new(len.max(1536));
         let b = frame.space();
         b[12..14].copy_from_slice(&[0x08, 0x00]);
         b[14] = 0x45;
@@ -157,7 +183,7 @@ pub(crate) mod tests {
 
     #[test]
     fn anything_else_is_refused_with_its_reason() {
-        for len in [0, 1, 13, 14, 33, MAX_FRAME + 1, 9000] {
+        for len in [0, 1, 13, 14, 33] {
             assert_eq!(changed(|f| f.set_len(len)), Err(Refused::Malformed), "length {len}");
         }
         for (at, byte) in [(14, 0x65), (14, 0x44), (14, 0x4f), (16, 0xff), (17, 19)] {
@@ -179,7 +205,7 @@ pub(crate) mod tests {
     #[test]
     fn every_bit_that_the_packet_carries_can_be_flipped_and_no_other() {
         let original = ipv4(60, Ipv4Addr::new(10, 0, 0, 3), 7);
-        let mut flipped = vec![0u8; 60];
+        let mut flipped = [0u8; 60];
         for which in 0..(60 - 34) * 8 {
             let mut frame = Pool::default().copy(&original);
             // A padded frame: what lies behind the IP packet is not part of it.

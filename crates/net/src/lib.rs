@@ -1,9 +1,9 @@
 //! The network emulator: links as pipes, and the ports through which nodes use them.
 //!
-//! The pure half is [`Network`]: pipes with bandwidth, delay, impairments and a queue, joined into a tree of nodes and
-//! switches. It reads no clock and makes no system call; time is always passed in, so it is tested without root, sleep
-//! or luck. The real half is [`Tap`], a node's interface, and [`Emulator`], the real-time thread that carries frames
-//! between interfaces and a `Network`.
+//! The pure half is [`Network`]: pipes with bandwidth, delay, impairments and a queue, which join nodes and switches into
+//! any connected graph. It reads no clock and makes no system call; time is always passed in, so it is tested without
+//! root, sleep or luck. The real half is [`Tap`], a node's interface, and [`Emulator`], the real-time thread that carries
+//! frames between interfaces and a `Network`.
 //!
 //! Everything here is in *real* time and real rates: a dilated link has been scaled before it arrives here.
 //! `docs/network.md` describes the model.
@@ -14,6 +14,7 @@ mod draws;
 mod emulator;
 mod error;
 mod frame;
+mod given;
 mod jitter;
 mod lateness;
 mod loss;
@@ -21,9 +22,12 @@ mod namespace;
 mod network;
 mod observation;
 mod pipe;
+mod policy;
+mod prefix;
 mod queue;
 mod realtime;
 mod red;
+mod routing;
 mod spec;
 mod tap;
 mod topology;
@@ -32,6 +36,8 @@ mod topology;
 mod impairment_tests;
 #[cfg(test)]
 mod pipe_tests;
+#[cfg(test)]
+mod routing_tests;
 #[cfg(test)]
 mod topology_tests;
 
@@ -44,8 +50,9 @@ pub use loss::{GilbertElliott, Loss};
 pub use network::{Delivery, Network, PortCounters};
 pub use observation::{Observation, PipeObservation, PortObservation};
 pub use pipe::PipeCounters;
+pub use prefix::Prefix;
 pub use queue::{Limit, Queue};
 pub use red::Red;
-pub use spec::{LinkSpec, NetworkSpec, PipeChange, PipeConfig};
+pub use spec::{DEFAULT_MTU, LinkSpec, NetworkSpec, PipeChange, PipeConfig, RouteSpec};
 pub use tap::Tap;
-pub use topology::{PipeId, Port, PortId};
+pub use topology::{PipeId, Port, PortId, Rule};

@@ -9,21 +9,21 @@ use scale::RealInstant;
 
 use crate::Error;
 use crate::draws::Draws;
-use crate::frame::{Frame, Pool, Refused};
+use crate::frame::{self, Frame, Pool, Refused};
 use crate::pipe::{Packet, Pipe, PipeCounters};
-use crate::spec::{NetworkSpec, PipeChange, PipeConfig};
+use crate::spec::{DEFAULT_MTU, NetworkSpec, PipeChange, PipeConfig};
 use crate::topology::{End, PipeId, Port, PortId, Topology};
 
-/// The most frames that may be inside all pipes together, some 400 MB of buffers: a node that floods a long pipe
-/// without a rate must not take the harness's memory.
-const MAX_INSIDE: usize = 1 << 18;
+/// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods a
+/// long pipe without a rate must not take the harness's memory.
+const MAX_INSIDE: usize = 1536 << 18;
 
 /// What a port refused to take from its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames that are not IPv4, or for an address that does not lie behind the port.
     pub unroutable: u64,
-    /// Frames too short or too long, or with an IP header that contradicts itself.
+    /// Frames too short, longer than the link's MTU allows, or with an IP header that contradicts itself.
     pub malformed: u64,
     /// Frames for which the emulator had no memory left.
     pub no_memory: u64,
@@ -40,7 +40,7 @@ pub struct Delivery<'a> {
     pub frame: &'a [u8],
 }
 
-/// A tree of nodes and switches joined by pipes.
+/// Nodes and switches joined by pipes.
 ///
 /// A frame walks from pipe to pipe in *computed* time: it enters the next pipe at the instant at which it left the one
 /// before, whenever [`Network::advance`] comes to see to it, so being late does not add up over hops.
@@ -56,15 +56,25 @@ pub struct Network {
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
     pool: Pool,
     inside: usize,
+    /// The most frames inside.
+    room: usize,
+    /// By link: the largest frame.
+    largest: Vec<usize>,
 }
 
 impl Network {
     /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet there.
     ///
-    /// Fails if the links do not form one tree over all nodes and switches, if a name is unknown or used twice, or if
-    /// a number is out of its range. Nodes without any link are allowed when there are no links at all.
+    /// Every frame takes the route given for its two nodes or else the shortest by delay, as the delays are now; equal
+    /// ones differ by the number of links, then by the order of the links. Routes never change.
+    ///
+    /// Fails if the links do not join all nodes and switches, if a name is unknown or used twice, if a given route is
+    /// none, or if a number is out of its range. Nodes without any link are allowed when there are no links at all.
     pub fn new(spec: NetworkSpec, seed: u64) -> Result<Network, Error> {
         let topology = Topology::new(&spec)?;
+        let largest: Vec<usize> = spec.links.iter().map(|l| frame::largest(l.mtu)).collect();
+        let pool = Pool::of(spec.links.iter().map(|l| l.mtu).max().unwrap_or(0).max(DEFAULT_MTU));
+        let room = MAX_INSIDE / pool.capacity();
         let configs = spec.links.into_iter().flat_map(|l| [l.ab, l.ba]);
         let mut pipes = Vec::new();
         for (config, name) in configs.zip(&topology.pipe_names) {
@@ -72,7 +82,7 @@ impl Network {
             pipes.push(Pipe::new(config, Draws::new(seed, name)));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
-        Ok(Network { topology, pipes, counters, heads: BinaryHeap::new(), pool: Pool::default(), inside: 0 })
+        Ok(Network { topology, pipes, counters, heads: BinaryHeap::new(), pool, inside: 0, room, largest })
     }
 
     /// All ports, in the order of their numbers.
@@ -95,9 +105,15 @@ impl Network {
         self.topology.route(from, to)
     }
 
+    /// For each node, in the order of the specification, what `weight` says of the pipes on its route to the node number
+    /// `to`, summed. `None` where there is no route, and for `to` itself. Takes time in the order of the network's size.
+    pub fn route_sums(&self, to: usize, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
+        self.topology.sums_to(to, weight)
+    }
+
     /// The pipe called `A--B/ab` or `A--B/ba`.
     pub fn pipe(&self, name: &str) -> Option<PipeId> {
-        self.topology.pipe_names.iter().position(|n| n == name).map(|i| PipeId(i as u32))
+        self.topology.pipe(name)
     }
 
     /// The names of all pipes, in the order of their numbers.
@@ -138,10 +154,12 @@ impl Network {
     /// Takes a frame that the node of `port` sent at `now`. The network must have been advanced to `now`.
     pub fn inject(&mut self, port: PortId, now: RealInstant, frame: Frame) {
         let counters = &mut self.counters[port.index()];
+        let pipe = self.topology.ports[port.index()].pipe;
         match frame.destination() {
-            Ok(_) if self.inside >= MAX_INSIDE => counters.no_memory += 1,
-            Ok(to) if self.topology.reaches(port, to) => {
-                return self.enter(self.topology.ports[port.index()].pipe, now, frame, PortId(to as u32));
+            _ if frame.len() > self.largest[pipe.index() / 2] => counters.malformed += 1,
+            Ok(_) if self.inside >= self.room => counters.no_memory += 1,
+            Ok(to) if self.topology.accepts(port, to, || frame.source()) => {
+                return self.enter(pipe, now, frame, PortId(to as u32));
             }
             Ok(_) | Err(Refused::Unroutable) => counters.unroutable += 1,
             Err(Refused::Malformed) => counters.malformed += 1,
@@ -153,7 +171,15 @@ impl Network {
     pub fn advance(&mut self, now: RealInstant, mut deliver: impl FnMut(Delivery)) {
         while let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) {
             match self.topology.ends[pipe as usize] {
-                End::Switch(at) => self.enter(self.topology.next(at, to), exit, frame, to),
+                End::Switch(at) => {
+                    let next = self.topology.next(at, to, || frame.source());
+                    if frame.len() > self.largest[next.index() / 2] {
+                        self.pipes[next.index()].counters.too_long += 1;
+                        self.pool.give(frame);
+                    } else {
+                        self.enter(next, exit, frame, to);
+                    }
+                }
                 End::Port(port) => {
                     frame.set_destination_mac(self.topology.ports[port.index()].mac);
                     deliver(Delivery { port, exit, frame: frame.bytes() });
@@ -220,7 +246,7 @@ impl Network {
     fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
         let before = entered.head();
-        let room = self.inside + 1 < MAX_INSIDE;
+        let room = self.inside + 1 < self.room;
         self.inside += entered.enter(now, frame, to, &mut self.pool, room);
         // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
         if let Some(head) = entered.head().filter(|head| before != Some(*head)) {

@@ -31,6 +31,8 @@ pub struct PipeCounters {
     pub red_drops: u64,
     /// Frames that met the pipe down, or were in it when it went down.
     pub down_drops: u64,
+    /// Frames longer than the link's MTU allows, which a switch had to send into it.
+    pub too_long: u64,
     /// Copies made, whatever became of them.
     pub duplicated: u64,
     /// Frames, copies included, in which a bit was flipped.
@@ -108,17 +110,24 @@ impl Pipe {
             pool.give(frame);
             return 0;
         }
-        let twin =
-            (self.draws.happens(Purpose::Duplicate, n, self.config.duplicate) && room).then(|| pool.copy(&frame));
-        let mut entered = usize::from(self.admit(now, frame, to, Ticket { n, copy: false }, pool));
-        if let Some(twin) = twin {
-            self.counters.duplicated += 1;
-            entered += usize::from(self.admit(now, twin, to, Ticket { n, copy: true }, pool));
+        if room && self.draws.happens(Purpose::Duplicate, n, self.config.duplicate) {
+            return self.enter_twice(now, frame, to, n, pool);
         }
-        entered
+        usize::from(self.admit(now, frame, to, Ticket { n, copy: false }, pool))
+    }
+
+    /// Lets a frame and a copy of it into the queue; how many of them are in.
+    #[cold]
+    fn enter_twice(&mut self, now: RealInstant, frame: Frame, to: PortId, n: u64, pool: &mut Pool) -> usize {
+        let twin = pool.copy(&frame);
+        self.counters.duplicated += 1;
+        let first = self.admit(now, frame, to, Ticket { n, copy: false }, pool);
+        let second = self.admit(now, twin, to, Ticket { n, copy: true }, pool);
+        usize::from(first) + usize::from(second)
     }
 
     /// Lets a frame into the queue, or drops it; whether it is in.
+    #[inline(always)]
     fn admit(&mut self, now: RealInstant, mut frame: Frame, to: PortId, ticket: Ticket, pool: &mut Pool) -> bool {
         let len = frame.len();
         self.backlog.settle(now);
@@ -163,11 +172,11 @@ impl Pipe {
 
     /// Puts a packet into the line by its exit, behind those that leave at the same instant.
     fn insert(&mut self, packet: Packet) {
-        let behind = self.line.iter().rev().take_while(|p| p.exit > packet.exit).count();
-        match behind {
-            0 => self.line.push_back(packet),
-            _ => self.line.insert(self.line.len() - behind, packet),
+        if self.line.back().is_none_or(|last| last.exit <= packet.exit) {
+            return self.line.push_back(packet);
         }
+        let behind = self.line.iter().rev().take_while(|p| p.exit > packet.exit).count();
+        self.line.insert(self.line.len() - behind, packet);
     }
 
     /// When the next frame leaves.

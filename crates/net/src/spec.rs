@@ -7,7 +7,14 @@ use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::queue::Queue;
 
-/// Nodes and switches, and the links between them, which must form one tree.
+/// The longest IP packet of a link of which nothing else is said.
+pub const DEFAULT_MTU: u16 = 1500;
+/// The least that IPv4 allows (RFC 791, §3.1).
+pub(crate) const LEAST_MTU: u16 = 68;
+/// What common hardware with jumbo frames carries.
+pub(crate) const LARGEST_MTU: u16 = 9216;
+
+/// Nodes and switches, and the links between them, by which every one must reach every other.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSpec {
     /// Names of the nodes.
@@ -16,6 +23,8 @@ pub struct NetworkSpec {
     pub switches: Vec<String>,
     /// The links, in the order in which addresses are given out.
     pub links: Vec<LinkSpec>,
+    /// Routes that take the place of the shortest ones.
+    pub routes: Vec<RouteSpec>,
 }
 
 /// A link: two pipes, one in each direction.
@@ -31,6 +40,19 @@ pub struct LinkSpec {
     pub ab: PipeConfig,
     /// The direction from `b` to `a`.
     pub ba: PipeConfig,
+    /// The longest IP packet, in bytes, that either direction carries: 68 to 9216.
+    pub mtu: u16,
+}
+
+/// The way of all packets that one node sends to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteSpec {
+    /// The node that sends.
+    pub from: String,
+    /// The node that the packets are for.
+    pub to: String,
+    /// The names of the links to be passed, in order.
+    pub links: Vec<String>,
 }
 
 /// One direction of a link.

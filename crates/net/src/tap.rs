@@ -14,9 +14,7 @@ use std::os::unix::fs::FileExt;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::topology::{Port, PortId};
-use crate::{Error, address, namespace};
-
-const MTU: i32 = 1500;
+use crate::{Error, address, namespace, policy};
 
 /// A TAP device. It is not persistent: it vanishes with this value, or with the process.
 #[derive(Debug)]
@@ -40,7 +38,7 @@ pub(crate) struct Drops {
 }
 
 impl Tap {
-    /// Creates the interface of `port` inside `netns`: MTU 1500, address and routes set, no ARP, no IPv6, up; `lo` is
+    /// Creates the interface of `port` inside `netns`: MTU, address and routes set, no ARP, no IPv6, up; `lo` is
     /// brought up too, and forwarding is turned on if the node joins several links.
     ///
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
@@ -53,7 +51,7 @@ impl Tap {
             let control = control.map_err(|e| step("cannot open a socket")(e.into()))?;
             let interface = Interface { name: &port.name, control: control.as_fd() };
             interface.set_mac(port.mac).map_err(step("cannot set the hardware address"))?;
-            interface.set_int(libc::SIOCSIFMTU as _, MTU).map_err(step("cannot set the MTU"))?;
+            interface.set_int(libc::SIOCSIFMTU as _, i32::from(port.mtu)).map_err(step("cannot set the MTU"))?;
             without_ipv6(&port.name).map_err(step("cannot turn IPv6 off"))?;
             interface.set_address(libc::SIOCSIFADDR as _, port.address).map_err(step("cannot set the address"))?;
             let mask = Ipv4Addr::from_bits(u32::MAX << (32 - port.prefix));
@@ -63,8 +61,12 @@ impl Tap {
             if port.forwards {
                 let on = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
                 on.map_err(step("cannot turn forwarding on (/proc/sys/net/ipv4/ip_forward)"))?;
+                without_reverse_path_filter(&port.name).map_err(step("cannot turn rp_filter off"))?;
             }
             add_routes(&interface, port).map_err(step("cannot set the routes"))?;
+            if !port.rules.is_empty() {
+                policy::install(port).map_err(step("cannot set the routes that were given"))?;
+            }
             let statistics = File::open("/proc/thread-self/net/dev").map_err(step("cannot read /proc/net/dev"))?;
             Ok(Tap { port: port.id, label: label.clone(), name: port.name.clone(), device, statistics })
         })
@@ -141,14 +143,21 @@ fn without_ipv6(interface: &str) -> io::Result<()> {
     }
 }
 
+/// A packet may come by another interface than the one by which its source is reached: routes may be given for one
+/// direction. A new namespace takes the setting over from the host.
+fn without_reverse_path_filter(interface: &str) -> io::Result<()> {
+    let off = |which: &str| std::fs::write(format!("/proc/sys/net/ipv4/conf/{which}/rp_filter"), "0");
+    off("all").and_then(|()| off(interface))
+}
+
 fn add_routes(interface: &Interface, port: &Port) -> io::Result<()> {
     let gateway = address::gateway(port.address);
     interface.set_neighbour(gateway)?;
-    if port.prefix == 8 {
-        return interface.add_route(Ipv4Addr::new(10, 0, 0, 0), 9, Some(gateway));
+    match port.prefix {
+        8 => interface.add_route(Ipv4Addr::new(10, 0, 0, 0), 9, Some(gateway))?,
+        _ => interface.add_route(gateway, 32, None)?,
     }
-    interface.add_route(gateway, 32, None)?;
-    port.routes.iter().try_for_each(|to| interface.add_route(*to, 32, Some(gateway)))
+    port.routes.iter().try_for_each(|to| interface.add_route(to.address, to.length, Some(gateway)))
 }
 
 #[derive(Clone, Copy)]

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use crate::Error;
-use crate::address;
-use crate::spec::NetworkSpec;
+use crate::given::Given;
+use crate::prefix::{self, Prefix};
+use crate::routing::{Edges, Routes};
+use crate::spec::{LARGEST_MTU, LEAST_MTU, NetworkSpec};
+use crate::{Error, address};
 
 /// One direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +20,21 @@ pub struct PortId(pub(crate) u32);
 impl PipeId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// The link that it is a direction of, by its place in the specification.
+    pub fn link(self) -> usize {
+        self.index() / 2
+    }
+
+    /// Whether it leads from the link's end `a` to its end `b`.
+    pub fn is_ab(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+
+    /// The other direction of the same link.
+    pub(crate) fn reverse(self) -> PipeId {
+        PipeId(self.0 ^ 1)
     }
 }
 
@@ -42,12 +59,26 @@ pub struct Port {
     pub prefix: u8,
     /// The interface's hardware address.
     pub mac: [u8; 6],
-    /// The addresses behind an interface whose prefix is 32; the interface with prefix 8 has all the others.
-    pub routes: Vec<Ipv4Addr>,
+    /// The longest IP packet of the link.
+    pub mtu: u16,
+    /// The addresses for which the interface is the way, besides those that the interface with prefix 8 has by itself:
+    /// all for which no longer prefix is a route anywhere in the node.
+    pub routes: Vec<Prefix>,
+    /// Packets that leave by this interface whatever the routes say.
+    pub rules: Vec<Rule>,
     /// Whether the node joins several links and so forwards between them with its own kernel.
     pub forwards: bool,
     /// The pipe into which the interface sends.
     pub pipe: PipeId,
+}
+
+/// Packets that a given route concerns, at a node with several links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Where they come from; `None`: from the node itself.
+    pub from: Option<Ipv4Addr>,
+    /// Where they go.
+    pub to: Ipv4Addr,
 }
 
 /// Where a pipe leads.
@@ -60,59 +91,71 @@ pub(crate) enum End {
 /// A node or a switch: nodes first, in the order of the specification.
 pub(crate) type Vertex = usize;
 
-/// No pipe leads there from here.
-const NOWHERE: u32 = u32::MAX;
-
 #[derive(Debug)]
 pub(crate) struct Topology {
     nodes: Vec<String>,
+    /// By name of a node.
+    by_name: HashMap<String, Vertex>,
     pub ports: Vec<Port>,
     /// The vertex of each port.
     owner: Vec<Vertex>,
     pub pipe_names: Vec<String>,
+    /// By name of a pipe.
+    pipe_ids: HashMap<String, PipeId>,
     pub ends: Vec<End>,
-    /// By vertex: pipes out, with where they lead.
-    edges: Vec<Vec<(PipeId, Vertex)>>,
+    /// The vertex at which each pipe begins.
+    starts: Vec<Vertex>,
+    edges: Edges,
     /// By vertex: ports.
     ports_of: Vec<Vec<PortId>>,
-    /// By vertex, for switches and forwarding nodes: by port, the pipe that leads there.
-    tables: Vec<Vec<u32>>,
+    routes: Routes,
+    given: Given,
 }
 
 impl Topology {
     pub fn new(spec: &NetworkSpec) -> Result<Self, Error> {
         let vertices = names(spec)?;
+        let by_name = spec.nodes.iter().enumerate().map(|(v, n)| (n.clone(), v)).collect();
         let mut t = Topology {
             nodes: spec.nodes.clone(),
+            by_name,
             ports: Vec::new(),
             owner: Vec::new(),
             pipe_names: Vec::new(),
+            pipe_ids: HashMap::new(),
             ends: Vec::new(),
+            starts: Vec::new(),
             edges: vec![Vec::new(); vertices.len()],
             ports_of: vec![Vec::new(); vertices.len()],
-            tables: vec![Vec::new(); vertices.len()],
+            routes: Routes::default(),
+            given: Given::default(),
         };
-        let mut links = HashMap::new();
         for (i, link) in spec.links.iter().enumerate() {
-            if links.insert(link.name.as_str(), i).is_some() {
-                return Err(Error::Input(format!(
-                    "two links are called `{}`; each needs a name of its own",
-                    link.name
-                )));
-            }
-            let find = |end: &str| {
-                vertices.get(end).copied().ok_or_else(|| {
-                    Error::Input(format!("link `{}`: there is no node or switch called `{end}`", link.name))
-                })
+            let wrong = |what: String| Err(Error::Input(format!("link `{}`{what}", link.name)));
+            let (a, b) = match [&link.a, &link.b].map(|end| vertices.get(end.as_str()).copied().ok_or(end)) {
+                [Ok(a), Ok(b)] => (a, b),
+                [Err(end), _] | [_, Err(end)] => {
+                    return wrong(format!(": there is no node or switch called `{end}`"));
+                }
             };
-            let (a, b) = (find(&link.a)?, find(&link.b)?);
-            if let Some(ring) = t.path(a, b) {
-                return Err(Error::Input(ring_message(spec, &link.name, &ring)));
+            if a == b {
+                return wrong(" joins a node or switch with itself".into());
+            }
+            if !(LEAST_MTU..=LARGEST_MTU).contains(&link.mtu) {
+                return wrong(format!(": an MTU of {}; it must be from {LEAST_MTU} to {LARGEST_MTU}", link.mtu));
             }
             let (ab, ba) = (PipeId(2 * i as u32), PipeId(2 * i as u32 + 1));
-            t.pipe_names.extend([format!("{}/ab", link.name), format!("{}/ba", link.name)]);
-            let (at_a, at_b) = (t.end(a, ab), t.end(b, ba));
+            for (pipe, direction) in [(ab, "ab"), (ba, "ba")] {
+                let name = format!("{}/{direction}", link.name);
+                t.pipe_names.push(name.clone());
+                if t.pipe_ids.insert(name, pipe).is_some() {
+                    let what = format!("two links are called `{}`; each needs a name of its own", link.name);
+                    return Err(Error::Input(what));
+                }
+            }
+            let (at_a, at_b) = (t.end(a, ab, link.mtu), t.end(b, ba, link.mtu));
             t.ends.extend([at_b, at_a]);
+            t.starts.extend([a, b]);
             t.edges[a].push((ab, b));
             t.edges[b].push((ba, a));
         }
@@ -123,46 +166,43 @@ impl Topology {
                 address::MAX_PORTS
             )));
         }
+        if let Some(many) = t.edges.iter().position(|edges| edges.len() > usize::from(u16::MAX)) {
+            return Err(Error::Input(format!("{} links meet at one place", t.edges[many].len())));
+        }
         t.connected(spec)?;
-        t.fill_tables();
-        t.fill_routes();
+        let delay = |pipe: PipeId| {
+            let link = &spec.links[pipe.index() / 2];
+            if pipe.0.is_multiple_of(2) { &link.ab } else { &link.ba }.delay.as_nanos()
+        };
+        if !spec.links.is_empty() {
+            t.routes = Routes::shortest(&t.edges, t.nodes.len(), delay);
+        }
+        t.given = Given::new(spec, &vertices, &t.edges)?;
+        t.tell_nodes();
         Ok(t)
     }
 
     /// The far end of the pipe that leads to `vertex`, whose own pipe on the same link is `out`.
-    fn end(&mut self, vertex: Vertex, out: PipeId) -> End {
+    fn end(&mut self, vertex: Vertex, out: PipeId, mtu: u16) -> End {
         let Some(node) = self.nodes.get(vertex) else { return End::Switch(vertex) };
         let id = PortId(self.ports.len() as u32);
         let address = address::of_port(id.index());
-        let name = format!("eth{}", self.ports_of[vertex].len());
-        let (prefix, mac) = (32, address::mac(address));
-        let (node, routes) = (node.clone(), Vec::new());
-        self.ports.push(Port { id, node, name, address, prefix, mac, routes, forwards: false, pipe: out });
+        self.ports.push(Port {
+            id,
+            node: node.clone(),
+            name: format!("eth{}", self.ports_of[vertex].len()),
+            address,
+            prefix: 32,
+            mac: address::mac(address),
+            mtu,
+            routes: Vec::new(),
+            rules: Vec::new(),
+            forwards: false,
+            pipe: out,
+        });
         self.owner.push(vertex);
         self.ports_of[vertex].push(id);
         End::Port(id)
-    }
-
-    /// The pipes from `a` to `b`, if they are joined (none if they are the same).
-    fn path(&self, a: Vertex, b: Vertex) -> Option<Vec<PipeId>> {
-        let mut came_by = HashMap::from([(a, None)]);
-        let mut open = vec![a];
-        while let Some(v) = open.pop() {
-            for &(pipe, w) in &self.edges[v] {
-                if let std::collections::hash_map::Entry::Vacant(e) = came_by.entry(w) {
-                    e.insert(Some((pipe, v)));
-                    open.push(w);
-                }
-            }
-        }
-        let mut path = Vec::new();
-        let mut at = *came_by.get(&b)?;
-        while let Some((pipe, before)) = at {
-            path.push(pipe);
-            at = came_by[&before];
-        }
-        path.reverse();
-        Some(path)
     }
 
     fn connected(&self, spec: &NetworkSpec) -> Result<(), Error> {
@@ -172,7 +212,12 @@ impl Topology {
         let name = |v: Vertex| spec.nodes.iter().chain(&spec.switches).nth(v).expect("a vertex has a name");
         let start = (0..self.edges.len()).find(|v| !self.edges[*v].is_empty()).expect("there is a link");
         let mut seen = vec![false; self.edges.len()];
-        self.walk(start, |v, _| seen[v] = true);
+        let mut open = vec![start];
+        while let Some(v) = open.pop() {
+            if !std::mem::replace(&mut seen[v], true) {
+                open.extend(self.edges[v].iter().map(|(_, w)| *w));
+            }
+        }
         let apart: Vec<Vertex> = (0..seen.len()).filter(|v| !seen[*v]).collect();
         let Some(&first) = apart.first() else { return Ok(()) };
         let list: Vec<String> = apart.iter().take(5).map(|v| format!("`{}`", name(*v))).collect();
@@ -190,97 +235,175 @@ impl Topology {
         )))
     }
 
-    /// Visits every vertex of the tree from `root` on, with the pipe by which it was reached.
-    fn walk(&self, root: Vertex, mut visit: impl FnMut(Vertex, Option<PipeId>)) {
-        let mut open = vec![(root, usize::MAX, None)];
-        while let Some((v, from, by)) = open.pop() {
-            visit(v, by);
-            open.extend(self.edges[v].iter().filter(|(_, w)| *w != from).map(|&(pipe, w)| (w, v, Some(pipe))));
-        }
-    }
-
-    fn fill_tables(&mut self) {
-        for v in 0..self.edges.len() {
-            if v < self.nodes.len() && self.edges[v].len() < 2 {
-                continue;
-            }
-            let mut table = vec![NOWHERE; self.ports.len()];
-            for &(first, neighbour) in &self.edges[v] {
-                let mut open = vec![(neighbour, v)];
-                while let Some((w, from)) = open.pop() {
-                    self.ports_of[w].iter().for_each(|p| table[p.index()] = first.0);
-                    open.extend(self.edges[w].iter().filter(|(_, x)| *x != from).map(|&(_, x)| (x, w)));
-                }
-            }
-            self.tables[v] = table;
-        }
-    }
-
-    fn fill_routes(&mut self) {
+    /// Fills in what the kernels of the nodes have to know.
+    fn tell_nodes(&mut self) {
         for v in 0..self.nodes.len() {
-            let mut behind: Vec<Vec<Ipv4Addr>> = Vec::new();
-            for port in &self.ports_of[v] {
-                let pipe = self.ports[port.index()].pipe.0;
-                let table = self.tables[v].iter().enumerate();
-                behind.push(table.filter(|(_, p)| **p == pipe).map(|(d, _)| address::of_port(d)).collect());
+            let own = self.ports_of[v].clone();
+            let forwards = own.len() > 1;
+            let mut behind: Vec<Vec<(Ipv4Addr, usize)>> = vec![Vec::new(); own.len()];
+            let mut ways = Vec::new();
+            if forwards {
+                for to in (0..self.ports.len()).filter(|to| self.owner[*to] != v) {
+                    let slot = self.slot(v, to);
+                    behind[slot].push((self.ports[to].address, slot));
+                    ways.push((self.ports[to].address, slot));
+                }
             }
             // The first of the largest; `max_by_key` would give the last.
-            let main = (0..behind.len()).rev().max_by_key(|i| behind[*i].len());
-            let forwards = self.ports_of[v].len() > 1;
-            for (i, port) in self.ports_of[v].iter().enumerate() {
+            let main = (0..own.len()).rev().max_by_key(|slot| behind[*slot].len());
+            for (slot, port) in own.iter().enumerate() {
                 let port = &mut self.ports[port.index()];
                 port.forwards = forwards;
-                match main == Some(i) {
-                    true => port.prefix = 8,
-                    false => port.routes = std::mem::take(&mut behind[i]),
+                port.prefix = if main == Some(slot) { 8 } else { 32 };
+            }
+            for (prefix, slot) in prefix::aggregate(&ways, main.unwrap_or(0)) {
+                self.ports[own[slot].index()].routes.push(prefix);
+            }
+        }
+        for (from, to, path) in self.given.paths() {
+            for pipe in path {
+                let at = self.starts[pipe.index()];
+                let Some(slot) = self.edges[at].iter().position(|(p, _)| p == pipe) else { continue };
+                if at >= self.nodes.len() || self.edges[at].len() < 2 {
+                    continue;
                 }
+                let sources: Vec<_> = match at == from {
+                    true => vec![None],
+                    false => self.ports_of[from].iter().map(|p| Some(self.ports[p.index()].address)).collect(),
+                };
+                let to: Vec<_> = self.ports_of[to].iter().map(|p| self.ports[p.index()].address).collect();
+                let rules = sources.iter().flat_map(|from| to.iter().map(|to| Rule { from: *from, to: *to }));
+                self.ports[self.ports_of[at][slot].index()].rules.extend(rules);
             }
         }
     }
 
-    /// The pipe by which a frame for `to` goes on from switch `at`.
-    pub fn next(&self, at: Vertex, to: PortId) -> PipeId {
-        PipeId(self.tables[at][to.index()])
-    }
-
-    /// Whether `to` lies behind the link that `from` is on: a frame for anywhere else has no business there.
-    pub fn reaches(&self, from: PortId, to: usize) -> bool {
-        let vertex = self.owner[from.index()];
-        match self.tables[vertex].get(to) {
-            Some(pipe) => *pipe == self.ports[from.index()].pipe.0,
-            None => self.owner.get(to).is_some_and(|owner| *owner != vertex),
+    /// Which of the edges of `at` leads to the port number `to` of another vertex: the link itself that the port is on,
+    /// if `at` is the other end of it.
+    fn slot(&self, at: Vertex, to: usize) -> usize {
+        let direct = self.ports[to].pipe;
+        match self.ends[direct.index()] {
+            End::Switch(far) if far == at => self.place(at, direct.reverse()),
+            End::Port(far) if self.owner[far.index()] == at => self.place(at, direct.reverse()),
+            _ => self.routes.slot(at, self.owner[to]),
         }
     }
 
-    fn node(&self, name: &str) -> Option<Vertex> {
-        self.nodes.iter().position(|n| n == name)
+    fn place(&self, at: Vertex, pipe: PipeId) -> usize {
+        // The edges stand in the order of the links.
+        self.edges[at].partition_point(|(p, _)| *p < pipe)
+    }
+
+    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address that
+    /// it says it comes from.
+    pub fn next(&self, at: Vertex, to: PortId, source: impl FnOnce() -> Option<usize>) -> PipeId {
+        let destination = self.owner[to.index()];
+        let given = match self.given.is_empty() {
+            true => None,
+            false => source()
+                .and_then(|port| self.owner.get(port))
+                .and_then(|source| self.given.next(at, *source, destination)),
+        };
+        given.unwrap_or_else(|| self.edges[at][self.slot(at, to.index())].0)
+    }
+
+    /// Whether a frame for port number `to` may enter the link that the port `from` is on: there is such a port, it is
+    /// another node's, and a switch at the other end of the link would not send the frame back.
+    pub fn accepts(&self, from: PortId, to: usize, source: impl FnOnce() -> Option<usize>) -> bool {
+        let pipe = self.ports[from.index()].pipe;
+        let other = self.owner.get(to).is_some_and(|owner| *owner != self.owner[from.index()]);
+        other
+            && match self.ends[pipe.index()] {
+                End::Switch(at) => self.next(at, PortId(to as u32), source) != pipe.reverse(),
+                End::Port(_) => true,
+            }
+    }
+
+    /// The pipe with this name.
+    pub fn pipe(&self, name: &str) -> Option<PipeId> {
+        self.pipe_ids.get(name).copied()
     }
 
     /// The ports of a node; none if there is no such node.
     pub fn ports_of(&self, node: &str) -> impl Iterator<Item = &Port> {
-        self.node(node).map_or(&[][..], |v| &self.ports_of[v]).iter().map(|p| &self.ports[p.index()])
+        self.by_name.get(node).map_or(&[][..], |v| &self.ports_of[*v]).iter().map(|p| &self.ports[p.index()])
     }
 
     /// Every node's name and address as `node` should know them.
     pub fn hosts_seen_by(&self, node: &str) -> Vec<(String, Ipv4Addr)> {
-        let Some(viewer) = self.node(node) else { return Vec::new() };
-        let mut facing = vec![None; self.nodes.len()];
-        self.walk(viewer, |v, by| {
-            if let Some(name) = facing.get_mut(v) {
-                *name = match by.map(|pipe| self.ends[pipe.index()]) {
-                    Some(End::Port(port)) => Some(port),
-                    _ => self.ports_of[v].iter().copied().find(|p| self.ports[p.index()].prefix == 8),
-                };
-            }
-        });
-        let named =
-            |(v, port): (usize, Option<PortId>)| port.map(|p| (self.nodes[v].clone(), self.ports[p.index()].address));
-        facing.into_iter().enumerate().filter_map(named).collect()
+        let Some(&viewer) = self.by_name.get(node) else { return Vec::new() };
+        let facing = |v: Vertex| match self.ports_of[v].as_slice() {
+            [only] => Some(*only),
+            all if v == viewer => all.iter().copied().find(|p| self.ports[p.index()].prefix == 8),
+            _ => match self.ends[self.way(viewer, v)?.last()?.index()] {
+                End::Port(port) => Some(port),
+                End::Switch(_) => None,
+            },
+        };
+        let named = |v: Vertex| Some((self.nodes[v].clone(), self.ports[facing(v)?.index()].address));
+        (0..self.nodes.len()).filter_map(named).collect()
     }
 
     /// The pipes that a frame from one node to another passes, in order.
     pub fn route(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
-        self.path(self.node(from)?, self.node(to)?)
+        self.way(*self.by_name.get(from)?, *self.by_name.get(to)?)
+    }
+
+    /// The pipes from one node to another; none if they are the same, `None` if there is no network.
+    fn way(&self, from: Vertex, to: Vertex) -> Option<Vec<PipeId>> {
+        if let Some(given) = self.given.path(from, to) {
+            return Some(given.to_vec());
+        }
+        let (mut way, mut at) = (Vec::new(), from);
+        while at != to {
+            let pipe = self.step(at, to)?;
+            way.push(pipe);
+            at = self.head(pipe);
+        }
+        Some(way)
+    }
+
+    /// The first pipe of the shortest route from one vertex to another.
+    fn step(&self, at: Vertex, to: Vertex) -> Option<PipeId> {
+        let slot = match *self.edges[to].as_slice() {
+            // Nothing leads there but this link.
+            [(pipe, near)] if near == at => self.place(at, pipe.reverse()),
+            [] => return None,
+            _ => self.routes.slot(at, to),
+        };
+        Some(self.edges[at].get(slot)?.0)
+    }
+
+    /// The vertex to which a pipe leads.
+    fn head(&self, pipe: PipeId) -> Vertex {
+        self.starts[pipe.reverse().index()]
+    }
+
+    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where there
+    /// is no route, and for the node itself.
+    pub fn sums_to(&self, to: Vertex, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
+        let mut sums: Vec<Option<u64>> = vec![None; self.edges.len()];
+        let mut open = Vec::new();
+        for from in 0..self.nodes.len() {
+            let mut at = from;
+            let mut sum = loop {
+                if let Some(known) = sums[at] {
+                    break known;
+                }
+                let Some(pipe) = self.step(at, to).filter(|_| at != to) else { break 0 };
+                open.push(pipe);
+                at = self.head(pipe);
+            };
+            while let Some(pipe) = open.pop() {
+                sum = weight(pipe).saturating_add(sum);
+                sums[self.starts[pipe.index()]] = Some(sum);
+            }
+        }
+        sums.truncate(self.nodes.len());
+        for (from, path) in self.given.paths_to(to) {
+            sums[from] = Some(path.iter().fold(0, |sum, pipe| weight(*pipe).saturating_add(sum)));
+        }
+        sums
     }
 }
 
@@ -294,15 +417,4 @@ fn names(spec: &NetworkSpec) -> Result<HashMap<&str, Vertex>, Error> {
         }
     }
     Ok(vertices)
-}
-
-fn ring_message(spec: &NetworkSpec, closing: &str, ring: &[PipeId]) -> String {
-    if ring.is_empty() {
-        return format!("link `{closing}` joins a node or switch with itself");
-    }
-    let names: Vec<String> = ring.iter().map(|pipe| format!("`{}`", spec.links[pipe.index() / 2].name)).collect();
-    format!(
-        "link `{closing}` closes a ring with {}; a network must be a tree, so leave one of them out",
-        names.join(", ")
-    )
 }

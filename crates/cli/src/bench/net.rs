@@ -5,13 +5,12 @@
 //! sequence, which no software sees: they are charged 60 and 1514 bytes.
 
 mod bed;
+mod thousand;
 
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use net::{Loss, PipeChange, PipeConfig, Tap};
-use node::NetNamespace;
+use net::{Loss, PipeChange, PipeConfig};
 use scale::{RealDuration, RealRate};
 use serde_json::json;
 
@@ -44,7 +43,9 @@ pub fn measure() -> Result<Vec<Figure>, Failure> {
         figures.extend(forwarding(&cores, bytes)?);
     }
     figures.push(uncharged(&cores)?);
-    figures.extend(hundred_ports(&cores)?);
+    for nodes in [100, 1000] {
+        figures.extend(thousand::made_and_removed(nodes, &cores)?);
+    }
     Ok(figures)
 }
 
@@ -253,37 +254,6 @@ fn uncharged(cores: &bed::Cores) -> Result<Figure, Failure> {
         goal: None,
         ok: None,
     })
-}
-
-/// Network of a hundred nodes on a star: made, and gone.
-fn hundred_ports(cores: &bed::Cores) -> Result<Vec<Figure>, Failure> {
-    let start = Instant::now();
-    let network = net::Network::new(bed::star(100), 0).map_err(Failure::failed)?;
-    let mut spaces = Vec::new();
-    let mut taps = Vec::new();
-    for port in network.ports() {
-        let space = NetNamespace::create().map_err(Failure::machine)?;
-        taps.push(Tap::create(space.as_fd(), port).map_err(Failure::machine)?);
-        spaces.push(space);
-    }
-    let options = net::Options { core: Some(cores.harness), polling: None };
-    let emulator = net::Emulator::start(network, taps, options).map_err(Failure::machine)?;
-    let made = start.elapsed().as_secs_f64();
-    let start = Instant::now();
-    drop((emulator, spaces));
-    let gone = start.elapsed().as_secs_f64();
-    let figure = |name: &str, value| Figure {
-        name: name.into(),
-        params: json!({"nodes": 100}),
-        value,
-        unit: "s".into(),
-        reference: None,
-        error_percent: None,
-        // The goal of 1,000 nodes in 10 s, for a tenth of them.
-        goal: Some(1.0),
-        ok: Some(value <= 1.0),
-    };
-    Ok(vec![figure("net_setup_real", made), figure("net_teardown_real", gone)])
 }
 
 /// A socket with a time-out, so that a broken network ends the benchmark and does not hang it.

@@ -18,6 +18,7 @@ pub fn plan(experiment: &Experiment, plan: &Plan) -> String {
     if !plan.pipes.is_empty() {
         text.push('\n');
         text.push_str(&links(experiment, plan));
+        text.push_str(&routes(experiment));
     }
     text.push('\n');
     text.push_str(&timers(plan.tdf));
@@ -75,15 +76,18 @@ fn links(experiment: &Experiment, plan: &Plan) -> String {
         let directions = [(of("ab"), link.ab.up), (of("ba"), link.ba.up)];
         let alike = link.ab == link.ba;
         each_way &= alike;
-        for ((pipe, PlannedPipe { target, harness }), up) in directions.into_iter().take(if alike { 1 } else { 2 }) {
+        let mtu = (link.mtu != net::DEFAULT_MTU).then(|| format!("MTU {}", link.mtu));
+        for ((pipe, PlannedPipe { target, harness, .. }), up) in directions.into_iter().take(if alike { 1 } else { 2 })
+        {
             let mut cells = vec![rate(target, false), delay(target, false)];
             if dilated {
                 cells.extend([rate(harness, true), delay(harness, true)]);
             }
             cells.extend([harm(target), queue(target)]);
-            let down = if up { "" } else { "down at the start" };
+            let down = (!up).then(|| "down at the start".to_owned());
+            let last = mtu.clone().into_iter().chain(down).collect::<Vec<_>>().join(", ");
             let name = if alike { link.name.clone() } else { pipe };
-            rows.push(Row { name, cells, last: down.into() });
+            rows.push(Row { name, cells, last });
         }
     }
     let first = if each_way { "link, each way" } else { "link, each way, or pipe" };
@@ -93,6 +97,19 @@ fn links(experiment: &Experiment, plan: &Plan) -> String {
     }
     heads.extend(["loss", "queue", ""]);
     table(&heads, rows)
+}
+
+/// The given routes; all others are the shortest.
+fn routes(experiment: &Experiment) -> String {
+    let row = |r: &model::Route| {
+        let links: Vec<&str> = r.links.iter().map(|l| experiment.links[*l].name.as_str()).collect();
+        let [from, to] = [r.from, r.to].map(|n| &experiment.nodes[n].name);
+        Row { name: format!("{from} to {to}"), cells: vec![links.join(", ")], last: String::new() }
+    };
+    match experiment.routes.as_slice() {
+        [] => String::new(),
+        given => format!("\n{}", table(&["route", "given: by links", ""], given.iter().map(row).collect())),
+    }
 }
 
 fn rate(pipe: &PipeValues, real: bool) -> String {

@@ -1,10 +1,9 @@
 //! What the harness could not keep to, and which TDF it could.
 
-use std::collections::HashMap;
-
 use cpu::PLANNED_USABLE;
 use fidelity::record::Variant;
 use model::{Action, Experiment, Link, Pipe, PipeChange};
+use net::{Network, PipeId};
 use scale::{LONGEST_RTT, TargetCpu, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};
@@ -79,12 +78,13 @@ fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
 }
 
 /// Fails if the longest round trip between two nodes, empty queues provided, is too long under dilation.
-pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf) -> Result<()> {
-    let Some(longest) = longest_way(experiment) else { return Ok(()) };
-    let rtt = longest.round_trip;
-    if tdf.allows_rtt(rtt) {
-        return Ok(());
-    }
+pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf, network: &Network) -> Result<()> {
+    let crossings: Vec<[u64; 2]> = (0..experiment.links.len()).map(|l| slowest_crossing(experiment, l)).collect();
+    let crossing = |pipe: PipeId| crossings[pipe.link()][usize::from(!pipe.is_ab())];
+    let too_long = |sum| !tdf.allows_rtt(VirtualDuration::from_nanos(sum));
+    let longest = longest_round_trip(experiment.nodes.len(), network, crossing, too_long);
+    let Some(longest) = longest else { return Ok(()) };
+    let rtt = VirtualDuration::from_nanos(longest.nanoseconds);
     let way = match Tdf::that_allows_rtt(rtt) {
         Some(fits) => format!("a TDF of at most {fits} would fit"),
         None => "only TDF 1 would fit".into(),
@@ -94,51 +94,41 @@ pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf) -> Result<()> {
          kernel would send the first segment of every connection twice, because its initial time-out of 1 s cannot be \
          scaled yet; {way}, or shorten the delays",
         experiment.name,
-        longest.from,
-        longest.to,
+        experiment.nodes[longest.from].name,
+        experiment.nodes[longest.to].name,
         tdf.to_real(rtt),
     )))
 }
 
-/// The way between two nodes that takes a SYN and its answer longest.
-struct Way<'a> {
-    from: &'a str,
-    to: &'a str,
-    round_trip: VirtualDuration,
+/// The two nodes between which a SYN and its answer take longest.
+struct RoundTrip {
+    from: usize,
+    to: usize,
+    nanoseconds: u64,
 }
 
-/// Two sweeps find it, as in any tree with lengths of at least 0: what is farthest from anywhere is one of its ends.
-fn longest_way(experiment: &Experiment) -> Option<Way<'_>> {
-    let mut near: HashMap<&str, Vec<(&str, VirtualDuration)>> = HashMap::new();
-    for (index, link) in experiment.links.iter().enumerate() {
-        let length = slowest_crossing(experiment, index);
-        near.entry(&link.a).or_default().push((&link.b, length));
-        near.entry(&link.b).or_default().push((&link.a, length));
+/// The longest of the round trips that are too long, if there is one. `crossing` is how long a SYN takes over a pipe.
+fn longest_round_trip(
+    nodes: usize,
+    network: &Network,
+    crossing: impl Fn(PipeId) -> u64,
+    too_long: impl Fn(u64) -> bool,
+) -> Option<RoundTrip> {
+    let to = |node| network.route_sums(node, &crossing);
+    let longest = (0..nodes).filter_map(|node| to(node).into_iter().flatten().max()).max()?;
+    // Twice the longest way is a bound, and the sums of all pairs at once would be much to keep.
+    if !too_long(longest.saturating_mul(2)) {
+        return None;
     }
-    let farthest = |from: &'_ str| -> Option<(&str, VirtualDuration)> {
-        let mut lengths: HashMap<&str, VirtualDuration> = HashMap::new();
-        let start = near.get_key_value(from)?.0;
-        let mut open = vec![*start];
-        lengths.insert(*start, VirtualDuration::ZERO);
-        while let Some(here) = open.pop() {
-            let so_far = lengths[here];
-            for (next, length) in &near[here] {
-                if !lengths.contains_key(next) {
-                    lengths.insert(*next, so_far + *length);
-                    open.push(*next);
-                }
-            }
-        }
-        let nodes = experiment.nodes.iter().filter_map(|n| lengths.get(n.name.as_str()).map(|l| (n.name.as_str(), *l)));
-        nodes.max_by_key(|(_, length)| *length)
-    };
-    let (from, _) = farthest(&experiment.nodes.first()?.name)?;
-    let (to, round_trip) = farthest(from)?;
-    Some(Way { from, to, round_trip })
+    let sums: Vec<Vec<Option<u64>>> = (0..nodes).map(to).collect();
+    let pairs = (0..nodes).flat_map(|to| (to + 1..nodes).map(move |from| (from, to)));
+    let trip = |(from, to): (usize, usize)| Some((sums[to][from]?.saturating_add(sums[from][to]?), from, to));
+    let (nanoseconds, from, to) = pairs.filter_map(trip).max_by_key(|trip| trip.0)?;
+    too_long(nanoseconds).then_some(RoundTrip { from, to, nanoseconds })
 }
 
-/// How long a SYN and its answer take over a link at the worst moment that the experiment's events bring.
-fn slowest_crossing(experiment: &Experiment, link: usize) -> VirtualDuration {
+/// How long a SYN takes over each direction of a link at the worst moment that the experiment's events bring, in ns.
+fn slowest_crossing(experiment: &Experiment, link: usize) -> [u64; 2] {
     let changes = || {
         experiment.events.iter().filter_map(|e| match &e.action {
             Action::Link { link: changed, change } if *changed == link => Some(change),
@@ -146,7 +136,7 @@ fn slowest_crossing(experiment: &Experiment, link: usize) -> VirtualDuration {
         })
     };
     let Link { ab, ba, .. } = &experiment.links[link];
-    slowest_passage(ab, changes().map(|c| &c.ab)) + slowest_passage(ba, changes().map(|c| &c.ba))
+    [slowest_passage(ab, changes().map(|c| &c.ab)), slowest_passage(ba, changes().map(|c| &c.ba))].map(|d| d.as_nanos())
 }
 
 /// How long a SYN takes in one direction at worst: by the longest delay, the largest jitter and the least bandwidth.

@@ -12,11 +12,13 @@ pub struct PlannedPipe {
     pub target: PipeValues,
     /// As the emulator does it.
     pub harness: PipeValues,
+    /// The longest IP packet, in bytes.
+    pub mtu: u16,
 }
 
 impl PlannedPipe {
-    pub(super) fn new(pipe: &Pipe, tdf: Tdf) -> PlannedPipe {
-        PlannedPipe { target: PipeValues::new(pipe, Tdf::ONE), harness: PipeValues::new(pipe, tdf) }
+    pub(super) fn new(pipe: &Pipe, mtu: u16, tdf: Tdf) -> PlannedPipe {
+        PlannedPipe { target: PipeValues::new(pipe, Tdf::ONE), harness: PipeValues::new(pipe, tdf), mtu }
     }
 }
 
@@ -151,6 +153,7 @@ pub(super) fn link(link: &Link, tdf: Tdf) -> net::LinkSpec {
         b: link.b.clone(),
         ab: config(&link.ab, tdf),
         ba: config(&link.ba, tdf),
+        mtu: link.mtu,
     }
 }
 

@@ -147,7 +147,7 @@ pub(super) fn events(
         let place = entry.at("at");
         match (&read.link, &read.set, &read.node, read.act) {
             (Some(link), Some(set), None, None) => {
-                let change = change(entry, set, problems);
+                let change = Box::new(change(entry, set, problems));
                 let found = select(link, &link_names, "link", entry.at("link"), problems);
                 let event = |link| Event { at, action: Action::Link { link, change: change.clone() } };
                 events.extend(found.into_iter().map(|link| (event(link), place)));

@@ -6,9 +6,14 @@ use super::{Entry, MANY, link, select};
 use crate::error::Problems;
 use crate::file;
 use crate::link::{Link, LinkChange, Pipe, PipeChange};
-use crate::names::wrong_label;
-use crate::topology::{self, Fault};
-use crate::tree::{Span, Value, shorten};
+use crate::names::{wrong_label, wrong_link};
+use crate::topology;
+use crate::tree::{Value, shorten};
+
+/// The longest IP packet where the file does not say.
+const MTU: u16 = 1500;
+/// From the least that IPv4 allows (RFC 791) to what common hardware with jumbo frames carries.
+const MTUS: std::ops::RangeInclusive<u32> = 68..=9216;
 
 /// The names of the switches.
 pub(super) fn switches(entries: Vec<Entry<'_, String>>, nodes: &[&str], problems: &mut Problems) -> Vec<String> {
@@ -39,8 +44,8 @@ pub(super) fn links(
     let mut endpoints: Vec<&str> = nodes.to_vec();
     endpoints.extend(switches.iter().map(String::as_str));
     let mut links: Vec<Link> = Vec::new();
-    let mut places: Vec<Span> = Vec::new();
     let mut taken: HashMap<(usize, usize), String> = HashMap::new();
+    let mut called: HashMap<String, bool> = HashMap::new();
     let mut complete = true;
     for entry in &entries {
         let Some(read) = &entry.value else {
@@ -50,6 +55,19 @@ pub(super) fn links(
         let both = link::change(&read.both(), entry.node, problems);
         let LinkChange { ab, ba } = directions(&both, [&read.ab, &read.ba], entry.node, problems);
         let (ab, ba) = (Pipe::default().with(&ab), Pipe::default().with(&ba));
+        let mtu = match read.mtu {
+            Some(mtu) if !MTUS.contains(&mtu) => {
+                let (least, most) = (MTUS.start(), MTUS.end());
+                problems
+                    .add(entry.at("mtu"), format!("an MTU is {least} to {most} bytes: write a number such as 9000"));
+                MTU
+            }
+            given => given.map_or(MTU, |mtu| mtu as u16),
+        };
+        if let Some(what) = read.name.as_deref().and_then(|n| wrong_link_name(n, &endpoints)) {
+            problems.add(entry.at("name"), what);
+            complete = false;
+        }
         let from = select(&read.from, &endpoints, "node or switch", entry.at("from"), problems);
         let to = select(&read.to, &endpoints, "node or switch", entry.at("to"), problems);
         complete &= !from.is_empty() && !to.is_empty();
@@ -57,24 +75,45 @@ pub(super) fn links(
             problems.add(entry.node.span, format!("this makes more than {MANY} links"));
             return links;
         }
+        let pairs = from.len().saturating_mul(to.len());
+        if pairs > 1 && read.name.is_some() {
+            problems.add(entry.at("name"), format!("this makes {pairs} links, and a name is for one: leave it out"));
+            complete = false;
+            continue;
+        }
         for a in &from {
             for b in &to {
-                let name = format!("{}--{}", endpoints[*a], endpoints[*b]);
+                let usual = format!("{}--{}", endpoints[*a], endpoints[*b]);
+                let name = read.name.clone().unwrap_or(usual);
                 if a == b {
                     let what = format!("the link `{name}` leads from `{}` to itself", endpoints[*a]);
                     problems.add(entry.at("to"), what);
                     complete = false;
                     continue;
                 }
-                if let Some(other) = taken.insert((*a.min(b), *a.max(b)), name.clone()) {
-                    let what = format!("there is already a link `{other}` between the two: remove one");
+                let parallel = taken.insert((*a.min(b), *a.max(b)), name.clone());
+                if let (Some(other), None) = (parallel, &read.name) {
+                    let what = format!(
+                        "there is already a link `{other}` between the two: remove one, or give this one a name of its \
+                         own, such as `name: second`"
+                    );
                     problems.add(entry.at("from"), what);
                     complete = false;
                     continue;
                 }
+                let given = read.name.is_some();
+                if let Some(other_given) = called.insert(name.clone(), given) {
+                    // If neither name was given, two ends are called the same, which has been noted.
+                    if given || other_given {
+                        let at = entry.at(if given { "name" } else { "from" });
+                        let what = format!("there is already a link called `{name}`: give one of them another name");
+                        problems.add(at, what);
+                    }
+                    complete = false;
+                    continue;
+                }
                 let (a, b) = (endpoints[*a].to_owned(), endpoints[*b].to_owned());
-                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone() });
-                places.push(entry.node.span);
+                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu });
             }
         }
     }
@@ -82,7 +121,7 @@ pub(super) fn links(
     // Nodes that are joined to nothing need no network; a shape of wrong names would only be noise.
     let unused = links.is_empty() && switches.is_empty();
     if complete && !unused && names.len() == endpoints.len() {
-        shape(&endpoints, &links, &places, root, problems);
+        shape(&endpoints, &links, root, problems);
     }
     links
 }
@@ -101,23 +140,15 @@ pub(super) fn directions(
     LinkChange { ab, ba }
 }
 
-fn shape(endpoints: &[&str], links: &[Link], places: &[Span], root: &Value, problems: &mut Problems) {
+/// What is wrong with the name that the file gives a link.
+fn wrong_link_name(name: &str, endpoints: &[&str]) -> Option<String> {
+    let taken = || format!("`{name}` is also a node or switch, and routes name both: give the link another name");
+    wrong_link(name).or_else(|| endpoints.contains(&name).then(taken))
+}
+
+fn shape(endpoints: &[&str], links: &[Link], root: &Value, problems: &mut Problems) {
     let pairs: Vec<(&str, &str)> = links.iter().map(|l| (l.a.as_str(), l.b.as_str())).collect();
-    let mut apart = Vec::new();
-    for fault in topology::check(endpoints, &pairs) {
-        match fault {
-            Fault::Cycle { link, cycle } => {
-                let names: Vec<&str> = cycle.iter().take(10).map(|i| links[*i].name.as_str()).collect();
-                let more = if cycle.len() > 10 { ", …" } else { "" };
-                let what = format!(
-                    "these links form a cycle: {}{more}; remove one, for a network is a tree of nodes and switches (for now)",
-                    names.join(", ")
-                );
-                problems.add(places[link], what);
-            }
-            Fault::Apart { endpoint } => apart.push(endpoint),
-        }
-    }
+    let apart = topology::apart(endpoints, &pairs);
     if let Some(first) = apart.first() {
         let at = root.get("links").or_else(|| root.get("nodes")).map_or(root.span, |v| v.span);
         let shown: Vec<String> = apart.iter().take(5).map(|e| format!("`{}`", shorten(e))).collect();

@@ -47,6 +47,11 @@ with_properties! {
         pub(crate) from: String,
         /// A node or switch; `*` stands for any characters and makes one link each
         pub(crate) to: String,
+        /// Its name; without it, FROM--TO. Parallel links need one
+        pub(crate) name: Option<String>,
+        /// The longest IP packet, in bytes; without it 1500
+        #[schemars(range(min = 68, max = 9216))]
+        pub(crate) mtu: Option<u32>,
         /// What is different in the direction from `from` to `to`
         pub(crate) ab: Option<Direction>,
         /// What is different in the direction from `to` to `from`

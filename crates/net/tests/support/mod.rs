@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::thread::{self, ScopedJoinHandle};
 
-use diorama_net::{Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap};
+use diorama_net::{DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use scale::{RealDuration, RealRate};
 
@@ -86,11 +86,12 @@ impl Testbed {
 pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
     let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
     let link = |n: &String| link(n, "core", config);
-    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()] }
+    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()], routes: vec![] }
 }
 
 pub fn link(a: &str, b: &str, config: &PipeConfig) -> LinkSpec {
-    LinkSpec { name: format!("{a}--{b}"), a: a.into(), b: b.into(), ab: config.clone(), ba: config.clone() }
+    let (ab, ba) = (config.clone(), config.clone());
+    LinkSpec { name: format!("{a}--{b}"), a: a.into(), b: b.into(), ab, ba, mtu: DEFAULT_MTU }
 }
 
 pub fn ms(n: u64) -> RealDuration {

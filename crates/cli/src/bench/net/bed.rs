@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use net::{Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, PipeId, Port, Tap};
+use net::{DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, PipeId, Port, Tap};
 use node::NetNamespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -39,7 +39,8 @@ impl Cores {
     }
 }
 
-fn pin(core: usize) {
+/// Binds the calling thread to a core.
+pub fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
     // The core came from this process's own set.
@@ -88,18 +89,18 @@ pub struct Bed {
 
 fn spec(config: &PipeConfig) -> NetworkSpec {
     let (ab, ba) = (config.clone(), PipeConfig::default());
-    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba };
-    NetworkSpec { nodes: vec!["a".into(), "b".into()], switches: Vec::new(), links: vec![link] }
+    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba, mtu: DEFAULT_MTU };
+    NetworkSpec { nodes: vec!["a".into(), "b".into()], links: vec![link], ..Default::default() }
 }
 
-/// A star of perfect links.
-pub fn star(nodes: usize) -> NetworkSpec {
+/// A star; both directions of each link are `config`.
+pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
     let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
     let link = |n: &String| {
-        let (ab, ba) = (PipeConfig::default(), PipeConfig::default());
-        LinkSpec { name: format!("{n}--core"), a: n.clone(), b: "core".into(), ab, ba }
+        let (ab, ba) = (config.clone(), config.clone());
+        LinkSpec { name: format!("{n}--core"), a: n.clone(), b: "core".into(), ab, ba, mtu: DEFAULT_MTU }
     };
-    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()] }
+    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()], routes: Vec::new() }
 }
 
 fn interfaces(network: &Network) -> Result<([NetNamespace; 2], Vec<Tap>), Failure> {

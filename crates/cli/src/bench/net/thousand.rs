@@ -1,0 +1,180 @@
+//! A network of many nodes: how long it takes to make and to remove, and how exact it is when all of them send.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use net::{Emulator, Network, Options, PipeConfig, Tap};
+use node::NetNamespace;
+use rustix::time::{ClockId, clock_gettime};
+use scale::RealDuration;
+use serde_json::json;
+
+use super::bed::{self, Cores};
+use super::{Figure, short};
+use crate::failure::Failure;
+
+const PORT: u16 = 7000;
+/// Packets per second from all nodes together.
+const RATE: u64 = 60_000;
+/// Of each of the two links that a packet passes.
+const DELAY: RealDuration = RealDuration::from_nanos(5_000_000);
+/// What a node receives in this time fits into its socket.
+const SENDING: Duration = Duration::from_secs(3);
+
+/// Nodes around one switch.
+struct Crowd {
+    emulator: Emulator,
+    spaces: Vec<NetNamespace>,
+    addresses: Vec<std::net::Ipv4Addr>,
+}
+
+impl Crowd {
+    fn gather(nodes: usize, cores: &Cores) -> Result<Crowd, Failure> {
+        let config = PipeConfig { delay: DELAY, ..Default::default() };
+        let network = Network::new(bed::star(nodes, &config), 0).map_err(Failure::failed)?;
+        let (mut spaces, mut taps) = (Vec::new(), Vec::new());
+        for port in network.ports() {
+            let space = NetNamespace::create().map_err(Failure::machine)?;
+            taps.push(Tap::create(space.as_fd(), port).map_err(Failure::machine)?);
+            spaces.push(space);
+        }
+        let addresses = network.ports().iter().map(|p| p.address).collect();
+        let options = Options { core: Some(cores.harness), polling: None };
+        let emulator = Emulator::start(network, taps, options).map_err(Failure::machine)?;
+        Ok(Crowd { emulator, spaces, addresses })
+    }
+
+    /// A socket in every node, which notes when the kernel got each packet.
+    fn sockets(&self) -> Result<Vec<UdpSocket>, Failure> {
+        let socket = |space: &NetNamespace| -> std::io::Result<UdpSocket> {
+            let made = space.enter(|| UdpSocket::bind(("0.0.0.0", PORT)));
+            let socket = made.map_err(std::io::Error::other)??;
+            socket.set_nonblocking(true)?;
+            rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 1 << 20)?;
+            // The first question turns the stamps on, and has no answer yet.
+            let _ = stamp(&socket);
+            Ok(socket)
+        };
+        self.spaces.iter().map(|space| socket(space).map_err(Failure::machine)).collect()
+    }
+
+    /// Every node sends in turn, each time to another one, `RATE` packets in each second.
+    fn send(&self, sockets: &[UdpSocket]) {
+        let (start, mut sent) = (Instant::now(), 0u64);
+        while start.elapsed() < SENDING {
+            let due = start.elapsed().as_nanos() as u64 * RATE / 1_000_000_000;
+            while sent < due {
+                let nodes = sockets.len() as u64;
+                let (from, turn) = (sent % nodes, sent / nodes);
+                let to = (from + 1 + turn * 37 % (nodes - 1)) % nodes;
+                // What is not taken is missed at the other end.
+                let _ = sockets[from as usize].send_to(&real_time().to_le_bytes(), (self.addresses[to as usize], PORT));
+                sent += 1;
+            }
+        }
+    }
+}
+
+/// Makes the network, and removes it.
+pub fn made_and_removed(nodes: usize, cores: &Cores) -> Result<Vec<Figure>, Failure> {
+    let start = Instant::now();
+    let crowd = Crowd::gather(nodes, cores)?;
+    let made = start.elapsed().as_secs_f64();
+    let traffic = if nodes >= 1000 { busy(&crowd, cores)? } else { Vec::new() };
+    let start = Instant::now();
+    drop(crowd);
+    let gone = (wait_for_the_kernel() - start).as_secs_f64();
+    // The goal of 1,000 nodes in 10 s, and of as much for each of fewer.
+    let goal = nodes as f64 / 100.0;
+    let figure = |name: &str, value| Figure {
+        name: name.into(),
+        params: json!({"nodes": nodes}),
+        value,
+        unit: "s".into(),
+        reference: None,
+        error_percent: None,
+        goal: Some(goal),
+        ok: Some(value <= goal),
+    };
+    let mut figures = vec![figure("net_setup_real", made), figure("net_teardown_real", gone)];
+    figures.extend(traffic);
+    Ok(figures)
+}
+
+/// Namespaces, and the interfaces in them, are removed after the last use by a thread of the kernel, which is called
+/// after its queue as long as it works. Gives the instant at which it had done.
+fn wait_for_the_kernel() -> Instant {
+    // It takes the work up at once.
+    let mut quiet_since = Instant::now();
+    while quiet_since.elapsed() < Duration::from_millis(20) {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut names = processes.filter_map(|p| std::fs::read_to_string(p.path().join("comm")).ok());
+        if names.any(|name| name.trim_end().ends_with("+netns")) {
+            quiet_since = Instant::now();
+        }
+    }
+    quiet_since
+}
+
+/// Packets from all to all, and how far from the links' delay each one's was.
+fn busy(crowd: &Crowd, cores: &Cores) -> Result<Vec<Figure>, Failure> {
+    let sockets = crowd.sockets()?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            bed::pin(cores.nodes);
+            crowd.send(&sockets);
+        });
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let ideal = 2 * DELAY.as_nanos();
+    let (mut received, mut error, mut buffer) = (0u64, 0.0, [0; 8]);
+    for socket in &sockets {
+        while let Ok(8) = socket.recv(&mut buffer) {
+            let arrived = stamp(socket).map_err(Failure::failed)?;
+            let delay = arrived.saturating_sub(u64::from_le_bytes(buffer));
+            error += delay.abs_diff(ideal) as f64 / ideal as f64;
+            received += 1;
+        }
+    }
+    let seen = crowd.emulator.observe().map_err(Failure::failed)?;
+    let rate = received as f64 / SENDING.as_secs_f64();
+    let params = json!({"nodes": sockets.len(), "delay_ms": ideal as f64 / 1e6, "offered_per_s": RATE,
+        "ring_drops": seen.ring_drops(), "us_per_packet": short(seen.cpu.as_secs_f64() * 1e6 / received.max(1) as f64),
+        "lateness_p999_us": seen.lateness.all.value_at_quantile(0.999) as f64 / 1e3});
+    let percent = 100.0 * error / received.max(1) as f64;
+    let figure = |name: &str, value, unit: &str, goal, ok| Figure {
+        name: name.into(),
+        params: params.clone(),
+        value,
+        unit: unit.into(),
+        reference: None,
+        error_percent: None,
+        goal: Some(goal),
+        ok: Some(ok),
+    };
+    // The last packet of a second may leave in the next.
+    let wanted = RATE as f64 * 0.999;
+    Ok(vec![
+        figure("net_crowd_rate", rate, "packets/s", wanted, rate >= wanted),
+        figure("net_crowd_delay_error", percent, "%", 1.0, percent < 1.0),
+    ])
+}
+
+/// Nanoseconds of the clock by which the kernel stamps packets.
+fn real_time() -> u64 {
+    let t = clock_gettime(ClockId::Realtime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// When the kernel got the packet that was read last.
+fn stamp(socket: &UdpSocket) -> std::io::Result<u64> {
+    // From <asm-generic/sockios.h>.
+    const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the operation writes one timespec, which `time` is.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSTAMPNS, &raw mut time) } {
+        0 => Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}

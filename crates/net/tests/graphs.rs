@@ -1,0 +1,108 @@
+//! Rings, parallel links, given routes and MTUs through real interfaces. Needs root.
+
+mod support;
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use diorama_net::{LinkSpec, NetworkSpec, PipeConfig, RouteSpec};
+use support::{Testbed, link, ms};
+
+const PORT: u16 = 7000;
+
+fn wire(a: &str, b: &str, delay: u64) -> LinkSpec {
+    link(a, b, &PipeConfig { delay: ms(delay), ..Default::default() })
+}
+
+fn names(all: &str) -> Vec<String> {
+    all.split_whitespace().map(String::from).collect()
+}
+
+/// Sends a datagram of `len` bytes from `from`, which `to` sends back; whether it came. It is not fragmented.
+fn echo(bed: &Testbed, from: &str, to: &str, len: usize) -> Result<(), ErrorKind> {
+    let socket = |node: &str, port| bed.spaces[node].run(|| UdpSocket::bind(("0.0.0.0", port)).expect("a free port"));
+    let (server, client) = (socket(to, PORT), socket(from, 0));
+    for socket in [&server, &client] {
+        let whole = libc::IP_PMTUDISC_DO;
+        // SAFETY: the option's value is an int, which lives through the call.
+        let set = unsafe {
+            let value = (&raw const whole).cast();
+            libc::setsockopt(std::os::fd::AsRawFd::as_raw_fd(socket), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value, 4)
+        };
+        assert_eq!(set, 0);
+        socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out can be set");
+    }
+    let mut buffer = vec![0; 10_000];
+    client.send_to(&vec![7; len], (bed.address(from, to), PORT)).map_err(|e| e.kind())?;
+    let (got, peer) = server.recv_from(&mut buffer).map_err(|e| e.kind())?;
+    server.send_to(&buffer[..got], peer).map_err(|e| e.kind())?;
+    assert_eq!(client.recv(&mut buffer).map_err(|e| e.kind())?, len);
+    Ok(())
+}
+
+fn packets(bed: &Testbed, pipe: &str) -> u64 {
+    bed.counters(pipe).packets
+}
+
+#[test]
+fn a_ring_carries_both_ways_by_its_shorter_side() {
+    let links = vec![
+        wire("a", "S", 1),
+        wire("b", "T", 1),
+        wire("c", "U", 1),
+        wire("S", "T", 2),
+        wire("T", "U", 2),
+        wire("U", "S", 3),
+    ];
+    let spec = NetworkSpec { nodes: names("a b c"), switches: names("S T U"), links, routes: vec![] };
+    let bed = Testbed::start(spec, 0);
+    for (from, to) in [("a", "b"), ("a", "c"), ("b", "c"), ("c", "a")] {
+        echo(&bed, from, to, 100).unwrap_or_else(|e| panic!("{from} to {to}: {e}"));
+    }
+    let all = ["S--T/ab", "S--T/ba", "T--U/ab", "T--U/ba", "U--S/ab", "U--S/ba"].map(|p| packets(&bed, p));
+    assert_eq!(all, [1, 1, 1, 1, 2, 2]);
+}
+
+#[test]
+fn parallel_wires_and_given_routes_are_taken_by_kernels_too() {
+    // From a to b there are a wire, a wire as long by r, which forwards, and a short one by S.
+    let mut links = vec![wire("a", "b", 9), wire("a", "r", 5), wire("r", "b", 5), wire("a", "S", 1), wire("b", "S", 1)];
+    links.push(LinkSpec { name: "second".into(), ..wire("a", "b", 9) });
+    let route = |from: &str, to: &str, links: &str| RouteSpec { from: from.into(), to: to.into(), links: names(links) };
+    let routes = vec![route("a", "b", "a--r r--b"), route("b", "a", "second")];
+    let spec = NetworkSpec { nodes: names("a b r"), switches: names("S"), links, routes };
+    let bed = Testbed::start(spec, 0);
+    echo(&bed, "a", "b", 100).expect("there by r, back by the second wire");
+    let used = ["a--r/ab", "r--b/ab", "second/ba"].map(|p| packets(&bed, p));
+    let others = ["a--b/ab", "a--b/ba", "a--S/ab", "b--S/ab", "second/ab", "a--r/ba", "r--b/ba"];
+    assert_eq!((used, others.map(|p| packets(&bed, p))), ([1, 1, 1], [0; 7]));
+    // r's own packets are not concerned, nor are those for r.
+    echo(&bed, "r", "b", 100).expect("one wire there and back");
+    echo(&bed, "r", "a", 100).expect("one wire there and back");
+    assert_eq!(["r--b/ab", "r--b/ba", "a--r/ab", "a--r/ba"].map(|p| packets(&bed, p)), [2, 1, 2, 1]);
+}
+
+#[test]
+fn an_mtu_holds_at_the_interface_at_a_switch_and_at_a_node_that_forwards() {
+    // a and c have jumbo frames all the way; b's link has not; d lies behind r, whose kernel answers.
+    let mut links = vec![wire("a", "S", 0), wire("c", "S", 0), wire("b", "S", 0), wire("r", "S", 0), wire("r", "d", 0)];
+    for (link, mtu) in links.iter_mut().zip([9000, 9000, 1500, 9000, 1400]) {
+        link.mtu = mtu;
+    }
+    let spec = NetworkSpec { nodes: names("a b c r d"), switches: names("S"), links, routes: vec![] };
+    let bed = Testbed::start(spec, 0);
+    // 28 bytes are headers.
+    echo(&bed, "a", "c", 9000 - 28).expect("a jumbo frame crosses");
+    assert!(echo(&bed, "a", "c", 9001 - 28).is_err(), "the kernel knows the interface's MTU");
+    echo(&bed, "a", "b", 1500 - 28).expect("what fits everywhere crosses");
+    assert_eq!(bed.counters("b--S/ba").too_long, 0);
+    assert!(matches!(echo(&bed, "a", "b", 1501 - 28), Err(ErrorKind::WouldBlock)), "a switch says nothing");
+    assert_eq!(bed.counters("b--S/ba").too_long, 1);
+    echo(&bed, "a", "d", 1400 - 28).expect("what fits everywhere crosses");
+    // A router says that it must be fragmented, and the sender's kernel remembers.
+    assert!(echo(&bed, "a", "d", 1401 - 28).is_err());
+    std::thread::sleep(Duration::from_millis(50));
+    let refused = echo(&bed, "a", "d", 1401 - 28).expect_err("the route's MTU is known now");
+    assert_ne!(refused, ErrorKind::WouldBlock);
+}
