@@ -33,8 +33,6 @@ const SPIN: RealDuration = RealDuration::from_nanos(30_000);
 const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
-/// Threads that remove devices at the end.
-const REMOVERS: usize = 32;
 /// The event that stands for a command; all others are port numbers.
 const COMMAND: u64 = u64::MAX;
 
@@ -48,7 +46,7 @@ pub struct Options {
     pub polling: Option<RealDuration>,
 }
 
-/// A running emulator. When this value is dropped the thread ends and the interfaces vanish.
+/// A running emulator. When this value is dropped the thread ends, and the interfaces lead nowhere.
 #[derive(Debug)]
 pub struct Emulator {
     taps: Arc<Vec<Tap>>,
@@ -159,7 +157,7 @@ impl Emulator {
         })
     }
 
-    /// Ends the thread and removes the interfaces; what was counted until then. What is in the pipes is lost.
+    /// Ends the thread; what was counted until then. What is in the pipes is lost.
     pub fn stop(self) -> Result<Observation, Error> {
         self.observe()
     }
@@ -190,17 +188,6 @@ impl Drop for Emulator {
             // Its panic, if any, is in the epitaph.
             drop(thread.join());
         }
-        // The kernel takes some 20 ms to remove a device, most of it waiting, which many can do at once.
-        let taps = Arc::get_mut(&mut self.taps).map(std::mem::take).unwrap_or_default();
-        thread::scope(|scope| {
-            let mut taps = taps.into_iter();
-            let share = taps.len().div_ceil(REMOVERS).max(1);
-            while taps.len() > 0 {
-                let some: Vec<Tap> = taps.by_ref().take(share).collect();
-                // A thread that cannot be started drops what it was given, which is all that it was to do.
-                let _ = thread::Builder::new().spawn_scoped(scope, move || drop(some));
-            }
-        });
     }
 }
 

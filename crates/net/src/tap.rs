@@ -16,7 +16,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::topology::{Port, PortId};
 use crate::{Error, address, namespace, policy};
 
-/// A TAP device. It is not persistent: it vanishes with this value, or with the process.
+/// A TAP device. It vanishes with its namespace.
+///
+/// It is persistent, that is, it stays in its namespace when this value is dropped or the process dies, without anybody
+/// at its other end. That makes its end a quick one: the kernel takes some 30 ms to remove one device, most of it
+/// waiting for grace periods, and closing the descriptors of a killed process would do that for one device after the
+/// other. Namespaces that die together are cleaned up together, with all their devices in one go: a thousand of them
+/// in less than a second. The namespace has no name, so nothing outlives the run's processes and descriptors.
 #[derive(Debug)]
 pub struct Tap {
     port: PortId,
@@ -132,6 +138,11 @@ fn attach(name: &str, label: &str) -> Result<OwnedFd, Error> {
         },
         _ => Error::system(format!("{label}: cannot make a TAP device"))(e),
     })?;
+    // SAFETY: this operation takes a number and no pointer.
+    if unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST as _, 1) } != 0 {
+        let e = io::Error::last_os_error();
+        return Err(Error::system(format!("{label}: cannot leave a TAP device to its namespace"))(e));
+    }
     Ok(tun)
 }
 
