@@ -34,6 +34,11 @@ const TESTS: [&str; 13] = [
     "test_sched",
     "test_timeout",
 ];
+/// test_timeout waits in vain for an answer of a web server in the world, by this name. Here it waits for that of one which never gives
+/// any: a child that goes on when the program has ended.
+const HOSTS: &str = "127.0.0.1 localhost www.python.org.\n::1 localhost\n";
+const SILENT_SERVER: &str =
+    "import os, signal, socket; s = socket.create_server(('127.0.0.1', 80)); os.fork() or signal.pause()";
 /// A test that takes longer than this, in real time, hangs.
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// Of a test that ends otherwise than natively, so many lines of what it said are shown.
@@ -140,14 +145,14 @@ fn run(test: &str, tdf: Option<&str>, driver: &Driver) -> Result<Outcome, Failur
     let path = |name: &str| directory.path().join(name);
     let (said, cases) = (path("said"), path("cases.xml"));
     fs::create_dir(path("tmp")).map_err(Failure::failed)?;
-    // test_timeout looks for a web server in the world.
-    fs::write(path("hosts"), "127.0.0.1 localhost www.python.org\n::1 localhost\n").map_err(Failure::failed)?;
+    fs::write(path("hosts"), HOSTS).map_err(Failure::failed)?;
     let log = fs::File::create(&said).map_err(Failure::failed)?;
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--", "sh", "-c"]);
     // Without the right to set the host's date, which test_time would do natively.
-    let script = "ip link set lo up && mount --bind \"$0\" /etc/hosts && exec setpriv --bounding-set=-sys_time \"$@\"";
-    command.arg(script).arg(path("hosts"));
+    let script = "ip link set lo up && mount --bind \"$0\" /etc/hosts && \"$1\" -c \"$2\" && shift 2 && \
+                  exec setpriv --bounding-set=-sys_time \"$@\"";
+    command.arg(script).arg(path("hosts")).args([PYTHON, SILENT_SERVER]);
     if let Some(tdf) = tdf {
         command.arg(driver.program()).args(["dilate", "--tdf", tdf, "--"]);
     }
