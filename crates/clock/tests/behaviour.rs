@@ -22,7 +22,9 @@ fn check_waits(ran: &Ran, tdf: u32, how: &str) -> Duration {
         let (elapsed, nominal): (u64, u64) = (elapsed.parse().unwrap(), nominal.parse().unwrap());
         let late = Duration::from_nanos(elapsed.saturating_sub(nominal)) * tdf;
         assert!(elapsed >= nominal, "{how}: {name} came early: {elapsed} of {nominal} ns");
-        assert!(late < NOISE, "{how}: {name} took {elapsed} of {nominal} ns, {late:?} too long in real time");
+        // The kernel counts a socket's time-outs on its timer wheel, whose spokes are an eighth of the way apart.
+        let wheel = if name.starts_with("SO_") { Duration::from_nanos(nominal) * tdf / 8 } else { Duration::ZERO };
+        assert!(late < NOISE + wheel, "{how}: {name} took {elapsed} of {nominal} ns, {late:?} too long in real time");
         // What was left was not waited for.
         if name != "slept-and-left" {
             total += Duration::from_nanos(nominal);
