@@ -1,31 +1,42 @@
 /*
- * The first code of ours in a new program, at the end of its vDSO. The image is not there yet: get the memfd, map the
- * image from it, go on there. The memfd's first page is the clock page.
+ * The first code of ours in a new program, at the end of its vDSO. The image is not there yet: get the memfd, map it, go
+ * on in the image.
  *
- * At entry: rsp as the kernel left it, r12 = struct parameters, r13 = length of the image, r14 = dilation_entry.
+ * The descriptor comes from the first of two calls that gives one: the one that the injector has put into the registers
+ * (openat2 of the memfd's name, where it has one), or asking the injector.
+ *
+ * At entry: ebp = number of the first call, rdi, rsi, rdx, r10 = its arguments; r9 = 0; r12 = struct parameters,
+ * r13 = DIORAMA_IMAGE, r14 = dilation_entry, rbx = the memfd's cookie.
  */
+#include <asm/errno.h>
 #include <asm/unistd.h>
 #include "layout.h"
 	.text
 	.globl _start
 _start:
+	mov %ebp, %eax
+	syscall
+	test %eax, %eax
+	jns map
 	xor %edi, %edi
 	mov $DIORAMA_CALL_MEMFD, %eax
 	syscall
 	test %eax, %eax
 	js failed
-	mov %eax, %r15d			/* dilation_entry closes it */
-	movabs $DIORAMA_IMAGE, %rdi
-	mov %r13, %rsi
+map:
+	mov %eax, %r8d			/* dilation_entry closes it */
+	mov %r13, %rdi
+	mov $DIORAMA_MEMFD_SIZE, %esi
 	push $5				/* PROT_READ | PROT_EXEC */
 	pop %rdx
-	mov $0x100002, %r10d		/* MAP_PRIVATE | MAP_FIXED_NOREPLACE */
-	mov %r15d, %r8d
-	mov $DIORAMA_PAGE_SIZE, %r9d
+	mov $0x100001, %r10d		/* MAP_SHARED | MAP_FIXED_NOREPLACE */
 	push $__NR_mmap
 	pop %rax
 	syscall
 	cmp %rax, %rdi
+	jne failed
+	mov $-ESTALE, %eax
+	cmp %rbx, DIORAMA_COOKIE(%rdi)	/* or the name led to something else */
 	jne failed
 	jmp *%r14
 failed:

@@ -98,11 +98,8 @@ struct parameters {
 	u64 vdso_getcpu;
 	u64 vdso_getrandom;
 	u64 entry;               /* where the program starts */
-	u64 signal_mask;         /* to be restored before it does */
 	u64 cpu_whole, cpu_frac; /* virtual CPU time = real * (whole + frac / 2^64) */
 	u64 cpu_back_whole, cpu_back_frac; /* and back */
-	u64 image_len;
-	u64 image_entry; /* dilation_entry */
 	u64 tsc_cycles; /* per virtual ns, times 2^32; 0: rdtsc is left alone */
 };
 

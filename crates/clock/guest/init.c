@@ -12,14 +12,14 @@
 #define SA_RESTART 0x10000000ull
 #define SA_NODEFER 0x40000000ull
 
-/* Entered from bootstrap.S with the memfd in r15 and the parameters in r12; leaves every register as the kernel had set it: 0, but for the stack. */
+/* Entered from bootstrap.S with the memfd in r8 and the parameters in r12; leaves every register as the kernel had set it: 0, but for the stack. */
 __asm__(".text\n"
 	".globl dilation_entry\n"
 	".hidden dilation_entry\n"
 	"dilation_entry:\n"
 	"	mov %rsp, %rbx\n"
 	"	mov %rsp, %rdi\n"
-	"	mov %r15d, %esi\n"
+	"	mov %r8d, %esi\n"
 	"	mov %r12, %rdx\n"
 	"	and $-16, %rsp\n"
 	"	call dilation_init\n"
@@ -51,12 +51,10 @@ static __attribute__((noreturn)) void fail(void)
 
 __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 memfd, const struct parameters *given)
 {
-	long page = syscall(__NR_mmap, DIORAMA_PAGE, DIORAMA_PAGE_SIZE, 1 /* READ */, 0x100001 /* SHARED | NOREPLACE */,
-			    memfd, 0);
 	long state = syscall(__NR_mmap, DIORAMA_STATE, DIORAMA_STATE_SIZE, 3 /* READ | WRITE */,
 			     0x100022 /* PRIVATE | ANONYMOUS | NOREPLACE */, -1, 0);
 	syscall(__NR_close, memfd);
-	if (page != (long)DIORAMA_PAGE || state != (long)DIORAMA_STATE)
+	if (state != (long)DIORAMA_STATE)
 		fail();
 	copy(&STATE->given, given, sizeof *given);
 	/* Where it makes a system call for every reading, that call is better made at once; where rdtsc faults, it must be. */
@@ -89,8 +87,9 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 		    syscall(__NR_prctl, 26 /* PR_SET_TSC */, 2 /* PR_TSC_SIGSEGV */))
 			fail();
 	}
-	u64 mask = STATE->given.signal_mask & ~our_signals();
-	syscall(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, 0, 8);
+	/* Whoever started the program may have blocked them. */
+	u64 ours = our_signals();
+	syscall(__NR_rt_sigprocmask, 1 /* SIG_UNBLOCK */, &ours, 0, 8);
 	_Static_assert(offsetof(struct state, given.entry) == 40, "vdso.lds says where");
 	_Static_assert(DIORAMA_STATE + sizeof(struct state) <= DIORAMA_SCRATCH, "the end is the injector's");
 }

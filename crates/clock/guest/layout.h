@@ -7,18 +7,23 @@
 #ifndef DIORAMA_LAYOUT_H
 #define DIORAMA_LAYOUT_H
 
-/* The image: ELF file, text and read-only data, mapped from the shared memfd. */
+/*
+ * The memfd, mapped whole, shared and read-only: the image (ELF file, text and read-only data), a gap, and the clock page
+ * at its end. One mapping costs an exec and a fork less than two, and 64 KiB, aligned, is what one page fault maps at once.
+ */
 #define DIORAMA_IMAGE 0x3f5700000000
-#define DIORAMA_IMAGE_ROOM 0x10000
+#define DIORAMA_IMAGE_ROOM 0xf000
+#define DIORAMA_PAGE 0x3f570000f000
+#define DIORAMA_PAGE_SIZE 0x1000
+#define DIORAMA_MEMFD_SIZE 0x10000
+/* The last word of the memfd: a number that is no other memfd's. */
+#define DIORAMA_COOKIE 0xfff8
 /* Private state of the process: two pages, writable, copied by fork. */
 #define DIORAMA_STATE 0x3f5700010000
 #define DIORAMA_STATE_SIZE 0x2000
 /* The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel. */
 #define DIORAMA_SCRATCH 0x3f5700010f80
 #define DIORAMA_SCRATCH_SIZE 0x80
-/* The clock page, shared and read-only. */
-#define DIORAMA_PAGE 0x3f5700020000
-#define DIORAMA_PAGE_SIZE 0x1000
 /* How many changes of the rate the page remembers; of more, two are joined, and times of files between them interpolated. */
 #define DIORAMA_CHANGES 128
 /* A system call whose instruction pointer has this upper half comes from us and is let through. */

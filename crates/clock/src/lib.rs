@@ -13,7 +13,7 @@
 //! The crate is the only one with ptrace and seccomp. x86-64, Linux 5.19 or later.
 
 mod auxv;
-mod giver;
+mod crew;
 mod injector;
 mod launch;
 mod notify;

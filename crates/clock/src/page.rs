@@ -1,8 +1,11 @@
 //! The clock page: what all nodes of an experiment read their clocks by.
 
+use std::collections::hash_map::RandomState;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use scale::{RealInstant, Tdf, VirtualInstant};
 
 use crate::Error;
-use crate::layout::{CHANGES, PAGE, PAGE_SIZE};
+use crate::layout::{CHANGES, COOKIE, IMAGE_ROOM, MEMFD_SIZE, PAGE, PAGE_SIZE};
 use crate::rate::Fixed;
 
 /// The guest image, an ELF file laid out as it is mapped.
@@ -35,7 +38,8 @@ struct Past {
     change: [(u64, u64); CHANGES as usize],
 }
 
-const _: () = assert!(size_of::<Shared>() <= PAGE_SIZE as usize);
+const _: () = assert!(IMAGE_ROOM + PAGE_SIZE == MEMFD_SIZE && IMAGE.len() as u64 <= IMAGE_ROOM);
+const _: () = assert!(size_of::<Shared>() as u64 <= COOKIE - IMAGE_ROOM);
 
 impl Past {
     fn push(&mut self, real: u64, virt: u64) {
@@ -111,6 +115,8 @@ struct Inner {
     tdf: Tdf,
     /// Read-only descriptor of the memfd, for the guests.
     memfd: OwnedFd,
+    /// What the memfd ends with: a number that is no other's.
+    cookie: u64,
     shared: *mut Shared,
     zero: Mutex<Option<(Zero, u64)>>,
 }
@@ -126,12 +132,14 @@ impl ClockPage {
     pub fn new(tdf: Tdf) -> Result<ClockPage, Error> {
         let writable = memfd()?;
         let mut file = File::from(writable);
-        file.write_all(&[0; PAGE_SIZE as usize]).map_err(Error::system("the clock page cannot be written"))?;
         file.write_all(IMAGE).map_err(Error::system("the guest image cannot be written"))?;
+        // Seeded by the kernel's random numbers: enough to tell two pages apart.
+        let cookie = RandomState::new().build_hasher().finish();
+        file.write_all_at(&cookie.to_ne_bytes(), COOKIE).map_err(Error::system("the clock page cannot be written"))?;
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let mapped = unsafe {
             let prot = ProtFlags::READ | ProtFlags::WRITE;
-            rustix::mm::mmap(std::ptr::null_mut(), PAGE_SIZE as usize, prot, MapFlags::SHARED, &file, 0)
+            rustix::mm::mmap(std::ptr::null_mut(), PAGE_SIZE as usize, prot, MapFlags::SHARED, &file, IMAGE_ROOM)
         };
         let mapped = mapped.map_err(Error::system("the clock page cannot be mapped"))?;
         // Our mapping stays writable, no new one can be.
@@ -141,7 +149,7 @@ impl ClockPage {
         let memfd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(Error::system("the clock page cannot be reopened read-only; is /proc mounted?"))?;
 
-        let page = ClockPage(Arc::new(Inner { tdf, memfd, shared: mapped.cast(), zero: Mutex::new(None) }));
+        let page = ClockPage(Arc::new(Inner { tdf, memfd, cookie, shared: mapped.cast(), zero: Mutex::new(None) }));
         // SAFETY: mapped above, page-aligned, large enough, and no guest has it yet.
         unsafe { (*page.0.shared).kernel_vdso_is_slow = u32::from(vdso_is_slow()) };
         let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
@@ -233,9 +241,14 @@ impl ClockPage {
         self.read().at(real_now())
     }
 
-    /// The memfd for a guest: the page, then the image. Read-only.
+    /// The memfd for a guest: the image, then the page. Read-only.
     pub(crate) fn memfd(&self) -> BorrowedFd<'_> {
         self.0.memfd.as_fd()
+    }
+
+    /// The last word of the memfd, by which a guest knows it.
+    pub(crate) fn cookie(&self) -> u64 {
+        self.0.cookie
     }
 
     fn read(&self) -> Values {

@@ -280,9 +280,37 @@ fn block(signals: &[i32]) -> libc::sigset_t {
 }
 
 /// Blocks every signal in this thread.
-pub(crate) fn block_all() {
-    let all: Vec<i32> = (1..=libc::SIGRTMAX()).collect();
-    block(&all);
+fn block_all() {
+    block(&all_signals());
+}
+
+fn all_signals() -> Vec<i32> {
+    (1..=libc::SIGRTMAX()).collect()
+}
+
+/// Makes a call that no signal may interrupt.
+pub(crate) fn without_signals<T>(call: impl FnOnce() -> T) -> T {
+    let before = block(&all_signals());
+    let result = call();
+    // SAFETY: the mask was filled by the kernel.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    result
+}
+
+/// Pins this thread, and leaves all signals but SIGCHLD to the others: blocked by a tracer, it would be sent to them.
+pub(crate) fn settle(core: Option<usize>) {
+    let mut others = all_signals();
+    others.retain(|signal| *signal != libc::SIGCHLD);
+    // SAFETY: the set is valid, and the call changes this thread only.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set_of(&others), std::ptr::null_mut()) };
+    if let Some(core) = core {
+        // SAFETY: the set lives on this stack, and the call changes this thread only.
+        unsafe {
+            let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(core, &mut cpus);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus);
+        }
+    }
 }
 
 fn signal_fd(signals: &[i32]) -> io::Result<OwnedFd> {

@@ -2,38 +2,62 @@
 //!
 //! The thread is attached (PTRACE_SEIZE) while it waits for the answer to its notification, so nothing can happen to it in
 //! between. It stops once, in one of two ways: when the kernel has loaded the new program, or on its way back to the old
-//! one. Either way it is detached there. The calls here must all come from the thread that seized.
+//! one. Either way it is detached there. The calls here must all come from the thread that seized, which has one tracee
+//! at a time: so whatever it waits for is that one, even if its number has changed, as another thread than the first
+//! of a process gets the first one's number when it executes.
 
 use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
+
+use rustix::io::fcntl_dupfd_cloexec;
 
 use libc::{c_long, c_uint, c_void, pid_t};
 
 use crate::auxv::{Elf, KernelVdso, vdso_base};
-use crate::layout::{BOOTSTRAP_ROOM, IMAGE as IMAGE_ADDRESS, IMAGE_ROOM, PARAMETERS_BELOW};
-use crate::page::IMAGE;
+use crate::layout::{BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, PARAMETERS_BELOW};
+use crate::page::{ClockPage, IMAGE};
 use crate::rate::CpuRate;
 
 const BOOTSTRAP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bootstrap"));
 const _: () = assert!(BOOTSTRAP.len() as u64 <= BOOTSTRAP_ROOM);
-const _: () = assert!(IMAGE.len() as u64 <= IMAGE_ROOM);
 
 const PTRACE_GETSIGMASK: c_uint = 0x420a;
 const PTRACE_SETSIGMASK: c_uint = 0x420b;
 /// `cs` of 64-bit code.
 const USER_CS: u64 = 0x33;
 
-/// What is the same for every exec on this machine.
-#[derive(Clone, Copy, Debug)]
+/// Descriptors from here on are hardly ever taken: a name that leads to another process by mistake (in another PID
+/// namespace) leads nowhere.
+const RARE_DESCRIPTOR: i32 = 900;
+const O_RDONLY_CLOEXEC: u64 = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY) as u64;
+
+/// What is the same for every exec of a page's guests.
+#[derive(Debug)]
 pub(crate) struct Recipe {
     vdso: KernelVdso,
     image_entry: u64,
+    cookie: u64,
+    /// The memfd's name for who may look into this process: `/proc/PID/fd/N`.
+    name: [u8; NAME_ROOM],
+    _named: OwnedFd,
 }
 
+const NAME_ROOM: usize = 32;
+
 impl Recipe {
-    pub fn new() -> Result<Recipe, crate::Error> {
+    pub fn new(page: &ClockPage) -> Result<Recipe, crate::Error> {
         let entry = Elf(IMAGE).entry().expect("build.rs links an ELF file");
-        Ok(Recipe { vdso: KernelVdso::own()?, image_entry: IMAGE_ADDRESS + entry })
+        // A low limit of descriptors makes the number a common one.
+        let named = fcntl_dupfd_cloexec(page.memfd(), RARE_DESCRIPTOR)
+            .or_else(|_| page.memfd().as_fd().try_clone_to_owned().map_err(|_| rustix::io::Errno::MFILE))
+            .map_err(crate::Error::system("no descriptor for the clock page"))?;
+        let text = format!("/proc/{}/fd/{}", std::process::id(), named.as_raw_fd());
+        let mut name = [0; NAME_ROOM];
+        name[..text.len()].copy_from_slice(text.as_bytes());
+        let image_entry = IMAGE_ADDRESS + entry;
+        Ok(Recipe { vdso: KernelVdso::own()?, image_entry, cookie: page.cookie(), name, _named: named })
     }
 }
 
@@ -46,111 +70,141 @@ struct Parameters {
     vdso_getcpu: u64,
     vdso_getrandom: u64,
     entry: u64,
-    signal_mask: u64,
     cpu_whole: u64,
     cpu_frac: u64,
     cpu_back_whole: u64,
     cpu_back_frac: u64,
-    image_len: u64,
-    image_entry: u64,
     tsc_cycles: u64,
 }
 
+/// What is written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the memfd.
+#[repr(C)]
+struct Message {
+    parameters: Parameters,
+    /// `struct open_how`: flags, mode, resolve.
+    how: [u64; 3],
+    name: [u8; NAME_ROOM],
+}
+
+const _: () = assert!(size_of::<Message>() as u64 <= PARAMETERS_BELOW);
+
 pub(crate) type Registers = libc::user_regs_struct;
 
-/// What a stop of a tracee led to.
+/// What an exec under our eyes led to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The new program is on its way through the bootstrap, and detached.
     Injected,
     /// The kernel refused the exec and the thread is detached, in its old program.
     NotExecuted,
-    /// The program cannot be dilated, for this reason. It must not run undilated.
-    Refused(String),
-    /// It was killed while it stood; its end will be reported.
+    /// The program could not be dilated and was killed; the sentence has been told.
+    Refused,
+    /// The thread was killed, or its process executed in another thread.
     Gone,
 }
 
 /// A thread between its exec's notification and its stop.
 #[derive(Debug)]
-pub(crate) struct Tracee {
-    tid: pid_t,
+pub(crate) struct Tracee<'a> {
     cpu: CpuRate,
-    /// Known when somebody has asked; `Some(None)` if it was gone by then.
-    process: Option<Option<pid_t>>,
+    /// Whether it can open the memfd by name.
+    by_name: bool,
+    recipe: &'a Recipe,
 }
 
-impl Tracee {
-    /// Attaches to a thread that waits for the answer to a notification.
-    pub fn seize(tid: pid_t, cpu: CpuRate) -> io::Result<Tracee> {
+impl<'a> Tracee<'a> {
+    /// Attaches to a thread that waits for the answer to a notification, and makes a failed exec stop too (the stop of a
+    /// successful one cancels that). Waits while another thread of the same process is executing.
+    ///
+    /// Being told before it goes on, the thread cannot run a single instruction of its old program before it stops.
+    pub fn seize(tid: pid_t, cpu: CpuRate, by_name: bool, recipe: &'a Recipe) -> io::Result<Tracee<'a>> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize)?;
-        Ok(Tracee { tid, cpu, process: None })
-    }
-
-    /// The thread's number when it was seized.
-    pub fn tid(&self) -> pid_t {
-        self.tid
-    }
-
-    /// The number of its process; `None` if it is gone, or has executed and has its process's number for its own.
-    pub fn process(&mut self) -> Option<pid_t> {
-        let tid = self.tid;
-        *self.process.get_or_insert_with(|| process_of(tid))
-    }
-
-    /// Makes a failed exec stop too. The stop of a successful one cancels it.
-    pub fn interrupt(&self) {
         // It fails only if the thread is gone, and then its end will be reported.
-        let _ = ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0);
+        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
+        Ok(Tracee { cpu, by_name, recipe })
     }
 
-    /// Deals with the stop that `waitpid` reported for `pid`, which differs from the thread's number if a thread other than
-    /// the first has executed.
-    pub fn stopped(&self, pid: pid_t, status: i32, recipe: &Recipe) -> Outcome {
-        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
-        let result = if event == libc::PTRACE_EVENT_EXEC {
-            inject(pid, self.cpu, recipe)
-        } else {
-            // Back in user space without an exec. A signal on its way is passed on.
-            detach(pid, if event == 0 { signal } else { 0 }).map(|()| Outcome::NotExecuted)
-        };
-        match result {
-            Ok(outcome) => outcome,
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Outcome::Gone,
-            Err(e) => Outcome::Refused(format!("the clock could not be put into it: {e}")),
+    /// Waits for the thread's stop and deals with it. `refused` is told about a program that cannot be dilated, which
+    /// is killed then.
+    pub fn finish(self, refused: impl Fn(pid_t, &str)) -> Outcome {
+        let mut outcome = Outcome::Gone;
+        loop {
+            let mut status = 0;
+            // __WNOTHREAD: this thread's tracee, never another thread's children.
+            // SAFETY: `status` is a valid place to write to.
+            let pid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
+            if pid < 0 {
+                if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                // Another thread of its process has executed, and the kernel has done away with this one.
+                return outcome;
+            }
+            if !libc::WIFSTOPPED(status) {
+                return outcome;
+            }
+            match self.stopped(pid, status) {
+                Ok(Ok(done)) => return done,
+                Ok(Err(why)) => {
+                    refused(pid, &why);
+                    // SAFETY: no memory is involved; it stands under our eyes, so the number is still its own.
+                    unsafe { libc::kill(pid, libc::SIGKILL) };
+                    outcome = Outcome::Refused;
+                }
+                // Killed while it stood: its end comes next.
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => (),
+                Err(e) => {
+                    refused(pid, &format!("the clock could not be put into it: {e}"));
+                    // SAFETY: as above.
+                    unsafe { libc::kill(pid, libc::SIGKILL) };
+                    outcome = Outcome::Refused;
+                }
+            }
         }
+    }
+
+    /// Deals with a stop of `pid`, and detaches it. The inner error is why it cannot be dilated.
+    fn stopped(&self, pid: pid_t, status: i32) -> io::Result<Result<Outcome, String>> {
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        if event == libc::PTRACE_EVENT_EXEC {
+            return inject(pid, self);
+        }
+        // Back in user space without an exec. A signal on its way is passed on.
+        detach(pid, if event == 0 { signal } else { 0 }).map(|()| Ok(Outcome::NotExecuted))
     }
 }
 
 /// Writes parameters and bootstrap into a program that has just been loaded, and lets it run into them.
-fn inject(pid: pid_t, cpu: CpuRate, recipe: &Recipe) -> io::Result<Outcome> {
+fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
+    let (recipe, cpu) = (tracee.recipe, tracee.cpu);
     let mut registers = registers(pid)?;
     if registers.cs != USER_CS {
-        return Ok(Outcome::Refused("32-bit programs cannot be dilated".to_owned()));
+        return Ok(Err("32-bit programs cannot be dilated".to_owned()));
     }
     let Some(vdso) = vdso_base(pid, registers.rsp) else {
-        return Ok(Outcome::Refused("it has no vDSO, or its auxiliary vector cannot be read".to_owned()));
+        return Ok(Err("it has no vDSO, or its auxiliary vector cannot be read".to_owned()));
     };
     let at = |offset: u64| if offset == 0 { 0 } else { vdso + offset };
-    let parameters = Parameters {
-        real_vdso: vdso,
-        real_vdso_len: recipe.vdso.len,
-        vdso_clock_gettime: at(recipe.vdso.clock_gettime),
-        vdso_getcpu: at(recipe.vdso.getcpu),
-        vdso_getrandom: at(recipe.vdso.getrandom),
-        entry: registers.rip,
-        signal_mask: signal_mask(pid)?,
-        cpu_whole: cpu.forward.whole,
-        cpu_frac: cpu.forward.frac,
-        cpu_back_whole: cpu.back.whole,
-        cpu_back_frac: cpu.back.frac,
-        image_len: IMAGE.len() as u64,
-        image_entry: recipe.image_entry,
-        tsc_cycles: cpu.tsc_cycles,
+    let message = Message {
+        parameters: Parameters {
+            real_vdso: vdso,
+            real_vdso_len: recipe.vdso.len,
+            vdso_clock_gettime: at(recipe.vdso.clock_gettime),
+            vdso_getcpu: at(recipe.vdso.getcpu),
+            vdso_getrandom: at(recipe.vdso.getrandom),
+            entry: registers.rip,
+            cpu_whole: cpu.forward.whole,
+            cpu_frac: cpu.forward.frac,
+            cpu_back_whole: cpu.back.whole,
+            cpu_back_frac: cpu.back.frac,
+            tsc_cycles: cpu.tsc_cycles,
+        },
+        how: [O_RDONLY_CLOEXEC, 0, 0],
+        name: recipe.name,
     };
     let (place, below) = (vdso + recipe.vdso.room, registers.rsp - PARAMETERS_BELOW);
-    write_memory(pid, below, &parameters)?;
+    write_memory(pid, below, &message)?;
     // The page is not writable, but private: as its tracer we get the process a copy of it.
     for (i, word) in BOOTSTRAP.chunks(8).enumerate() {
         let mut padded = [0; 8];
@@ -158,15 +212,23 @@ fn inject(pid: pid_t, cpu: CpuRate, recipe: &Recipe) -> io::Result<Outcome> {
         ptrace(libc::PTRACE_POKEDATA, pid, place as usize + 8 * i, usize::from_ne_bytes(padded))?;
     }
 
-    // The image restores the mask when it has its handler in place.
-    set_signal_mask(pid, !0)?;
+    // bootstrap.S says what it finds where. A new program's registers are 0.
     registers.rip = place;
     registers.r12 = below;
-    registers.r13 = parameters.image_len;
-    registers.r14 = parameters.image_entry;
+    registers.r13 = IMAGE_ADDRESS;
+    registers.r14 = recipe.image_entry;
+    registers.rbx = recipe.cookie;
+    if tracee.by_name {
+        registers.rbp = libc::SYS_openat2 as u64;
+        registers.rsi = below + offset_of!(Message, name) as u64;
+        registers.rdx = below + offset_of!(Message, how) as u64;
+        registers.r10 = size_of::<[u64; 3]>() as u64;
+    } else {
+        registers.rbp = CALL_MEMFD;
+    }
     set_registers(pid, &registers)?;
     detach(pid, 0)?;
-    Ok(Outcome::Injected)
+    Ok(Ok(Outcome::Injected))
 }
 
 /// Writes `value`, of plain integers, into the memory of a process.
@@ -207,22 +269,10 @@ pub(crate) fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
     ptrace(PTRACE_SETSIGMASK, pid, size_of::<u64>(), (&raw const mask).addr()).map(drop)
 }
 
-/// The process that a thread belongs to; `None` if there is no such thread.
-pub(crate) fn process_of(tid: pid_t) -> Option<pid_t> {
-    status_of(tid, "Tgid:")
-}
-
 /// A number in /proc/TID/status; `None` if there is no such thread.
 pub(crate) fn status_of(tid: pid_t, name: &str) -> Option<pid_t> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
-}
-
-/// After EVENT_EXEC of `pid`: the number that the executing thread had before.
-pub(crate) fn former_tid(pid: pid_t) -> io::Result<pid_t> {
-    let mut tid: libc::c_ulong = 0;
-    ptrace(libc::PTRACE_GETEVENTMSG, pid, 0, (&raw mut tid).addr())?;
-    Ok(tid as pid_t)
 }
 
 /// Lets go of a stopped thread, which gets `signal` if it is not 0.

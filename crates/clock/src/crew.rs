@@ -1,0 +1,333 @@
+//! The threads that serve execs.
+//!
+//! Each listener has one thread that waits for its notifications, its leader. When one comes, the leader lets the exec go,
+//! makes another thread the leader, and stays with the exec until its program runs. So each exec has a thread of its
+//! own, none waits for another, and a thread sleeps where the kernel wakes it directly: asleep in `waitpid`, it costs one switch.
+//! A thread that has nothing to do waits to be made leader, or ends if there are enough of those.
+//!
+//! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has executed,
+//! and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+
+use libc::pid_t;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use scale::{Tdf, VirtualInstant};
+
+use crate::layout::CALL_MEMFD;
+use crate::notify::{self, Notification};
+use crate::tracee::{self, Outcome, Recipe, Tracee};
+use crate::{ClockPage, CpuRate, Error, standstill, supervise};
+
+/// Of all threads. Beyond it, an exec waits until another is done.
+const MOST: usize = 1024;
+/// Threads that are kept although they have nothing to do.
+const IDLE: usize = 8;
+const STACK: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub injected: AtomicU64,
+    pub not_executed: AtomicU64,
+    pub refused: AtomicU64,
+}
+
+/// The seccomp listener of a command.
+#[derive(Debug)]
+struct Listener {
+    fd: OwnedFd,
+    cpu: CpuRate,
+    /// Execs under way.
+    busy: AtomicUsize,
+    /// Its programs could not open the memfd by its name.
+    unnamed: AtomicBool,
+}
+
+/// Told, with a sentence, about each program that could not be dilated.
+pub(crate) type Refused = Box<dyn Fn(&str) + Send>;
+
+pub(crate) struct Crew {
+    page: ClockPage,
+    recipe: Recipe,
+    core: Option<usize>,
+    pub counters: Counters,
+    refused: Mutex<Refused>,
+    /// Read by each exec under way, and written by a change of the rate, which may not meet one.
+    execs: RwLock<()>,
+    /// Readable when all are to stop.
+    stop: OwnedFd,
+    state: Mutex<State>,
+    vacancy: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Listeners that need a leader.
+    vacant: VecDeque<Arc<Listener>>,
+    threads: usize,
+    idle: usize,
+    stopped: bool,
+}
+
+impl Crew {
+    pub fn new(page: &ClockPage, core: Option<usize>, refused: Refused) -> Result<Arc<Crew>, Error> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(Error::system("no eventfd for the injector"))?;
+        Ok(Arc::new(Crew {
+            page: page.clone(),
+            recipe: Recipe::new(page)?,
+            core,
+            counters: Counters::default(),
+            refused: Mutex::new(refused),
+            execs: RwLock::new(()),
+            stop,
+            state: Mutex::default(),
+            vacancy: Condvar::new(),
+        }))
+    }
+
+    /// Serves a command's listener until its last process is gone.
+    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: CpuRate) {
+        notify::take_turns(listener.as_fd());
+        let listener = Listener { fd: listener, cpu, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
+        if !self.find_leader(&Arc::new(listener)) {
+            self.tell("a command cannot be served: no thread can be started for it");
+        }
+    }
+
+    /// Tells about something that could not be done.
+    pub fn tell(&self, sentence: &str) {
+        (self.refused.lock().expect("nobody panics while telling"))(sentence);
+    }
+
+    /// Changes the rate when no exec is under way, for all that wait too. The virtual instant of the change.
+    pub fn change_rate(&self, tdf: Tdf) -> VirtualInstant {
+        let _alone = self.execs.write().expect("nobody panics while executing");
+        let (at, said) = standstill::change(&self.page, tdf);
+        said.iter().for_each(|sentence| self.tell(sentence));
+        at
+    }
+
+    /// Leads no listener any more. Execs that are under way are seen to their end.
+    pub fn stop(&self) {
+        let mut state = self.state();
+        state.stopped = true;
+        state.vacant.clear();
+        // It cannot fail: nobody reads the count, and it is far from full.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.vacancy.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics while holding the lock")
+    }
+
+    /// Has another thread lead `listener`; false if there is none to be had.
+    fn find_leader(self: &Arc<Crew>, listener: &Arc<Listener>) -> bool {
+        let mut state = self.state();
+        if state.stopped {
+            return true;
+        }
+        if state.idle > state.vacant.len() {
+            state.vacant.push_back(listener.clone());
+            self.vacancy.notify_one();
+            return true;
+        }
+        if state.threads >= MOST {
+            return false;
+        }
+        let (crew, first) = (self.clone(), listener.clone());
+        let work = move || crew.work(first);
+        let started = std::thread::Builder::new().name("injector".to_owned()).stack_size(STACK).spawn(work);
+        state.threads += usize::from(started.is_ok());
+        started.is_ok()
+    }
+
+    /// The life of a thread.
+    fn work(self: Arc<Crew>, first: Arc<Listener>) {
+        supervise::settle(self.core);
+        let mut next = Some(first);
+        while let Some(listener) = next {
+            self.lead(listener);
+            next = self.next_vacancy();
+        }
+    }
+
+    /// Waits to be made leader; `None` when the thread is to end.
+    fn next_vacancy(&self) -> Option<Arc<Listener>> {
+        let mut state = self.state();
+        loop {
+            if let Some(listener) = state.vacant.pop_front() {
+                return Some(listener);
+            }
+            if state.stopped || state.idle >= IDLE {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            state = self.vacancy.wait(state).expect("nobody panics while holding the lock");
+            state.idle -= 1;
+        }
+    }
+
+    /// Leads a listener until another thread does, or nobody needs to.
+    fn lead(self: &Arc<Crew>, listener: Arc<Listener>) {
+        while let Some(notification) = self.next(&listener) {
+            let led_on = if notification.nr as u64 == CALL_MEMFD {
+                self.give(&listener, &notification)
+            } else if i64::from(notification.nr) == libc::SYS_ptrace {
+                self.refuse(&not_traced(notification.pid as pid_t));
+                // Fails only if the thread was killed meanwhile.
+                let _ = notify::refuse(listener.fd.as_fd(), notification.id, libc::EPERM);
+                false
+            } else {
+                self.execute(&listener, &notification)
+            };
+            if led_on {
+                return;
+            }
+        }
+    }
+
+    /// The next notification; `None` when the last process of the command is gone, or all is to stop.
+    fn next(&self, listener: &Listener) -> Option<Notification> {
+        loop {
+            let mut fds = [PollFd::new(&listener.fd, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+            // Interrupted by a SIGCHLD that somebody else in this process handles.
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            if !fds[1].revents().is_empty() {
+                return None;
+            }
+            let events = fds[0].revents();
+            if events.contains(PollFlags::IN) {
+                // NotFound: killed meanwhile.
+                if let Ok(notification) = notify::receive(listener.fd.as_fd()) {
+                    return Some(notification);
+                }
+            } else if !events.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// Gives the memfd to a new program that has asked for it, or hears why it could not be used. Returns whether another
+    /// thread leads the listener now.
+    ///
+    /// The kernel answers only when the program has run and installed the descriptor, which may take a while; interrupted by
+    /// a signal, it gives the program a 0 that is no descriptor.
+    fn give(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
+        let error = n.args[0] as i32;
+        if error != 0 {
+            self.end(n.pid as pid_t, &no_room(error));
+            return false;
+        }
+        let led_on = self.find_leader(listener);
+        listener.unnamed.store(true, Ordering::Relaxed);
+        let fd = listener.fd.as_fd();
+        // Anybody may make this call, for what little good it does: the memfd is sealed and read-only.
+        if let Err(e) = supervise::without_signals(|| notify::give(fd, n.id, self.page.memfd())) {
+            // Fails if the thread was killed, which needs no answer.
+            let _ = notify::refuse(fd, n.id, e.raw_os_error().unwrap_or(libc::ENOSYS));
+        }
+        led_on
+    }
+
+    /// Lets a thread execute, and stays with it. Returns whether another thread leads the listener now.
+    fn execute(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
+        // Attaching waits for an exec in the same process, so be replaced before if there is an exec. Else first things first.
+        let under_way = self.execs.read().expect("nobody panics while changing the rate");
+        let mut led_on = listener.busy.fetch_add(1, Ordering::Relaxed) > 0 && self.find_leader(listener);
+        match self.attach(listener, n) {
+            Ok(Some(tracee)) => {
+                // If the thread was killed meanwhile this fails, and its end will be reported.
+                let _ = notify::let_go(listener.fd.as_fd(), n.id);
+                led_on = led_on || self.find_leader(listener);
+                let count = match tracee.finish(|pid, why| self.tell_ended(pid, why)) {
+                    Outcome::Injected => Some(&self.counters.injected),
+                    Outcome::NotExecuted => Some(&self.counters.not_executed),
+                    Outcome::Refused | Outcome::Gone => None,
+                };
+                if let Some(count) = count {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok(None) => (),
+            Err(why) => {
+                self.refuse(&why);
+                // Fails only if the thread was killed meanwhile.
+                let _ = notify::refuse(listener.fd.as_fd(), n.id, libc::EPERM);
+            }
+        }
+        drop(under_way);
+        listener.busy.fetch_sub(1, Ordering::Relaxed);
+        led_on
+    }
+
+    /// Attaches to a thread that is about to execute; `None` if it is gone. The error is the sentence about a program that could
+    /// not be started.
+    fn attach<'a>(&'a self, listener: &Listener, n: &Notification) -> Result<Option<Tracee<'a>>, String> {
+        let tid = n.pid as pid_t;
+        let by_name = !listener.unnamed.load(Ordering::Relaxed);
+        match Tracee::seize(tid, listener.cpu, by_name, &self.recipe) {
+            Ok(tracee) => Ok(Some(tracee)),
+            Err(_) if !notify::still_waits(listener.fd.as_fd(), n.id) => Ok(None),
+            Err(e) => {
+                let why = match tracer_of(tid) {
+                    Some(tracer) => format!(
+                        "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow an exec",
+                        name_of(tracer)
+                    ),
+                    None => format!("it cannot be attached to ({e})"),
+                };
+                Err(format!("{} (process {tid}) may not start another program: {why}", name_of(tid)))
+            }
+        }
+    }
+
+    fn refuse(&self, sentence: &str) {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        self.tell(sentence);
+    }
+
+    /// Whoever sees it dead must find the reason told: before it is killed.
+    fn tell_ended(&self, pid: pid_t, why: &str) {
+        self.refuse(&format!("{} (process {pid}) was ended: {why}", name_of(pid)));
+    }
+
+    /// Ends a program that must not run undilated. It waits for an answer of ours, so the number is still its own.
+    fn end(&self, pid: pid_t, why: &str) {
+        self.tell_ended(pid, why);
+        // SAFETY: no memory involved.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+fn no_room(error: i32) -> String {
+    let error = io::Error::from_raw_os_error(error.wrapping_neg());
+    format!("it has no room for the clock ({error}): it needs a free descriptor, and addresses that few programs use")
+}
+
+/// What is said of a process that asks to be traced by its parent.
+fn not_traced(pid: pid_t) -> String {
+    let parent = tracee::status_of(pid, "PPid:").unwrap_or(0);
+    format!(
+        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated process, but \
+         not start one",
+        name_of(pid),
+        name_of(parent)
+    )
+}
+
+fn name_of(pid: pid_t) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    if name.trim().is_empty() { "a program".to_owned() } else { name.trim().to_owned() }
+}
+
+fn tracer_of(pid: pid_t) -> Option<pid_t> {
+    tracee::status_of(pid, "TracerPid:").filter(|pid| *pid != 0)
+}
