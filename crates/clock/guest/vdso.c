@@ -6,30 +6,27 @@
 
 VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
 {
-	u64 now;
 	i64 offset;
 	if (__builtin_expect(clock == CLOCK_MONOTONIC, 1)) {
-		now = read_virtual();
+		*t = read_split(false);
 	} else if (__builtin_expect(clock == CLOCK_REALTIME, 1)) {
-		now = read_virtual() + (u64)PAGE->realtime_offset;
+		*t = read_split(true);
 	} else if (wall_clock(clock, &offset)) {
-		now = read_virtual() + (u64)offset;
+		*t = from_ns(read_virtual() + (u64)offset);
 	} else {
 		long result = syscall(__NR_clock_gettime, clock, t);
 		if (result || !cpu_clock(clock))
 			return (int)result;
-		now = cpu_virtual(to_ns(t));
+		*t = from_ns(cpu_virtual(to_ns(t)));
 	}
-	*t = from_ns(now);
 	return 0;
 }
 
 VDSO int __vdso_gettimeofday(struct timeval *t, i32 *zone)
 {
 	if (t) {
-		u64 us = (read_virtual() + (u64)PAGE->realtime_offset) / 1000;
-		t->sec = (i64)(us / 1000000);
-		t->usec = (i64)(us % 1000000);
+		struct timespec now = read_split(true);
+		*t = (struct timeval){ now.sec, (u32)now.nsec / 1000 };
 	}
 	if (zone)
 		return (int)syscall(__NR_gettimeofday, 0, zone);
@@ -38,7 +35,7 @@ VDSO int __vdso_gettimeofday(struct timeval *t, i32 *zone)
 
 VDSO i64 __vdso_time(i64 *t)
 {
-	i64 now = (i64)((virtual_now() + (u64)PAGE->realtime_offset) / NS);
+	i64 now = read_split(true).sec;
 	if (t)
 		*t = now;
 	return now;

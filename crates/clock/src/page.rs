@@ -64,6 +64,10 @@ struct Values {
     tdf_den: u64,
     realtime_offset: i64,
     tai_offset: i64,
+    // What follows from the others.
+    second_rate: u64,
+    second: u64,
+    date_second: u64,
 }
 
 impl Values {
@@ -78,6 +82,15 @@ impl Values {
         (self.virtual_base, self.real_base) = (self.at(now), now);
         self.run_at(tdf);
         past.push(self.real_base, self.virtual_base);
+    }
+
+    /// What a guest needs to tell the second without a division.
+    fn derive(&mut self) {
+        const SECOND: u64 = 1_000_000_000;
+        // A factor is at least 1, so this is less than 2^64.
+        self.second_rate = ((u128::from(self.tdf_den) << 64) / u128::from(self.tdf_num) / u128::from(SECOND)) as u64;
+        self.second = self.virtual_base / SECOND;
+        self.date_second = self.virtual_base.wrapping_add_signed(self.realtime_offset) / SECOND;
     }
 
     fn run_at(&mut self, tdf: Tdf) {
@@ -288,6 +301,7 @@ impl ClockPage {
             let mut values = std::ptr::read(&raw const (*shared).values);
             let mut past = std::ptr::read(&raw const (*shared).past);
             change(&mut values, &mut past, now);
+            values.derive();
             std::ptr::write_volatile(&raw mut (*shared).values, values);
             std::ptr::write_volatile(&raw mut (*shared).past, past);
             sequence.store(old.wrapping_add(2), Ordering::Release);
