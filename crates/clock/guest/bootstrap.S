@@ -1,14 +1,14 @@
 /*
  * The first code of ours in a new program, at the end of its vDSO. The image is not there yet: get the memfd, map it, go
- * on in the image.
+ * on in the image. The injector writes this a word at a time: so it is short.
  *
- * The descriptor comes from the first of two calls that gives one: the one that the injector has put into the registers
- * (openat2 of the memfd's name, where it has one), or asking the injector.
+ * The descriptor comes from the call that the injector has put into the registers, which is openat2 of the memfd's name
+ * where it has one, and else the same as is made if that fails: asking the injector, with what came of the last try in r8
+ * (layout.h).
  *
- * At entry: ebp = number of the first call, rdi, rsi, rdx, r10 = its arguments; r9 = 0; r12 = struct parameters,
- * r13 = DIORAMA_IMAGE, r14 = dilation_entry, rbx = the memfd's cookie.
+ * At entry: ebp = number of the first call, rsi, rdx, r10, r8 = its arguments, rdi = DIORAMA_IMAGE (to openat2 nothing, for
+ * the name is absolute), r9 = 0, r12 = struct parameters, r13 = dilation_entry, r14 = mmap's flags, rbx = the memfd's cookie.
  */
-#include <asm/errno.h>
 #include <asm/unistd.h>
 #include "layout.h"
 	.text
@@ -16,31 +16,19 @@
 _start:
 	mov %ebp, %eax
 	syscall
-	test %eax, %eax
-	jns map
-	xor %edi, %edi
-	mov $DIORAMA_CALL_MEMFD, %eax
-	syscall
-	test %eax, %eax
-	js failed
-map:
 	mov %eax, %r8d			/* dilation_entry closes it */
-	mov %r13, %rdi
 	mov $DIORAMA_MEMFD_SIZE, %esi
 	push $5				/* PROT_READ | PROT_EXEC */
 	pop %rdx
-	mov $0x100001, %r10d		/* MAP_SHARED | MAP_FIXED_NOREPLACE */
+	mov %r14, %r10
 	push $__NR_mmap
 	pop %rax
 	syscall
 	cmp %rax, %rdi
-	jne failed
-	mov $-ESTALE, %eax
+	jne ask
 	cmp %rbx, DIORAMA_COOKIE(%rdi)	/* or the name led to something else */
-	jne failed
-	jmp *%r14
-failed:
-	mov %eax, %edi
-	mov $DIORAMA_CALL_MEMFD, %eax
-	syscall				/* does not return */
-	hlt
+	jne ask
+	jmp *%r13
+ask:
+	mov $DIORAMA_CALL_MEMFD, %ebp
+	jmp _start

@@ -38,10 +38,12 @@
 #define DIORAMA_PARAMETERS_BELOW 0x800
 
 /*
- * Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor. With an argument other than
- * 0: "I failed, with this error", answered by an end with a sentence.
+ * Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor, or with an error beyond those that Linux has.
+ * The fifth argument is what came of the last try: a descriptor that was of no use, or an error, which if it is the injector's own
+ * means that there is no hope. Either is answered by an end with a sentence.
  */
 #define DIORAMA_CALL_MEMFD 0x3f57
+#define DIORAMA_NOT_GIVEN 3072
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c
 /* The descriptor over which dilate-exec hands its seccomp listener to the injector. */

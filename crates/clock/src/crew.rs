@@ -18,7 +18,7 @@ use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
-use crate::layout::CALL_MEMFD;
+use crate::layout::{CALL_MEMFD, NOT_GIVEN};
 use crate::notify::{self, Notification};
 use crate::tracee::{self, Outcome, Recipe, Tracee};
 use crate::{ClockPage, CpuRate, Error, standstill, supervise};
@@ -221,8 +221,9 @@ impl Crew {
     /// The kernel answers only when the program has run and installed the descriptor, which may take a while; interrupted by
     /// a signal, it gives the program a 0 that is no descriptor.
     fn give(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
-        let error = n.args[0] as i32;
-        if error != 0 {
+        let tried = n.args[4] as i32;
+        if tried >= 0 || -tried > NOT_GIVEN as i32 {
+            let error = if tried >= 0 { libc::EEXIST } else { -tried - NOT_GIVEN as i32 };
             self.end(n.pid as pid_t, &no_room(error));
             return false;
         }
@@ -232,7 +233,7 @@ impl Crew {
         // Anybody may make this call, for what little good it does: the memfd is sealed and read-only.
         if let Err(e) = supervise::without_signals(|| notify::give(fd, n.id, self.page.memfd())) {
             // Fails if the thread was killed, which needs no answer.
-            let _ = notify::refuse(fd, n.id, e.raw_os_error().unwrap_or(libc::ENOSYS));
+            let _ = notify::refuse(fd, n.id, NOT_GIVEN as i32 + e.raw_os_error().unwrap_or(libc::ENOSYS));
         }
         led_on
     }
@@ -308,7 +309,7 @@ impl Crew {
 }
 
 fn no_room(error: i32) -> String {
-    let error = io::Error::from_raw_os_error(error.wrapping_neg());
+    let error = io::Error::from_raw_os_error(error);
     format!("it has no room for the clock ({error}): it needs a free descriptor, and addresses that few programs use")
 }
 

@@ -214,9 +214,10 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
 
     // bootstrap.S says what it finds where. A new program's registers are 0.
     registers.rip = place;
+    registers.rdi = IMAGE_ADDRESS;
     registers.r12 = below;
-    registers.r13 = IMAGE_ADDRESS;
-    registers.r14 = recipe.image_entry;
+    registers.r13 = recipe.image_entry;
+    registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
     registers.rbx = recipe.cookie;
     if tracee.by_name {
         registers.rbp = libc::SYS_openat2 as u64;
@@ -225,6 +226,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
         registers.r10 = size_of::<[u64; 3]>() as u64;
     } else {
         registers.rbp = CALL_MEMFD;
+        registers.r8 = u64::from((-libc::ENOENT) as u32);
     }
     set_registers(pid, &registers)?;
     detach(pid, 0)?;
