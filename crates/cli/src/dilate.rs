@@ -91,8 +91,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.code()))
 }
 
-/// The core for a limited command, and one for the injector if there is another.
-fn cores() -> (usize, Option<usize>) {
+/// The core for a limited or measured command, and one for the injector if there is another.
+pub(crate) fn cores() -> (usize, Option<usize>) {
     let allowed = rustix::thread::sched_getaffinity(None).ok();
     let mut cores = (0..).take(rustix::thread::CpuSet::MAX_CPU).filter(|c| allowed.is_some_and(|set| set.is_set(*c)));
     (cores.next().unwrap_or(0), cores.last())

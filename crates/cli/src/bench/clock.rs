@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -16,17 +17,66 @@ use crate::failure::Failure;
 /// Native and dilated blocks alternate so often; the median of the paired ratios counts.
 const BLOCKS: usize = 20;
 /// Real time over which the rate of a dilated clock is measured.
-const RATE_OVER: Duration = Duration::from_secs(5);
+const RATE_OVER: Duration = Duration::from_secs(60);
 
-/// An operation: its name, what `dilate-exec --measure` calls it, how many make a block, and how many times the native
-/// cost it may take.
-const OPERATIONS: &[(&str, &str, u32, Option<f64>)] = &[
-    ("clock-gettime", "clock", 300_000, Some(1.5)),
-    ("untrapped-call", "untrapped", 100_000, Some(1.2)),
-    ("checked-call", "checked", 100_000, None),
-    ("trapped-call", "trapped", 20_000, None),
-    ("exec-static", "static", 60, Some(2.0)),
-    ("exec-dynamic", "/bin/true", 40, Some(2.0)),
+/// What dilation is compared with.
+#[derive(Clone, Copy)]
+enum Against {
+    /// The same without dilation.
+    Native,
+    /// Something else without dilation, by its name for `dilate-exec --measure`.
+    Other(&'static str),
+}
+
+/// An operation, measured dilated and against a reference.
+struct Operation {
+    name: &'static str,
+    /// What `dilate-exec --measure` calls it.
+    what: &'static str,
+    against: Against,
+    /// How many make a block.
+    count: u32,
+    /// How many times the reference it may cost.
+    goal: Option<f64>,
+    place: Place,
+}
+
+/// Which cores the measured program and the injector use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Any.
+    Anywhere,
+    /// As in a run: the program on the nodes' core, the injector on the other.
+    Apart,
+}
+
+const fn operation(name: &'static str, what: &'static str, count: u32, goal: Option<f64>) -> Operation {
+    Operation { name, what, against: Against::Native, count, goal, place: Place::Anywhere }
+}
+
+const fn against(what: &'static str, operation: Operation) -> Operation {
+    Operation { against: Against::Other(what), ..operation }
+}
+
+const fn apart(operation: Operation) -> Operation {
+    Operation { place: Place::Apart, ..operation }
+}
+
+const OPERATIONS: &[Operation] = &[
+    operation("clock-gettime", "clock", 300_000, Some(1.25)),
+    operation("untrapped-call", "untrapped", 100_000, Some(1.15)),
+    // Under a filter of one instruction: what is left is dilation's own.
+    against("filtered", operation("untrapped-call-beside-an-empty-filter", "untrapped", 100_000, None)),
+    operation("checked-call", "checked", 100_000, None),
+    operation("trapped-call", "trapped", 20_000, None),
+    // The same filter, and a handler that does nothing.
+    against("handled", operation("trapped-call-beside-an-empty-handler", "trapped", 20_000, Some(1.15))),
+    apart(operation("exec-static", "static", 60, Some(1.4))),
+    apart(operation("exec-dynamic", "/bin/true", 40, Some(1.6))),
+    operation("exec-static-on-any-core", "static", 60, None),
+    operation("exec-dynamic-on-any-core", "/bin/true", 40, None),
+    // By 32 processes.
+    apart(operation("execs-at-once", "at-once", 320, None)),
 ];
 
 /// Measures the mechanism here and now.
@@ -34,18 +84,17 @@ pub fn measure() -> Result<Vec<Figure>, Failure> {
     let tdf: Tdf = "10".parse().map_err(Failure::failed)?;
     let bench = Bench::new(tdf)?;
     let mut figures = Vec::new();
-    for &(name, what, count, goal) in OPERATIONS {
+    for operation in OPERATIONS {
         let mut pairs = Vec::new();
         for block in 0..=BLOCKS {
-            let pair = (bench.native(what, count)?, bench.dilated(what, count)?);
+            let pair = bench.pair(operation)?;
             // The first one warms up.
             if block > 0 {
                 pairs.push(pair);
             }
         }
-        figures.push(ratio(name, json!({"tdf": 10}), &pairs, goal));
+        figures.push(ratio(operation, &pairs));
     }
-    figures.push(bench.floor()?);
     let ppm = bench.rate_error()?.abs();
     figures.push(Figure {
         name: "clock-rate-error".to_owned(),
@@ -63,42 +112,49 @@ pub fn measure() -> Result<Vec<Figure>, Failure> {
 struct Bench {
     tdf: Tdf,
     exec: OwnedFd,
-    injector: Injector,
+    /// Free to run anywhere.
+    anywhere: Injector,
+    /// On the last core.
+    apart: Injector,
 }
 
 impl Bench {
     fn new(tdf: Tdf) -> Result<Bench, Failure> {
         let exec = clock::dilate_exec_file().map_err(wrong)?;
         let page = ClockPage::new(tdf).map_err(wrong)?;
-        let injector = Injector::start(&page, None, |sentence| eprintln!("diorama: {sentence}")).map_err(wrong)?;
+        let (_, other) = crate::dilate::cores();
+        let injector = |core| Injector::start(&page, core, |sentence| eprintln!("diorama: {sentence}")).map_err(wrong);
+        let (anywhere, apart) = (injector(None)?, injector(other)?);
         page.start();
-        Ok(Bench { tdf, exec, injector })
+        Ok(Bench { tdf, exec, anywhere, apart })
     }
 
-    fn native(&self, what: &str, count: u32) -> Result<f64, Failure> {
-        let mut command = Command::new(format!("/proc/self/fd/{}", self.exec.as_raw_fd()));
-        run(command.args(["--measure", what, &count.to_string()]))
-    }
-
-    fn dilated(&self, what: &str, count: u32) -> Result<f64, Failure> {
-        run(&mut self.launch(&["/proc/self/exe", "--measure", what, &count.to_string()])?)
+    /// Costs of the reference and of the dilated operation, in ns.
+    fn pair(&self, operation: &Operation) -> Result<(f64, f64), Failure> {
+        let reference = match operation.against {
+            Against::Native => operation.what,
+            Against::Other(what) => what,
+        };
+        let count = operation.count.to_string();
+        let mut native = Command::new(format!("/proc/self/fd/{}", self.exec.as_raw_fd()));
+        native.args(["--measure", reference, &count]);
+        let mut dilated = self.launch(operation.place, &["/proc/self/exe", "--measure", operation.what, &count])?;
+        if operation.place == Place::Apart {
+            pin(&mut native);
+            pin(&mut dilated);
+        }
+        Ok((run(&mut native)?, run(&mut dilated)?))
     }
 
     /// `/proc/self/exe` is dilate-exec itself, in the process that executes it.
-    fn launch(&self, command: &[&str]) -> Result<Command, Failure> {
-        let admitted = self.injector.admit(CpuRate::undivided(self.tdf)).map_err(wrong)?;
+    fn launch(&self, place: Place, command: &[&str]) -> Result<Command, Failure> {
+        let injector = if place == Place::Apart { &self.apart } else { &self.anywhere };
+        let admitted = injector.admit(CpuRate::undivided(self.tdf)).map_err(wrong)?;
         Ok(clock::launch(self.exec.as_fd(), admitted, command))
     }
 
-    /// An untrapped call under a filter of one instruction, natively: what no seccomp filter can undercut.
-    fn floor(&self) -> Result<Figure, Failure> {
-        let pair = |_| Ok((self.native("untrapped", 100_000)?, self.native("filtered", 100_000)?));
-        let pairs = (0..BLOCKS).map(pair).collect::<Result<Vec<_>, Failure>>()?;
-        Ok(ratio("any-filter-at-all", json!({}), &pairs, None))
-    }
-
     fn rate_error(&self) -> Result<f64, Failure> {
-        let mut command = self.launch(&["/proc/self/exe", "--probe"])?;
+        let mut command = self.launch(Place::Anywhere, &["/proc/self/exe", "--probe"])?;
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(wrong)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(wrong("the prober has no pipes"));
@@ -113,21 +169,37 @@ impl Bench {
     }
 }
 
-/// The figure of pairs of (native, other) costs in ns.
-fn ratio(name: &str, mut params: serde_json::Value, pairs: &[(f64, f64)], goal: Option<f64>) -> Figure {
-    let ratio = median(pairs.iter().map(|(native, other)| other / native).collect());
-    params["blocks"] = pairs.len().into();
-    params["native_ns"] = median(pairs.iter().map(|p| p.0).collect()).into();
-    params["ns"] = median(pairs.iter().map(|p| p.1).collect()).into();
+/// The figure of pairs of (reference, dilated) costs in ns.
+fn ratio(operation: &Operation, pairs: &[(f64, f64)]) -> Figure {
+    let ratio = median(pairs.iter().map(|(reference, dilated)| dilated / reference).collect());
+    let reference_ns = median(pairs.iter().map(|p| p.0).collect());
+    let ns = median(pairs.iter().map(|p| p.1).collect());
+    let unit = match operation.against {
+        Against::Native => "x native",
+        Against::Other(_) => "x reference",
+    };
     Figure {
-        name: name.to_owned(),
-        params,
+        name: operation.name.to_owned(),
+        params: json!({"tdf": 10, "blocks": pairs.len(), "reference_ns": reference_ns, "ns": ns}),
         value: ratio,
-        unit: "x native".to_owned(),
+        unit: unit.to_owned(),
         reference: Some(1.0),
         error_percent: Some(100.0 * (ratio - 1.0)),
-        goal,
-        ok: goal.map(|goal| ratio <= goal),
+        goal: operation.goal,
+        ok: operation.goal.map(|goal| ratio <= goal),
+    }
+}
+
+/// Has a command run on the first core.
+fn pin(command: &mut Command) {
+    let (core, _) = crate::dilate::cores();
+    // SAFETY: one system call, on a set that lives on the stack.
+    unsafe {
+        command.pre_exec(move || {
+            let mut set = rustix::thread::CpuSet::new();
+            set.set(core);
+            Ok(rustix::thread::sched_setaffinity(None, &set)?)
+        });
     }
 }
 
