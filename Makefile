@@ -4,7 +4,7 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root setup setup-tests fmt lint build test conformance demo bench clean
+.PHONY: all root setup setup-tests fmt lint build test conformance demo bench work clean
 .NOTPARALLEL:
 
 all: build
@@ -44,6 +44,12 @@ demo: root setup build
 bench: root setup build
 	target/release/diorama-trials bench $(BENCH)
 	target/release/diorama-trials scale-up
+
+# What dilation costs a build, redis and PostgreSQL: twenty minutes.
+work: root build
+	scripts/setup --work
+	scripts/sources
+	target/release/diorama-trials work
 
 clean:
 	$(CARGO) clean

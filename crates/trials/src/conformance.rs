@@ -136,7 +136,7 @@ fn scripts(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The value of `# key: value` in a script.
-fn header(text: &str, key: &str) -> Option<String> {
+pub fn header(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)?.strip_prefix(": "));
     line.map(str::to_owned)
 }
@@ -214,7 +214,7 @@ fn judge(status: Option<ExitStatus>, said: &Said, pace: f64) -> Verdict {
 }
 
 /// CPU time of all children that were waited for, and theirs, in s: fields 16 and 17 of proc(5)'s `stat`.
-fn children_cpu() -> f64 {
+pub fn children_cpu() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').skip(13).take(2));
     fields.into_iter().flatten().filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0

@@ -18,6 +18,7 @@ mod results;
 mod scale_up;
 mod table;
 mod way;
+mod work;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,8 @@ enum Verb {
     Cpython(cpython::Args),
     /// Measure what dilation and libfaketime cost, side by side
     Costs(costs::Args),
+    /// Measure what dilation costs a build, redis and PostgreSQL
+    Work(work::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Behaviours(args) => behaviours::main(args),
         Verb::Cpython(args) => cpython::main(args),
         Verb::Costs(args) => costs::main(args),
+        Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
     };
     match outcome {
