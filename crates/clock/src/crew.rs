@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -175,8 +175,9 @@ impl Crew {
 
     /// Leads a listener until another thread does, or nobody needs to.
     fn lead(self: &Arc<Crew>, listener: Arc<Listener>) {
-        while let Some(notification) = self.next(&listener) {
+        while let Some((notification, under_way)) = self.next(&listener) {
             let led_on = if notification.nr as u64 == CALL_MEMFD {
+                drop(under_way);
                 self.give(&listener, &notification)
             } else if i64::from(notification.nr) == libc::SYS_ptrace {
                 self.refuse(&not_traced(notification.pid as pid_t));
@@ -184,7 +185,7 @@ impl Crew {
                 let _ = notify::refuse(listener.fd.as_fd(), notification.id, libc::EPERM);
                 false
             } else {
-                self.execute(&listener, &notification)
+                self.execute(&listener, &notification, under_way)
             };
             if led_on {
                 return;
@@ -193,7 +194,9 @@ impl Crew {
     }
 
     /// The next notification; `None` when the last process of the command is gone, or all is to stop.
-    fn next(&self, listener: &Listener) -> Option<Notification> {
+    ///
+    /// Not taken while the rate changes: whose notification has been taken can only be killed, not be stopped.
+    fn next(&self, listener: &Listener) -> Option<(Notification, RwLockReadGuard<'_, ()>)> {
         loop {
             let mut fds = [PollFd::new(&listener.fd, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
             // Interrupted by a SIGCHLD that somebody else in this process handles.
@@ -205,9 +208,10 @@ impl Crew {
             }
             let events = fds[0].revents();
             if events.contains(PollFlags::IN) {
+                let under_way = self.execs.read().expect("nobody panics while changing the rate");
                 // NotFound: killed meanwhile.
                 if let Ok(notification) = notify::receive(listener.fd.as_fd()) {
-                    return Some(notification);
+                    return Some((notification, under_way));
                 }
             } else if !events.is_empty() {
                 return None;
@@ -239,9 +243,8 @@ impl Crew {
     }
 
     /// Lets a thread execute, and stays with it. Returns whether another thread leads the listener now.
-    fn execute(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
+    fn execute(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification, under_way: RwLockReadGuard<()>) -> bool {
         // Attaching waits for an exec in the same process, so be replaced before if there is an exec. Else first things first.
-        let under_way = self.execs.read().expect("nobody panics while changing the rate");
         let mut led_on = listener.busy.fetch_add(1, Ordering::Relaxed) > 0 && self.find_leader(listener);
         match self.attach(listener, n) {
             Ok(Some(tracee)) => {

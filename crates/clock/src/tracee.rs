@@ -16,7 +16,7 @@ use rustix::io::fcntl_dupfd_cloexec;
 use libc::{c_long, c_uint, c_void, pid_t};
 
 use crate::auxv::{Elf, KernelVdso, vdso_base};
-use crate::layout::{BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, PARAMETERS_BELOW};
+use crate::layout::{BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, OPEN_HOW, PARAMETERS_BELOW};
 use crate::page::{ClockPage, IMAGE};
 use crate::rate::CpuRate;
 
@@ -81,8 +81,8 @@ struct Parameters {
 #[repr(C)]
 struct Message {
     parameters: Parameters,
-    /// `struct open_how`: flags, mode, resolve.
-    how: [u64; 3],
+    /// `struct open_how`: flags, mode, resolve, and zeros.
+    how: [u64; OPEN_HOW as usize / 8],
     name: [u8; NAME_ROOM],
 }
 
@@ -186,6 +186,8 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
         return Ok(Err("it has no vDSO, or its auxiliary vector cannot be read".to_owned()));
     };
     let at = |offset: u64| if offset == 0 { 0 } else { vdso + offset };
+    let mut how = [0; OPEN_HOW as usize / 8];
+    how[0] = O_RDONLY_CLOEXEC;
     let message = Message {
         parameters: Parameters {
             real_vdso: vdso,
@@ -200,7 +202,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
             cpu_back_frac: cpu.back.frac,
             tsc_cycles: cpu.tsc_cycles,
         },
-        how: [O_RDONLY_CLOEXEC, 0, 0],
+        how,
         name: recipe.name,
     };
     let (place, below) = (vdso + recipe.vdso.room, registers.rsp - PARAMETERS_BELOW);
@@ -223,7 +225,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
         registers.rbp = libc::SYS_openat2 as u64;
         registers.rsi = below + offset_of!(Message, name) as u64;
         registers.rdx = below + offset_of!(Message, how) as u64;
-        registers.r10 = size_of::<[u64; 3]>() as u64;
+        registers.r10 = OPEN_HOW;
     } else {
         registers.rbp = CALL_MEMFD;
         registers.r8 = u64::from((-libc::ENOENT) as u32);
