@@ -68,6 +68,12 @@ from_room!(cpu, cpu::Error::Input(text) => text);
 from_room!(net, net::Error::Input(text) => text);
 from_room!(node, node::Error::Input(text) => text);
 
+impl From<tcp::Error> for Error {
+    fn from(e: tcp::Error) -> Error {
+        Error::machine(e.to_string(), "see `diorama doctor`")
+    }
+}
+
 impl From<fidelity::Error> for Error {
     fn from(e: fidelity::Error) -> Error {
         match e {

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::Policy;
-use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain};
+use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
 use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
 use fidelity::record::Fidelity;
@@ -85,7 +85,10 @@ impl Observer {
                 Policy::Pool { .. } => Grain::Pool,
             },
             caches: stage.conditions.caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
-            rto_min_scaled: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
+            scaled: ScaledTimers {
+                rto_min: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
+                initial_rto: plan.offers.initial_timeout,
+            },
             seen: &seen,
         });
         Ok((fidelity, network))

@@ -12,11 +12,11 @@ use std::net::Ipv4Addr;
 use clock::CpuRate;
 use fidelity::record::Variant;
 use indexmap::IndexMap;
-use model::{Experiment, LinkChange, Route};
+use model::{Congestion, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
-use node::KernelTimers;
 use scale::{TargetCpu, Tdf, VirtualDuration};
 use serde::Serialize;
+use tcp::Offers;
 
 use crate::error::{Error, Result};
 use crate::rundir::RunDir;
@@ -73,6 +73,9 @@ pub struct Plan {
     /// The least propagation delay of a route from one node to another, on the target; `None` without a network.
     #[serde(skip)]
     pub shortest_path: Option<VirtualDuration>,
+    /// Which of TCP's times are scaled by programs in the kernel.
+    #[serde(skip)]
+    pub offers: Offers,
     #[serde(skip)]
     pipe_ids: Vec<PipeId>,
 }
@@ -90,6 +93,9 @@ pub struct PlannedNode {
     pub addresses: Vec<Ipv4Addr>,
     /// What its CPU clocks are divided by: the speed of its machine where time is dilated, else 1.
     pub cpu_clock_divisor: f64,
+    /// Its TCP's congestion control.
+    #[serde(serialize_with = "congestion")]
+    pub congestion: Congestion,
     #[serde(skip)]
     cpu_rate: CpuRate,
 }
@@ -105,11 +111,17 @@ impl Plan {
     /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
     pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        Plan::on(Cores::here()?, experiment, variant, tdf)
+        Plan::with(Offers::here(), Cores::here()?, experiment, variant, tdf)
     }
 
-    /// The same, on given cores; pure. Fails if the harness could not keep to it.
-    pub fn on(cores: Cores, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
+    /// The same, on given cores of a machine that offers so much; pure. Fails if the harness could not keep to it.
+    pub fn with(
+        offers: Offers,
+        cores: Cores,
+        experiment: &Experiment,
+        variant: Variant,
+        tdf: Option<Tdf>,
+    ) -> Result<Plan> {
         if variant != Variant::Scaled && tdf.is_some() {
             return Err(Error::Input(format!(
                 "--tdf cannot be given with the {variant} variant, which runs at TDF 1: leave it out, or use --variant scaled"
@@ -127,7 +139,7 @@ impl Plan {
 
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
-        fit::round_trips(experiment, clock_tdf, &network)?;
+        fit::round_trips(experiment, clock_tdf, &network, offers.initial_timeout)?;
 
         let core = cores.nodes.first().copied().unwrap_or(0);
         let mut nodes = IndexMap::new();
@@ -141,6 +153,7 @@ impl Plan {
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
+                congestion: congestion_of(n, offers)?,
                 cpu_rate,
             };
             nodes.insert(n.name.clone(), planned);
@@ -164,6 +177,7 @@ impl Plan {
             pipes,
             versions: BTreeMap::new(),
             shortest_path,
+            offers,
             pipe_ids,
         })
     }
@@ -186,45 +200,6 @@ impl Plan {
     /// In the naive variant, how much of the core all nodes have together.
     pub fn pool_cap(&self) -> Option<f64> {
         (self.variant == Variant::Naive).then_some(self.sold)
-    }
-
-    /// The kernel's timers of every node, where time is dilated.
-    pub fn kernel_timers(&self) -> Option<KernelTimers> {
-        if self.tdf == Tdf::ONE {
-            return None;
-        }
-        let scale::KernelTimers {
-            tcp_rto_min_us,
-            tcp_keepalive_time_s,
-            tcp_keepalive_intvl_s,
-            tcp_fin_timeout_s,
-            tcp_comp_sack_delay_ns,
-            tcp_comp_sack_slack_ns,
-            tcp_min_rtt_wlen_s,
-            tcp_probe_interval_s,
-            tcp_invalid_ratelimit_ms,
-            tcp_tw_reuse_delay_ms,
-            ipfrag_time_s,
-            icmp_ratelimit_ms,
-            icmp_msgs_per_sec,
-            route_mtu_expires_s,
-        } = scale::KernelTimers::new(self.tdf);
-        Some(KernelTimers {
-            tcp_rto_min_us,
-            tcp_keepalive_time_s,
-            tcp_keepalive_intvl_s,
-            tcp_fin_timeout_s,
-            tcp_comp_sack_delay_ns,
-            tcp_comp_sack_slack_ns,
-            tcp_min_rtt_wlen_s,
-            tcp_probe_interval_s,
-            tcp_invalid_ratelimit_ms,
-            tcp_tw_reuse_delay_ms,
-            ipfrag_time_s,
-            icmp_ratelimit_ms,
-            icmp_msgs_per_sec,
-            route_mtu_expires_s,
-        })
     }
 
     /// What the emulator is to build.
@@ -252,6 +227,27 @@ impl Plan {
     pub fn write(&self, dir: &RunDir) -> Result<()> {
         dir.write("plan.json", self.to_json()? + "\n")
     }
+}
+
+/// What a node asks for, or else what Linux has: CUBIC, in every variant by the same program. Reno where that program
+/// cannot be had, in every variant too, so that they can be compared.
+fn congestion_of(node: &model::Node, offers: Offers) -> Result<Congestion> {
+    match (node.congestion, offers.cubic) {
+        (Some(Congestion::Cubic), false) => Err(Error::machine(
+            format!("the node `{}` wants CUBIC, and this machine runs no BPF congestion control", node.name),
+            "see `diorama doctor`, or write `congestion: reno`",
+        )),
+        (Some(asked), _) => Ok(asked),
+        (None, true) => Ok(Congestion::Cubic),
+        (None, false) => Ok(Congestion::Reno),
+    }
+}
+
+fn congestion<S: serde::Serializer>(congestion: &Congestion, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(match congestion {
+        Congestion::Cubic => "cubic",
+        Congestion::Reno => "reno",
+    })
 }
 
 /// A factor as a person writes it: 10 and not 10.0.

@@ -11,10 +11,11 @@ use cpu::caches::Staleness;
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
 use fidelity::record::Variant;
-use model::Experiment;
+use model::{Congestion, Experiment};
 use net::{Emulator, Network, Tap};
 use node::{Enclosure, EnclosureOptions, Exit, NetNamespace, Node, NodeSpec, NotApplied, Root, Runtime};
 use scale::{RealDuration, Tdf, VirtualDuration};
+use tcp::{Cubic, InitialTimeout};
 
 use crate::attend;
 use crate::cast::{self, Cast, Dilation};
@@ -32,6 +33,8 @@ pub struct Stage {
     pub enclosure: Enclosure,
     pub page: Option<ClockPage>,
     pub netns: Vec<NetNamespace>,
+    /// Programs in the kernel that keep the nodes' TCP in virtual time; they end with this value.
+    _tcp: (Option<Cubic>, Option<InitialTimeout>),
     pub conditions: Conditions,
     /// Programs in the enclosure that are Diorama's: its own, and the runtime.
     pub own_programs: Vec<PathBuf>,
@@ -95,15 +98,21 @@ pub fn set(
     let mut netns = Vec::new();
     let mut taps = Vec::new();
     let mut not_applied = Vec::new();
-    let timers = plan.kernel_timers();
+    let cubic = cubic_of(plan)?;
     for node in &experiment.nodes {
         let space = NetNamespace::create()?;
-        not_applied.extend(space.apply(timers.as_ref())?);
+        let congestion = match plan.nodes[&node.name].congestion {
+            Congestion::Cubic => cubic.as_ref().map_or("cubic", |c| c.name()),
+            Congestion::Reno => "reno",
+        };
+        not_applied.extend(space.apply(congestion, plan.tdf)?);
         for port in network.ports_of(&node.name) {
             taps.push(Tap::create(std::os::fd::AsFd::as_fd(&space), port)?);
         }
+        not_applied.extend(space.apply_to_devices(plan.tdf)?);
         netns.push(space);
     }
+    let initial_timeout = initial_timeout_of(plan, &netns)?;
     not_applied.dedup();
     let hosts: Vec<_> = experiment.nodes.iter().map(|n| network.hosts_seen_by(&n.name)).collect();
     let options = net::Options { core: Some(harness), polling: plan.tdf.polling_interval() };
@@ -148,7 +157,8 @@ pub fn set(
         .map_err(|e| Error::failed(registration.control_socket().display(), e))?;
     let conditions = Conditions { policy, policy_because, usable, caches, grain, not_applied };
     let own_programs = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
-    Ok(Stage { cast, emulator, groups, enclosure, page, netns, conditions, own_programs, registration })
+    let _tcp = (cubic, initial_timeout);
+    Ok(Stage { cast, emulator, groups, enclosure, page, netns, _tcp, conditions, own_programs, registration })
 }
 
 impl Stage {
@@ -186,6 +196,20 @@ impl Stage {
     pub fn exits(&self) -> &Receiver<Exit> {
         self.enclosure.exits()
     }
+}
+
+/// The congestion control of the nodes that have CUBIC, under this run's own name.
+fn cubic_of(plan: &Plan) -> Result<Option<Cubic>> {
+    let wanted = plan.nodes.values().any(|n| n.congestion == Congestion::Cubic);
+    Ok(wanted.then(|| Cubic::register(plan.tdf)).transpose()?)
+}
+
+fn initial_timeout_of(plan: &Plan, netns: &[NetNamespace]) -> Result<Option<InitialTimeout>> {
+    if plan.tdf == Tdf::ONE || !plan.offers.initial_timeout {
+        return Ok(None);
+    }
+    let cookies = netns.iter().map(NetNamespace::cookie).collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(Some(InitialTimeout::attach(plan.tdf, &cookies)?))
 }
 
 fn policy_of(plan: &Plan) -> (Policy, Option<String>) {

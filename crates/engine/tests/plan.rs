@@ -5,8 +5,9 @@ use std::fs;
 use diorama_engine::plan::{Cores, PipeValues, Plan};
 use diorama_engine::{Error, Result};
 use fidelity::record::Variant;
-use model::Experiment;
+use model::{Congestion, Experiment};
 use scale::{Tdf, VirtualDuration};
+use tcp::Offers;
 
 const WEB: &str = r#"
 name: web
@@ -34,8 +35,12 @@ fn experiment(overrides: &[(&str, &str)]) -> Experiment {
 }
 
 fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
+    with(Offers::ALL, variant, tdf, overrides)
+}
+
+fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
     let cores = Cores { nodes: vec![0], harness: vec![1] };
-    Plan::on(cores, &experiment(overrides), variant, tdf.map(|t| t.parse().unwrap()))
+    Plan::with(offers, cores, &experiment(overrides), variant, tdf.map(|t| t.parse().unwrap()))
 }
 
 fn refusal(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> String {
@@ -67,7 +72,7 @@ fn the_scaled_variant_divides_cpu_and_bandwidth_and_multiplies_delay() {
     assert_eq!(pipe.harness, values(Some(1e7), 0.100, 0.0, 100));
     assert_eq!(plan.pipes["client-1--core/ba"].harness, values(None, 0.050, 0.01, 7));
     assert_eq!(plan.pool_cap(), None);
-    assert_eq!(plan.kernel_timers().unwrap().tcp_rto_min_us, 2_000_000);
+    assert_eq!(server.congestion, Congestion::Cubic);
 }
 
 #[test]
@@ -77,7 +82,6 @@ fn the_baseline_has_full_shares_and_the_links_of_the_target() {
     assert!(near(plan.nodes["server"].share, 0.5) && near(plan.sold, 0.82));
     assert_eq!(plan.pipes["server--core/ab"].harness, plan.pipes["server--core/ab"].target);
     assert_eq!((plan.nodes["server"].cpu_clock_divisor, plan.pool_cap()), (1.0, None));
-    assert!(plan.kernel_timers().is_none());
 }
 
 #[test]
@@ -86,7 +90,6 @@ fn the_naive_variant_has_the_links_of_the_target_and_the_cpu_of_the_scaled_varia
     assert_eq!(plan.tdf, Tdf::ONE);
     assert!(near(plan.pool_cap().unwrap(), 0.082));
     assert_eq!(plan.pipes["server--core/ab"].harness.delay_s, 0.010);
-    assert!(plan.kernel_timers().is_none());
 }
 
 #[test]
@@ -123,23 +126,44 @@ fn a_share_too_small_to_keep_is_refused() {
 
 #[test]
 fn a_round_trip_too_long_for_the_initial_time_out_is_refused_with_its_nodes() {
+    let bare = |tdf, overrides: &[_]| with(Offers::NONE, Variant::Scaled, tdf, overrides);
+    let refusal = |tdf, overrides: &[_]| match bare(tdf, overrides) {
+        Err(Error::Input(what)) => what,
+        other => panic!("{other:?}"),
+    };
     // 2 × (10 + 5) ms: 0.78 s at TDF 26.
     let calm = [("events", "[]")];
-    assert!(plan(Variant::Scaled, Some("26"), &calm).is_ok());
-    let what = refusal(Variant::Scaled, Some("27"), &calm);
+    assert!(bare(Some("26"), &calm).is_ok());
+    let what = refusal(Some("27"), &calm);
     assert!(what.contains("between `client-") && what.contains("and `server`"), "{what}");
     assert!(what.contains("a TDF of at most 26.6 would fit"), "{what}");
     // The baseline is not dilated: the kernel's time-out is then the target's.
     let slow = [("links.0.delay", "500ms")];
-    assert!(plan(Variant::Baseline, None, &slow).is_ok());
-    assert!(refusal(Variant::Scaled, None, &slow).contains("only TDF 1 would fit"));
+    assert!(with(Offers::NONE, Variant::Baseline, None, &slow).is_ok());
+    assert!(refusal(None, &slow).contains("only TDF 1 would fit"));
     // A delay that an event brings counts.
     let later = [("events.0.set.delay", "50ms")];
-    assert!(refusal(Variant::Scaled, None, &later).contains("a TDF of at most 7.2 would fit"));
+    assert!(refusal(None, &later).contains("a TDF of at most 7.2 would fit"));
     // Between two clients, not by way of the server.
-    let what =
-        refusal(Variant::Scaled, Some("45"), &[("links.0.delay", "0ms"), ("events", "[]"), ("links.1.delay", "5ms")]);
+    let what = refusal(Some("45"), &[("links.0.delay", "0ms"), ("events", "[]"), ("links.1.delay", "5ms")]);
     assert!(what.contains("between `client-") && what.contains("and `client-"), "{what}");
+    // Where the time-out is scaled, none of this is needed.
+    assert!(plan(Variant::Scaled, Some("27"), &calm).is_ok() && plan(Variant::Scaled, None, &slow).is_ok());
+}
+
+#[test]
+fn nodes_have_cubic_where_it_can_be_had() {
+    let reno = [("nodes.client.congestion", "reno")];
+    for variant in [Variant::Scaled, Variant::Baseline, Variant::Naive] {
+        let plan = plan(variant, None, &reno).unwrap();
+        assert_eq!(plan.nodes["server"].congestion, Congestion::Cubic);
+        assert_eq!(plan.nodes["client-2"].congestion, Congestion::Reno);
+        assert!(plan.to_json().unwrap().contains("\"congestion\": \"cubic\""));
+    }
+    let bare = with(Offers::NONE, Variant::Baseline, None, &[]).unwrap();
+    assert!(bare.nodes.values().all(|n| n.congestion == Congestion::Reno));
+    let asked = with(Offers::NONE, Variant::Scaled, None, &[("nodes.server.congestion", "cubic")]);
+    assert!(matches!(&asked, Err(Error::Machine { what, .. }) if what.contains("`server` wants CUBIC")), "{asked:?}");
 }
 
 #[test]

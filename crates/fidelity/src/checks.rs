@@ -53,8 +53,8 @@ pub struct Evidence<'a> {
     pub grain: Grain,
     /// What it costs on the nodes' core to come back to data, if that was measured.
     pub caches: Option<Caches>,
-    /// Whether the least retransmission time-out could be scaled in every node.
-    pub rto_min_scaled: bool,
+    /// Which of TCP's time-outs were scaled in every node.
+    pub scaled: ScaledTimers,
     /// What the watch saw.
     pub seen: &'a Seen,
 }
@@ -73,6 +73,15 @@ pub enum ClockRate {
     },
     /// Not measured, and why.
     Unknown(String),
+}
+
+/// Which of TCP's time-outs passed as fast as they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScaledTimers {
+    /// The least retransmission time-out.
+    pub rto_min: bool,
+    /// That of a connection that has not measured a round trip.
+    pub initial_rto: bool,
 }
 
 /// How the nodes' CPU was limited.
@@ -108,7 +117,7 @@ pub fn judge(e: &Evidence) -> Fidelity {
         steal(e.seen.steal.as_ref()),
         foreign_load_nodes(e.seen.foreign_nodes.as_ref(), e.seen.wanted_nodes.as_ref()),
         foreign_load_harness(e.seen.foreign_harness.as_ref()),
-        kernel_timers(&e.seen.tcp, e.tdf, e.rto_min_scaled),
+        kernel_timers(&e.seen.tcp, e.tdf, e.scaled),
         caches(e.caches.as_ref(), e.tdf),
         disk(),
     ])
@@ -277,29 +286,34 @@ fn share_of_time(name: &str, worst: Option<&Worst>, limit: f64, did: &str, of: &
 /// Timers of the nodes' TCP that tick in real time and fired.
 ///
 /// *Hard* firings involve a constant that cannot be scaled and change what the program sees: none is allowed. Those
-/// are SYNs sent again (the initial time-out of 1 s is a constant) and connections given up (the kernel counts
-/// `tcp_retries2` in units of a constant 200 ms). Where the least time-out itself could not be scaled, every
+/// are connections given up (the kernel counts `tcp_retries2` in units of a constant 200 ms) and, where the initial
+/// time-out of 1 s could not be scaled, SYNs sent again. Where the least time-out itself could not be scaled, every
 /// retransmission time-out is hard.
 ///
 /// *Soft* firings only advance a pure acknowledgement (delayed for 40 ms at least) or a probe (2 ticks at least). Probes
 /// are bounded in relation to what the node received. A delayed acknowledgement matters where a sender waits for it, so
 /// the run is looked through for such senders; two meetings, in a run in which acknowledgements were delayed, are too
 /// many. Where the kernel does not list sockets, delayed acknowledgements are bounded like probes.
-pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, rto_min_scaled: bool) -> Check {
+pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Check {
     let name = "kernel-timers";
     if tdf == Tdf::ONE {
         let says = "The run was not dilated: every kernel timer ran as it should.".into();
         return at_most(name, 0.0, 0.0, "firings", says);
     }
     let hard = |n: &NodeTcp| {
-        let timeouts = if rto_min_scaled { n.grew.syn_retrans } else { n.grew.timeouts.max(n.grew.syn_retrans) };
-        timeouts + n.grew.aborts
+        let syns = if scaled.initial_rto { 0 } else { n.grew.syn_retrans };
+        let timeouts = if scaled.rto_min { 0 } else { n.grew.timeouts };
+        syns.max(timeouts) + n.grew.aborts
     };
     let total: u64 = nodes.iter().map(hard).sum();
     if total > 0 {
         let worst = nodes.iter().max_by_key(|n| hard(n)).expect("a sum above nothing has terms");
         let when = worst.first_hard.map_or(String::new(), |at| format!(", first before {}", time(at)));
-        let constant = if rto_min_scaled { "initial time-out of 1 s" } else { "least time-out of 200 ms" };
+        let constant = match scaled {
+            ScaledTimers { rto_min: false, .. } => "least time-out of 200 ms",
+            ScaledTimers { initial_rto: false, .. } => "initial time-out of 1 s",
+            _ => "limit on retransmissions, in units of 200 ms,",
+        };
         let says = format!(
             "Kernel timers that cannot be scaled fired {total} times, most in {}: {} SYNs sent again, {} retransmission \
              time-outs, {} connections given up{when}; the kernel's {constant} passes {tdf} times too fast for the nodes.",

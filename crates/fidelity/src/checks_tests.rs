@@ -5,6 +5,9 @@ use crate::observe::TcpCounters;
 use crate::record::Verdict;
 
 const TEN: f64 = 10.0;
+const ALL: ScaledTimers = ScaledTimers { rto_min: true, initial_rto: true };
+const NO_INITIAL: ScaledTimers = ScaledTimers { initial_rto: false, ..ALL };
+const NO_LEAST: ScaledTimers = ScaledTimers { rto_min: false, ..ALL };
 const TURN: Option<RealDuration> = Some(RealDuration::from_nanos(120_000));
 
 fn tdf(v: f64) -> Tdf {
@@ -141,30 +144,31 @@ fn loads_are_judged_on_their_own_core() {
 #[test]
 fn one_syn_sent_again_or_one_connection_given_up_is_too_many() {
     let quiet = node("a", TcpCounters { in_segs: 1000, delayed_acks: 30, ..Default::default() });
-    let check = kernel_timers(std::slice::from_ref(&quiet), tdf(TEN), true);
+    let check = kernel_timers(std::slice::from_ref(&quiet), tdf(TEN), ALL);
     assert_eq!((check.ok, check.value), (Some(true), Some(3.0)));
     let mut syn = node("b", TcpCounters { in_segs: 100_000, syn_retrans: 1, timeouts: 1, ..Default::default() });
     syn.first_hard = Some(VirtualInstant::from_nanos(2_500_000_000));
-    let check = kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), true);
+    assert_eq!(kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), ALL).ok, Some(true), "as on the target");
+    let check = kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), NO_INITIAL);
     assert_eq!((check.ok, check.value, check.limit), (Some(false), Some(1.0), Some(0.0)));
     assert!(check.says.contains("most in b: 1 SYNs") && check.says.contains("first before 2.5 s"), "{}", check.says);
     let gone = node("c", TcpCounters { aborts: 1, ..Default::default() });
-    assert_eq!(kernel_timers(&[gone], tdf(TEN), true).ok, Some(false));
-    assert_eq!(kernel_timers(&[quiet, syn], Tdf::ONE, true).ok, Some(true), "undilated, all of them are right");
+    assert_eq!(kernel_timers(&[gone], tdf(TEN), ALL).ok, Some(false));
+    assert_eq!(kernel_timers(&[quiet, syn], Tdf::ONE, ALL).ok, Some(true), "undilated, all of them are right");
 }
 
 #[test]
 fn a_time_out_is_faithful_only_where_its_minimum_is_scaled() {
     let lossy = node("a", TcpCounters { in_segs: 1000, timeouts: 7, ..Default::default() });
-    assert_eq!(kernel_timers(std::slice::from_ref(&lossy), tdf(TEN), true).ok, Some(true));
-    assert_eq!(kernel_timers(&[lossy], tdf(TEN), false).ok, Some(false));
+    assert_eq!(kernel_timers(std::slice::from_ref(&lossy), tdf(TEN), ALL).ok, Some(true));
+    assert_eq!(kernel_timers(&[lossy], tdf(TEN), NO_LEAST).ok, Some(false));
 }
 
 #[test]
 fn early_acknowledgements_are_bounded_where_it_is_not_known_who_waits() {
     let acks = |in_segs, delayed_acks| {
         let grew = TcpCounters { in_segs, delayed_acks, ..Default::default() };
-        kernel_timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), true)
+        kernel_timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), ALL)
     };
     assert_eq!(acks(1000, 100).ok, Some(true));
     assert_eq!(acks(1000, 101).ok, Some(false));
@@ -178,7 +182,7 @@ fn early_acknowledgements_are_a_breach_when_senders_wait_for_them() {
     let run = |delayed_acks, waiting| {
         let server = TcpCounters { in_segs: 100, delayed_acks, waiting: Some(0), ..Default::default() };
         let client = TcpCounters { in_segs: 100, waiting: Some(waiting), ..Default::default() };
-        kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), true)
+        kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), ALL)
     };
     let thoughtful = run(90, 0);
     assert_eq!(thoughtful.ok, Some(true), "a server that thinks for longer than the timer");
@@ -189,7 +193,7 @@ fn early_acknowledgements_are_a_breach_when_senders_wait_for_them() {
     assert!(nagle.says.contains("most in client"), "{}", nagle.says);
     assert_eq!(run(2, 9).ok, Some(true), "they waited, but not for a timer");
     let probes = TcpCounters { in_segs: 100, loss_probes: 11, waiting: Some(0), ..Default::default() };
-    assert_eq!(kernel_timers(&[node("a", probes)], tdf(TEN), true).ok, Some(false));
+    assert_eq!(kernel_timers(&[node("a", probes)], tdf(TEN), ALL).ok, Some(false));
 }
 
 #[test]
@@ -205,7 +209,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
             clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
             grain: Grain::Slots(TURN),
             caches: None,
-            rto_min_scaled: true,
+            scaled: ALL,
             seen,
         })
     };

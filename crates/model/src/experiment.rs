@@ -79,6 +79,8 @@ pub struct Node {
     pub env: Vec<(String, String)>,
     /// The working directory, an absolute path inside the node; `/` if none.
     pub cwd: Option<String>,
+    /// Its TCP's congestion control; none: the best that is offered.
+    pub congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts: places in [`Experiment::nodes`], without cycles.
     pub after: Vec<usize>,
     /// What makes it ready; none: being started is enough.
@@ -98,6 +100,15 @@ pub enum Root {
     Directory(PathBuf),
     /// The contents of this OCI image archive.
     OciArchive(PathBuf),
+}
+
+/// How a node's TCP finds out how fast it may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// CUBIC, RFC 9438.
+    Cubic,
+    /// Reno, RFC 5681.
+    Reno,
 }
 
 /// When a node counts as ready.

@@ -118,6 +118,8 @@ pub(crate) struct Node {
     pub(crate) env: BTreeMap<String, String>,
     /// The working directory, an absolute path inside the node
     pub(crate) cwd: Option<String>,
+    /// The congestion control of its TCP; without it CUBIC, as on any Linux
+    pub(crate) congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts; `*` stands for any characters
     #[serde(default)]
     pub(crate) after: Vec<String>,
@@ -136,6 +138,14 @@ pub(crate) struct Node {
 pub(crate) enum Tsc {
     Native,
     Dilated,
+}
+
+/// A congestion control
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Congestion {
+    Cubic,
+    Reno,
 }
 
 /// When a node counts as ready

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diorama_model::{
-    Action, Combine, Distribution, Experiment, Jitter, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source,
-    Stream, load,
+    Action, Combine, Congestion, Distribution, Experiment, Jitter, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root,
+    Source, Stream, load,
 };
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
@@ -94,6 +94,7 @@ fn all_keys_are_read() {
     assert!(db.dilated_tsc);
     assert!(matches!(&db.root, Root::Directory(d) if d.ends_with("tests/good/root")));
     assert!(matches!(&e.nodes[3].root, Root::OciArchive(f) if f.ends_with("tests/good/nginx.conf")));
+    assert_eq!((e.nodes[0].congestion, e.nodes[3].congestion), (None, Some(Congestion::Reno)));
     assert_eq!(e.nodes[1].after, [0, 3]);
     assert_eq!(e.machines.len(), 1);
     let link = |name: &str| &e.links[e.link(name).unwrap()].ab;

@@ -32,7 +32,7 @@ pub use enclosure::{Enclosure, EnclosureOptions};
 pub use error::Error;
 pub use exits::Exit;
 pub use init::init_main;
-pub use kernel::{KernelTimers, NotApplied};
+pub use kernel::NotApplied;
 pub use life::{Exec, ExecSpec, Io, Node};
 pub use netns::NetNamespace;
 pub use prepare::{NodeSpec, Root};

@@ -1,10 +1,11 @@
 //! A network namespace that no path on the host names.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::error::{Context, Error};
@@ -32,6 +33,24 @@ impl NetNamespace {
             Ok(work())
         })
         .context(|| "cannot enter a network namespace".into())
+    }
+}
+
+impl NetNamespace {
+    /// The number by which BPF programs know the namespace; it is never used again while the machine runs.
+    pub fn cookie(&self) -> Result<u64, Error> {
+        let read = self.enter(|| {
+            let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+            let mut cookie = 0u64;
+            let mut length = size_of::<u64>() as libc::socklen_t;
+            // SAFETY: `cookie` has room for the eight bytes that the call may write, as `length` says.
+            let code = unsafe {
+                let value = (&raw mut cookie).cast();
+                libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, value, &raw mut length)
+            };
+            if code == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+        })?;
+        read.context(|| "cannot tell a network namespace's cookie".into())
     }
 }
 

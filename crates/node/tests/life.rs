@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{World, io, program, remove_groups, text, with_each_runtime};
-use diorama_node::{Error, ExecSpec, KernelTimers, NetNamespace, Node, Root, Runtime};
+use diorama_node::{Error, ExecSpec, NetNamespace, Node, Root, Runtime};
+use scale::Tdf;
 
 fn exec(node: &Node, script: &str) -> (Option<i32>, String) {
     let (io, output) = io();
@@ -184,31 +185,21 @@ fn a_root_of_the_users_own_is_used_and_not_written() {
 #[test]
 fn kernel_settings_are_the_namespaces_own() {
     let namespace = NetNamespace::create().unwrap();
-    let timers = KernelTimers {
-        tcp_rto_min_us: 2_000_000,
-        tcp_keepalive_time_s: 72_000,
-        tcp_keepalive_intvl_s: 750,
-        tcp_fin_timeout_s: 600,
-        tcp_comp_sack_delay_ns: 10_000_000,
-        tcp_comp_sack_slack_ns: 1_000_000,
-        tcp_min_rtt_wlen_s: 3000,
-        tcp_probe_interval_s: 6000,
-        tcp_invalid_ratelimit_ms: 5000,
-        // More than the kernel takes: it must be reported.
-        tcp_tw_reuse_delay_ms: 70_000,
-        ipfrag_time_s: 300,
-        icmp_ratelimit_ms: 10_000,
-        icmp_msgs_per_sec: 1000,
-        route_mtu_expires_s: 6000,
-    };
-    let refused = namespace.apply(Some(&timers)).unwrap();
-    let names: Vec<_> = refused.iter().map(|r| r.setting.as_str()).collect();
-    assert!(names.contains(&"ipv4/tcp_tw_reuse_delay") && names.len() < 4, "{refused:?}");
+    let tdf: Tdf = "10".parse().unwrap();
+    let refused = namespace.apply("reno", tdf).unwrap();
+    assert_eq!(refused, [], "an old kernel lacks some of them, and says so");
+    // A name that the kernel does not know must be reported.
+    let refused = namespace.apply("no-such-thing", tdf).unwrap();
+    assert_eq!(refused.iter().map(|r| r.setting.as_str()).collect::<Vec<_>>(), ["ipv4/tcp_congestion_control"]);
+    assert_eq!(namespace.apply_to_devices(tdf).unwrap(), []);
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap().trim().to_string();
     let host = read("tcp_keepalive_time");
     let inside =
-        namespace.enter(|| [read("tcp_keepalive_time"), read("tcp_congestion_control"), read("tcp_fin_timeout")]);
+        namespace.enter(|| ["tcp_keepalive_time", "tcp_congestion_control", "neigh/lo/gc_stale_time"].map(read));
     assert_eq!(inside.unwrap(), ["72000", "reno", "600"]);
+    let other = NetNamespace::create().unwrap();
+    assert!(namespace.cookie().unwrap() != 0 && namespace.cookie().unwrap() == namespace.clone().cookie().unwrap());
+    assert_ne!(namespace.cookie().unwrap(), other.cookie().unwrap());
     assert_eq!(read("tcp_keepalive_time"), host, "the host's own settings are as before");
 }
 

@@ -3,6 +3,7 @@
 //! A node's TCP is the host kernel's. Its timers that are settings of a network namespace are multiplied by the TDF
 //! here; rates are divided. The rest cannot be scaled ([`STUCK`]).
 
+use crate::rto::RTO_MAX;
 use crate::{RealDuration, Tdf};
 
 /// Whether a setting is a time, multiplied by the TDF, or events per time, divided by it.
@@ -28,61 +29,75 @@ pub struct KernelTimer {
     pub wanted: Option<u64>,
 }
 
-macro_rules! timers {
-    ($($field:ident: $kind:ident $file:literal $unit:literal, $target:literal, limit $limit:literal, $doc:literal;)*) => {
-        /// Every timer that a network namespace has of its own, in *real* time, in the kernel's units.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct KernelTimers {
-            $(#[doc = $doc] pub $field: u64,)*
-        }
+/// Name, kind, unit, Linux's default, and the kernel's limit. Limits are those of Linux 6.x; seconds that the kernel keeps
+/// as jiffies in an int end at (2³¹ − 1) / HZ, HZ ≤ 1000.
+type Setting = (&'static str, Kind, &'static str, u64, u64);
 
-        impl KernelTimers {
-            /// The settings under which a node sees Linux's defaults through a TDF.
-            pub fn new(tdf: Tdf) -> KernelTimers {
-                KernelTimers { $($field: scaled(Kind::$kind, $target, $limit, tdf).0,)* }
-            }
+/// Of a namespace as a whole: files below `/proc/sys/net`.
+const SETTINGS: [Setting; 14] = [
+    // Least retransmission time-out.
+    ("ipv4/tcp_rto_min_us", Kind::Time, "us", 200_000, 2_147_483_647),
+    // Idle time before the first keepalive probe, and time between probes.
+    ("ipv4/tcp_keepalive_time", Kind::Time, "s", 7_200, 2_147_483),
+    ("ipv4/tcp_keepalive_intvl", Kind::Time, "s", 75, 2_147_483),
+    // Time in FIN_WAIT_2.
+    ("ipv4/tcp_fin_timeout", Kind::Time, "s", 60, 2_147_483),
+    // Longest delay of a compressed selective acknowledgement, and the slack of that timer.
+    ("ipv4/tcp_comp_sack_delay_ns", Kind::Time, "ns", 1_000_000, 2_000_000_000_000),
+    ("ipv4/tcp_comp_sack_slack_ns", Kind::Time, "ns", 100_000, 2_000_000_000_000),
+    // Window over which the least round-trip time is remembered.
+    ("ipv4/tcp_min_rtt_wlen", Kind::Time, "s", 300, 86_400),
+    // Time before path MTU probing is tried again.
+    ("ipv4/tcp_probe_interval", Kind::Time, "s", 600, 4_294_967),
+    // Least time between acknowledgements of invalid segments.
+    ("ipv4/tcp_invalid_ratelimit", Kind::Time, "ms", 500, 2_147_483_647),
+    // Age at which a TIME_WAIT socket may be reused.
+    ("ipv4/tcp_tw_reuse_delay", Kind::Time, "ms", 1_000, 60_000),
+    // Time for which fragments of a packet are kept.
+    ("ipv4/ipfrag_time", Kind::Time, "s", 30, 2_147_483),
+    // Least time between ICMP errors to one peer, and how many there may be a second to all.
+    ("ipv4/icmp_ratelimit", Kind::Time, "ms", 1_000, 2_147_483_647),
+    ("ipv4/icmp_msgs_per_sec", Kind::Rate, "1/s", 1_000, 1),
+    // Time for which a learnt path MTU is kept.
+    ("ipv4/route/mtu_expires", Kind::Time, "s", 600, 2_147_483),
+];
 
-            /// The same, one by one, with what the kernel's limits do not allow.
-            pub fn list(tdf: Tdf) -> Vec<KernelTimer> {
-                vec![$({
-                    let (harness, wanted) = scaled(Kind::$kind, $target, $limit, tdf);
-                    KernelTimer { setting: $file, unit: $unit, target: $target, harness, wanted }
-                },)*]
-            }
-        }
-    };
-}
+/// Of one interface: files below `/proc/sys/net`, with `*` for its name. They exist once it does.
+const PER_DEVICE: [Setting; 9] = [
+    // How long a neighbour counts as reachable, and the steps of asking again.
+    ("ipv4/neigh/*/base_reachable_time_ms", Kind::Time, "ms", 30_000, 2_147_483_647),
+    ("ipv4/neigh/*/retrans_time_ms", Kind::Time, "ms", 1_000, 2_147_483_647),
+    ("ipv4/neigh/*/delay_first_probe_time", Kind::Time, "s", 5, 2_147_483),
+    ("ipv4/neigh/*/gc_stale_time", Kind::Time, "s", 60, 2_147_483),
+    // In units of 1/100 s: proxied and anycast answers, and how long an entry cannot be replaced.
+    ("ipv4/neigh/*/locktime", Kind::Time, "cs", 100, 2_147_483_647),
+    ("ipv4/neigh/*/proxy_delay", Kind::Time, "cs", 80, 2_147_483_647),
+    ("ipv4/neigh/*/anycast_delay", Kind::Time, "cs", 100, 2_147_483_647),
+    // Reports of group membership.
+    ("ipv4/conf/*/igmpv2_unsolicited_report_interval", Kind::Time, "ms", 10_000, 2_147_483_647),
+    ("ipv4/conf/*/igmpv3_unsolicited_report_interval", Kind::Time, "ms", 1_000, 2_147_483_647),
+];
 
-// Limits are those of Linux 6.x; seconds that the kernel keeps as jiffies in an int end at (2³¹ − 1) / HZ, HZ ≤ 1000.
-timers! {
-    tcp_rto_min_us: Time "ipv4/tcp_rto_min_us" "us", 200_000, limit 2_147_483_647,
-        "Least retransmission time-out, µs.";
-    tcp_keepalive_time_s: Time "ipv4/tcp_keepalive_time" "s", 7_200, limit 2_147_483,
-        "Idle time before the first keepalive probe, s.";
-    tcp_keepalive_intvl_s: Time "ipv4/tcp_keepalive_intvl" "s", 75, limit 2_147_483,
-        "Time between keepalive probes, s.";
-    tcp_fin_timeout_s: Time "ipv4/tcp_fin_timeout" "s", 60, limit 2_147_483,
-        "Time in FIN_WAIT_2, s.";
-    tcp_comp_sack_delay_ns: Time "ipv4/tcp_comp_sack_delay_ns" "ns", 1_000_000, limit 2_000_000_000_000,
-        "Longest delay of a compressed selective acknowledgement, ns.";
-    tcp_comp_sack_slack_ns: Time "ipv4/tcp_comp_sack_slack_ns" "ns", 100_000, limit 2_000_000_000_000,
-        "Slack of that timer, ns.";
-    tcp_min_rtt_wlen_s: Time "ipv4/tcp_min_rtt_wlen" "s", 300, limit 86_400,
-        "Window over which the least round-trip time is remembered, s.";
-    tcp_probe_interval_s: Time "ipv4/tcp_probe_interval" "s", 600, limit 4_294_967,
-        "Time before path MTU probing is tried again, s.";
-    tcp_invalid_ratelimit_ms: Time "ipv4/tcp_invalid_ratelimit" "ms", 500, limit 2_147_483_647,
-        "Least time between acknowledgements of invalid segments, ms.";
-    tcp_tw_reuse_delay_ms: Time "ipv4/tcp_tw_reuse_delay" "ms", 1_000, limit 60_000,
-        "Age at which a TIME_WAIT socket may be reused, ms.";
-    ipfrag_time_s: Time "ipv4/ipfrag_time" "s", 30, limit 2_147_483,
-        "Time for which fragments of an IPv4 packet are kept, s.";
-    icmp_ratelimit_ms: Time "ipv4/icmp_ratelimit" "ms", 1_000, limit 2_147_483_647,
-        "Least time between ICMP errors to one peer, ms.";
-    icmp_msgs_per_sec: Rate "ipv4/icmp_msgs_per_sec" "1/s", 1_000, limit 1,
-        "ICMP errors per real second, over all peers.";
-    route_mtu_expires_s: Time "ipv4/route/mtu_expires" "s", 600, limit 2_147_483,
-        "Time for which a learnt path MTU is kept, s.";
+impl KernelTimer {
+    /// Every timer that a network namespace has of its own, under which a node sees Linux's defaults through a TDF.
+    pub fn of_namespace(tdf: Tdf) -> Vec<KernelTimer> {
+        SETTINGS.iter().map(|s| KernelTimer::new(s, tdf)).collect()
+    }
+
+    /// Every timer that an interface has of its own, with `*` for the interface's name.
+    pub fn of_device(tdf: Tdf) -> Vec<KernelTimer> {
+        PER_DEVICE.iter().map(|s| KernelTimer::new(s, tdf)).collect()
+    }
+
+    /// A timer in whole seconds whose default is the kernel's own, as those of connection tracking.
+    pub fn seconds(value: u64, tdf: Tdf) -> u64 {
+        scaled(Kind::Time, value, 2_147_483, tdf).0
+    }
+
+    fn new(&(setting, kind, unit, target, limit): &Setting, tdf: Tdf) -> KernelTimer {
+        let (harness, wanted) = scaled(kind, target, limit, tdf);
+        KernelTimer { setting, unit, target, harness, wanted }
+    }
 }
 
 /// The harness's value, and the one that it should have been if that is beyond the limit. Times are rounded up so that
@@ -113,8 +128,15 @@ pub struct StuckTimer {
     pub effect: &'static str,
 }
 
+/// The initial retransmission time-out, where no program of ours sets it.
+const STUCK_INITIAL_RTO: StuckTimer = StuckTimer {
+    name: "initial retransmission time-out",
+    real: RealDuration::from_nanos(1_000_000_000),
+    effect: "a lost SYN is sent again too early",
+};
+
 /// What cannot be scaled, whatever the TDF.
-pub const STUCK: [StuckTimer; 5] = [
+const STUCK: [StuckTimer; 6] = [
     StuckTimer {
         name: "delayed acknowledgement, least",
         real: RealDuration::from_nanos(40_000_000),
@@ -126,9 +148,9 @@ pub const STUCK: [StuckTimer; 5] = [
         effect: "a lone segment is acknowledged too early",
     },
     StuckTimer {
-        name: "initial retransmission time-out",
-        real: RealDuration::from_nanos(1_000_000_000),
-        effect: "a lost SYN is sent again too early",
+        name: "time-out after a repeated SYN without timestamps",
+        real: RealDuration::from_nanos(3_000_000_000),
+        effect: "first data are sent again too early",
     },
     StuckTimer {
         name: "TIME_WAIT",
@@ -137,10 +159,21 @@ pub const STUCK: [StuckTimer; 5] = [
     },
     StuckTimer {
         name: "longest retransmission time-out",
-        real: RealDuration::from_nanos(120_000_000_000),
+        real: RTO_MAX,
         effect: "back-off ends too early in long outages",
     },
+    StuckTimer {
+        name: "memory of a peer's round-trip time",
+        real: RealDuration::from_nanos(3_600_000_000_000),
+        effect: "a new connection starts without what an old one learnt",
+    },
 ];
+
+/// What cannot be scaled; the initial time-out is among it where it is not set by a program.
+pub fn stuck_timers(initial_rto_scaled: bool) -> Vec<StuckTimer> {
+    let first = (!initial_rto_scaled).then_some(STUCK_INITIAL_RTO);
+    first.into_iter().chain(STUCK).collect()
+}
 
 #[cfg(test)]
 mod tests {
@@ -150,30 +183,36 @@ mod tests {
         s.parse().unwrap()
     }
 
+    fn value(list: &[KernelTimer], setting: &str) -> u64 {
+        list.iter().find(|t| t.setting == setting).unwrap().harness
+    }
+
     #[test]
     fn at_tdf_1_a_node_has_linuxs_defaults() {
-        for timer in KernelTimers::list(Tdf::ONE) {
+        for timer in KernelTimer::of_namespace(Tdf::ONE).into_iter().chain(KernelTimer::of_device(Tdf::ONE)) {
             assert_eq!((timer.harness, timer.wanted), (timer.target, None), "{}", timer.setting);
         }
     }
 
     #[test]
     fn times_are_multiplied_and_rates_divided() {
-        let timers = KernelTimers::new(tdf("10"));
-        assert_eq!(timers.tcp_rto_min_us, 2_000_000);
-        assert_eq!(timers.icmp_msgs_per_sec, 100);
-        assert_eq!(timers.tcp_tw_reuse_delay_ms, 10_000);
-        assert_eq!(KernelTimers::new(tdf("1.5")).tcp_keepalive_intvl_s, 113);
-        assert_eq!(KernelTimers::new(tdf("1.1")).icmp_msgs_per_sec, 909);
+        let timers = KernelTimer::of_namespace(tdf("10"));
+        assert_eq!(value(&timers, "ipv4/tcp_rto_min_us"), 2_000_000);
+        assert_eq!(value(&timers, "ipv4/icmp_msgs_per_sec"), 100);
+        assert_eq!(value(&timers, "ipv4/tcp_tw_reuse_delay"), 10_000);
+        assert_eq!(value(&KernelTimer::of_namespace(tdf("1.5")), "ipv4/tcp_keepalive_intvl"), 113);
+        assert_eq!(value(&KernelTimer::of_namespace(tdf("1.1")), "ipv4/icmp_msgs_per_sec"), 909);
+        assert_eq!(value(&KernelTimer::of_device(tdf("10")), "ipv4/neigh/*/gc_stale_time"), 600);
     }
 
     #[test]
     fn what_the_kernel_refuses_is_clamped_and_said() {
-        let clamped: Vec<_> = KernelTimers::list(tdf("1000")).into_iter().filter(|t| t.wanted.is_some()).collect();
+        let clamped: Vec<_> =
+            KernelTimer::of_namespace(tdf("1000")).into_iter().filter(|t| t.wanted.is_some()).collect();
         let names: Vec<_> = clamped.iter().map(|t| t.setting).collect();
         assert_eq!(names, ["ipv4/tcp_keepalive_time", "ipv4/tcp_min_rtt_wlen", "ipv4/tcp_tw_reuse_delay"]);
         assert_eq!((clamped[2].harness, clamped[2].wanted), (60_000, Some(1_000_000)));
         // The largest TDF of all overflows nothing.
-        assert_eq!(KernelTimers::new(tdf("100000")).tcp_rto_min_us, 2_147_483_647);
+        assert_eq!(value(&KernelTimer::of_namespace(tdf("100000")), "ipv4/tcp_rto_min_us"), 2_147_483_647);
     }
 }

@@ -10,14 +10,15 @@
 mod kernel;
 mod polling;
 mod rate;
+mod rto;
 mod rtt;
 mod share;
 mod tdf;
 mod time;
 
-pub use kernel::{KernelTimer, KernelTimers, STUCK, StuckTimer};
+pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use rate::{RealRate, VirtualRate};
-pub use rtt::LONGEST_RTT;
+pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};
 pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};

@@ -5,9 +5,10 @@ use std::fmt::Write;
 use engine::Plan;
 use engine::plan::{LossModel, PipeValues, PlannedPipe};
 use fidelity::record::Variant;
-use model::Experiment;
+use model::{Congestion, Experiment};
 use scale::{
-    KernelTimer, KernelTimers, RealDuration, RealRate, STUCK, Tdf, VirtualDuration, VirtualInstant, VirtualRate,
+    INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
+    stuck_timers,
 };
 
 /// The whole text.
@@ -21,7 +22,7 @@ pub fn plan(experiment: &Experiment, plan: &Plan) -> String {
         text.push_str(&routes(experiment));
     }
     text.push('\n');
-    text.push_str(&timers(plan.tdf));
+    text.push_str(&timers(plan));
     text
 }
 
@@ -54,11 +55,15 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
                 format!("{} CPU at {}", machine.cpus, machine.speed),
                 percent(planned.share),
                 bytes(planned.memory_bytes),
+                match planned.congestion {
+                    Congestion::Cubic => "cubic".into(),
+                    Congestion::Reno => "reno".into(),
+                },
             ],
             last: planned.addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>().join(", "),
         });
     }
-    let mut text = table(&["node", "target", share, "memory", "addresses"], rows);
+    let mut text = table(&["node", "target", share, "memory", "congestion", "addresses"], rows);
     let usable = percent(cpu::PLANNED_USABLE);
     let _ = match plan.pool_cap() {
         Some(cap) => writeln!(text, "all nodes share a pool of {} of the core, whoever wants it", percent(cap)),
@@ -164,27 +169,55 @@ fn queue(pipe: &PipeValues) -> String {
     }
 }
 
-fn timers(tdf: Tdf) -> String {
+/// What becomes of each timer of a node's kernel; all nodes have the same. *Exact*: as on the target, for it follows from
+/// measured round trips or is not dilated. *Scaled*: set to what it has to be. *Short*: scaled as far as the kernel
+/// allows. *Stuck*: in real time.
+fn timers(plan: &Plan) -> String {
+    let tdf = plan.tdf;
     if tdf == Tdf::ONE {
-        return "kernel timers: the target's own, for time is not dilated\n".into();
+        return "kernel timers: all exact, for time is not dilated\n".into();
     }
-    let row = |t: KernelTimer| Row {
-        name: t.setting.trim_start_matches("ipv4/").to_owned(),
-        cells: vec![with_unit(t.target, t.unit), with_unit(t.harness, t.unit)],
-        last: t.wanted.map_or(String::new(), |w| {
-            format!("too short: {} would be needed, the kernel allows no more", with_unit(w, t.unit))
-        }),
+    let mut rows = Vec::new();
+    let mut row = |name: &str, how: &str, target: String, harness: String, says: String| {
+        rows.push(Row { name: name.to_owned(), cells: vec![how.to_owned(), target, harness], last: says });
     };
-    let scaled = KernelTimers::list(tdf).into_iter().map(row).collect();
-    let mut text = table(&["kernel timer, scaled", "target", "harness", ""], scaled);
-    let stuck = STUCK.iter().map(|t| Row {
-        name: t.name.to_owned(),
-        cells: vec![t.real.to_string(), tdf.to_virtual(t.real).to_string()],
-        last: t.effect.to_owned(),
-    });
-    text.push('\n');
-    text.push_str(&table(&["kernel timer, not scaled", "target", "seen by nodes", "if it fires"], stuck.collect()));
-    text
+    let none = String::new;
+    row("retransmission after a round trip was measured", "exact", none(), none(), "follows from round trips".into());
+    for congestion in [Congestion::Cubic, Congestion::Reno] {
+        let who: Vec<_> =
+            plan.nodes.iter().filter(|(_, n)| n.congestion == congestion).map(|(n, _)| n.as_str()).collect();
+        let (Some(first), Some(last)) = (who.first(), who.last()) else { continue };
+        let who = if first == last { (*first).to_owned() } else { format!("{first} … {last}") };
+        match congestion {
+            Congestion::Cubic => {
+                row("growth by CUBIC", "scaled", none(), none(), format!("its clock is virtual ({who})"))
+            }
+            Congestion::Reno => {
+                row("growth by Reno", "exact", none(), none(), format!("follows from round trips ({who})"))
+            }
+        }
+    }
+    if plan.offers.initial_timeout {
+        let timeout = initial_rto(tdf);
+        let (how, says) = match timeout.wanted {
+            None => ("scaled", String::new()),
+            Some(wanted) => ("short", format!("{wanted} would be needed, the kernel allows no more")),
+        };
+        row("initial retransmission time-out", how, INITIAL_RTO.to_string(), timeout.harness.to_string(), says);
+    }
+    for t in KernelTimer::of_namespace(tdf).into_iter().chain(KernelTimer::of_device(tdf)) {
+        let (how, says) = match t.wanted {
+            None => ("scaled", String::new()),
+            Some(w) => ("short", format!("{} would be needed, the kernel allows no more", with_unit(w, t.unit))),
+        };
+        let name = t.setting.trim_start_matches("ipv4/");
+        row(name, how, with_unit(t.target, t.unit), with_unit(t.harness, t.unit), says);
+    }
+    for t in stuck_timers(plan.offers.initial_timeout) {
+        let says = format!("nodes see {}: {}", tdf.to_virtual(t.real), t.effect);
+        row(t.name, "stuck", t.real.to_string(), t.real.to_string(), says);
+    }
+    table(&["kernel timer, in every node", "how", "target", "harness", ""], rows)
 }
 
 fn with_unit(value: u64, unit: &str) -> String {

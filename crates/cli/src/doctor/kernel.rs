@@ -6,23 +6,15 @@ use std::path::Path;
 
 use cpu::Policy;
 use node::NetNamespace;
-use scale::{KernelTimers, Tdf};
+use scale::{Tdf, stuck_timers};
+use tcp::{Cubic, InitialTimeout, Offers};
 
 use super::Finding;
 
 pub(super) fn findings() -> Vec<Finding> {
-    let mut all = vec![
-        release(),
-        namespaces(),
-        overlay(),
-        tun(),
-        notifications(),
-        ptrace(),
-        cgroups(),
-        shares(),
-        idle_groups(),
-        struct_ops(),
-    ];
+    let mut all =
+        vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace(), cgroups(), shares(), idle_groups()];
+    all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
     all
@@ -170,18 +162,32 @@ fn idle_groups() -> Finding {
     }
 }
 
-fn struct_ops() -> Finding {
-    match Path::new("/sys/kernel/btf/vmlinux").exists() {
-        true => Finding::ok("BTF", "yes", "a CUBIC in virtual time could be loaded; nodes use Reno, which needs none"),
-        false => Finding::degraded("BTF", "no", "no BPF congestion control: nodes can have Reno only, in virtual time"),
-    }
+/// Tried, not guessed: the programs are loaded and let go of again.
+fn bpf() -> Vec<Finding> {
+    let cubic = match Cubic::register(Tdf::ONE) {
+        Ok(_) => Finding::ok("BPF struct_ops", "yes", "nodes have CUBIC in virtual time"),
+        Err(e) => {
+            let says = format!("nodes have Reno, in every variant, where the target has CUBIC: {e}");
+            Finding::degraded("BPF struct_ops", "no", says)
+        }
+    };
+    let timeout = match InitialTimeout::attach(Tdf::ONE, &[0]) {
+        Ok(_) => Finding::ok("BPF sock_ops", "yes", "the initial retransmission time-out is scaled"),
+        Err(e) => {
+            let says =
+                format!("round trips are limited to 0.8 s of real time, and a lost SYN makes a run suspect: {e}");
+            Finding::degraded("BPF sock_ops", "no", says)
+        }
+    };
+    vec![cubic, timeout]
 }
 
 /// Settings of a namespace that this kernel does not have.
 fn settings() -> Vec<Finding> {
-    let timers = Tdf::new(10, 1).map(KernelTimers::list).unwrap_or_default();
-    let timers: Vec<_> = timers.iter().map(|t| (t.setting, t.harness)).collect();
-    let refused = NetNamespace::create().and_then(|n| n.apply_list(&timers));
+    let refused = Tdf::new(10, 1).map_err(|e| e.to_string()).and_then(|tdf| {
+        let namespace = NetNamespace::create().map_err(|e| e.to_string())?;
+        namespace.apply("reno", tdf).map_err(|e| e.to_string())
+    });
     match refused {
         Ok(none) if none.is_empty() => {
             vec![Finding::ok("kernel timers", "scaled", "those that are settings of a namespace, by the TDF")]
@@ -190,7 +196,7 @@ fn settings() -> Vec<Finding> {
             .iter()
             .map(|r| Finding::degraded("kernel timer", r.setting.clone(), format!("stays in real time: {}", r.why)))
             .collect(),
-        Err(e) => vec![Finding::lacking("kernel timers", "unknown", e.to_string())],
+        Err(e) => vec![Finding::lacking("kernel timers", "unknown", e)],
     }
 }
 
@@ -199,5 +205,5 @@ fn stuck() -> Vec<Finding> {
         let says = format!("{}: stays in real time; a run in which it fires is suspect", t.effect);
         Finding::degraded(&format!("kernel timer: {}", t.name), t.real.to_string(), says)
     };
-    scale::STUCK.iter().map(finding).collect()
+    stuck_timers(Offers::here().initial_timeout).iter().map(finding).collect()
 }

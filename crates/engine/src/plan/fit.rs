@@ -4,7 +4,7 @@ use cpu::PLANNED_USABLE;
 use fidelity::record::Variant;
 use model::{Action, Experiment, Link, Pipe, PipeChange};
 use net::{Network, PipeId};
-use scale::{LONGEST_RTT, TargetCpu, Tdf, VirtualDuration};
+use scale::{TargetCpu, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};
 
@@ -78,21 +78,30 @@ fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
 }
 
 /// Fails if the longest round trip between two nodes, empty queues provided, is too long under dilation.
-pub(super) fn round_trips(experiment: &Experiment, tdf: Tdf, network: &Network) -> Result<()> {
+pub(super) fn round_trips(
+    experiment: &Experiment,
+    tdf: Tdf,
+    network: &Network,
+    initial_rto_scaled: bool,
+) -> Result<()> {
+    let Some(bound) = tdf.longest_rtt(initial_rto_scaled) else { return Ok(()) };
     let crossings: Vec<[u64; 2]> = (0..experiment.links.len()).map(|l| slowest_crossing(experiment, l)).collect();
     let crossing = |pipe: PipeId| crossings[pipe.link()][usize::from(!pipe.is_ab())];
-    let too_long = |sum| !tdf.allows_rtt(VirtualDuration::from_nanos(sum));
+    let too_long = |sum| !tdf.allows_rtt(VirtualDuration::from_nanos(sum), initial_rto_scaled);
     let longest = longest_round_trip(experiment.nodes.len(), network, crossing, too_long);
     let Some(longest) = longest else { return Ok(()) };
     let rtt = VirtualDuration::from_nanos(longest.nanoseconds);
-    let way = match Tdf::that_allows_rtt(rtt) {
+    let why = match initial_rto_scaled {
+        true => "its time-outs end at 120 s",
+        false => "its initial time-out of 1 s cannot be scaled without BPF (see `diorama doctor`)",
+    };
+    let way = match Tdf::that_allows_rtt(rtt, initial_rto_scaled) {
         Some(fits) => format!("a TDF of at most {fits} would fit"),
         None => "only TDF 1 would fit".into(),
     };
     Err(Error::Input(format!(
-        "{}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {} of real time; above {LONGEST_RTT} the \
-         kernel would send the first segment of every connection twice, because its initial time-out of 1 s cannot be \
-         scaled yet; {way}, or shorten the delays",
+        "{}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {} of real time; above {bound} the \
+         kernel would send the first segment of every connection twice, because {why}; {way}, or shorten the delays",
         experiment.name,
         experiment.nodes[longest.from].name,
         experiment.nodes[longest.to].name,

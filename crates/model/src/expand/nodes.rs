@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Entry, NODES, key_span, select};
 use crate::error::Problems;
-use crate::experiment::{Machine, Node, Ready, Root};
+use crate::experiment::{Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
 use crate::names::{did_you_mean, wrong_label, wrong_word};
 use crate::paths;
@@ -131,12 +131,17 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         argv: Vec::new(),
         env: Vec::new(),
         cwd: None,
+        congestion: None,
         after: Vec::new(),
         ready: None,
         files: Vec::new(),
         dilated_tsc: false,
     };
     let Some(read) = &entry.value else { return node };
+    node.congestion = read.congestion.map(|c| match c {
+        file::Congestion::Cubic => Congestion::Cubic,
+        file::Congestion::Reno => Congestion::Reno,
+    });
     match machines.iter().position(|(m, _)| m.name == read.machine) {
         Some(place) => node.machine = place,
         None if problems.full() => {}

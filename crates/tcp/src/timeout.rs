@@ -1,0 +1,53 @@
+//! The initial retransmission time-out, multiplied by the TDF.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use scale::Tdf;
+
+use crate::Error;
+use crate::object::{self, error, find, initial_value};
+
+const WHAT: &str = "the initial retransmission time-out in virtual time";
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/timeout.bpf.o"));
+
+/// The initial time-out of all connections in some network namespaces, scaled until this value is dropped.
+pub struct InitialTimeout {
+    // In this order: the link refers to the object.
+    _link: Link,
+    _object: Object,
+}
+
+impl InitialTimeout {
+    /// Multiplies the time-out by `tdf` in the namespaces with these cookies (`SO_NETNS_COOKIE`), and in no other.
+    pub fn attach(tdf: Tdf, cookies: &[u64]) -> Result<InitialTimeout, Error> {
+        let mut open = object::open(WHAT, PROGRAM)?;
+        // The layout of `config` in bpf/timeout.bpf.c.
+        let config = scale::initial_rto(tdf).ticks(crate::tick()).to_ne_bytes();
+        initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config), WHAT)?;
+        let entries = u32::try_from(cookies.len().max(1)).map_err(|e| Error::new(WHAT, e))?;
+        find(&mut open, "namespaces", WHAT)?.set_max_entries(entries).map_err(|e| error(WHAT, e))?;
+
+        let object = open.load().map_err(|e| error(WHAT, e))?;
+        let lacks = |part: &str| Error::new(WHAT, format!("its program has no {part}"));
+        let map = object.maps().find(|m| m.name() == OsStr::new("namespaces")).ok_or_else(|| lacks("map"))?;
+        for cookie in cookies {
+            map.update(&cookie.to_ne_bytes(), &[1], MapFlags::ANY).map_err(|e| error(WHAT, e))?;
+        }
+        let program = object.progs_mut().next().ok_or_else(|| lacks("code"))?;
+        let root = root_group().map_err(|e| Error::new(WHAT, format!("no cgroup v2 hierarchy: {e}")))?;
+        let link = program.attach_cgroup(root.as_raw_fd()).map_err(|e| error(WHAT, e))?;
+        Ok(InitialTimeout { _link: link, _object: object })
+    }
+}
+
+/// The root of the version 2 hierarchy. Every socket belongs to a group of it, whether it has controllers (a host with
+/// version 2 only) or not (hybrid and version 1 hosts), and whether it is mounted anywhere or not: this mount is ours and
+/// has no place.
+fn root_group() -> std::io::Result<OwnedFd> {
+    let context = rustix::mount::fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    Ok(rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
+}
