@@ -4,7 +4,7 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root setup setup-tests fmt lint build test conformance demo bench work clean
+.PHONY: all root setup setup-tests fmt lint build test conformance demo bench work tcp-dilation clean
 .NOTPARALLEL:
 
 all: build
@@ -50,6 +50,10 @@ work: root build
 	scripts/setup --work
 	scripts/sources
 	target/release/diorama-trials work
+
+# CUBIC dilated and not, second by second: ten minutes.
+tcp-dilation: root setup build
+	target/release/diorama-trials tcp-dilation
 
 clean:
 	$(CARGO) clean

@@ -220,7 +220,7 @@ fn every_property_of_a_link_reaches_the_emulator_scaled_if_it_is_a_time() {
     assert_eq!(ba.queue, net::Queue::DropTail(net::Limit::Bytes(65_536)));
     // A baseline has the target's times.
     let overrides = rough();
-    let baseline = Plan::on(plan.cores.clone(), &experiment(&overrides), Variant::Baseline, None).unwrap();
+    let baseline = with(Offers::ALL, Variant::Baseline, None, &overrides).unwrap();
     let link = &baseline.network(&experiment(&overrides)).links[1];
     assert_eq!((link.ba.jitter.spread.as_nanos(), link.ba.queue.clone()), (2_000_000, ba.queue.clone()));
 }
@@ -305,7 +305,7 @@ fn ring(more: &str, tdf: &str) -> Result<Plan> {
     fs::write(dir.path().join("experiment.yaml"), format!("{RING}{more}")).unwrap();
     let experiment = model::load(dir.path(), &[]).unwrap();
     let cores = Cores { nodes: vec![0], harness: vec![1] };
-    Plan::on(cores, &experiment, Variant::Scaled, Some(tdf.parse().unwrap()))
+    Plan::with(Offers::NONE, cores, &experiment, Variant::Scaled, Some(tdf.parse().unwrap()))
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod chart;
 mod comparison;
+mod lines;
 mod report;
 #[cfg(test)]
 mod testing;
@@ -12,6 +13,7 @@ mod testing;
 use std::fmt;
 
 pub use comparison::comparison;
+pub use lines::{Line, lines_page};
 pub use report::{report, write_report};
 
 use crate::record::{Check, Verdict};

@@ -48,8 +48,21 @@ impl Driver {
     /// Runs an experiment into the directory `out`; its progress goes to standard error, and what it prints at the end
     /// is shown only if `talks`.
     pub fn run(&self, experiment: &Path, variant: Variant, out: &Path, talks: bool) -> Result<RunResult, Failure> {
+        self.run_with(experiment, variant, &[], out, talks)
+    }
+
+    /// The same with values of the experiment changed (`--set`).
+    pub fn run_with(
+        &self,
+        experiment: &Path,
+        variant: Variant,
+        set: &[(&str, &str)],
+        out: &Path,
+        talks: bool,
+    ) -> Result<RunResult, Failure> {
         let mut command = Command::new(&self.program);
         command.arg("run").arg(experiment).args(["--variant", variant.as_str()]).arg("--out").arg(out);
+        command.args(set.iter().map(|(path, value)| format!("--set={path}={value}")));
         if !talks {
             command.stdout(Stdio::null());
         }

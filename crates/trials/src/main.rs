@@ -17,6 +17,7 @@ mod page;
 mod results;
 mod scale_up;
 mod table;
+mod tcp_dilation;
 mod way;
 mod work;
 
@@ -49,6 +50,8 @@ enum Verb {
     Work(work::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
+    /// Compare dilated CUBIC with CUBIC that is not dilated, second by second
+    TcpDilation(tcp_dilation::Args),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Costs(args) => costs::main(args),
         Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
+        Verb::TcpDilation(args) => tcp_dilation::main(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
