@@ -48,7 +48,6 @@ fn wrong_input_is_2_with_its_place() {
         (&["--tdf", "0"][..], "at least 1"),
         (&["--tdf", "20", "--variant", "naive"], "--tdf cannot be given"),
         (&["--set", "machines.server.speed=20"], "a TDF of 22.6 would fit"),
-        (&["--set", "links.server--core.delay=50ms"], "a TDF of at most"),
         (&["--set", "machines.server.cpus=2"], "several CPUs cannot be modelled yet"),
         (&["--set", "nonsense"], "PATH=VALUE"),
     ] {
