@@ -267,8 +267,10 @@ fn an_event_changes_every_property_of_each_direction() {
 fn the_way_back_and_the_jitter_count_in_a_round_trip() {
     // 10 ms there, 20 ms and 5 ms of jitter back, and 2 × 5 ms: 45 ms, of which 800 ms hold 17.7.
     let way = [("events", "[]"), ("links.0.ba", "{ delay: 20ms, jitter: { normal: 5ms } }")];
-    assert!(plan(Variant::Scaled, Some("17"), &way).is_ok());
-    assert!(refusal(Variant::Scaled, Some("18"), &way).contains("a TDF of at most 17.7 would fit"));
+    let bare = |tdf| with(Offers::NONE, Variant::Scaled, Some(tdf), &way);
+    assert!(bare("17").is_ok());
+    let refusal = bare("18").err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(refusal.contains("a TDF of at most 17.7 would fit"), "{refusal}");
 }
 
 #[test]

@@ -25,8 +25,8 @@ mod units;
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Action, Combine, Congestion, Ends, Event, Experiment, Machine, Metric, Node, NodeAction, Ready, Root, Route, Source,
-    Stream, Unit,
+    Action, Combine, Congestion, Ends, Event, Experiment, Machine, Metric, Node, NodeAction, Ready, Root, Route,
+    Source, Stream, Unit,
 };
 pub use file::schema;
 pub use link::{Distribution, Jitter, Limit, Link, LinkChange, Loss, Pipe, PipeChange, Queue, Red};

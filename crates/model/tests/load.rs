@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diorama_model::{
-    Action, Combine, Congestion, Distribution, Experiment, Jitter, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root,
-    Source, Stream, load,
+    Action, Combine, Congestion, Distribution, Experiment, Jitter, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red,
+    Root, Source, Stream, load,
 };
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
