@@ -99,6 +99,16 @@ fn print(outcome: &Outcome) {
             );
         }
     }
+    for recording in &outcome.recordings {
+        println!("  {}: {} frames", recording.file.display(), recording.frames);
+        if recording.missed > 0 {
+            eprintln!(
+                "diorama: warning: {} frames of link {} passed and are not in its capture, which could not be written fast \
+                 enough: keep less of each (`capture: {{ snap: 128B }}`), capture fewer links, or raise the TDF",
+                recording.missed, recording.link
+            );
+        }
+    }
     print_verdict(&result.fidelity);
     if let Some(why) = &result.why {
         eprintln!("diorama: the experiment failed: {why}");

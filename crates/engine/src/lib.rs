@@ -3,6 +3,7 @@
 //! This is the only room that knows all the others.
 
 mod attend;
+mod captures;
 mod cast;
 mod collect;
 mod control;
@@ -18,10 +19,12 @@ mod registry;
 mod results;
 mod rundir;
 pub mod script;
+mod series;
 mod stage;
 mod timeline;
 mod versions;
 
+pub use captures::Recording;
 pub use error::{Error, Result};
 pub use exec::exec;
 pub use interrupt::listen as interrupts;

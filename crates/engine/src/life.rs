@@ -10,6 +10,7 @@ use model::{Action as EventAction, Experiment, NodeAction, Ready};
 use net::PipeChange;
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
+use crate::captures::{Captures, Recording};
 use crate::cast::exit_of;
 use crate::error::{Error, Result};
 use crate::notice::{Notice, Tick};
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub dir: PathBuf,
     /// What `result.json` says.
     pub result: RunResult,
+    /// The captures.
+    pub recordings: Vec<Recording>,
 }
 
 /// Runs an experiment to its end. Whatever happens, nothing of it is left when this returns.
@@ -82,7 +85,8 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
     step("starting the nodes".into())?;
 
     let line = stage.zero();
-    let observer = Observer::begin(&mut stage, &request.plan, line)?;
+    let captures = Captures::begin(experiment, &request.plan, &stage.emulator, &dir, line)?;
+    let observer = Observer::begin(&mut stage, &request.plan, &dir, line)?;
     let mut play = Play {
         experiment,
         plan: &request.plan,
@@ -91,18 +95,21 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
         line,
         script: script_of(experiment),
         observer,
+        captures,
         programs: Programs::default(),
         asked,
     };
     let ending = play.until_the_end(interrupts, tell)?;
     let end = real_now();
     tell(&Notice::Step("collecting the results".into()));
-    let Play { mut script, observer, programs, .. } = play;
+    let Play { mut script, observer, captures, programs, .. } = play;
     if let Some(counters) = stage.cast.injections() {
         tell_injections(&mut dir, line, end, counters);
     }
     let (fidelity, network) = observer.finish(&mut stage, &request.plan)?;
     results::write_pipes(&dir, &network)?;
+    let recordings = captures.finish(&stage.emulator)?;
+    tell_recordings(&mut dir, line, end, &recordings);
     let keep = request.keep && !matches!(ending, Ending::Failed(_) | Ending::Interrupted);
     if !keep {
         farewell(&stage, &mut script, experiment);
@@ -126,7 +133,7 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
     if ending == Ending::Interrupted {
         return Err(Error::Interrupted);
     }
-    Ok(Outcome { dir: dir.path().to_path_buf(), result })
+    Ok(Outcome { dir: dir.path().to_path_buf(), result, recordings })
 }
 
 /// A run between t = 0 and its end.
@@ -138,6 +145,7 @@ struct Play<'a> {
     line: Timeline,
     script: Script,
     observer: Observer,
+    captures: Captures,
     programs: Programs,
     asked: RealInstant,
 }
@@ -168,6 +176,7 @@ impl Play<'_> {
                 self.event("all-ready", None, serde_json::json!({ "real_s_since_command": since }));
             }
             if now >= next_sample {
+                self.captures.check()?;
                 self.observer.sample(self.stage, self.plan)?;
                 self.look_at_programs();
                 while next_sample <= now {
@@ -309,6 +318,21 @@ fn tell_injections(dir: &mut RunDir, line: Timeline, end: RealInstant, counters:
         target: None,
         detail: serde_json::json!({ "programs_dilated": counters.injected, "programs_refused": counters.refused }),
     });
+}
+
+/// Records what the captures hold.
+fn tell_recordings(dir: &mut RunDir, line: Timeline, end: RealInstant, recordings: &[Recording]) {
+    for recording in recordings {
+        let _ = dir.events.write(&Event {
+            virtual_s: Some(line.at(end).as_secs_f64()),
+            real_s: end.since(line.zero).as_secs_f64(),
+            event: "capture".into(),
+            target: Some(recording.link.clone()),
+            detail: serde_json::json!({
+                "file": recording.file, "frames": recording.frames, "missed": recording.missed
+            }),
+        });
+    }
 }
 
 /// Asks what still runs to end, as the shutdown of a machine does, and waits a little.

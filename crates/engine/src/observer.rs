@@ -16,6 +16,8 @@ use scale::RealDuration;
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use crate::rundir::RunDir;
+use crate::series::PipeSeries;
 use crate::stage::Stage;
 use crate::timeline::Timeline;
 
@@ -24,6 +26,7 @@ pub struct Observer {
     watch: Watch,
     lookout: Lookout,
     probe: Result<Probe, String>,
+    series: PipeSeries,
     line: Timeline,
 }
 
@@ -36,11 +39,12 @@ struct Probe {
 
 impl Observer {
     /// Starts to observe, at virtual zero.
-    pub fn begin(stage: &mut Stage, plan: &Plan, line: Timeline) -> Result<Observer> {
+    pub fn begin(stage: &mut Stage, plan: &Plan, dir: &RunDir, line: Timeline) -> Result<Observer> {
         let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
         let mut observer = Observer {
             watch: Watch::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
             lookout: Lookout::new(&stage.groups_tree()),
+            series: PipeSeries::begin(&stage.emulator, dir, line)?,
             probe: Probe::start(stage).map_err(|e| e.to_string()),
             line,
         };
@@ -51,12 +55,15 @@ impl Observer {
     /// Takes a sample: once per virtual second.
     pub fn sample(&mut self, stage: &mut Stage, plan: &Plan) -> Result<()> {
         let network = stage.emulator.observe()?;
+        self.series.add(&network.intervals)?;
         self.push(stage, plan, &network)
     }
 
     /// Takes the last sample and judges the run.
     pub fn finish(mut self, stage: &mut Stage, plan: &Plan) -> Result<(Fidelity, Observation)> {
-        let network = stage.emulator.observe()?;
+        // At one instant: the series adds up to the totals.
+        let network = stage.emulator.end_series()?;
+        self.series.finish(&network.intervals)?;
         self.push(stage, plan, &network)?;
         let clock = match (stage.page.is_some(), self.probe) {
             (false, _) => ClockRate::Native,

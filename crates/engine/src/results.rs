@@ -44,7 +44,7 @@ pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir,
     let end_virtual = line.at(end);
     let mut why = why(ending, experiment, script, stage, dir);
     let (from, to) = experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
-    let window = Window { from, to, zero_unix_s: line.zero_unix_s };
+    let window = Window { from, to, zero_unix_s: line.zero_unix_s() };
     let mut metrics = IndexMap::new();
     for metric in &experiment.metrics {
         match samples_of(metric, experiment, stage, dir, window) {

@@ -167,11 +167,11 @@ impl Stage {
         match &self.page {
             Some(page) => {
                 let zero = page.start();
-                Timeline { zero: zero.real, zero_unix_s: zero.unix_ns as f64 / 1e9, tdf: page.tdf() }
+                Timeline { zero: zero.real, zero_unix_ns: zero.unix_ns, tdf: page.tdf() }
             }
             None => {
                 let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-                Timeline { zero: real_now(), zero_unix_s: unix.as_secs_f64(), tdf: Tdf::ONE }
+                Timeline { zero: real_now(), zero_unix_ns: unix.as_nanos() as u64, tdf: Tdf::ONE }
             }
         }
     }

@@ -16,8 +16,8 @@ pub fn real_now() -> RealInstant {
 pub struct Timeline {
     /// The real instant of t = 0.
     pub zero: RealInstant,
-    /// Virtual zero as a Unix time in seconds, as the nodes see it.
-    pub zero_unix_s: f64,
+    /// Virtual zero as a date, as the nodes see it: ns since 1970.
+    pub zero_unix_ns: u64,
     /// Real time over virtual time.
     pub tdf: Tdf,
 }
@@ -26,6 +26,16 @@ impl Timeline {
     /// The virtual time at a real instant.
     pub fn at(&self, real: RealInstant) -> VirtualInstant {
         VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
+    }
+
+    /// The date that the nodes' own clocks show at a real instant: ns since 1970.
+    pub fn date(&self, real: RealInstant) -> u64 {
+        self.zero_unix_ns + self.at(real).as_nanos()
+    }
+
+    /// Virtual zero as a Unix time in seconds.
+    pub fn zero_unix_s(&self) -> f64 {
+        self.zero_unix_ns as f64 / 1e9
     }
 
     /// The virtual time now.
@@ -52,8 +62,10 @@ mod tests {
     #[test]
     fn ten_real_seconds_are_one_virtual_second_at_tdf_ten() {
         let zero = RealInstant::from_nanos(7);
-        let line = Timeline { zero, zero_unix_s: 0.0, tdf: Tdf::new(10, 1).unwrap() };
+        let line = Timeline { zero, zero_unix_ns: 1_790_000_000_000_000_001, tdf: Tdf::new(10, 1).unwrap() };
         assert_eq!(line.at(zero + RealDuration::from_nanos(10_000_000_000)), VirtualInstant::from_nanos(1_000_000_000));
         assert_eq!(line.at(RealInstant::ZERO), VirtualInstant::ZERO);
+        // A float would have lost the last digits.
+        assert_eq!(line.date(zero + RealDuration::from_nanos(20)), 1_790_000_000_000_000_003);
     }
 }

@@ -6,6 +6,7 @@
 mod chart;
 mod comparison;
 mod lines;
+mod pipes;
 mod report;
 #[cfg(test)]
 mod testing;
@@ -14,7 +15,7 @@ use std::fmt;
 
 pub use comparison::comparison;
 pub use lines::{Line, lines_page};
-pub use report::{report, write_report};
+pub use report::write_report;
 
 use crate::record::{Check, Verdict};
 

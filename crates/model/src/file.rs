@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use self::link::{Direction, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
+pub(crate) use self::link::{Capture, Direction, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
 use crate::units::{Factor, Size, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.

@@ -17,6 +17,8 @@ pub struct Link {
     pub ba: Pipe,
     /// The longest IP packet, in bytes.
     pub mtu: u16,
+    /// How many bytes of each packet are recorded; `None`: nothing is.
+    pub capture: Option<u64>,
 }
 
 impl Link {

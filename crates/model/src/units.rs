@@ -168,6 +168,19 @@ quantity!(
 );
 
 quantity!(
+    /// How much of a packet is kept, in bytes.
+    Snap(u64), "A number of bytes with its unit, at least the 14B of an Ethernet header, such as 128B", DATA.pattern(),
+    |text| {
+        let bytes = DATA.parse(text)?;
+        if bytes < 14.0 {
+            let shown = shorten(text);
+            return Err(format!("`{shown}` is less than an Ethernet header: write at least `14B`; `128B` keeps all headers"));
+        }
+        Ok(bytes.round() as u64)
+    }
+);
+
+quantity!(
     /// A probability, 0 to 1.
     Probability(f64), "A probability in percent, such as 0.1%", PROBABILITY.pattern(),
     |text| {

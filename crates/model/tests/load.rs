@@ -101,6 +101,7 @@ fn all_keys_are_read() {
     assert_eq!(link("app-1--sw").bandwidth, None);
     assert_eq!(link("app-2--sw").loss, Loss::Random(0.001));
     assert!(!link("db--router").up);
+    assert_eq!(e.links.iter().map(|l| l.capture).collect::<Vec<_>>(), [None, Some(u64::MAX), None, Some(128)]);
     // In order of time, and one event for each link or node that a pattern names.
     assert_eq!(e.events.iter().map(|e| e.at.as_secs_f64()).collect::<Vec<_>>(), [1.0, 1.0, 2.0, 3.0]);
     assert_eq!(e.events[0].action, Action::Node { node: 1, act: NodeAction::Stop });

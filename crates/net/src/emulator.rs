@@ -16,10 +16,12 @@ use rustix::io::Errno;
 use scale::{RealDuration, RealInstant};
 
 use crate::awake::Awake;
+use crate::capture::{Capture, CaptureFile, Sniffer, Stamp};
 use crate::lateness::{Lateness, Recorder};
 use crate::network::{Delivery, Network, PortCounters};
 use crate::observation::{Observation, PipeObservation, PortObservation};
 use crate::pipe::PipeCounters;
+use crate::series::PipeInterval;
 use crate::spec::PipeChange;
 use crate::tap::Tap;
 use crate::topology::{PipeId, PortId};
@@ -63,7 +65,9 @@ pub struct Emulator {
 #[derive(Debug)]
 enum Command {
     Set { pipe: PipeId, change: PipeChange, reply: Sender<Result<RealInstant, Error>> },
-    Observe { reply: Sender<Snapshot> },
+    Observe { ends_series: bool, reply: Sender<Snapshot> },
+    StartSeries { from: RealInstant, every: RealDuration },
+    Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
     Stop,
 }
 
@@ -73,6 +77,7 @@ struct Snapshot {
     at: RealInstant,
     pipes: Vec<PipeCounters>,
     ports: Vec<(PortCounters, u64)>,
+    intervals: Vec<PipeInterval>,
     lateness: Lateness,
     cpu: RealDuration,
 }
@@ -123,6 +128,11 @@ impl Emulator {
         Ok(emulator)
     }
 
+    /// The names of all pipes, in the order of their numbers.
+    pub fn pipe_names(&self) -> &[String] {
+        &self.pipe_names
+    }
+
     /// Changes a pipe; returns when it has taken effect, with the instant.
     ///
     /// Fails with [`Error::Input`], changing nothing, if a number is out of its range.
@@ -132,7 +142,11 @@ impl Emulator {
 
     /// Everything counted since the start.
     pub fn observe(&self) -> Result<Observation, Error> {
-        let snapshot = self.ask(|reply| Command::Observe { reply })?;
+        self.observation(false)
+    }
+
+    fn observation(&self, ends_series: bool) -> Result<Observation, Error> {
+        let snapshot = self.ask(|reply| Command::Observe { ends_series, reply })?;
         let pipes = self.pipe_names.iter().zip(snapshot.pipes);
         let ports = self.taps.iter().zip(&self.ports).zip(snapshot.ports);
         Ok(Observation {
@@ -152,9 +166,34 @@ impl Emulator {
                     }
                 })
                 .collect(),
+            intervals: snapshot.intervals,
             lateness: snapshot.lateness,
             cpu: snapshot.cpu,
         })
+    }
+
+    /// Starts to record what each pipe does, in intervals of `every` from `from` on; [`Emulator::observe`] gives them.
+    pub fn start_series(&self, from: RealInstant, every: RealDuration) {
+        self.send(Command::StartSeries { from, every });
+    }
+
+    /// Ends that record, with everything counted until the same instant: the interval that is running is included, and is shorter.
+    pub fn end_series(&self) -> Result<Observation, Error> {
+        self.observation(true)
+    }
+
+    /// Records every frame that enters one of some pipes, from now on until [`Capture::finish`]. `stamp` says what date a frame bears.
+    ///
+    /// One at a time: a second one ends the first. Fails if a file cannot be made.
+    pub fn capture(&self, files: Vec<CaptureFile>, stamp: Stamp) -> Result<Capture, Error> {
+        let (capture, sniffer) = Capture::start(files, &self.pipe_names, stamp)?;
+        self.ask(|reply| Command::Sniff { sniffer: Some(sniffer), reply })?;
+        Ok(capture)
+    }
+
+    /// What was recorded until now goes to its files, and nothing more.
+    pub(crate) fn end_capture(&self) -> Result<(), Error> {
+        self.ask(|reply| Command::Sniff { sniffer: None, reply }).map(drop)
     }
 
     /// Ends the thread; what was counted until then. What is in the pipes is lost.
@@ -330,19 +369,38 @@ impl<'a> Loop<'a> {
             match command {
                 Command::Stop => return false,
                 Command::Set { pipe, change, reply } => {
-                    let now = realtime::now();
-                    self.network.advance(now, |delivery| self.ports.deliver(delivery));
+                    let now = self.catch_up();
                     drop(reply.send(self.network.set(pipe, now, &change).map(|()| now)));
                 }
-                Command::Observe { reply } => drop(reply.send(self.snapshot())),
+                Command::Observe { ends_series, reply } => {
+                    let now = self.catch_up();
+                    let ended = ends_series.then(|| self.network.end_series(now));
+                    drop(reply.send(self.snapshot(ended)));
+                }
+                Command::StartSeries { from, every } => {
+                    self.catch_up();
+                    self.network.start_series(from, every);
+                }
+                // The caller gives back the memory of what was used until now.
+                Command::Sniff { sniffer, reply } => drop(reply.send(self.network.sniff(sniffer))),
             }
         }
         true
     }
 
-    fn snapshot(&self) -> Snapshot {
+    /// Brings the network up to now.
+    fn catch_up(&mut self) -> RealInstant {
+        let now = realtime::now();
+        self.network.advance(now, |delivery| self.ports.deliver(delivery));
+        now
+    }
+
+    /// `intervals`: those to report, or `None` for all that have ended.
+    fn snapshot(&mut self, intervals: Option<Vec<PipeInterval>>) -> Snapshot {
+        let intervals = intervals.unwrap_or_else(|| self.network.intervals());
         let refused = self.network.ports().iter().map(|p| self.network.port_counters(p.id));
         Snapshot {
+            intervals,
             at: realtime::now(),
             pipes: self.network.all_pipe_counters().collect(),
             ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),

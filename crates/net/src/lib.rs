@@ -10,6 +10,7 @@
 
 mod address;
 mod awake;
+mod capture;
 mod draws;
 mod emulator;
 mod error;
@@ -28,6 +29,7 @@ mod queue;
 mod realtime;
 mod red;
 mod routing;
+mod series;
 mod spec;
 mod tap;
 mod topology;
@@ -39,8 +41,11 @@ mod pipe_tests;
 #[cfg(test)]
 mod routing_tests;
 #[cfg(test)]
+mod series_tests;
+#[cfg(test)]
 mod topology_tests;
 
+pub use capture::{Capture, CaptureFile, Captured, Stamp};
 pub use emulator::{Emulator, Options};
 pub use error::Error;
 pub use frame::{Frame, MAX_FRAME};
@@ -53,6 +58,7 @@ pub use pipe::PipeCounters;
 pub use prefix::Prefix;
 pub use queue::{Limit, Queue};
 pub use red::Red;
+pub use series::PipeInterval;
 pub use spec::{DEFAULT_MTU, LinkSpec, NetworkSpec, PipeChange, PipeConfig, RouteSpec};
 pub use tap::Tap;
 pub use topology::{PipeId, Port, PortId, Rule};

@@ -5,12 +5,14 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::net::Ipv4Addr;
 
-use scale::RealInstant;
+use scale::{RealDuration, RealInstant};
 
 use crate::Error;
+use crate::capture::{Fate, Sniffer};
 use crate::draws::Draws;
 use crate::frame::{self, Frame, Pool, Refused};
 use crate::pipe::{Packet, Pipe, PipeCounters};
+use crate::series::{PipeInterval, Series};
 use crate::spec::{DEFAULT_MTU, NetworkSpec, PipeChange, PipeConfig};
 use crate::topology::{End, PipeId, Port, PortId, Topology};
 
@@ -60,6 +62,8 @@ pub struct Network {
     room: usize,
     /// By link: the largest frame.
     largest: Vec<usize>,
+    series: Option<Series>,
+    sniffer: Option<Sniffer>,
 }
 
 impl Network {
@@ -82,7 +86,8 @@ impl Network {
             pipes.push(Pipe::new(config, Draws::new(seed, name)));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
-        Ok(Network { topology, pipes, counters, heads: BinaryHeap::new(), pool, inside: 0, room, largest })
+        let (heads, series, sniffer) = (BinaryHeap::new(), None, None);
+        Ok(Network { topology, pipes, counters, heads, pool, inside: 0, room, largest, series, sniffer })
     }
 
     /// All ports, in the order of their numbers.
@@ -169,16 +174,17 @@ impl Network {
 
     /// Moves everything that is due by `now` and hands out, in the order of their instants, the frames that leave.
     pub fn advance(&mut self, now: RealInstant, mut deliver: impl FnMut(Delivery)) {
-        while let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) {
+        loop {
+            // An interval ends before whatever happens at its end.
+            let due = self.next_deadline().map_or(now, |deadline| deadline.min(now));
+            if self.series.as_ref().is_some_and(|s| s.ends() <= due) {
+                self.end_intervals(due);
+            }
+            let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) else { return };
             match self.topology.ends[pipe as usize] {
                 End::Switch(at) => {
                     let next = self.topology.next(at, to, || frame.source());
-                    if frame.len() > self.largest[next.index() / 2] {
-                        self.pipes[next.index()].counters.too_long += 1;
-                        self.pool.give(frame);
-                    } else {
-                        self.enter(next, exit, frame, to);
-                    }
+                    self.enter(next, exit, frame, to);
                 }
                 End::Port(port) => {
                     frame.set_destination_mac(self.topology.ports[port.index()].mac);
@@ -186,6 +192,52 @@ impl Network {
                     self.pool.give(frame);
                 }
             }
+        }
+    }
+
+    /// Starts to record what every pipe does, in intervals of `every` counted from `from`. If that has passed, what
+    /// happened since then is not in the record.
+    pub fn start_series(&mut self, from: RealInstant, every: RealDuration) {
+        let mut series = Series::new(from, every, self.all_pipe_counters().collect());
+        // What was recorded until now belongs to no interval.
+        self.note_all(&mut series, from);
+        series.take();
+        self.series = Some(series);
+    }
+
+    /// The intervals that have ended, by the instant to which the network has been advanced, and that no earlier call gave.
+    pub fn intervals(&mut self) -> Vec<PipeInterval> {
+        self.series.as_mut().map_or(Vec::new(), Series::take)
+    }
+
+    /// Ends the series at `now`, to which the network must have been advanced: the intervals not given yet, with the last
+    /// one, which is shorter.
+    pub fn end_series(&mut self, now: RealInstant) -> Vec<PipeInterval> {
+        let Some(mut series) = self.series.take() else { return Vec::new() };
+        self.note_all(&mut series, now);
+        series.take()
+    }
+
+    /// Has every frame that enters a pipe of the sniffer's recorded from now on; gives the sniffer used until now.
+    pub(crate) fn sniff(&mut self, sniffer: Option<Sniffer>) -> Option<Sniffer> {
+        std::mem::replace(&mut self.sniffer, sniffer)
+    }
+
+    fn end_intervals(&mut self, until: RealInstant) {
+        let Some(mut series) = self.series.take() else { return };
+        while series.ends() <= until {
+            let end = series.ends();
+            self.note_all(&mut series, end);
+            series.turn(end);
+        }
+        self.series = Some(series);
+    }
+
+    fn note_all(&mut self, series: &mut Series, to: RealInstant) {
+        for (index, pipe) in self.pipes.iter_mut().enumerate() {
+            pipe.backlog.settle(to);
+            let queued = pipe.backlog.len();
+            series.note(index, to, (pipe.counters, &mut pipe.backlog.gauge, queued), pipe.config.rate.is_some());
         }
     }
 
@@ -245,12 +297,22 @@ impl Network {
 
     fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
-        let before = entered.head();
-        let room = self.inside + 1 < self.room;
-        self.inside += entered.enter(now, frame, to, &mut self.pool, room);
-        // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
-        if let Some(head) = entered.head().filter(|head| before != Some(*head)) {
-            self.heads.push(Reverse((head, pipe.0)));
+        let counted = entered.counters;
+        let record = self.sniffer.as_mut().and_then(|s| s.copy(pipe, now, frame.bytes()));
+        if frame.len() > self.largest[pipe.index() / 2] {
+            entered.counters.too_long += 1;
+            self.pool.give(frame);
+        } else {
+            let before = entered.head();
+            let room = self.inside + 1 < self.room;
+            self.inside += entered.enter(now, frame, to, &mut self.pool, room);
+            // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
+            if let Some(head) = entered.head().filter(|head| before != Some(*head)) {
+                self.heads.push(Reverse((head, pipe.0)));
+            }
+        }
+        if let Some(record) = record {
+            record.finish(Fate::of(&entered.counters.since(&counted)));
         }
     }
 }

@@ -5,6 +5,7 @@ use scale::{RealDuration, RealInstant};
 use crate::lateness::Lateness;
 use crate::network::PortCounters;
 use crate::pipe::PipeCounters;
+use crate::series::PipeInterval;
 use crate::topology::PortId;
 
 /// Everything counted since the start.
@@ -16,6 +17,8 @@ pub struct Observation {
     pub pipes: Vec<PipeObservation>,
     /// Every port, in the order of the links.
     pub ports: Vec<PortObservation>,
+    /// What pipes did in the intervals that have ended since the last observation, if a series was started.
+    pub intervals: Vec<PipeInterval>,
     /// How late frames were delivered.
     pub lateness: Lateness,
     /// CPU time that the emulator's thread has used.

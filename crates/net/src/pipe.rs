@@ -41,6 +41,24 @@ pub struct PipeCounters {
     pub reordered: u64,
 }
 
+impl PipeCounters {
+    /// By how much the counters have grown since they were `before`.
+    pub(crate) fn since(&self, before: &PipeCounters) -> PipeCounters {
+        PipeCounters {
+            packets: self.packets - before.packets,
+            bytes: self.bytes - before.bytes,
+            lost: self.lost - before.lost,
+            queue_drops: self.queue_drops - before.queue_drops,
+            red_drops: self.red_drops - before.red_drops,
+            down_drops: self.down_drops - before.down_drops,
+            too_long: self.too_long - before.too_long,
+            duplicated: self.duplicated - before.duplicated,
+            corrupted: self.corrupted - before.corrupted,
+            reordered: self.reordered - before.reordered,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub frame: Frame,
@@ -75,7 +93,7 @@ pub(crate) struct Pipe {
     /// Everything inside, in the order of leaving.
     line: VecDeque<Packet>,
     /// What of it is not transmitted yet.
-    backlog: Backlog,
+    pub backlog: Backlog,
     /// When the transmitter has finished all that it was given.
     free_at: RealInstant,
     /// The latest that any frame that has left was sent.
@@ -210,7 +228,7 @@ impl Pipe {
         }
         if !in_force.up {
             self.counters.down_drops += self.line.len() as u64;
-            self.backlog.clear();
+            self.backlog.clear(now);
             self.free_at = now;
             self.red = RedState::new();
             return self.line.drain(..).map(|p| p.frame).collect();
@@ -227,7 +245,7 @@ impl Pipe {
         let (mut waiting, travelling): (Vec<Packet>, Vec<Packet>) = self.line.drain(..).partition(|p| p.sent > now);
         waiting.sort_by_key(|p| p.sent);
         self.line.extend(travelling);
-        self.backlog.clear();
+        self.backlog.clear(now);
         self.free_at = now;
         for (i, mut packet) in waiting.into_iter().enumerate() {
             let len = packet.frame.len();

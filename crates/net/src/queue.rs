@@ -6,6 +6,7 @@ use scale::RealInstant;
 
 use crate::frame::MAX_FRAME;
 use crate::red::Red;
+use crate::series::Gauge;
 
 /// How a pipe's queue is kept short.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,25 +64,31 @@ pub(crate) struct Backlog {
     /// When the last bit of each has been transmitted, and its length in bytes.
     waiting: VecDeque<(RealInstant, usize)>,
     bytes: usize,
+    /// How many packets there were, over time.
+    pub gauge: Gauge,
 }
 
 impl Backlog {
     /// Forgets what has been transmitted by `now`.
     pub fn settle(&mut self, now: RealInstant) {
-        while let Some((_, len)) = self.waiting.front().filter(|(sent, _)| *sent <= now) {
+        while let Some((sent, len)) = self.waiting.front().filter(|(sent, _)| *sent <= now) {
+            self.gauge.held(self.waiting.len(), *sent);
             self.bytes -= len;
             self.waiting.pop_front();
         }
+        self.gauge.held(self.waiting.len(), now);
     }
 
     /// Notes a packet that will have been transmitted at `sent`, after all the others.
     pub fn push(&mut self, sent: RealInstant, len: usize) {
         self.waiting.push_back((sent, len));
         self.bytes += len;
+        self.gauge.grown_to(self.waiting.len());
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
+    /// Forgets everything at `now`.
+    pub fn clear(&mut self, now: RealInstant) {
+        self.settle(now);
         self.waiting.clear();
         self.bytes = 0;
     }
@@ -89,6 +96,11 @@ impl Backlog {
     /// Whether nothing waits and nothing is being transmitted.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// How many packets wait or are being transmitted.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     /// How much there is, in the unit of `limit`.

@@ -18,7 +18,8 @@ pub struct PipeId(pub(crate) u32);
 pub struct PortId(pub(crate) u32);
 
 impl PipeId {
-    pub(crate) fn index(self) -> usize {
+    /// Its place among [`Network::pipe_names`](crate::Network::pipe_names).
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 

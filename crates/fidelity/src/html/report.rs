@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Text, chart, checks, page, text, verdict};
+use super::{Text, chart, checks, page, pipes, text, verdict};
 use crate::Error;
 use crate::checks::number;
 use crate::compare::figure;
@@ -31,12 +31,13 @@ pub fn write_report(dir: &Path) -> Result<PathBuf, Error> {
         Err(e) => return Err(Error::io(&plan_path, "read", e)),
     };
     let path = dir.join(REPORT);
-    fs::write(&path, report(&run, &events, &plan)).map_err(|e| Error::io(&path, "write", e))?;
+    let over_time = pipes::rows(dir, run.result.virtual_seconds)?;
+    fs::write(&path, report(&run, &events, &plan, &over_time)).map_err(|e| Error::io(&path, "write", e))?;
     Ok(path)
 }
 
-/// The page.
-pub fn report(run: &Run, events: &[Event], plan: &Value) -> String {
+/// The page. `over_time` are the rows of what the links did.
+fn report(run: &Run, events: &[Event], plan: &Value, over_time: &str) -> String {
     let result = &run.result;
     let mut body = summary(result);
     for (name, metric) in &result.metrics {
@@ -62,6 +63,13 @@ pub fn report(run: &Run, events: &[Event], plan: &Value) -> String {
     body += &what_happened(result, events);
     body += &nodes(result, &plan["nodes"]);
     body += &links(&plan["pipes"]);
+    body += &section(
+        "Links over virtual time",
+        "<th scope=\"col\">pipe</th><th scope=\"col\">utilisation</th><th scope=\"col\" class=\"n\">most</th>\
+         <th scope=\"col\">longest queue</th><th scope=\"col\" class=\"n\">packets</th><th scope=\"col\" class=\"n\">dropped by the queue</th>\
+         <th scope=\"col\" class=\"n\">lost</th><th scope=\"col\" class=\"n\">down</th><th scope=\"col\" class=\"n\">too long</th>",
+        over_time,
+    );
     body += &versions(&plan["versions"]);
     page(&format!("{}, {}", result.experiment, result.variant), &body)
 }

@@ -15,11 +15,19 @@ use crate::units::TIME;
 /// The largest compiled regular expression, in bytes.
 const LARGEST_REGEX: usize = 1 << 20;
 
+/// The name of a file among those of the metrics that is not one of theirs.
+const PIPES: &str = "pipes";
+
 /// The metrics.
 pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], problems: &mut Problems) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for entry in &entries {
         if let Some(what) = wrong_word(entry.name()) {
+            problems.add(entry.key_span(), what);
+        }
+        if entry.name() == PIPES {
+            let what =
+                format!("`metrics/{PIPES}.csv` is what every run says of its links: call this metric something else");
             problems.add(entry.key_span(), what);
         }
         let Some(read) = &entry.value else { continue };

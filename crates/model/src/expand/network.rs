@@ -113,7 +113,8 @@ pub(super) fn links(
                     continue;
                 }
                 let (a, b) = (endpoints[*a].to_owned(), endpoints[*b].to_owned());
-                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu });
+                let capture = read.capture.as_ref().and_then(capture);
+                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu, capture });
             }
         }
     }
@@ -144,6 +145,14 @@ pub(super) fn directions(
 fn wrong_link_name(name: &str, endpoints: &[&str]) -> Option<String> {
     let taken = || format!("`{name}` is also a node or switch, and routes name both: give the link another name");
     wrong_link(name).or_else(|| endpoints.contains(&name).then(taken))
+}
+
+/// How many bytes of each packet are recorded, if any.
+fn capture(read: &file::Capture) -> Option<u64> {
+    match read {
+        file::WordOr::Word(whole) => whole.0.then_some(u64::MAX),
+        file::WordOr::Map(part) => Some(part.snap.0),
+    }
 }
 
 fn shape(endpoints: &[&str], links: &[Link], root: &Value, problems: &mut Problems) {

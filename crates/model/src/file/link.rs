@@ -10,7 +10,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::tree::shorten;
-use crate::units::{Bandwidth, Data, Probability, Time};
+use crate::units::{Bandwidth, Data, Probability, Snap, Time};
 
 /// A structure with keys of its own and all those that say what happens to packets in one direction.
 macro_rules! with_properties {
@@ -52,6 +52,8 @@ with_properties! {
         /// The longest IP packet, in bytes; without it 1500
         #[schemars(range(min = 68, max = 9216))]
         pub(crate) mtu: Option<u32>,
+        /// Whether its packets are recorded in `captures/`; without it false
+        pub(crate) capture: Option<Capture>,
         /// What is different in the direction from `from` to `to`
         pub(crate) ab: Option<Direction>,
         /// What is different in the direction from `to` to `from`
@@ -222,6 +224,45 @@ pub(crate) struct Red {
     pub(crate) packet: Option<Data>,
     /// Whether the probability grows on to 100% between `max` and twice that; without it false
     pub(crate) gentle: Option<bool>,
+}
+
+pub(crate) type Capture = WordOr<Whole, CapturePart>;
+
+/// Whether packets are recorded, as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole(pub(crate) bool);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(d)?;
+        match &*text {
+            "true" => Ok(Whole(true)),
+            "false" => Ok(Whole(false)),
+            other => Err(de::Error::custom(format!("`{}` is not {}", shorten(other), CapturePart::EXPECTED))),
+        }
+    }
+}
+
+impl JsonSchema for Whole {
+    fn schema_name() -> Cow<'static, str> {
+        "Whole".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "boolean", "description": "Whether packets are recorded, as a whole" })
+    }
+}
+
+/// Packets are recorded in part
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CapturePart {
+    /// How much of each packet is kept, from its beginning
+    pub(crate) snap: Snap,
+}
+
+impl Expected for CapturePart {
+    const EXPECTED: &'static str = "`true`, `false` or how much of each packet is kept, such as `{ snap: 128B }`";
 }
 
 /// A length of a queue.

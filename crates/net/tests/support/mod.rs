@@ -72,6 +72,10 @@ impl Testbed {
         self.hosts[viewer][node]
     }
 
+    pub fn pipe(&self, name: &str) -> diorama_net::PipeId {
+        self.pipes[name]
+    }
+
     pub fn set(&self, pipe: &str, change: PipeChange) {
         self.emulator.set(self.pipes[pipe], change).expect("the change is valid");
     }
