@@ -56,6 +56,37 @@ fn piecemeal() -> String {
     yaml
 }
 
+/// A node that sends 64-byte frames as fast as it can, 512 a call, through more switches than the emulator has time for.
+const FLOOD: &str = r#"
+name: echo
+tdf: 1
+machines: { big: { speed: 0.8, memory: 64MiB }, small: { speed: 0.05, memory: 64MiB } }
+nodes:
+  sink: { machine: small, run: sleep 60 }
+  source:
+    machine: big
+    run: [perl, -MSocket, -e, 'socket(S, PF_INET, SOCK_DGRAM, 0); connect(S, pack_sockaddr_in(9, inet_aton("sink"))) or die;
+      $data = "x" x 18; $iov = pack("pJ", $data, 18); $one = pack("JLx4pJJJLx4Lx4", 0, 0, $iov, 1, 0, 0, 0, 0); $many = $one x 512;
+      for ($end = time + 2; time < $end;) { syscall(307, fileno(S), $many, 512, 0) }']
+switches: [s1, s2, s3, s4, s5, s6, s7, s8]
+links:
+  - { from: source, to: s1 }
+  - { from: s1, to: s2 }
+  - { from: s2, to: s3 }
+  - { from: s3, to: s4 }
+  - { from: s4, to: s5 }
+  - { from: s5, to: s6 }
+  - { from: s6, to: s7 }
+  - { from: s7, to: s8 }
+  - { from: s8, to: sink }
+ends: { exited: [source], limit: 30s }
+"#;
+
+#[test]
+fn an_emulator_with_more_to_do_than_it_can_is_caught_and_named() {
+    always_caught(FLOOD, None, "ring-drops", "The emulator had more to do than its one thread can");
+}
+
 #[test]
 fn a_kernel_timer_that_fires_unscaled_is_caught() {
     always_caught(&piecemeal(), None, "kernel-timers", "timer of 40 ms");

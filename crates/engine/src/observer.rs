@@ -9,6 +9,7 @@ use cpu::Policy;
 use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
 use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
+use fidelity::overload::LoadWatch;
 use fidelity::record::Fidelity;
 use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
 use net::Observation;
@@ -27,6 +28,7 @@ pub struct Observer {
     lookout: Lookout,
     probe: Result<Probe, String>,
     series: PipeSeries,
+    load: LoadWatch,
     line: Timeline,
 }
 
@@ -45,6 +47,7 @@ impl Observer {
             watch: Watch::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
             lookout: Lookout::new(&stage.groups_tree()),
             series: PipeSeries::begin(&stage.emulator, dir, line)?,
+            load: LoadWatch::default(),
             probe: Probe::start(stage).map_err(|e| e.to_string()),
             line,
         };
@@ -92,6 +95,7 @@ impl Observer {
                 Policy::Pool { .. } => Grain::Pool,
             },
             caches: stage.conditions.caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
+            busiest: self.load.busiest(),
             scaled: ScaledTimers {
                 rto_min: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
                 initial_rto: plan.offers.initial_timeout,
@@ -102,6 +106,8 @@ impl Observer {
     }
 
     fn push(&mut self, stage: &mut Stage, plan: &Plan, network: &Observation) -> Result<()> {
+        let delivered = network.lateness.all.len();
+        self.load.push(network.at, self.line.at(network.at), network.cpu, delivered);
         let cpu = stage.groups.sample()?;
         let ticks = host::core_ticks()?;
         let tcp = tcp_counters(stage);

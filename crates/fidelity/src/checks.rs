@@ -5,6 +5,7 @@
 use hdrhistogram::Histogram;
 use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
 
+use crate::overload::{self, Load};
 use crate::record::{Check, Fidelity};
 use crate::watch::{NodeTcp, Seen, Worst};
 
@@ -53,6 +54,8 @@ pub struct Evidence<'a> {
     pub grain: Grain,
     /// What it costs on the nodes' core to come back to data, if that was measured.
     pub caches: Option<Caches>,
+    /// When the emulator delivered most, and how busy it was then.
+    pub busiest: Option<Load>,
     /// Which of TCP's time-outs were scaled in every node.
     pub scaled: ScaledTimers,
     /// What the watch saw.
@@ -108,7 +111,7 @@ pub struct Caches {
 
 /// All checks, in the order in which they are recorded, and the verdict.
 pub fn judge(e: &Evidence) -> Fidelity {
-    Fidelity::of(vec![
+    let mut checks = vec![
         emulator_lateness(e.lateness, e.unseen, e.latest, e.shortest_path, e.tdf),
         ring_drops(e.seen.ring_drops, e.seen.first_ring_drop.as_ref()),
         clock_rate(&e.clock),
@@ -120,7 +123,10 @@ pub fn judge(e: &Evidence) -> Fidelity {
         kernel_timers(&e.seen.tcp, e.tdf, e.scaled),
         caches(e.caches.as_ref(), e.tdf),
         disk(),
-    ])
+    ];
+    // The two by which an emulator that had too much to do shows.
+    checks[..2].iter_mut().for_each(|check| overload::explain(check, e.busiest.as_ref()));
+    Fidelity::of(checks)
 }
 
 /// p99.9 of how late frames were delivered, and p99 of how late they may have been seen, each at most 0.1 virtual ms or 1 % of

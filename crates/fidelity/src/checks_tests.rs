@@ -209,6 +209,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
             clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
             grain: Grain::Slots(TURN),
             caches: None,
+            busiest: None,
             scaled: ALL,
             seen,
         })

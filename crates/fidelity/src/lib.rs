@@ -15,6 +15,7 @@ pub mod events;
 pub mod host;
 pub mod html;
 pub mod observe;
+pub mod overload;
 pub mod record;
 pub mod runs;
 pub mod samples;
