@@ -61,7 +61,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&figures).map_err(Failure::failed)?);
     } else {
-        for f in &figures {
+        let rest = match args.mechanism {
+            Mechanism::Net => net::tables::print(&figures),
+            _ => figures.iter().collect(),
+        };
+        for f in rest {
             let reference = f.reference.map(|r| format!("  reference {r:.4}")).unwrap_or_default();
             let error = f.error_percent.map(|e| format!("  error {e:+.3} %")).unwrap_or_default();
             let goal = match (f.goal, f.ok) {

@@ -1,20 +1,22 @@
 //! `diorama bench net`: delay, bandwidth, loss and cost of the emulator, measured through real sockets.
 //!
-//! The rows are those of Netbed's tables 1 to 3 (OSDI 2002, §5.2). As there, a delay is *adjusted*: what the same path
-//! costs without any delay, measured in the same run, is subtracted. Frames of "64" and "1518" bytes count their check
-//! sequence, which no software sees: they are charged 60 and 1514 bytes.
+//! Netbed's tables 1 to 3 come first ([`netbed`]), then what a frame costs.
 
 mod bed;
+mod netbed;
+mod paper;
+pub mod tables;
 mod thousand;
 
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use net::{Loss, PipeChange, PipeConfig};
-use scale::{RealDuration, RealRate};
+use net::{MAX_FRAME, PipeConfig};
+use scale::{RealDuration, Tdf};
 use serde_json::json;
 
-use self::bed::{BareBed, Bed, Filler, blast, received_frames};
+use self::bed::{BareBed, Bed, Filler, received_frames};
 use super::Figure;
 use crate::failure::Failure;
 
@@ -26,27 +28,36 @@ const ROUNDS: usize = 3;
 /// Measures the mechanism here and now.
 pub fn measure() -> Result<Vec<Figure>, Failure> {
     let cores = bed::Cores::find()?;
+    eprintln!("measuring on {}: this takes some minutes", machine());
     let mut figures = Vec::new();
     // In a run the nodes' core never sleeps, because every node has its filler; here neither.
-    let filler = Filler::start(cores.nodes)?;
-    for bytes in [64, 1518] {
-        figures.extend(delays(&cores, bytes)?);
+    for tdf in [1, 10] {
+        let tdf = Tdf::new(tdf, 1).map_err(Failure::failed)?;
+        let filler = Filler::start(cores.nodes)?;
+        figures.extend(netbed::delays(&cores, tdf)?);
+        figures.extend(netbed::bandwidths(&cores, tdf)?);
+        drop(filler);
+        figures.extend(netbed::losses(&cores, tdf)?);
     }
-    for bits in [384e3, 1.544e6, 10e6, 100e6] {
-        figures.push(bandwidth(&cores, bits)?);
+    for bytes in netbed::SIZES {
+        figures.push(forwarding(&cores, bytes)?);
     }
-    drop(filler);
-    for percent in [0.8, 2.5, 12.0] {
-        figures.push(loss(&cores, percent)?);
-    }
-    for bytes in [64, 1518] {
-        figures.extend(forwarding(&cores, bytes)?);
+    for snap in [MAX_FRAME, 128] {
+        figures.extend(capturing(&cores, snap)?);
     }
     figures.push(uncharged(&cores)?);
     for nodes in [100, 1000] {
         figures.extend(thousand::made_and_removed(nodes, &cores)?);
     }
     Ok(figures)
+}
+
+/// What this is measured on.
+fn machine() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ")).map_or("?", |(_, m)| m);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cpus} CPUs, Linux {}", rustix::system::uname().release().to_string_lossy())
 }
 
 fn charged(bytes: usize) -> usize {
@@ -85,110 +96,8 @@ fn close_to(
     }
 }
 
-/// Round-trip times by UDP echo over one link, at several delays, less the time at delay 0.
-fn delays(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> {
-    let bed = Bed::start(&PipeConfig::default(), cores)?;
-    let mut samples: Vec<(u64, Vec<f64>)> = [0, 5, 10, 50].map(|d| (d, Vec::new())).into();
-    let payload = charged(bytes) - HEADERS;
-    for _ in 0..ROUNDS {
-        for (delay_ms, times) in &mut samples {
-            bed.set_both(&PipeChange {
-                delay: Some(RealDuration::from_nanos(*delay_ms * 1_000_000)),
-                ..Default::default()
-            })?;
-            let count = [200, 60, 30, 12][[0, 5, 10, 50].iter().position(|d| d == delay_ms).unwrap_or(0)];
-            times.extend(bed.round_trips(payload, count)?);
-        }
-    }
-    let reference = median(samples.remove(0).1);
-    let figure = |(delay_ms, times): (u64, Vec<f64>)| {
-        let ideal = 2.0 * delay_ms as f64;
-        let observed = median(times.clone());
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        let deviation = (times.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / (times.len() - 1) as f64).sqrt();
-        let params = json!({"delay_ms": delay_ms, "bytes": bytes, "observed_ms": short(observed),
-            "sd_ms": short(deviation), "zero_delay_ms": short(reference), "n": times.len()});
-        close_to("net_round_trip_adjusted", params, observed - reference, "ms", ideal, 0.4)
-    };
-    let mut figures: Vec<Figure> = samples.into_iter().map(figure).collect();
-    let late = bed.emulator.observe().map_err(Failure::failed)?.lateness.all.value_at_quantile(0.999) as f64 / 1e3;
-    figures.push(Figure {
-        name: "net_lateness_p999".into(),
-        params: json!({"bytes": bytes}),
-        value: late,
-        unit: "us".into(),
-        reference: None,
-        error_percent: None,
-        // What a run at TDF 1 must keep to be trustworthy.
-        goal: Some(100.0),
-        ok: Some(late <= 100.0),
-    });
-    Ok(figures)
-}
-
-/// Packets of 1518 bytes counted over time at the receiver, while the sender offers more than the link carries.
-fn bandwidth(cores: &bed::Cores, bits: f64) -> Result<Figure, Failure> {
-    let config = PipeConfig { rate: Some(RealRate::from_bits_per_s(bits)), ..Default::default() };
-    let mut observed = Vec::new();
-    let time = Duration::from_secs(2);
-    for _ in 0..ROUNDS {
-        let bed = Bed::start(&config, cores)?;
-        let (from, to) = bed.sockets()?;
-        let frame_bits = charged(1518) as f64 * 8.0;
-        let payload = vec![0; charged(1518) - HEADERS];
-        let (first, last, frames) = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let start = Instant::now();
-                let mut offered = 0.0;
-                while start.elapsed() < time {
-                    // 1.3 times the rate, and a few more so that the queue fills at once.
-                    while offered * frame_bits < start.elapsed().as_secs_f64() * bits * 1.3 + 10.0 * frame_bits {
-                        // What does not fit into the socket's buffer is not needed either.
-                        let _ = from.send(&payload);
-                        offered += 1.0;
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-            });
-            let start = Instant::now();
-            let mut seen: Option<(Instant, Instant, u64)> = None;
-            while start.elapsed() < time && to.recv(&mut [0; 2048]).is_ok() {
-                let now = Instant::now();
-                seen = Some(seen.map_or((now, now, 0), |(first, _, n)| (first, now, n + 1)));
-            }
-            seen
-        })
-        .ok_or_else(|| Failure::failed("no packet crossed the link"))?;
-        observed.push(frames as f64 * frame_bits / (last - first).as_secs_f64());
-    }
-    let params = json!({"bytes": 1518, "bits_per_s": bits, "rounds": ROUNDS});
-    Ok(close_to("net_bandwidth", params, median(observed), "bit/s", bits, 0.1))
-}
-
-/// Frames that the receiver's interface missed, of those that the emulator saw.
-fn loss(cores: &bed::Cores, percent: f64) -> Result<Figure, Failure> {
-    let p = percent / 100.0;
-    let bed = Bed::start(&PipeConfig { loss: Loss::Random(p), ..Default::default() }, cores)?;
-    let (from, _to) = bed.sockets()?;
-    let before = received_frames(&bed.spaces[1])?;
-    for _ in 0..500 {
-        // Less than the interface's ring holds, then time to read it.
-        blast(&from, 20, 500);
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    std::thread::sleep(Duration::from_millis(20));
-    let seen = bed.emulator.observe().map_err(Failure::failed)?;
-    let offered = (seen.pipes[0].counters.packets + seen.pipes[0].counters.lost) as f64;
-    let received = (received_frames(&bed.spaces[1])? - before) as f64;
-    let observed = 1.0 - received / offered;
-    // 99.9 % of binomial samples are within 3.29 standard deviations.
-    let interval = 3.29 * (p * (1.0 - p) / offered).sqrt();
-    let params = json!({"loss_percent": percent, "n": offered, "ring_drops": seen.ring_drops()});
-    Ok(close_to("net_loss", params, 100.0 * observed, "%", percent, 100.0 * interval / p))
-}
-
 /// Frames per second from one interface to another: the emulator, and a loop that only reads and writes.
-fn forwarding(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> {
+fn forwarding(cores: &bed::Cores, bytes: usize) -> Result<Figure, Failure> {
     let time = Duration::from_millis(1000);
     let (mut bare, mut emulated, mut cost) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -203,7 +112,7 @@ fn forwarding(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> 
         let (after, _) = bare_bed.copy::<false, _>(cores, flood)?;
         bare.push((after - before) as f64 / start.elapsed().as_secs_f64() / 1e3);
         let delay = RealDuration::from_nanos(1_000_000);
-        let bed = Bed::start(&PipeConfig { delay, ..Default::default() }, cores)?;
+        let bed = Bed::start(&PipeConfig { delay, ..Default::default() }, cores, None)?;
         let (from, _to) = bed.sockets()?;
         let before = received_frames(&bed.spaces[1])?;
         let start = Instant::now();
@@ -214,7 +123,7 @@ fn forwarding(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> 
     }
     let (bare, emulated) = (median(bare), median(emulated));
     let params = json!({"bytes": bytes, "delay_ms": 1, "rounds": ROUNDS, "us_per_frame": short(median(cost))});
-    Ok(vec![Figure {
+    Ok(Figure {
         name: "net_forwarding_rate".into(),
         params,
         value: emulated,
@@ -223,7 +132,71 @@ fn forwarding(cores: &bed::Cores, bytes: usize) -> Result<Vec<Figure>, Failure> 
         error_percent: Some(100.0 * (emulated - bare) / bare),
         goal: Some(0.85 * bare),
         ok: Some(emulated >= 0.85 * bare),
-    }])
+    })
+}
+
+/// What recording a frame costs the emulator's thread: the CPU time that it uses for each frame of a stream of bursts, less
+/// that for the same stream without a capture. And how late frames are meanwhile.
+fn capturing(cores: &bed::Cores, snap: usize) -> Result<[Figure; 2], Failure> {
+    let dir = std::env::temp_dir().join(format!("diorama-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(Failure::failed)?;
+    let rounds = (0..ROUNDS).map(|_| Ok([captured(cores, None)?, captured(cores, Some((&dir, snap)))?]));
+    let rounds: Result<Vec<[Stream; 2]>, Failure> = rounds.collect();
+    // What cannot be removed lies where such things are removed one day.
+    let _ = std::fs::remove_dir_all(&dir);
+    let rounds = rounds?;
+    let of = |value: fn(&Stream) -> f64, with: usize| median(rounds.iter().map(|r| value(&r[with])).collect());
+    let (cost, late) = (|s: &Stream| s.us_per_frame, |s: &Stream| s.late_us);
+    let missed: u64 = rounds.iter().map(|r| r[1].missed).sum();
+    let params = json!({"bytes": 1518, "kept": snap, "us_per_frame": short(of(cost, 1)),
+        "without_us_per_frame": short(of(cost, 0)), "frames": rounds[0][1].frames, "missed": missed, "rounds": ROUNDS});
+    let late = Figure {
+        name: "net_capture_lateness_p999".into(),
+        params: json!({"kept": snap, "rounds": ROUNDS}),
+        value: of(late, 1),
+        unit: "us".into(),
+        reference: Some(of(late, 0)),
+        error_percent: None,
+        goal: Some(100.0),
+        ok: Some(of(late, 1) <= 100.0),
+    };
+    let cost = Figure {
+        name: "net_capture_cost".into(),
+        params,
+        value: of(cost, 1) - of(cost, 0),
+        unit: "us/frame".into(),
+        reference: None,
+        error_percent: None,
+        goal: None,
+        ok: None,
+    };
+    Ok([cost, late])
+}
+
+/// What a stream of bursts was like for the emulator.
+struct Stream {
+    frames: u64,
+    us_per_frame: f64,
+    late_us: f64,
+    missed: u64,
+}
+
+fn captured(cores: &bed::Cores, file: Option<(&Path, usize)>) -> Result<Stream, Failure> {
+    let delay = RealDuration::from_nanos(1_000_000);
+    let bed = Bed::start(&PipeConfig { delay, ..Default::default() }, cores, None)?;
+    let (from, _to) = bed.sockets()?;
+    let capture = file.map(|(dir, snap)| bed.capture(dir.join("bench.pcapng"), snap)).transpose()?;
+    let before = bed.emulator.observe().map_err(Failure::failed)?;
+    for _ in 0..400 {
+        bed::blast(&from, charged(1518) - HEADERS, 50);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let after = bed.emulator.observe().map_err(Failure::failed)?;
+    let frames = after.pipes[0].counters.packets - before.pipes[0].counters.packets;
+    let us_per_frame = (after.cpu.as_secs_f64() - before.cpu.as_secs_f64()) * 1e6 / frames.max(1) as f64;
+    let late_us = after.lateness.all.value_at_quantile(0.999) as f64 / 1e3;
+    let captured = capture.map(|c| c.finish(&bed.emulator).map_err(Failure::failed)).transpose()?.unwrap_or_default();
+    Ok(Stream { frames, us_per_frame, late_us, missed: captured.iter().map(|c| c.missed).sum() })
 }
 
 /// What delivering a frame of a bulk transfer takes: the receiver's TCP runs inside the write and is charged to no node.

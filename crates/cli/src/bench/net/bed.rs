@@ -4,15 +4,20 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use net::{DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, PipeId, Port, Tap};
+use net::{
+    Capture, CaptureFile, DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig,
+    PipeId, Port, Tap,
+};
 use node::NetNamespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use scale::{RealDuration, RealInstant};
 
 use super::patient;
 use crate::failure::Failure;
@@ -20,6 +25,7 @@ use crate::failure::Failure;
 const PORT: u16 = 7000;
 
 /// Which core does what.
+#[derive(Clone, Copy)]
 pub struct Cores {
     /// Senders and receivers, as the nodes of a run.
     pub nodes: usize,
@@ -84,7 +90,7 @@ pub struct Bed {
     pub spaces: [NetNamespace; 2],
     addresses: [Ipv4Addr; 2],
     pipes: [PipeId; 2],
-    core: usize,
+    cores: Cores,
 }
 
 fn spec(config: &PipeConfig) -> NetworkSpec {
@@ -113,15 +119,15 @@ fn interfaces(network: &Network) -> Result<([NetNamespace; 2], Vec<Tap>), Failur
 
 impl Bed {
     /// `config` is the direction from `a` to `b`; the other is perfect.
-    pub fn start(config: &PipeConfig, cores: &Cores) -> Result<Bed, Failure> {
+    pub fn start(config: &PipeConfig, cores: &Cores, polling: Option<RealDuration>) -> Result<Bed, Failure> {
         let network = Network::new(spec(config), 1).map_err(Failure::failed)?;
         let (spaces, taps) = interfaces(&network)?;
         let addresses = [network.ports()[0].address, network.ports()[1].address];
         let pipes = [network.ports()[0].pipe, network.ports()[1].pipe];
-        let options = Options { core: Some(cores.harness), polling: None };
+        let options = Options { core: Some(cores.harness), polling };
         let emulator = Emulator::start(network, taps, options).map_err(Failure::machine)?;
         pin(cores.nodes);
-        Ok(Bed { emulator, spaces, addresses, pipes, core: cores.nodes })
+        Ok(Bed { emulator, spaces, addresses, pipes, cores: *cores })
     }
 
     pub fn set_both(&self, change: &PipeChange) -> Result<(), Failure> {
@@ -136,30 +142,18 @@ impl Bed {
         sockets(&self.spaces, self.addresses)
     }
 
-    /// Milliseconds that each of `count` datagrams took to `b` and back.
-    pub fn round_trips(&self, payload: usize, count: usize) -> Result<Vec<f64>, Failure> {
-        let (from, to) = self.sockets()?;
-        thread::scope(|scope| {
-            let core = self.core;
-            let echo = scope.spawn(move || {
-                pin(core);
-                let mut buffer = [0; 2048];
-                for _ in 0..count {
-                    let len = to.recv(&mut buffer)?;
-                    to.send(&buffer[..len])?;
-                }
-                Ok::<_, std::io::Error>(())
-            });
-            let mut times = Vec::new();
-            let (message, mut answer) = (vec![0; payload], [0; 2048]);
-            for _ in 0..count {
-                let sent = Instant::now();
-                from.send(&message).and_then(|_| from.recv(&mut answer)).map_err(Failure::failed)?;
-                times.push(sent.elapsed().as_secs_f64() * 1e3);
-            }
-            echo.join().map_err(|_| Failure::failed("the echo panicked"))?.map_err(Failure::failed)?;
-            Ok(times)
-        })
+    /// Puts the calling thread where the nodes of a run are.
+    pub fn join_nodes(&self) {
+        pin(self.cores.nodes);
+    }
+
+    /// Records the frames of both directions. As in a run, who writes them shares the emulator's core.
+    pub fn capture(&self, path: PathBuf, snap: usize) -> Result<Capture, Failure> {
+        pin(self.cores.harness);
+        let file = CaptureFile { path, pipes: self.pipes.to_vec(), snap };
+        let capture = self.emulator.capture(vec![file], Box::new(RealInstant::as_nanos));
+        pin(self.cores.nodes);
+        capture.map_err(Failure::failed)
     }
 }
 

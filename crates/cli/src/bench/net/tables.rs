@@ -1,0 +1,119 @@
+//! The figures of Netbed's tables, as tables.
+
+use serde_json::Value;
+
+use super::Figure;
+
+/// Prints Netbed's three tables for each TDF, with the paper's figures beside our own; gives the figures that stand in none.
+pub fn print(figures: &[Figure]) -> Vec<&Figure> {
+    let mut tdfs: Vec<&Value> = Vec::new();
+    for tdf in figures.iter().map(|f| &f.params["tdf"]).filter(|t| !t.is_null()) {
+        if !tdfs.contains(&tdf) {
+            tdfs.push(tdf);
+        }
+    }
+    for tdf in tdfs {
+        let at = |names: &[&str]| -> Vec<&Figure> {
+            figures.iter().filter(|f| f.params["tdf"] == *tdf && names.contains(&f.name.as_str())).collect()
+        };
+        table(
+            &format!("Table 1 at TDF {tdf}: round trip, virtual ms"),
+            &[
+                "delay", "bytes", "observed", "stdev", "% err", "adjusted", "% err", "", "Dummynet", "% err", "nse",
+                "% err",
+            ],
+            at(&["net_round_trip_base", "net_round_trip_adjusted"]).into_iter().map(delay).collect(),
+        );
+        table(
+            &format!("Table 2 at TDF {tdf}: bandwidth, kbit per virtual s"),
+            &["set", "bytes", "observed", "stdev", "% err", "", "Dummynet", "% err", "nse", "% err"],
+            at(&["net_bandwidth"]).into_iter().map(bandwidth).collect(),
+        );
+        table(
+            &format!("Table 3 at TDF {tdf}: loss, %"),
+            &["set", "bytes", "observed", "99.9 %", "% err", "", "Dummynet", "% err", "nse", "% err"],
+            at(&["net_loss"]).into_iter().map(loss).collect(),
+        );
+    }
+    let in_tables = ["net_round_trip_base", "net_round_trip_adjusted", "net_bandwidth", "net_loss"];
+    figures.iter().filter(|f| !in_tables.contains(&f.name.as_str())).collect()
+}
+
+fn delay(f: &Figure) -> Vec<String> {
+    let p = &f.params;
+    let mut row =
+        vec![number(&p["delay_ms"], 0), number(&p["bytes"], 0), number(&p["observed_ms"], 3), number(&p["sd_ms"], 3)];
+    row.push(number(&p["observed_error_percent"], 2));
+    row.extend(match f.ok {
+        Some(_) => [format!("{:.3}", f.value), error(f), met(f)],
+        None => [String::new(), String::new(), String::new()],
+    });
+    let key = if f.ok.is_some() { "adjusted_ms" } else { "observed_ms" };
+    row.extend(paper(p, key, 3, 1.0));
+    row
+}
+
+fn bandwidth(f: &Figure) -> Vec<String> {
+    let p = &f.params;
+    let kbit = |v: &Value| v.as_f64().map_or(String::new(), |v| format!("{:.2}", v / 1e3));
+    let set = p["bits_per_s"].as_f64().map_or(String::new(), |v| format!("{}", v / 1e3));
+    let mut row = vec![set, number(&p["bytes"], 0), format!("{:.2}", f.value / 1e3), kbit(&p["sd_bits_per_s"])];
+    row.extend([error(f), met(f)]);
+    row.extend(paper(p, "bits_per_s", 2, 1e3));
+    row
+}
+
+fn loss(f: &Figure) -> Vec<String> {
+    let p = &f.params;
+    let interval = format!("±{}", number(&p["interval_percent"], 3));
+    let mut row = vec![number(&p["loss_percent"], 1), number(&p["bytes"], 0), format!("{:.3}", f.value), interval];
+    row.extend([error(f), met(f)]);
+    row.extend(paper(p, "loss_percent", 3, 1.0));
+    row
+}
+
+/// The paper's value and error, of Dummynet and of nse.
+fn paper(params: &Value, key: &str, places: usize, unit: f64) -> Vec<String> {
+    let of = |system: &str| {
+        let cell = &params["paper"][system];
+        let value = cell[key].as_f64().map_or("–".into(), |v| format!("{:.places$}", v / unit));
+        [value, number(&cell["error_percent"], 2)]
+    };
+    [of("dummynet"), of("nse")].concat()
+}
+
+fn error(f: &Figure) -> String {
+    f.error_percent.map_or(String::new(), |e| format!("{e:+.3}"))
+}
+
+fn met(f: &Figure) -> String {
+    match f.ok {
+        Some(true) => "met".into(),
+        Some(false) => "MISSED".into(),
+        None => String::new(),
+    }
+}
+
+fn number(value: &Value, places: usize) -> String {
+    value.as_f64().map_or(String::new(), |v| format!("{v:.places$}"))
+}
+
+fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        return;
+    }
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count());
+        cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<String> = cells.zip(&widths).map(|(c, w)| format!("{c:>w$}")).collect();
+        cells.join("  ")
+    };
+    println!("{title}\n{}", line(&mut heads.iter().copied()));
+    for row in &rows {
+        println!("{}", line(&mut row.iter().map(String::as_str)));
+    }
+    println!();
+}
