@@ -45,6 +45,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let experiment = load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
+    for warning in &plan.warnings {
+        eprintln!("diorama: {warning}");
+    }
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
 
     let mut outs = vec![args.out];

@@ -70,6 +70,9 @@ pub struct Plan {
     pub pipes: IndexMap<String, PlannedPipe>,
     /// The programs that nodes used, as the engine found them.
     pub versions: BTreeMap<String, String>,
+    /// What a reader of the results has to know, because this machine lacks something; a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The least propagation delay of a route from one node to another, on the target; `None` without a network.
     #[serde(skip)]
     pub shortest_path: Option<VirtualDuration>,
@@ -176,6 +179,7 @@ impl Plan {
             nodes,
             pipes,
             versions: BTreeMap::new(),
+            warnings: reno_for_cubic(experiment, offers).into_iter().collect(),
             shortest_path,
             offers,
             pipe_ids,
@@ -241,6 +245,18 @@ fn congestion_of(node: &model::Node, offers: Offers) -> Result<Congestion> {
         (None, true) => Ok(Congestion::Cubic),
         (None, false) => Ok(Congestion::Reno),
     }
+}
+
+/// A sentence if nodes that left their congestion control open, and can reach others, have Reno for want of CUBIC.
+fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
+    let instead = experiment.nodes.iter().filter(|n| n.congestion.is_none()).count();
+    (!offers.cubic && instead > 0 && !experiment.links.is_empty()).then(|| {
+        format!(
+            "{instead} of {} nodes have Reno where the target has CUBIC, for this machine runs no BPF congestion control: \
+             see `diorama doctor`",
+            experiment.nodes.len()
+        )
+    })
 }
 
 fn congestion<S: serde::Serializer>(congestion: &Congestion, s: S) -> Result<S::Ok, S::Error> {

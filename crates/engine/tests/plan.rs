@@ -159,9 +159,16 @@ fn nodes_have_cubic_where_it_can_be_had() {
         assert_eq!(plan.nodes["server"].congestion, Congestion::Cubic);
         assert_eq!(plan.nodes["client-2"].congestion, Congestion::Reno);
         assert!(plan.to_json().unwrap().contains("\"congestion\": \"cubic\""));
+        assert!(plan.warnings.is_empty() && !plan.to_json().unwrap().contains("warnings"));
     }
     let bare = with(Offers::NONE, Variant::Baseline, None, &[]).unwrap();
     assert!(bare.nodes.values().all(|n| n.congestion == Congestion::Reno));
+    let count = bare.nodes.len();
+    assert!(bare.warnings[0].contains(&format!("{count} of {count} nodes have Reno")), "{:?}", bare.warnings);
+    assert!(bare.to_json().unwrap().contains("\"warnings\""));
+    // Who asked for Reno is not told about it.
+    let chosen = with(Offers::NONE, Variant::Baseline, None, &[("nodes.server.congestion", "reno")]).unwrap();
+    assert!(chosen.warnings[0].contains(&format!("{} of {count} nodes", count - 1)), "{:?}", chosen.warnings);
     let asked = with(Offers::NONE, Variant::Scaled, None, &[("nodes.server.congestion", "cubic")]);
     assert!(matches!(&asked, Err(Error::Machine { what, .. }) if what.contains("`server` wants CUBIC")), "{asked:?}");
 }
