@@ -1,10 +1,10 @@
-"""Sends as much as TCP takes for a little more than twelve seconds."""
+"""Sends as much as TCP takes for DURATION seconds: by default a little more than twelve."""
 
 import os
 import socket
 import time
 
-DURATION = 12.5
+DURATION = float(os.environ.get("DURATION", "12.5"))
 
 connection = socket.socket()
 if name := os.environ["CONGESTION"]:

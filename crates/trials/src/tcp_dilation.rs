@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::results;
+use crate::tcp_packets;
 
 /// Virtual seconds that are compared.
 const SECONDS: usize = 12;
@@ -21,10 +22,20 @@ const GOAL_PERCENT: f64 = 3.0;
 
 /// Arguments of `diorama-trials tcp-dilation`.
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// How often each kind runs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+}
+
+/// Another comparison instead.
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Compare when packets leave under TDF 1, 10 and 100, with and without loss
+    Table3(tcp_packets::Args),
 }
 
 /// The kernel's own CUBIC, in place of the node's.
@@ -49,6 +60,9 @@ type Seconds = [f64; SECONDS];
 
 /// Runs every kind and prints the table.
 pub fn main(args: Args) -> Result<(), Failure> {
+    if let Some(What::Table3(args)) = args.what {
+        return tcp_packets::main(args);
+    }
     let driver = Driver::new()?;
     let folder = results::experiment("tcp-dilation")?;
     let out = results::fresh(Path::new("runs"), "tcp-dilation")?;
