@@ -23,23 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "instants.h"
+
 #define MS 1000000ll
 #define NOMINAL (20 * MS)
 
-static long long now(clockid_t clock)
-{
-	struct timespec t;
-	if (clock_gettime(clock, &t))
-		abort();
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
-static struct timespec span(long long ns)
-{
-	return (struct timespec){ ns / 1000000000, ns % 1000000000 };
-}
-
-static long long ns(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
 static long long tv(struct timeval t) { return t.tv_sec * 1000000000ll + t.tv_usec * 1000ll; }
 
 static void must(int good, const char *name)

@@ -13,18 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static long long ns(struct timespec t)
-{
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
-static long long now(clockid_t clock)
-{
-	struct timespec t;
-	if (clock_gettime(clock, &t))
-		abort();
-	return ns(t);
-}
+#include "instants.h"
 
 static long long raw(clockid_t clock)
 {

@@ -26,21 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "instants.h"
+
 #define MS 1000000ll
 #define NOMINAL (10 * MS)
-
-static long long now(clockid_t clock)
-{
-	struct timespec t;
-	if (clock_gettime(clock, &t))
-		abort();
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
-}
-
-static struct timespec span(long long ns)
-{
-	return (struct timespec){ ns / 1000000000, ns % 1000000000 };
-}
 
 static struct timespec in(clockid_t clock, long long ns)
 {
