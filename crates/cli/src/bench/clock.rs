@@ -11,7 +11,7 @@ use clock::{ClockPage, CpuRate, Injector, Prober};
 use scale::Tdf;
 use serde_json::json;
 
-use super::Figure;
+use super::{Figure, median};
 use crate::failure::Failure;
 
 /// Native and dilated blocks alternate so often; the median of the paired ratios counts.
@@ -213,11 +213,6 @@ fn run(command: &mut Command) -> Result<f64, Failure> {
     let status = clock::wait(&mut child).map_err(wrong)?;
     let hundredths: f64 = text.trim().parse().map_err(|_| wrong(format!("the measuring program: {status}")))?;
     Ok(hundredths / 100.0)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn wrong(error: impl Display) -> Failure {

@@ -9,7 +9,7 @@ use cpu::{CpuGroups, Doors, NodeShare, NodeUse, Policy, probe};
 use scale::{RealDuration, Tdf, VirtualDuration};
 use serde_json::json;
 
-use super::Figure;
+use super::{Figure, bounded};
 use crate::failure::Failure;
 
 /// The shares of the demo's server and clients at TDF 1.
@@ -161,20 +161,6 @@ fn hog<'scope>(threads: &'scope Scope<'scope, '_>, doors: Doors, stop: &'scope A
         }
     });
     let _ = begun.recv();
-}
-
-fn bounded(name: &str, params: serde_json::Value, value: f64, unit: &str, goal: f64) -> Figure {
-    let ok = if name.ends_with("_rate") { value >= goal } else { value <= goal };
-    Figure {
-        name: name.into(),
-        params,
-        value,
-        unit: unit.into(),
-        reference: None,
-        error_percent: None,
-        goal: Some(goal),
-        ok: Some(ok),
-    }
 }
 
 fn failure(error: cpu::Error) -> Failure {

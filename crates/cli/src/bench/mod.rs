@@ -31,6 +31,27 @@ pub struct Figure {
     pub ok: Option<bool>,
 }
 
+/// A figure that has a goal, and nothing that it is compared with.
+fn bounded(name: &str, params: serde_json::Value, value: f64, unit: &str, goal: f64) -> Figure {
+    let ok = if name.ends_with("_rate") { value >= goal } else { value <= goal };
+    Figure {
+        name: name.into(),
+        params,
+        value,
+        unit: unit.into(),
+        reference: None,
+        error_percent: None,
+        goal: Some(goal),
+        ok: Some(ok),
+    }
+}
+
+/// The greater of the two in the middle, if there are two; not a number of nothing.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Arguments of `diorama bench`.
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -17,7 +17,7 @@ use scale::{RealDuration, Tdf};
 use serde_json::json;
 
 use self::bed::{BareBed, Bed, Filler, received_frames};
-use super::Figure;
+use super::{Figure, bounded, median};
 use crate::failure::Failure;
 
 /// Ethernet, IP and UDP headers.
@@ -67,11 +67,6 @@ fn charged(bytes: usize) -> usize {
 /// To four decimals: more is noise in a table.
 fn short(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A figure that should be within `goal_percent` of its reference.
@@ -150,16 +145,9 @@ fn capturing(cores: &bed::Cores, snap: usize) -> Result<[Figure; 2], Failure> {
     let missed: u64 = rounds.iter().map(|r| r[1].missed).sum();
     let params = json!({"bytes": 1518, "kept": snap, "us_per_frame": short(of(cost, 1)),
         "without_us_per_frame": short(of(cost, 0)), "frames": rounds[0][1].frames, "missed": missed, "rounds": ROUNDS});
-    let late = Figure {
-        name: "net_capture_lateness_p999".into(),
-        params: json!({"kept": snap, "rounds": ROUNDS}),
-        value: of(late, 1),
-        unit: "us".into(),
-        reference: Some(of(late, 0)),
-        error_percent: None,
-        goal: Some(100.0),
-        ok: Some(of(late, 1) <= 100.0),
-    };
+    let lateness =
+        bounded("net_capture_lateness_p999", json!({"kept": snap, "rounds": ROUNDS}), of(late, 1), "us", 100.0);
+    let late = Figure { reference: Some(of(late, 0)), ..lateness };
     let cost = Figure {
         name: "net_capture_cost".into(),
         params,

@@ -11,7 +11,7 @@ use scale::RealDuration;
 use serde_json::json;
 
 use super::bed::{self, Cores};
-use super::{Figure, short};
+use super::{Figure, bounded, short};
 use crate::failure::Failure;
 
 const PORT: u16 = 7000;
@@ -87,16 +87,7 @@ pub fn made_and_removed(nodes: usize, cores: &Cores) -> Result<Vec<Figure>, Fail
     let gone = (wait_for_the_kernel() - start).as_secs_f64();
     // The goal of 1,000 nodes in 10 s, and of as much for each of fewer.
     let goal = nodes as f64 / 100.0;
-    let figure = |name: &str, value| Figure {
-        name: name.into(),
-        params: json!({"nodes": nodes}),
-        value,
-        unit: "s".into(),
-        reference: None,
-        error_percent: None,
-        goal: Some(goal),
-        ok: Some(value <= goal),
-    };
+    let figure = |name, value| bounded(name, json!({"nodes": nodes}), value, "s", goal);
     let mut figures = vec![figure("net_setup_real", made), figure("net_teardown_real", gone)];
     figures.extend(traffic);
     Ok(figures)
@@ -143,21 +134,11 @@ fn busy(crowd: &Crowd, cores: &Cores) -> Result<Vec<Figure>, Failure> {
         "ring_drops": seen.ring_drops(), "us_per_packet": short(seen.cpu.as_secs_f64() * 1e6 / received.max(1) as f64),
         "lateness_p999_us": seen.lateness.all.value_at_quantile(0.999) as f64 / 1e3});
     let percent = 100.0 * error / received.max(1) as f64;
-    let figure = |name: &str, value, unit: &str, goal, ok| Figure {
-        name: name.into(),
-        params: params.clone(),
-        value,
-        unit: unit.into(),
-        reference: None,
-        error_percent: None,
-        goal: Some(goal),
-        ok: Some(ok),
-    };
     // The last packet of a second may leave in the next.
     let wanted = RATE as f64 * 0.999;
     Ok(vec![
-        figure("net_crowd_rate", rate, "packets/s", wanted, rate >= wanted),
-        figure("net_crowd_delay_error", percent, "%", 1.0, percent < 1.0),
+        bounded("net_crowd_rate", params.clone(), rate, "packets/s", wanted),
+        Figure { ok: Some(percent < 1.0), ..bounded("net_crowd_delay_error", params, percent, "%", 1.0) },
     ])
 }
 
