@@ -108,7 +108,7 @@ fn unpack(sources: &Path, name: &str, into: &Path) -> Result<(), Failure> {
         .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix)));
     let Some(source) = source else {
         let place = sources.display();
-        let message = format!("there is no source of {name} in {place}: scripts/setup --work fetches it");
+        let message = format!("there is no source of {name} in {place}: scripts/sources fetches it");
         return Err(Failure { code: 3, message });
     };
     let copied = Command::new("cp").arg("-r").arg(&source).arg(into).status();
