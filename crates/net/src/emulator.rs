@@ -119,6 +119,8 @@ impl Emulator {
             if let Err(panic) = catch_unwind(life) {
                 drop(thread_epitaph.set(said(&*panic)));
             }
+            // Whoever asks for the reason waits for one, so there always is one.
+            drop(thread_epitaph.set("its thread has ended".into()));
         };
         let awake = options.core.map(Awake::keep).transpose()?;
         let thread = thread::Builder::new().name("emulator".into()).spawn(body);
@@ -215,8 +217,9 @@ impl Emulator {
         }
     }
 
+    /// A thread that dies drops its end of the channels first and leaves its reason last, so this waits for it.
     fn died(&self) -> Error {
-        Error::Died(self.epitaph.get().cloned().unwrap_or_else(|| "its thread has ended".into()))
+        Error::Died(self.epitaph.wait().clone())
     }
 }
 
