@@ -247,6 +247,35 @@ struct Loop<'a> {
     inbox: Receiver<Command>,
     polling: Option<RealDuration>,
     breaks: realtime::Breaks,
+    /// By port.
+    appetites: Vec<Appetite>,
+    /// How often the thread has looked at its ports.
+    round: u32,
+}
+
+/// How many frames to read from a port before the others get their turn.
+///
+/// One that sends now and then has one frame at a time, and to look for a second costs a system call for nothing; one that
+/// sends a stream has many, and to be told of each costs one too.
+#[derive(Clone, Copy, Debug)]
+struct Appetite {
+    frames: usize,
+    /// When it was last read.
+    round: u32,
+}
+
+impl Appetite {
+    const FIRST: Appetite = Appetite { frames: 1, round: 0 };
+
+    /// `frames` were read in `round`; it had no more if that is fewer than were wanted.
+    fn after(self, round: u32, frames: usize) -> Appetite {
+        let frames = match () {
+            () if frames < self.frames => frames.max(1),
+            () if self.round == round.wrapping_sub(1) => (2 * self.frames).min(BATCH),
+            () => self.frames,
+        };
+        Appetite { frames, round }
+    }
 }
 
 /// The interfaces, and what is recorded when a frame is handed to one.
@@ -287,7 +316,9 @@ impl<'a> Loop<'a> {
         }
         let now = realtime::now();
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
-        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks: realtime::Breaks::new(now) })
+        let appetites = vec![Appetite::FIRST; ports.taps.len()];
+        let breaks = realtime::Breaks::new(now);
+        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, appetites, round: 0 })
     }
 
     fn run(&mut self) -> Result<(), Error> {
@@ -307,9 +338,7 @@ impl<'a> Loop<'a> {
             // One who was woken was so by the frame, or else the time since the last look is the most that it can have waited.
             let woken = self.polling.is_none() && looked.since(now) > WOKEN;
             let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
-            if sleep != Some(RealDuration::ZERO) {
-                self.breaks.slept(now, looked);
-            }
+            self.round = self.round.wrapping_add(1);
             for event in &events {
                 match event.data.u64() {
                     COMMAND => {
@@ -341,25 +370,31 @@ impl<'a> Loop<'a> {
 
     /// Takes what the node of `port` has sent, a batch at most. None of it was there `gap` ago.
     fn read(&mut self, port: PortId, gap: RealDuration) {
-        for _ in 0..BATCH {
-            let mut frame = self.network.buffer();
-            match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
-                Ok(len) => {
-                    frame.set_len(len);
-                    let now = realtime::now();
-                    // What is due leaves first: pipes must see frames in the order of their instants.
-                    self.network.advance(now, |delivery| self.ports.deliver(delivery));
-                    self.network.inject(port, now, frame);
-                    self.ports.recorder.seen(gap);
+        let appetite = self.appetites[port.index()];
+        let read = (0..appetite.frames).take_while(|_| self.read_one(port, gap)).count();
+        self.appetites[port.index()] = appetite.after(self.round, read);
+    }
+
+    /// Takes a frame if there is one.
+    fn read_one(&mut self, port: PortId, gap: RealDuration) -> bool {
+        let mut frame = self.network.buffer();
+        match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
+            Ok(len) => {
+                frame.set_len(len);
+                let now = realtime::now();
+                // What is due leaves first: pipes must see frames in the order of their instants.
+                self.network.advance(now, |delivery| self.ports.deliver(delivery));
+                self.network.inject(port, now, frame);
+                self.ports.recorder.seen(gap);
+                true
+            }
+            Err(e) => {
+                self.network.recycle(frame);
+                if !matches!(e, Errno::AGAIN | Errno::INTR) {
+                    // The node has removed its interface. It would be reported as ready for ever.
+                    let _ = epoll::delete(&self.epoll, &self.ports.taps[port.index()]);
                 }
-                Err(e) => {
-                    self.network.recycle(frame);
-                    if !matches!(e, Errno::AGAIN | Errno::INTR) {
-                        // The node has removed its interface. It would be reported as ready for ever.
-                        let _ = epoll::delete(&self.epoll, &self.ports.taps[port.index()]);
-                    }
-                    return;
-                }
+                false
             }
         }
     }
@@ -410,5 +445,28 @@ impl<'a> Loop<'a> {
             lateness: self.ports.recorder.record(),
             cpu: realtime::cpu_time(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_read_in_batches_and_single_frames_one_by_one() {
+        let all = |a: Appetite| a.frames;
+        let mut port = Appetite::FIRST;
+        for round in [3, 9, 20] {
+            port = port.after(round, all(port));
+            assert_eq!(port.frames, 1, "it sends one now and then");
+        }
+        for round in 21..40 {
+            port = port.after(round, all(port));
+        }
+        assert_eq!(port.frames, BATCH);
+        port = port.after(40, 5);
+        assert_eq!(port.frames, 5);
+        port = port.after(41, 0);
+        assert_eq!(port.frames, 1);
     }
 }
