@@ -164,7 +164,7 @@ impl Plan {
         let mut pipes = IndexMap::new();
         for link in &experiment.links {
             for (direction, pipe) in [("ab", &link.ab), ("ba", &link.ba)] {
-                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, link.mtu, clock_tdf));
+                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, link, clock_tdf));
             }
         }
         let shortest_path = shortest_path(experiment, &network);

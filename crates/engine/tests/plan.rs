@@ -330,9 +330,10 @@ fn path_lengths_are_those_of_the_routes_and_not_of_any_way() {
     assert!(ring(long, "19").is_ok());
     assert!(matches!(ring(long, "20"), Err(Error::Input(what)) if what.contains("between `n-3` and `n-1` takes 41ms")));
     // A direct wire is a route of one link.
-    let wire = "  - { from: n-1, to: n-2, delay: 2ms, mtu: 9000 }\n";
+    let wire = "  - { from: n-1, to: n-2, delay: 2ms, mtu: 9000, tso: false }\n";
     let plan = ring(wire, "1").unwrap();
     assert_eq!(plan.shortest_path, ms(2));
     assert_eq!((plan.pipes["n-1--n-2/ba"].mtu, plan.pipes["s--t/ab"].mtu), (9000, 1500));
+    assert!(!plan.pipes["n-1--n-2/ba"].tso && plan.pipes["s--t/ab"].tso);
     assert_eq!(plan.nodes["n-1"].addresses.len(), 2);
 }

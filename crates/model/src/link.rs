@@ -17,6 +17,8 @@ pub struct Link {
     pub ba: Pipe,
     /// The longest IP packet, in bytes.
     pub mtu: u16,
+    /// Whether the nodes' TCP sends bursts of several segments at once (segmentation offload).
+    pub tso: bool,
     /// How many bytes of each packet are recorded; `None`: nothing is.
     pub capture: Option<u64>,
 }

@@ -66,6 +66,7 @@ fn links_have_names_and_routes_are_made_of_links() {
     assert_eq!((link("second"), link("u--short"), link("a-2--s")), (3, 5, 1));
     assert_eq!(e.links[3].ab.delay, VirtualDuration::from_nanos(3_000_000));
     assert_eq!((e.links[0].mtu, e.links[2].mtu), (9000, 1500));
+    assert_eq!((e.links[0].tso, e.links[2].tso), (false, true));
     assert!(matches!(e.events[0].action, Action::Link { link: 3, .. }));
     let route = |i: usize| {
         let r = &e.routes[i];

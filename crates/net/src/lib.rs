@@ -20,6 +20,7 @@ mod jitter;
 mod lateness;
 mod loss;
 mod namespace;
+mod netlink;
 mod network;
 mod observation;
 mod pipe;

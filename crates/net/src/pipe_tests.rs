@@ -31,7 +31,7 @@ pub(crate) fn chain(config: &PipeConfig, hops: usize, seed: u64) -> Network {
     for ends in stops.windows(2) {
         let name = format!("{}--{}", ends[0], ends[1]);
         let (ab, ba) = (config.clone(), PipeConfig::default());
-        spec.links.push(LinkSpec { name, a: ends[0].clone(), b: ends[1].clone(), ab, ba, mtu: 1500 });
+        spec.links.push(LinkSpec { name, a: ends[0].clone(), b: ends[1].clone(), ab, ba, mtu: 1500, tso: true });
     }
     Network::new(spec, seed).expect("a chain is a tree")
 }
@@ -209,7 +209,15 @@ fn frames_of_two_senders_share_a_pipe_in_the_order_of_arrival() {
         ("b", PipeConfig::default(), slow(us(0))),
         ("c", PipeConfig::default(), PipeConfig::default()),
     ] {
-        spec.links.push(LinkSpec { name: format!("{name}--s"), a: name.into(), b: "s".into(), ab, ba, mtu: 1500 });
+        spec.links.push(LinkSpec {
+            name: format!("{name}--s"),
+            a: name.into(),
+            b: "s".into(),
+            ab,
+            ba,
+            mtu: 1500,
+            tso: true,
+        });
     }
     let mut n = Network::new(spec, 0).expect("a star is a tree");
     n.inject(PortId(0), at(0), ipv4(125, B, 1));

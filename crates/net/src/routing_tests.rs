@@ -230,7 +230,15 @@ fn a_thousand_nodes_and_three_thousand_pipes_need_little() {
     };
     let mut link = |a: String, b: String, delay: usize| {
         let config = PipeConfig { delay: RealDuration::from_nanos(delay as u64), ..Default::default() };
-        spec.links.push(LinkSpec { name: format!("{a}--{b}"), a, b, ab: config.clone(), ba: config, mtu: 1500 });
+        spec.links.push(LinkSpec {
+            name: format!("{a}--{b}"),
+            a,
+            b,
+            ab: config.clone(),
+            ba: config,
+            mtu: 1500,
+            tso: true,
+        });
     };
     for i in 0..1000 {
         link(format!("n{i}"), format!("s{}", i % 100), 1000);

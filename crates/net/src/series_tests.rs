@@ -24,7 +24,7 @@ fn started(queue: usize, delay_ms: u64) -> Network {
         ..Default::default()
     };
     let ba = PipeConfig::default();
-    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba, mtu: DEFAULT_MTU };
+    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba, mtu: DEFAULT_MTU, tso: true };
     let nodes = vec!["a".into(), "b".into()];
     let mut network =
         Network::new(NetworkSpec { nodes, links: vec![link], ..Default::default() }, 0).expect("a link is a tree");

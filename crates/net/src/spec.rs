@@ -42,6 +42,8 @@ pub struct LinkSpec {
     pub ba: PipeConfig,
     /// The longest IP packet, in bytes, that either direction carries: 68 to 9216.
     pub mtu: u16,
+    /// Whether the nodes' kernels hand bursts of several segments to the interface at once (segmentation offload).
+    pub tso: bool,
 }
 
 /// The way of all packets that one node sends to another.

@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use crate::netlink::Netlink;
 use crate::topology::{Port, PortId};
 use crate::{Error, address, namespace, policy};
 
@@ -58,6 +59,10 @@ impl Tap {
             let interface = Interface { name: &port.name, control: control.as_fd() };
             interface.set_mac(port.mac).map_err(step("cannot set the hardware address"))?;
             interface.set_int(libc::SIOCSIFMTU as _, i32::from(port.mtu)).map_err(step("cannot set the MTU"))?;
+            if !port.tso {
+                let forbidden = Netlink::open().and_then(|netlink| netlink.forbid_bursts(&port.name));
+                forbidden.map_err(step("cannot turn segmentation offload off"))?;
+            }
             without_ipv6(&port.name).map_err(step("cannot turn IPv6 off"))?;
             interface.set_address(libc::SIOCSIFADDR as _, port.address).map_err(step("cannot set the address"))?;
             let mask = Ipv4Addr::from_bits(u32::MAX << (32 - port.prefix));

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use crate::given::Given;
 use crate::prefix::{self, Prefix};
 use crate::routing::{Edges, Routes};
-use crate::spec::{LARGEST_MTU, LEAST_MTU, NetworkSpec};
+use crate::spec::{LARGEST_MTU, LEAST_MTU, LinkSpec, NetworkSpec};
 use crate::{Error, address};
 
 /// One direction of a link.
@@ -62,6 +62,8 @@ pub struct Port {
     pub mac: [u8; 6],
     /// The longest IP packet of the link.
     pub mtu: u16,
+    /// Whether TCP makes bursts of several segments for it.
+    pub tso: bool,
     /// The addresses for which the interface is the way, besides those that the interface with prefix 8 has by itself:
     /// all for which no longer prefix is a route anywhere in the node.
     pub routes: Vec<Prefix>,
@@ -154,7 +156,7 @@ impl Topology {
                     return Err(Error::Input(what));
                 }
             }
-            let (at_a, at_b) = (t.end(a, ab, link.mtu), t.end(b, ba, link.mtu));
+            let (at_a, at_b) = (t.end(a, ab, link), t.end(b, ba, link));
             t.ends.extend([at_b, at_a]);
             t.starts.extend([a, b]);
             t.edges[a].push((ab, b));
@@ -184,7 +186,7 @@ impl Topology {
     }
 
     /// The far end of the pipe that leads to `vertex`, whose own pipe on the same link is `out`.
-    fn end(&mut self, vertex: Vertex, out: PipeId, mtu: u16) -> End {
+    fn end(&mut self, vertex: Vertex, out: PipeId, link: &LinkSpec) -> End {
         let Some(node) = self.nodes.get(vertex) else { return End::Switch(vertex) };
         let id = PortId(self.ports.len() as u32);
         let address = address::of_port(id.index());
@@ -195,7 +197,8 @@ impl Topology {
             address,
             prefix: 32,
             mac: address::mac(address),
-            mtu,
+            mtu: link.mtu,
+            tso: link.tso,
             routes: Vec::new(),
             rules: Vec::new(),
             forwards: false,

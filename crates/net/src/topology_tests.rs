@@ -20,7 +20,7 @@ pub(crate) fn spec(links: &[&str]) -> NetworkSpec {
         }
         let (ab, ba) = (PipeConfig::default(), PipeConfig::default());
         let name = format!("{a}--{b}");
-        spec.links.push(LinkSpec { name, a: a.into(), b: b.into(), ab, ba, mtu: DEFAULT_MTU });
+        spec.links.push(LinkSpec { name, a: a.into(), b: b.into(), ab, ba, mtu: DEFAULT_MTU, tso: true });
     }
     spec
 }

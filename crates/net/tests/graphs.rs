@@ -4,6 +4,7 @@ mod support;
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
+use std::process::Command;
 use std::time::Duration;
 
 use diorama_net::{LinkSpec, NetworkSpec, PipeConfig, RouteSpec};
@@ -105,4 +106,23 @@ fn an_mtu_holds_at_the_interface_at_a_switch_and_at_a_node_that_forwards() {
     std::thread::sleep(Duration::from_millis(50));
     let refused = echo(&bed, "a", "d", 1401 - 28).expect_err("the route's MTU is known now");
     assert_ne!(refused, ErrorKind::WouldBlock);
+}
+
+#[test]
+fn without_segmentation_offload_no_kernel_makes_bursts_for_a_link() {
+    let mut wires = [wire("a", "b", 1), wire("b", "c", 1)];
+    wires[0].tso = false;
+    let bed = Testbed::start(
+        NetworkSpec { nodes: names("a b c"), switches: vec![], links: wires.to_vec(), routes: vec![] },
+        0,
+    );
+    let longest_burst = |node: &str, interface: &str| {
+        let ip =
+            || Command::new("ip").args(["-details", "link", "show", interface]).output().expect("iproute2 is there");
+        let said = String::from_utf8(bed.spaces[node].run(ip).stdout).expect("it writes text");
+        let segments = said.split_whitespace().skip_while(|word| *word != "gso_max_segs").nth(1);
+        segments.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no segments in {said}"))
+    };
+    let all: [u32; 4] = [("a", "eth0"), ("b", "eth0"), ("b", "eth1"), ("c", "eth0")].map(|(n, i)| longest_burst(n, i));
+    assert!(all[..2] == [1, 1] && all[2..].iter().all(|n| *n > 1), "{all:?}");
 }

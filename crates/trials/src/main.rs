@@ -18,6 +18,7 @@ mod results;
 mod scale_up;
 mod table;
 mod tcp_dilation;
+mod tcp_flows;
 mod tcp_packets;
 mod way;
 mod work;

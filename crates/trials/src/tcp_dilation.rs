@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::results;
-use crate::tcp_packets;
+use crate::{tcp_flows, tcp_packets};
 
 /// Virtual seconds that are compared.
 const SECONDS: usize = 12;
@@ -36,6 +36,10 @@ pub struct Args {
 enum What {
     /// Compare when packets leave under TDF 1, 10 and 100, with and without loss
     Table3(tcp_packets::Args),
+    /// Compare what sixty connections of three round trips get of one bottleneck, under TDF 1 and 10
+    Figure5(tcp_flows::Args),
+    /// Compare what fifty connections get of 150 Mbit/s at round trips of 0 to 800 ms, under TDF 1 and 10
+    Figure10(tcp_flows::Args),
 }
 
 /// The kernel's own CUBIC, in place of the node's.
@@ -60,8 +64,11 @@ type Seconds = [f64; SECONDS];
 
 /// Runs every kind and prints the table.
 pub fn main(args: Args) -> Result<(), Failure> {
-    if let Some(What::Table3(args)) = args.what {
-        return tcp_packets::main(args);
+    match args.what {
+        Some(What::Table3(args)) => return tcp_packets::main(args),
+        Some(What::Figure5(args)) => return tcp_flows::FIGURE_5.reproduce(&args),
+        Some(What::Figure10(args)) => return tcp_flows::FIGURE_10.reproduce(&args),
+        None => {}
     }
     let driver = Driver::new()?;
     let folder = results::experiment("tcp-dilation")?;
@@ -82,6 +89,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let lines = KINDS.iter().zip(&runs).map(|(kind, runs)| Line {
         name: kind.name.into(),
         points: (0..SECONDS).map(|s| (s as f64 + 1.0, mean(runs, s))).collect(),
+        spread: Vec::new(),
     });
     let html = lines_page("CUBIC, second by second", "virtual second", "Mbit", &lines.collect::<Vec<_>>(), &table);
     fs::write(&page, html).map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.display())))?;

@@ -18,6 +18,9 @@ use crate::results;
 /// Virtual seconds after the first packet that are compared, which is also what the paper's figures show.
 const SECONDS: f64 = 1.0;
 
+/// Of the times between packets, the longest that the chart of their distribution shows, virtual ms.
+const LONGEST_MS: f64 = 3.0;
+
 /// Goals, in per cent of TDF 1: mean and CoV without loss, goodput with it.
 const MEAN_GOAL: f64 = 1.0;
 const COV_GOAL: f64 = 5.0;
@@ -88,14 +91,24 @@ pub fn main(args: Args) -> Result<(), Failure> {
         let lossless = loss == LOSSES[0].1;
         let table = table(&groups, lossless)?;
         let _ = write!(text, "loss: {name}\n\n{table}\n");
+        let write = |page: &str, html: String| {
+            let page = out.join(page);
+            fs::write(&page, html).map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.display())))
+        };
         let title = format!("One connection, packet by packet, loss: {name}");
-        let page = out.join(if lossless { "lossless.html" } else { "loss.html" });
         let lines: Vec<_> = groups.iter().map(sequence).collect();
-        fs::write(&page, lines_page(&title, "virtual second", "MB sent", &lines, &table))
-            .map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.display())))?;
+        let page = if lossless { "figure2.html" } else { "figure3.html" };
+        write(page, lines_page(&title, "virtual second", "MB sent", &lines, &table))?;
+        let title = format!("The times between the packets of one connection, loss: {name}");
+        let lines: Vec<_> = groups.iter().map(distribution).collect();
+        let page = if lossless { "figure4-lossless.html" } else { "figure4-loss.html" };
+        write(page, lines_page(&title, "virtual ms", "share of packets", &lines, &table))?;
     }
     println!("Times between the packets of a connection's first {SECONDS} virtual s, on {}\n\n{text}", Machine::here());
-    println!("time-sequence charts: {0}/lossless.html, {0}/loss.html", out.display());
+    println!(
+        "time-sequence charts: {0}/figure2.html (no loss), {0}/figure3.html (1 %); distributions: {0}/figure4-*.html",
+        out.display()
+    );
     Ok(())
 }
 
@@ -118,12 +131,28 @@ fn first_second(rows: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
 fn sequence(group: &Group) -> Line {
     let packets = group.flows.first().map(|f| f.packets.as_slice()).unwrap_or_default();
     let points = packets.iter().map(|(at, place)| (*at, place * 1e-6)).collect();
-    Line { name: format!("TDF {}", group.tdf), points }
+    Line { name: format!("TDF {}", group.tdf), points, spread: Vec::new() }
+}
+
+/// How many of the times between packets are shorter than so many ms.
+fn distribution(group: &Group) -> Line {
+    let mut gaps: Vec<f64> = group.flows.iter().flat_map(gaps_ms).collect();
+    gaps.sort_by(f64::total_cmp);
+    // As many points as the chart is wide.
+    let step = gaps.len().div_ceil(1000).max(1);
+    let share = |i: usize| (i + 1) as f64 / gaps.len() as f64;
+    let points = (0..gaps.len()).step_by(step).map(|i| (gaps[i], share(i))).filter(|(gap, _)| *gap <= LONGEST_MS);
+    Line { name: format!("TDF {}", group.tdf), points: points.collect(), spread: Vec::new() }
+}
+
+/// The times between packets, ms.
+fn gaps_ms(flow: &Flow) -> impl Iterator<Item = f64> {
+    flow.packets.windows(2).map(|p| (p[1].0 - p[0].0) * 1e3)
 }
 
 /// `None` of fewer than three packets.
 fn spacing(flow: &Flow) -> Option<Spacing> {
-    let gaps: Vec<f64> = flow.packets.windows(2).map(|p| (p[1].0 - p[0].0) * 1e3).collect();
+    let gaps: Vec<f64> = gaps_ms(flow).collect();
     let n = gaps.len() as f64;
     if n < 2.0 {
         return None;

@@ -90,7 +90,8 @@ fn links(experiment: &Experiment, plan: &Plan) -> String {
             }
             cells.extend([harm(target), queue(target)]);
             let down = (!up).then(|| "down at the start".to_owned());
-            let last = mtu.clone().into_iter().chain(down).collect::<Vec<_>>().join(", ");
+            let single = (!link.tso).then(|| "no bursts".to_owned());
+            let last = mtu.clone().into_iter().chain(single).chain(down).collect::<Vec<_>>().join(", ");
             let name = if alike { link.name.clone() } else { pipe };
             rows.push(Row { name, cells, last });
         }

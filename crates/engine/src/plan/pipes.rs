@@ -14,11 +14,18 @@ pub struct PlannedPipe {
     pub harness: PipeValues,
     /// The longest IP packet, in bytes.
     pub mtu: u16,
+    /// Whether nodes send bursts of several segments into it (segmentation offload).
+    pub tso: bool,
 }
 
 impl PlannedPipe {
-    pub(super) fn new(pipe: &Pipe, mtu: u16, tdf: Tdf) -> PlannedPipe {
-        PlannedPipe { target: PipeValues::new(pipe, Tdf::ONE), harness: PipeValues::new(pipe, tdf), mtu }
+    pub(super) fn new(pipe: &Pipe, link: &Link, tdf: Tdf) -> PlannedPipe {
+        PlannedPipe {
+            target: PipeValues::new(pipe, Tdf::ONE),
+            harness: PipeValues::new(pipe, tdf),
+            mtu: link.mtu,
+            tso: link.tso,
+        }
     }
 }
 
@@ -154,6 +161,7 @@ pub(super) fn link(link: &Link, tdf: Tdf) -> net::LinkSpec {
         ab: config(&link.ab, tdf),
         ba: config(&link.ba, tdf),
         mtu: link.mtu,
+        tso: link.tso,
     }
 }
 

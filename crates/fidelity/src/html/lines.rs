@@ -18,6 +18,16 @@ pub struct Line {
     pub name: String,
     /// Its points, by ascending x.
     pub points: Vec<(f64, f64)>,
+    /// How far each point spreads upwards and downwards; empty: that is not shown.
+    pub spread: Vec<f64>,
+}
+
+impl Line {
+    /// x, lower and upper end of each point's spread.
+    fn bars(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let all = self.points.iter().zip(&self.spread).map(|((x, y), s)| (*x, y - s, y + s));
+        all.filter(|(x, from, to)| [x, from, to].iter().all(|v| v.is_finite()))
+    }
 }
 
 /// A page with one chart, whose vertical axis begins at zero, and with `table`, which is plain text.
@@ -25,7 +35,8 @@ pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) ->
     let all = || lines.iter().flat_map(|l| l.points.iter().copied()).filter(|(x, y)| x.is_finite() && y.is_finite());
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let high = all().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
-    let top = all().map(|p| p.1).fold(1e-300, f64::max) * 1.05;
+    let highest = lines.iter().flat_map(Line::bars).map(|(_, _, to)| to);
+    let top = all().map(|p| p.1).chain(highest).fold(1e-300, f64::max) * 1.05;
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
     let at_x = |v: f64| LEFT + (v - low) / (high - low).max(1e-300) * (right - LEFT);
     let at_y = |v: f64| bottom - v / top * (bottom - TOP);
@@ -56,6 +67,12 @@ pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) ->
             let points = line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
             let points: Vec<_> = points.map(|(x, y)| format!("{:.1},{:.1}", at_x(*x), at_y(*y))).collect();
             let _ = writeln!(body, "<polyline class=\"line s{}\" points=\"{}\"/>", index % 6, points.join(" "));
+            for (x, from, to) in line.bars() {
+                // Side by side, so that those of two lines can be told apart.
+                let x = at_x(x) + 3.0 * index as f64;
+                let bar = format!("M{x:.1} {:.1}V{:.1}", at_y(from.max(0.0)), at_y(to));
+                let _ = writeln!(body, "<path class=\"line s{}\" d=\"{bar}\"/>", index % 6);
+            }
             let _ = writeln!(
                 keys,
                 "<li><svg viewBox=\"0 0 40 12\" aria-hidden=\"true\"><path class=\"line s{}\" d=\"M0 6H40\"/></svg>{}</li>",
@@ -85,9 +102,12 @@ mod tests {
         let line = |name: &str, k: f64| Line {
             name: name.into(),
             points: (0..5).map(|i| (i.into(), k * f64::from(i))).collect(),
+            spread: vec![k; 5],
         };
         let page = lines_page("a < b", "s", "Mbit", &[line("one", 1.0), line("two", 20.0)], "1 2 3");
         assert_eq!(page.matches("<polyline").count(), 2);
+        // Five bars of each line, and a mark in the legend.
+        assert_eq!(page.matches("<path class=\"line s1\"").count(), 6);
         assert!(page.contains("a &lt; b") && page.contains("<pre>1 2 3</pre>") && !page.contains("NaN"));
         assert!(!lines_page("none", "s", "B", &[], "").contains("<svg"));
     }

@@ -64,6 +64,7 @@ pub(super) fn links(
             }
             given => given.map_or(MTU, |mtu| mtu as u16),
         };
+        let tso = read.tso.unwrap_or(true);
         if let Some(what) = read.name.as_deref().and_then(|n| wrong_link_name(n, &endpoints)) {
             problems.add(entry.at("name"), what);
             complete = false;
@@ -114,7 +115,7 @@ pub(super) fn links(
                 }
                 let (a, b) = (endpoints[*a].to_owned(), endpoints[*b].to_owned());
                 let capture = read.capture.as_ref().and_then(capture);
-                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu, capture });
+                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu, tso, capture });
             }
         }
     }

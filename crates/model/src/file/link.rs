@@ -52,6 +52,8 @@ with_properties! {
         /// The longest IP packet, in bytes; without it 1500
         #[schemars(range(min = 68, max = 9216))]
         pub(crate) mtu: Option<u32>,
+        /// Whether TCP hands it bursts of several segments at once (segmentation offload); without it true
+        pub(crate) tso: Option<bool>,
         /// Whether its packets are recorded in `captures/`; without it false
         pub(crate) capture: Option<Capture>,
         /// What is different in the direction from `from` to `to`

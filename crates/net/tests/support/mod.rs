@@ -95,7 +95,7 @@ pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
 
 pub fn link(a: &str, b: &str, config: &PipeConfig) -> LinkSpec {
     let (ab, ba) = (config.clone(), config.clone());
-    LinkSpec { name: format!("{a}--{b}"), a: a.into(), b: b.into(), ab, ba, mtu: DEFAULT_MTU }
+    LinkSpec { name: format!("{a}--{b}"), a: a.into(), b: b.into(), ab, ba, mtu: DEFAULT_MTU, tso: true }
 }
 
 pub fn ms(n: u64) -> RealDuration {

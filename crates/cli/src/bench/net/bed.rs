@@ -95,7 +95,7 @@ pub struct Bed {
 
 fn spec(config: &PipeConfig) -> NetworkSpec {
     let (ab, ba) = (config.clone(), PipeConfig::default());
-    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba, mtu: DEFAULT_MTU };
+    let link = LinkSpec { name: "a--b".into(), a: "a".into(), b: "b".into(), ab, ba, mtu: DEFAULT_MTU, tso: true };
     NetworkSpec { nodes: vec!["a".into(), "b".into()], links: vec![link], ..Default::default() }
 }
 
@@ -104,7 +104,7 @@ pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
     let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
     let link = |n: &String| {
         let (ab, ba) = (config.clone(), config.clone());
-        LinkSpec { name: format!("{n}--core"), a: n.clone(), b: "core".into(), ab, ba, mtu: DEFAULT_MTU }
+        LinkSpec { name: format!("{n}--core"), a: n.clone(), b: "core".into(), ab, ba, mtu: DEFAULT_MTU, tso: true }
     };
     NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()], routes: Vec::new() }
 }
