@@ -21,6 +21,7 @@ use crate::lateness::{Lateness, Recorder};
 use crate::network::{Delivery, Network, PortCounters};
 use crate::observation::{Observation, PipeObservation, PortObservation};
 use crate::pipe::PipeCounters;
+use crate::realtime::Others;
 use crate::series::PipeInterval;
 use crate::spec::PipeChange;
 use crate::tap::Tap;
@@ -104,11 +105,13 @@ impl Emulator {
         let epitaph = Arc::new(OnceLock::new());
         let pipe_names = network.pipe_names().to_vec();
 
+        let awake = options.core.map(Awake::keep).transpose()?;
+        let others = awake.as_ref().and_then(Awake::clock).map_or(Others::Unknown, Others::Of);
         let (thread_taps, thread_wake, thread_epitaph) = (taps.clone(), wake.clone(), epitaph.clone());
         let body = move || {
             let life = AssertUnwindSafe(|| {
                 let looped = realtime::enter(options.core)
-                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling))
+                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling, others))
                     .map_err(|e| drop(ready.send(Err(e))));
                 let Ok(mut looped) = looped else { return };
                 drop(ready.send(Ok(())));
@@ -122,7 +125,6 @@ impl Emulator {
             // Whoever asks for the reason waits for one, so there always is one.
             drop(thread_epitaph.set("its thread has ended".into()));
         };
-        let awake = options.core.map(Awake::keep).transpose()?;
         let thread = thread::Builder::new().name("emulator".into()).spawn(body);
         let thread = Some(thread.map_err(Error::system("cannot start the emulator's thread"))?);
         let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread, _awake: awake };
@@ -303,6 +305,7 @@ impl<'a> Loop<'a> {
         wake: &'a OwnedFd,
         inbox: Receiver<Command>,
         polling: Option<RealDuration>,
+        others: Others,
     ) -> Result<Self, Error> {
         let failed = |what: String| move |e: Errno| Error::system(what)(e.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("cannot make an epoll".into()))?;
@@ -317,7 +320,7 @@ impl<'a> Loop<'a> {
         let now = realtime::now();
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
-        let breaks = realtime::Breaks::new(now);
+        let breaks = realtime::Breaks::new(now, others);
         Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, appetites, round: 0 })
     }
 
