@@ -79,11 +79,12 @@ impl Network {
         let largest: Vec<usize> = spec.links.iter().map(|l| frame::largest(l.mtu)).collect();
         let pool = Pool::of(spec.links.iter().map(|l| l.mtu).max().unwrap_or(0).max(DEFAULT_MTU));
         let room = MAX_INSIDE / pool.capacity();
-        let configs = spec.links.into_iter().flat_map(|l| [l.ab, l.ba]);
+        let configs =
+            spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
         let mut pipes = Vec::new();
-        for (config, name) in configs.zip(&topology.pipe_names) {
+        for ((config, largest), name) in configs.zip(&topology.pipe_names) {
             config.validate(name)?;
-            pipes.push(Pipe::new(config, Draws::new(seed, name)));
+            pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
         let (heads, series, sniffer) = (BinaryHeap::new(), None, None);

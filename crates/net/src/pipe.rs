@@ -101,14 +101,15 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    pub fn new(config: PipeConfig, draws: Draws) -> Self {
+    /// `largest`: the longest frame that can come, in bytes.
+    pub fn new(config: PipeConfig, draws: Draws, largest: usize) -> Self {
         Pipe {
             config,
             counters: PipeCounters::default(),
             draws,
             offered: 0,
             loss: LossState::since(0),
-            red: RedState::new(),
+            red: RedState::new(largest),
             line: VecDeque::new(),
             backlog: Backlog::default(),
             free_at: RealInstant::ZERO,
@@ -224,13 +225,13 @@ impl Pipe {
         let in_force = &self.config;
         if std::mem::discriminant(&before.queue.limit()) != std::mem::discriminant(&in_force.queue.limit()) {
             // The average was one of something else.
-            self.red = RedState::new();
+            self.red.begin_again();
         }
         if !in_force.up {
             self.counters.down_drops += self.line.len() as u64;
             self.backlog.clear(now);
             self.free_at = now;
-            self.red = RedState::new();
+            self.red.begin_again();
             return self.line.drain(..).map(|p| p.frame).collect();
         }
         if (before.rate, before.delay, before.jitter) != (in_force.rate, in_force.delay, in_force.jitter) {

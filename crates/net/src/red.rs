@@ -4,7 +4,6 @@
 //! Floyd and Jacobson: *Random early detection gateways for congestion avoidance*, IEEE/ACM Transactions on Networking
 //! 1(4), 1993; the algorithm is that of its figure 2, and names are the paper's.
 
-use crate::frame::MAX_FRAME;
 use crate::queue::Limit;
 
 /// The parameters of a RED queue. Thresholds count packets or bytes, as the limit does.
@@ -74,11 +73,18 @@ pub(crate) struct RedState {
     average: f64,
     /// `count`: packets since the last drop, or −1 while the average is below the threshold.
     count: i64,
+    /// The largest packet that can come, bytes.
+    largest: usize,
 }
 
 impl RedState {
-    pub const fn new() -> Self {
-        RedState { average: 0.0, count: -1 }
+    pub const fn new(largest: usize) -> Self {
+        RedState { average: 0.0, count: -1, largest }
+    }
+
+    /// The state in which it began.
+    pub fn begin_again(&mut self) {
+        *self = RedState::new(self.largest);
     }
 
     /// Whether a packet of `len` bytes is dropped on arriving; `chance`, in [0, 1), is asked for if it matters.
@@ -97,7 +103,7 @@ impl RedState {
         }
         if matches!(red.limit, Limit::Bytes(_)) {
             // Section 4 of the paper: a queue in bytes drops packets in proportion to their size.
-            p_b *= len as f64 / MAX_FRAME as f64;
+            p_b *= len as f64 / self.largest as f64;
         }
         self.count += 1;
         let spent = self.count as f64 * p_b;
@@ -127,7 +133,7 @@ mod tests {
 
     /// A state in which the average is this.
     fn at(average: f64) -> RedState {
-        RedState { average, ..RedState::new() }
+        RedState { average, ..RedState::new(1514) }
     }
 
     fn never() -> f64 {
@@ -138,7 +144,7 @@ mod tests {
     fn the_average_follows_a_longer_queue_as_a_low_pass_filter_does() {
         // Section 6.1 of the paper: after L arrivals at which the queue grew from 1 to L, the average is
         // L + 1 + ((1 − w)^(L+1) − 1) / w.
-        let mut state = RedState::new();
+        let mut state = RedState::new(1514);
         for l in 1..=80u32 {
             state.drops(&Red { min: 900.0, max: 999.0, ..RED }, Found::Queued(f64::from(l)), 500, never);
             let w = RED.weight;

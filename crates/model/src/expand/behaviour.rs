@@ -155,8 +155,10 @@ pub(super) fn events(
         let place = entry.at("at");
         match (&read.link, &read.set, &read.node, read.act) {
             (Some(link), Some(set), None, None) => {
-                let change = Box::new(change(entry, set, problems));
                 let found = select(link, &link_names, "link", entry.at("link"), problems);
+                // It must do for all of them.
+                let mtu = found.iter().map(|link| links[*link].mtu).max().unwrap_or(network::MTU);
+                let change = Box::new(change(entry, set, mtu, problems));
                 let event = |link| Event { at, action: Action::Link { link, change: change.clone() } };
                 events.extend(found.into_iter().map(|link| (event(link), place)));
             }
@@ -183,11 +185,11 @@ pub(super) fn events(
     events
 }
 
-fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, problems: &mut Problems) -> LinkChange {
+fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, mtu: u16, problems: &mut Problems) -> LinkChange {
     let at = entry.node.get("set").unwrap_or(entry.node);
     let before = problems.count();
-    let both = link::change(&set.both(), at, problems);
-    let change = network::directions(&both, [&set.ab, &set.ba], at, problems);
+    let both = link::change(&set.both(), at, mtu, problems);
+    let change = network::directions(&both, [&set.ab, &set.ba], at, mtu, problems);
     if change == LinkChange::default() && problems.count() == before {
         problems.add(at.span, "this changes nothing: write what changes, such as `set: { up: false }`");
     }

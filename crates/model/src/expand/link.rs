@@ -7,14 +7,14 @@ use crate::tree::{Span, Value};
 
 /// The longest queue, in packets.
 const MOST_PACKETS: u64 = 1_000_000;
-/// The largest frame, which every queue must hold, in bytes.
-const LARGEST_FRAME: u64 = 1514;
+/// The Ethernet header of a frame, in bytes.
+const HEADER: u64 = 14;
 /// The longest queue, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What is written about one direction, in the map `at`.
-pub(super) fn change(read: &file::Direction, at: &Value, problems: &mut Problems) -> PipeChange {
-    let mut notes = Notes { at, problems };
+/// What is written about one direction, in the map `at`, of a link with this MTU.
+pub(super) fn change(read: &file::Direction, at: &Value, mtu: u16, problems: &mut Problems) -> PipeChange {
+    let mut notes = Notes { at, largest: u64::from(mtu) + HEADER, problems };
     PipeChange {
         bandwidth: read.bandwidth.map(|b| b.0),
         delay: read.delay.map(|d| d.0),
@@ -30,6 +30,8 @@ pub(super) fn change(read: &file::Direction, at: &Value, problems: &mut Problems
 /// Notes what is wrong at places below a map.
 struct Notes<'a, 'p> {
     at: &'a Value,
+    /// The longest frame, which every queue must hold, in bytes.
+    largest: u64,
     problems: &'p mut Problems,
 }
 
@@ -123,9 +125,10 @@ fn limit(length: Length, place: &[&str], notes: &mut Notes) -> Option<Limit> {
             notes.add(place, format!("a queue is 1 to {MOST_PACKETS} packets: write a number such as 100"));
             None
         }
-        Length::Bytes(n) if (LARGEST_FRAME..=MOST_BYTES).contains(&n) => Some(Limit::Bytes(n)),
+        Length::Bytes(n) if (notes.largest..=MOST_BYTES).contains(&n) => Some(Limit::Bytes(n)),
         Length::Bytes(_) => {
-            notes.add(place, format!("a queue is {LARGEST_FRAME}B (one full packet) to 1GiB: write one such as 64KiB"));
+            let least = notes.largest;
+            notes.add(place, format!("a queue is {least}B (one full packet) to 1GiB: write one such as 64KiB"));
             None
         }
     }
@@ -168,8 +171,8 @@ fn red(read: &file::Red, notes: &mut Notes) -> Option<Red> {
         return None;
     }
     let packet = read.packet.map_or(500, |data| data.0);
-    if !(1..=LARGEST_FRAME).contains(&packet) {
-        let what = format!("a packet is 1B to {LARGEST_FRAME}B: write a size such as `500B`");
+    if !(1..=notes.largest).contains(&packet) {
+        let what = format!("a packet is 1B to {}B: write a size such as `500B`", notes.largest);
         notes.add(&["queue", "red", "packet"], what);
         return None;
     }

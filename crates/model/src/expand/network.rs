@@ -11,7 +11,7 @@ use crate::topology;
 use crate::tree::{Value, shorten};
 
 /// The longest IP packet where the file does not say.
-const MTU: u16 = 1500;
+pub(super) const MTU: u16 = 1500;
 /// From the least that IPv4 allows (RFC 791) to what common hardware with jumbo frames carries.
 const MTUS: std::ops::RangeInclusive<u32> = 68..=9216;
 
@@ -52,9 +52,6 @@ pub(super) fn links(
             complete = false;
             continue;
         };
-        let both = link::change(&read.both(), entry.node, problems);
-        let LinkChange { ab, ba } = directions(&both, [&read.ab, &read.ba], entry.node, problems);
-        let (ab, ba) = (Pipe::default().with(&ab), Pipe::default().with(&ba));
         let mtu = match read.mtu {
             Some(mtu) if !MTUS.contains(&mtu) => {
                 let (least, most) = (MTUS.start(), MTUS.end());
@@ -64,6 +61,9 @@ pub(super) fn links(
             }
             given => given.map_or(MTU, |mtu| mtu as u16),
         };
+        let both = link::change(&read.both(), entry.node, mtu, problems);
+        let LinkChange { ab, ba } = directions(&both, [&read.ab, &read.ba], entry.node, mtu, problems);
+        let (ab, ba) = (Pipe::default().with(&ab), Pipe::default().with(&ba));
         let tso = read.tso.unwrap_or(true);
         if let Some(what) = read.name.as_deref().and_then(|n| wrong_link_name(n, &endpoints)) {
             problems.add(entry.at("name"), what);
@@ -133,10 +133,11 @@ pub(super) fn directions(
     both: &PipeChange,
     each: [&Option<file::Direction>; 2],
     at: &Value,
+    mtu: u16,
     problems: &mut Problems,
 ) -> LinkChange {
     let [ab, ba] = [("ab", each[0]), ("ba", each[1])].map(|(key, read)| match read {
-        Some(read) => both.but(&link::change(read, at.get(key).unwrap_or(at), problems)),
+        Some(read) => both.but(&link::change(read, at.get(key).unwrap_or(at), mtu, problems)),
         None => both.clone(),
     });
     LinkChange { ab, ba }
