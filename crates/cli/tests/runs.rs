@@ -57,6 +57,37 @@ fn a_scaled_run_measures_in_virtual_time() {
 }
 
 #[test]
+fn time_stamps_of_packets_and_the_counter_that_a_node_asks_for_are_virtual() {
+    let lab = Lab::new(
+        r#"
+name: stamps
+tdf: 5
+machines: { m: { speed: 0.3, memory: 64MiB } }
+nodes:
+  plain: { machine: m, run: /srv/stamps, files: { /srv/stamps: stamps } }
+  dilated: { machine: m, tsc: dilated, run: /srv/stamps, files: { /srv/stamps: stamps } }
+ends: { exited: [plain, dilated], limit: 20s }
+"#,
+    );
+    let program = lab.path().join("lab/stamps");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stamps.c");
+    let built = std::process::Command::new("cc").args(["-O1", "-static", "-o"]).arg(&program).arg(source).status();
+    assert!(built.expect("the tests need a C compiler: apt install gcc").success());
+    assert_eq!(lab.diorama(&["run", "lab"]).code, 0);
+    let said = |node: &str| lab.read(&format!("runs/stamps/scaled/nodes/{node}/stdout.log"));
+    let ticks = |node: &str| -> f64 {
+        let said = said(node);
+        let ticks = said.lines().find_map(|l| l.strip_prefix("ticks per ns "));
+        ticks.and_then(|t| t.parse().ok()).unwrap_or_else(|| panic!("{node} said {said}"))
+    };
+    let ratio = ticks("plain") / ticks("dilated");
+    assert!((4.5..5.5).contains(&ratio), "the real counter is five times as fast, not {ratio}");
+    for node in ["plain", "dilated"] {
+        assert!(said(node).contains("stamped in between"), "{}", said(node));
+    }
+}
+
+#[test]
 fn repeated_runs_lie_side_by_side() {
     let lab = Lab::new(ECHO);
     assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline", "--repeat", "2"]).code, 0);

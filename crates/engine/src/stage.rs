@@ -106,8 +106,12 @@ pub fn set(
             Congestion::Reno => "reno",
         };
         not_applied.extend(space.apply(congestion, plan.tdf)?);
+        let before = taps.len();
         for port in network.ports_of(&node.name) {
             taps.push(Tap::create(std::os::fd::AsFd::as_fd(&space), port)?);
+        }
+        if taps.len() == before {
+            net::raise_loopback(std::os::fd::AsFd::as_fd(&space), &node.name)?;
         }
         not_applied.extend(space.apply_to_devices(plan.tdf)?);
         netns.push(space);

@@ -61,5 +61,5 @@ pub use queue::{Limit, Queue};
 pub use red::Red;
 pub use series::PipeInterval;
 pub use spec::{DEFAULT_MTU, LinkSpec, NetworkSpec, PipeChange, PipeConfig, RouteSpec};
-pub use tap::Tap;
+pub use tap::{Tap, raise_loopback};
 pub use topology::{PipeId, Port, PortId, Rule};

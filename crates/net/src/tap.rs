@@ -44,6 +44,16 @@ pub(crate) struct Drops {
     pub receive: u64,
 }
 
+/// Brings up the `lo` of a node that has no other interface: programs speak to themselves over it on any machine.
+pub fn raise_loopback(netns: BorrowedFd, node: &str) -> Result<(), Error> {
+    namespace::inside(netns, node, || {
+        let step = |what: &str| Error::system(format!("{node}: {what}"));
+        let control = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+        let control = control.map_err(|e| step("cannot open a socket")(e.into()))?;
+        Interface { name: "lo", control: control.as_fd() }.raise(0).map_err(step("cannot bring `lo` up"))
+    })
+}
+
 impl Tap {
     /// Creates the interface of `port` inside `netns`: MTU, address and routes set, no ARP, no IPv6, up; `lo` is
     /// brought up too, and forwarding is turned on if the node joins several links.
