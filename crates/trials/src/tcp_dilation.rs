@@ -29,6 +29,9 @@ pub struct Args {
     /// How often each kind runs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// The round trip of the path, ms
+    #[arg(long, default_value_t = 20)]
+    round_trip: u32,
 }
 
 /// Another comparison instead.
@@ -73,18 +76,21 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let driver = Driver::new()?;
     let folder = results::experiment("tcp-dilation")?;
     let out = results::fresh(Path::new("runs"), "tcp-dilation")?;
+    let delay = format!("{}us", 500 * args.round_trip);
     let mut runs: [Vec<Seconds>; KINDS.len()] = Default::default();
     for round in 1..=args.rounds {
         for (kind, runs) in KINDS.iter().zip(&mut runs) {
             eprintln!("{}, {round} of {}", kind.name, args.rounds);
             let directory = out.join(kind.name).join(round.to_string());
-            driver.run_with(&folder, kind.variant, kind.set, &directory, false)?;
+            let delay = ("links.0.delay", delay.as_str());
+            let set: Vec<_> = kind.set.iter().copied().chain([delay]).collect();
+            driver.run_with(&folder, kind.variant, &set, &directory, false)?;
             let rows = samples::read(&directory.join("metrics/received.csv")).map_err(Failure::failed)?;
             runs.push(by_second(&rows.iter().filter_map(|r| Some((r.virtual_s?, r.value))).collect::<Vec<_>>()));
         }
     }
     let table = table(&runs);
-    println!("Mbit in each virtual second of a connection, on {}\n\n{table}", Machine::here());
+    println!("Mbit in each virtual second, round trips of {} ms, on {}\n\n{table}", args.round_trip, Machine::here());
     let page = out.join("report.html");
     let lines = KINDS.iter().zip(&runs).map(|(kind, runs)| Line {
         name: kind.name.into(),
