@@ -6,7 +6,7 @@ use crate::checks::number;
 use crate::record::Check;
 
 /// A thread that used this much of its core, per cent, may have been too slow; below, something else was the matter. It leaves a
-/// sixteenth to others in any case.
+/// fifteenth to others in any case.
 pub const BUSY: f64 = 80.0;
 /// A shorter interval tells little.
 const SHORTEST: RealDuration = RealDuration::from_nanos(100_000_000);

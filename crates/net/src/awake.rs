@@ -43,13 +43,6 @@ impl Awake {
     }
 }
 
-impl Awake {
-    /// The clock of what it takes, which is what others leave.
-    pub fn clock(&self) -> Option<realtime::ThreadClock> {
-        self.id.map(realtime::ThreadClock::of)
-    }
-}
-
 impl Drop for Awake {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);

@@ -21,7 +21,6 @@ use crate::lateness::{Lateness, Recorder};
 use crate::network::{Delivery, Network, PortCounters};
 use crate::observation::{Observation, PipeObservation, PortObservation};
 use crate::pipe::PipeCounters;
-use crate::realtime::Others;
 use crate::series::PipeInterval;
 use crate::spec::PipeChange;
 use crate::tap::Tap;
@@ -106,12 +105,11 @@ impl Emulator {
         let pipe_names = network.pipe_names().to_vec();
 
         let awake = options.core.map(Awake::keep).transpose()?;
-        let others = awake.as_ref().and_then(Awake::clock).map_or(Others::Unknown, Others::Of);
         let (thread_taps, thread_wake, thread_epitaph) = (taps.clone(), wake.clone(), epitaph.clone());
         let body = move || {
             let life = AssertUnwindSafe(|| {
                 let looped = realtime::enter(options.core)
-                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling, others))
+                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling))
                     .map_err(|e| drop(ready.send(Err(e))));
                 let Ok(mut looped) = looped else { return };
                 drop(ready.send(Ok(())));
@@ -305,7 +303,6 @@ impl<'a> Loop<'a> {
         wake: &'a OwnedFd,
         inbox: Receiver<Command>,
         polling: Option<RealDuration>,
-        others: Others,
     ) -> Result<Self, Error> {
         let failed = |what: String| move |e: Errno| Error::system(what)(e.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("cannot make an epoll".into()))?;
@@ -320,7 +317,7 @@ impl<'a> Loop<'a> {
         let now = realtime::now();
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
-        let breaks = realtime::Breaks::new(now, others);
+        let breaks = realtime::Breaks::new(now);
         Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, appetites, round: 0 })
     }
 
