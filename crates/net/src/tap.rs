@@ -47,11 +47,19 @@ pub(crate) struct Drops {
 /// Brings up the `lo` of a node that has no other interface: programs speak to themselves over it on any machine.
 pub fn raise_loopback(netns: BorrowedFd, node: &str) -> Result<(), Error> {
     namespace::inside(netns, node, || {
-        let step = |what: &str| Error::system(format!("{node}: {what}"));
-        let control = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
-        let control = control.map_err(|e| step("cannot open a socket")(e.into()))?;
-        Interface { name: "lo", control: control.as_fd() }.raise(0).map_err(step("cannot bring `lo` up"))
+        let control = control(node)?;
+        raise_lo(control.as_fd(), node)
     })
+}
+
+/// A socket for the operations on interfaces, in the calling thread's network namespace.
+fn control(label: &str) -> Result<OwnedFd, Error> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    socket.map_err(|e| Error::system(format!("{label}: cannot open a socket"))(e.into()))
+}
+
+fn raise_lo(control: BorrowedFd, label: &str) -> Result<(), Error> {
+    Interface { name: "lo", control }.raise(0).map_err(Error::system(format!("{label}: cannot bring `lo` up")))
 }
 
 impl Tap {
@@ -64,8 +72,7 @@ impl Tap {
         namespace::inside(netns, &label, || {
             let step = |what: &str| Error::system(format!("{label}: {what}"));
             let device = attach(&port.name, &label)?;
-            let control = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
-            let control = control.map_err(|e| step("cannot open a socket")(e.into()))?;
+            let control = control(&label)?;
             let interface = Interface { name: &port.name, control: control.as_fd() };
             interface.set_mac(port.mac).map_err(step("cannot set the hardware address"))?;
             interface.set_int(libc::SIOCSIFMTU as _, i32::from(port.mtu)).map_err(step("cannot set the MTU"))?;
@@ -78,7 +85,7 @@ impl Tap {
             let mask = Ipv4Addr::from_bits(u32::MAX << (32 - port.prefix));
             interface.set_address(libc::SIOCSIFNETMASK as _, mask).map_err(step("cannot set the netmask"))?;
             interface.raise(libc::IFF_NOARP).map_err(step("cannot bring the interface up"))?;
-            Interface { name: "lo", ..interface }.raise(0).map_err(step("cannot bring `lo` up"))?;
+            raise_lo(control.as_fd(), &label)?;
             if port.forwards {
                 let on = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
                 on.map_err(step("cannot turn forwarding on (/proc/sys/net/ipv4/ip_forward)"))?;

@@ -5,23 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <x86intrin.h>
-
-static long long ns(clockid_t clock)
-{
-	struct timespec t;
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
+#include "../../../clock/tests/programs/instants.h"
 
 int main(void)
 {
-	long long start = ns(CLOCK_MONOTONIC);
+	long long start = now(CLOCK_MONOTONIC);
 	unsigned long long first = __rdtsc();
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
 	double ticks = (double)(__rdtsc() - first);
-	printf("ticks per ns %.4f\n", ticks / (double)(ns(CLOCK_MONOTONIC) - start));
+	printf("ticks per ns %.4f\n", ticks / (double)(now(CLOCK_MONOTONIC) - start));
 
 	int socket_ = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
 	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -30,7 +23,7 @@ int main(void)
 	getsockname(socket_, (struct sockaddr *)&own, &length);
 	setsockopt(socket_, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
 	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
-	long long before = ns(CLOCK_REALTIME);
+	long long before = now(CLOCK_REALTIME);
 	if (sendto(socket_, "x", 1, 0, (struct sockaddr *)&own, sizeof own) != 1)
 		return perror("sendto"), 1;
 	char data[8], control[128];
@@ -38,13 +31,13 @@ int main(void)
 				  .msg_control = control, .msg_controllen = sizeof control };
 	if (recvmsg(socket_, &message, 0) != 1)
 		return perror("recvmsg"), 1;
-	long long after = ns(CLOCK_REALTIME);
+	long long after = now(CLOCK_REALTIME);
 	struct cmsghdr *stamp = CMSG_FIRSTHDR(&message);
 	if (!stamp)
 		return puts("no stamp"), 1;
 	struct timespec t;
 	memcpy(&t, CMSG_DATA(stamp), sizeof t);
-	long long at = t.tv_sec * 1000000000LL + t.tv_nsec;
+	long long at = ns(t);
 	if (at >= before && at <= after)
 		puts("stamped in between");
 	else
