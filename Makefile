@@ -4,7 +4,7 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root setup setup-tests fmt lint build test conformance demo bench work tcp-dilation clean
+.PHONY: all root machine setup setup-tests fmt lint build test conformance demo bench work tcp-dilation clean
 .NOTPARALLEL:
 
 all: build
@@ -26,33 +26,33 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 # Cargo builds the programs that the tests run, and tells them where they are.
-test: root setup-tests
+test: machine setup-tests
 	$(CARGO) test --locked --workspace --no-fail-fast
 
 # Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages.
-conformance: root build
+conformance: root setup build
 	scripts/setup --conformance
 	target/release/diorama-trials conformance --into docs/compatibility.md
 	target/release/diorama-trials behaviours --into docs/compatibility.md
 	target/release/diorama-trials cpython --into docs/compatibility.md
 	target/release/diorama-trials costs --into docs/compatibility.md
 
-demo: root setup build
+demo: machine setup build
 	target/release/diorama-trials demo
 
 # About forty minutes.
-bench: root setup build
+bench: machine setup build
 	target/release/diorama-trials bench $(BENCH)
 	target/release/diorama-trials scale-up
 
 # What dilation costs a build, redis and PostgreSQL: twenty minutes.
-work: root build
+work: root setup build
 	scripts/setup --work
 	scripts/sources
 	target/release/diorama-trials work
 
 # CUBIC dilated and not, second by second: ten minutes.
-tcp-dilation: root setup build
+tcp-dilation: machine setup build
 	target/release/diorama-trials tcp-dilation
 
 clean:
@@ -60,3 +60,7 @@ clean:
 
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root: it makes namespaces and control groups (sudo make ...)" >&2; exit 3; }
+
+# Before apt and the build, so that nobody waits for what cannot run.
+machine: root
+	@scripts/machine
