@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use crate::enclosure::{Shared, read_at};
 use crate::error::{Context, Error};
@@ -41,18 +41,47 @@ impl Tracked {
         *ended
     }
 
+    /// Whether how it ends will never be known, because the enclosure is gone, and it with that.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.enclosure.exits.over() && self.try_wait().is_none()
+    }
+
     /// Sends a signal; nothing happens if the process has ended.
     pub(crate) fn signal(&self, signal: i32) -> io::Result<()> {
-        let Some(proc) = &self.proc else { return Ok(()) };
-        // A directory of /proc stands for its process as a pidfd does, so that a number used again is no danger.
-        // SAFETY: the arguments are a descriptor that we own, a number, a null pointer (no siginfo) and no flags.
-        let rc = unsafe {
-            libc::syscall(libc::SYS_pidfd_send_signal, proc.as_raw_fd(), signal, std::ptr::null::<libc::siginfo_t>(), 0)
+        self.proc.as_ref().map_or(Ok(()), |proc| send(proc, signal))
+    }
+
+    /// Kills the process, and those of the process group that the runtime has given it.
+    pub(crate) fn kill_group(&self) -> io::Result<()> {
+        let Some((_, group, session)) = self.read("stat").ok().as_deref().and_then(standing) else {
+            return self.signal(libc::SIGKILL);
         };
-        match io::Error::last_os_error() {
-            e if rc != 0 && e.raw_os_error() != Some(libc::ESRCH) => Err(e),
-            _ => Ok(()),
+        // The runtime makes a session for a command. One that is led from outside is not the command's own.
+        if group == 0 || group != session {
+            return self.signal(libc::SIGKILL);
         }
+        // A group is known by number only where its namespace is; so its members are looked for, once more after they have been
+        // killed, for one may just have started another.
+        for _ in 0..8 {
+            let mut met = false;
+            for entry in Dir::read_from(&self.enclosure.proc)?.flatten() {
+                if !entry.file_name().to_bytes().iter().all(u8::is_ascii_digit) {
+                    continue;
+                }
+                let Ok(member) = openat(&self.enclosure.proc, entry.file_name(), PROCESS, Mode::empty()) else {
+                    continue;
+                };
+                let state = read_at(&member, "stat").ok().as_deref().and_then(standing);
+                if state.is_some_and(|(alive, of, _)| alive && of == group) {
+                    met = true;
+                    send(&member, libc::SIGKILL)?;
+                }
+            }
+            if !met {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The text of a file of the process's `/proc` directory, such as `net/tcp`.
@@ -60,6 +89,31 @@ impl Tracked {
         let proc = self.proc.as_ref().ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
         read_at(proc, file)
     }
+}
+
+/// A process's directory in `/proc`. Read and not O_PATH: signals are sent through it.
+const PROCESS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Sends a signal to the process whose directory in `/proc` this is; nothing happens if it has ended.
+fn send(proc: &OwnedFd, signal: i32) -> io::Result<()> {
+    // Such a directory stands for its process as a pidfd does, so that a number used again is no danger.
+    // SAFETY: the arguments are a descriptor that we own, a number, a null pointer (no siginfo) and no flags.
+    let rc = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, proc.as_raw_fd(), signal, std::ptr::null::<libc::siginfo_t>(), 0)
+    };
+    match io::Error::last_os_error() {
+        e if rc != 0 && e.raw_os_error() != Some(libc::ESRCH) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Of a process, by its `/proc/PID/stat`: whether it lives, its process group and its session.
+fn standing(stat: &str) -> Option<(bool, u32, u32)> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let alive = !matches!(fields.next()?, "Z" | "X");
+    let mut numbers = fields.skip(1).map_while(|field| field.parse().ok());
+    Some((alive, numbers.next()?, numbers.next()?))
 }
 
 /// One request to the runtime.
@@ -88,9 +142,7 @@ impl Request<'_> {
         let text = read_at(stage, &pid_file).context(|| format!("the runtime did not name {pid_file}"))?;
         let wrong = |_| Error::Node { node: self.node.into(), what: format!("the runtime gave `{text}` as a process") };
         let pid: i32 = text.trim().parse().map_err(wrong)?;
-        // Read and not O_PATH: signals are sent through it.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = openat(&self.enclosure.proc, pid.to_string(), flags, Mode::empty()).ok();
+        let proc = openat(&self.enclosure.proc, pid.to_string(), PROCESS, Mode::empty()).ok();
         Ok(Tracked { pid, proc, enclosure: Arc::clone(self.enclosure), ended: Mutex::default() })
     }
 
@@ -138,5 +190,17 @@ impl Request<'_> {
             ));
         }
         Err(Error::Node { node: self.node.into(), what: format!("{name}: {why}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_be_called_what_it_likes() {
+        assert_eq!(standing("12 (a) R 1 2) S 1 32 31 0 -1"), Some((true, 32, 31)));
+        assert_eq!(standing("12 (sh) Z 1 0 0 0 -1"), Some((false, 0, 0)));
+        assert_eq!(standing("12 (sh"), None);
     }
 }

@@ -204,7 +204,14 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID) }
         .context(|| "cannot make a mount and a PID namespace".into())?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).context(|| "cannot make the enclosure's mounts private".into())?;
+    rustix::mount::mount_change("/", private).map_err(|e| match e {
+        rustix::io::Errno::INVAL => Error::Machine {
+            what: "`/` is no mount point here, as in a chroot, so the nodes' mounts cannot be kept apart from others'"
+                .into(),
+            help: "make it one: `mount --bind DIR DIR` before `chroot DIR`".into(),
+        },
+        e => Error::system("cannot make the enclosure's mounts private", e),
+    })?;
     // crun 1.8.1 does not know what to do with version 2 controllers beside version 1 ones.
     if Path::new("/sys/fs/cgroup/unified/cgroup.procs").exists() {
         rustix::mount::unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH)

@@ -74,6 +74,11 @@ impl Exits {
         }
     }
 
+    /// Whether no more can come, because the enclosure is gone.
+    pub(crate) fn over(&self) -> bool {
+        self.lock().over
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -225,9 +225,19 @@ impl Exec {
         self.0.wait(limit)
     }
 
+    /// Whether how it ends will never be known, because the whole enclosure is gone.
+    pub fn is_lost(&self) -> bool {
+        self.0.is_lost()
+    }
+
     /// Sends it a signal; nothing happens if it has ended.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
         self.0.signal(signal).context(|| format!("cannot send signal {signal} to a command in a node"))
+    }
+
+    /// Kills it with those that it has started and that have not left its process group.
+    pub fn kill(&self) -> Result<(), Error> {
+        self.0.kill_group().context(|| "cannot kill a command in a node".into())
     }
 }
 

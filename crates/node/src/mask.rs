@@ -7,6 +7,7 @@
 //! Of the top level only [`SHOWN`] is visible. Below it a node sees what every user of the host may
 //! read and nothing more: its root would otherwise read the host's password hashes, keys and databases.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
@@ -17,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 
 use crate::error::Error;
+use crate::mounts;
 
 /// Top-level directories (or symbolic links) of the host that are shown, hidden parts apart.
 const SHOWN: [&str; 11] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32", "usr", "etc", "var", "opt"];
@@ -52,8 +54,12 @@ const EMPTIED: [&str; 9] = [
     "var/tmp",
 ];
 
-/// Where to look for what not everybody may read, and how deep.
-const SEARCHED: [(&str, usize); 4] = [("etc", 32), ("var", 4), ("opt", 4), ("usr/local", 4)];
+/// Where to look for what not everybody may read.
+const SEARCHED: [&str; 4] = ["etc", "var", "opt", "usr/local"];
+
+/// How deep to look; directories that are deeper are emptied. No program needs what lies so deep, and every level takes
+/// an open directory and a part of the stack.
+const DEPTH: usize = 32;
 
 /// Layers that are made once per run, at the first node that needs them.
 #[derive(Debug, Default)]
@@ -72,9 +78,15 @@ impl Once {
     }
 }
 
-/// Makes the layer at `layer` that hides the host's data, and the paths in `hide`.
+/// Makes the layer at `layer` that hides the host's data, and the paths in `hide`, which are absolute.
 pub(crate) fn over_host(layer: &Path, hide: &[PathBuf]) -> Result<(), Error> {
-    let mask = Mask { host: Path::new("/"), layer };
+    if let Some(path) = hide.iter().find(|p| !p.is_absolute()) {
+        let why = io::Error::new(io::ErrorKind::InvalidInput, "its path is not absolute");
+        return Err(Error::file("hide", path, why));
+    }
+    let state = mounts::points_of_state()?;
+    let state = state.iter().filter_map(|p| p.strip_prefix("/").ok()).map(Into::into).collect();
+    let mask = Mask { host: Path::new("/"), layer, state };
     mask.build(hide).map_err(|e| Error::file("hide the host's files below", layer, e))
 }
 
@@ -96,6 +108,8 @@ const OPAQUE: &str = "trusted.overlay.opaque";
 struct Mask<'a> {
     host: &'a Path,
     layer: &'a Path,
+    /// Where the host has file systems that are the kernel's state, such as the `/proc` of a chroot.
+    state: HashSet<PathBuf>,
 }
 
 impl Mask<'_> {
@@ -115,11 +129,12 @@ impl Mask<'_> {
             self.empty(Path::new(path))?;
         }
         self.log_skeleton(Path::new("var/log"))?;
-        for (path, depth) in SEARCHED {
-            self.search(Path::new(path), depth)?;
+        for path in SEARCHED.map(Path::new) {
+            if let Ok(found) = self.host.join(path).symlink_metadata() {
+                self.look(path, &found, DEPTH)?;
+            }
         }
-        for path in hide {
-            let inside = path.strip_prefix("/").unwrap_or(path);
+        for inside in hide.iter().filter_map(|path| path.strip_prefix("/").ok()) {
             if shows(inside) {
                 self.empty(inside)?;
             }
@@ -127,27 +142,49 @@ impl Mask<'_> {
         Ok(())
     }
 
+    /// Hides `path` if the host keeps it from some of its users, or else what is below it and is kept from them.
+    fn look(&self, path: &Path, found: &Metadata, depth: usize) -> io::Result<()> {
+        let everybody = |bits| found.mode() & bits == bits;
+        match found.file_type() {
+            t if t.is_symlink() || (!t.is_dir() && everybody(0o004)) => Ok(()),
+            t if !t.is_dir() => self.whiteout(path),
+            // No node is shown the kernel's state at such a place, so there is nothing to search.
+            _ if !everybody(0o005) || depth == 0 || self.state.contains(path) => self.opaque(path, Some(found)),
+            _ => self.search(path, depth),
+        }
+    }
+
     /// Hides everything below `path` that the host keeps from some of its users.
     fn search(&self, path: &Path, depth: usize) -> io::Result<()> {
-        let Ok(entries) = fs::read_dir(self.host.join(path)) else { return Ok(()) };
+        let entries = match fs::read_dir(self.host.join(path)) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // What cannot be searched is not shown.
+            Err(_) => return self.empty(path),
+        };
+        // Most directories have no counterpart in the layer, so that one question answers for all their entries.
+        let begun = self.layer.join(path).is_dir();
         for entry in entries {
             let entry = entry?;
             let inside = path.join(entry.file_name());
-            if self.layer.join(&inside).symlink_metadata().is_ok() {
+            if begun && self.hides(&inside) {
                 continue;
             }
-            // What disappears while we look is not there for the node either.
-            let Ok(found) = entry.metadata() else { continue };
-            let everybody = |bits| found.mode() & bits == bits;
-            match found.file_type() {
-                t if t.is_dir() && !everybody(0o005) => self.opaque(&inside, Some(&found))?,
-                t if t.is_dir() && depth > 0 => self.search(&inside, depth - 1)?,
-                t if t.is_dir() || t.is_symlink() => {}
-                _ if !everybody(0o004) => self.whiteout(&inside)?,
-                _ => {}
+            match entry.metadata() {
+                Ok(found) => self.look(&inside, &found, depth - 1)?,
+                // What disappears while we look is not there for the node either.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                // Not even root may look at it: a file system of some user's own.
+                Err(_) => self.whiteout(&inside)?,
             }
         }
         Ok(())
+    }
+
+    /// Whether the layer hides what the host has at `path`. A directory in it may be there only for what is below.
+    fn hides(&self, path: &Path) -> bool {
+        let own = self.layer.join(path);
+        own.symlink_metadata().is_ok_and(|found| !found.is_dir() || is_opaque(&own))
     }
 
     /// Shows the directories below `path` but no file: programs expect the place for their logs to exist.

@@ -25,17 +25,32 @@ pub(crate) fn all() -> Result<Vec<Mounted>, Error> {
     Ok(text.split(|b| *b == b'\n').filter_map(parse).collect())
 }
 
+/// File systems that are the kernel's state, and hold no files.
+const STATE: [&str; 12] = [
+    "autofs", "bpf", "cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "mqueue", "nsfs", "proc", "sysfs", "tracefs",
+];
+
 /// Mount points of file systems that hold files (and not the kernel's state), outermost first.
 pub(crate) fn points() -> Result<Vec<PathBuf>, Error> {
-    const STATE: [&str; 12] = [
-        "autofs", "bpf", "cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "mqueue", "nsfs", "proc", "sysfs",
-        "tracefs",
-    ];
-    let mut points: Vec<_> =
-        all()?.into_iter().filter(|m| !STATE.contains(&m.kind.as_str())).map(|m| m.point).collect();
-    points.sort();
-    points.dedup();
-    Ok(points)
+    Ok(sorted(all()?).0)
+}
+
+/// Mount points of nothing but the kernel's state, outermost first.
+pub(crate) fn points_of_state() -> Result<Vec<PathBuf>, Error> {
+    Ok(sorted(all()?).1)
+}
+
+/// The mount points of file systems that hold files, and the others.
+fn sorted(all: Vec<Mounted>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (state, files): (Vec<_>, Vec<_>) = all.into_iter().partition(|m| STATE.contains(&m.kind.as_str()));
+    let [mut state, mut files] = [state, files].map(|mounts| mounts.into_iter().map(|m| m.point).collect::<Vec<_>>());
+    files.sort();
+    files.dedup();
+    // Where both are, as with a file system that was mounted on demand, there are files.
+    state.retain(|point| files.binary_search(point).is_err());
+    state.sort();
+    state.dedup();
+    (files, state)
 }
 
 fn parse(line: &[u8]) -> Option<Mounted> {
@@ -71,5 +86,13 @@ mod tests {
         let expected = Mounted { point: "/mnt two".into(), kind: "ext3".into(), options: "rw,errors=continue".into() };
         assert_eq!(parse(line), Some(expected));
         assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn what_is_mounted_on_demand_holds_files() {
+        let mounted =
+            |(point, kind): (&str, &str)| Mounted { point: point.into(), kind: kind.into(), options: String::new() };
+        let all = [("/proc", "proc"), ("/net", "autofs"), ("/", "ext4"), ("/net", "nfs"), ("/", "ext4")].map(mounted);
+        assert_eq!(sorted(all.into()), (vec!["/".into(), "/net".into()], vec!["/proc".into()]));
     }
 }

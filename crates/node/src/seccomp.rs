@@ -54,8 +54,20 @@ const FORBIDDEN: [&str; 37] = [
 /// and the variants of an experiment must not differ in the calls that they offer.
 const ABSENT: [&str; 4] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"];
 
+const EAFNOSUPPORT: u32 = libc::EAFNOSUPPORT as u32;
 const EPERM: u32 = libc::EPERM as u32;
 const ENOSYS: u32 = libc::ENOSYS as u32;
+
+/// Families of sockets whose addresses are the machine's and not a network namespace's: AF_VSOCK reaches a virtual
+/// machine's hypervisor, or a host's virtual machines, and AF_QIPCRTR its modems. Refused as by a kernel without them.
+const OUTSIDE: [i32; 2] = [libc::AF_VSOCK, AF_QIPCRTR];
+
+/// `linux/socket.h`; the libc crate has it for few targets.
+const AF_QIPCRTR: i32 = 42;
+
+/// What the kernel looks at of an `int` argument. A filter that compared the whole register would be evaded by a bit in
+/// its upper half.
+const INT: u64 = u32::MAX as u64;
 
 /// The profile for a container's `config.json`.
 pub(crate) fn profile() -> LinuxSeccomp {
@@ -75,15 +87,20 @@ pub(crate) fn profile() -> LinuxSeccomp {
         libc::CLONE_NEWUSER,
         libc::CLONE_NEWUTS,
     ];
-    for flag in namespaces.map(|f| f as u64) {
-        let has_flag = LinuxSeccompArgBuilder::default()
+    let first = |mask: u64, value: u64| {
+        let argument = LinuxSeccompArgBuilder::default()
             .index(0usize)
-            .value(flag)
-            .value_two(flag)
+            .value(mask)
+            .value_two(value)
             .op(LinuxSeccompOperator::ScmpCmpMaskedEq)
-            .build()
-            .unwrap_or_default();
-        syscalls.push(refuse(&["clone"], EPERM, Some(vec![has_flag])));
+            .build();
+        Some(vec![argument.unwrap_or_default()])
+    };
+    for flag in namespaces.map(|f| f as u64) {
+        syscalls.push(refuse(&["clone"], EPERM, first(flag, flag)));
+    }
+    for family in OUTSIDE {
+        syscalls.push(refuse(&["socket"], EAFNOSUPPORT, first(INT, family as u64)));
     }
     let mut profile = LinuxSeccomp::default();
     profile.set_default_action(LinuxSeccompAction::ScmpActAllow);

@@ -14,7 +14,7 @@ pub fn main() {
         }
     };
     // SAFETY: every call gets valid pointers, or null where the kernel must refuse before it looks; those that succeed
-    // change nothing but this process, which does nothing else.
+    // change nothing but this process, which does nothing else, and its child, which makes system calls only.
     unsafe {
         let now = libc::timespec { tv_sec: libc::time(std::ptr::null_mut()), tv_nsec: 0 };
         report("clock_settime", libc::clock_settime(libc::CLOCK_REALTIME, &now).into());
@@ -74,14 +74,36 @@ pub fn main() {
         let priority = libc::sched_param { sched_priority: 1 };
         report("sched_setscheduler", libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority).into());
         report("setpriority", libc::setpriority(libc::PRIO_PROCESS, 0, -5).into());
-        let many = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
-        report("setrlimit", libc::setrlimit(libc::RLIMIT_NOFILE, &many).into());
+        // One more than is allowed, and far below `fs.nr_open`, which nobody may exceed.
+        let limit = |n| libc::rlimit { rlim_cur: n, rlim_max: n };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit(64)), 0, "a limit can be lowered");
+        report("setrlimit", libc::setrlimit(libc::RLIMIT_NOFILE, &limit(65)).into());
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         (0..1024).for_each(|cpu| libc::CPU_SET(cpu, &mut set));
         libc::sched_setaffinity(0, size_of_val(&set), &set);
         report("wider affinity", if std::thread::available_parallelism().map_or(0, usize::from) > 1 { 0 } else { -1 });
-        libc::prctl(libc::PR_SET_DUMPABLE, 1);
-        report("ptrace a thread of PID 2^22 - 1", libc::ptrace(libc::PTRACE_ATTACH, (1 << 22) - 1, 0, 0));
+
+        report("vsock", libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0).into());
+        // The kernel ignores the upper half of the argument; a filter must, too.
+        let disguised = |family: i64, kind: i32| libc::syscall(libc::SYS_socket, family | (1 << 32), kind, 0);
+        report("vsock, disguised", disguised(libc::AF_VSOCK.into(), libc::SOCK_STREAM));
+        report("qipcrtr, disguised", disguised(42, libc::SOCK_DGRAM));
+
+        // A process that does not want to be dumped may be traced with CAP_SYS_PTRACE only, even by its parent.
+        let mut told = [0; 2];
+        assert_eq!(libc::pipe(told.as_mut_ptr()), 0, "a pipe");
+        let child = libc::fork();
+        if child == 0 {
+            libc::prctl(libc::PR_SET_DUMPABLE, 0u64);
+            libc::write(told[1], c"x".as_ptr().cast(), 1);
+            libc::pause();
+            libc::_exit(0);
+        }
+        let mut byte = 0u8;
+        assert_eq!(libc::read(told[0], (&raw mut byte).cast(), 1), 1, "the child's word");
+        report("ptrace", libc::ptrace(libc::PTRACE_ATTACH, child, 0, 0));
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
     }
     println!("chroot escape sees: {}", escaped().unwrap_or_else(|e| e.to_string()));
 }
@@ -118,8 +140,8 @@ fn errno_name(errno: i32) -> String {
     let known = [
         (libc::EPERM, "EPERM"),
         (libc::EACCES, "EACCES"),
+        (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
         (libc::ENOSYS, "ENOSYS"),
-        (libc::ESRCH, "ESRCH"),
         (libc::EINVAL, "EINVAL"),
         (libc::EROFS, "EROFS"),
     ];
