@@ -18,6 +18,12 @@ pub(crate) fn wrong_label(name: &str) -> Option<String> {
     name.contains("--").then(|| format!("`{shown}` cannot be a name: `--` is for the names of links, as in `a--b`"))
 }
 
+/// What is wrong with the name of a node; none if it is right.
+pub(crate) fn wrong_node(name: &str) -> Option<String> {
+    let what = "`localhost` cannot be the name of a node: in every node it stands for that node itself; rename it";
+    wrong_label(name).or_else(|| (name == "localhost").then(|| what.to_owned()))
+}
+
 /// What is wrong with the name of a link; none if it is right.
 pub(crate) fn wrong_link(name: &str) -> Option<String> {
     // `a--b` is the name of a link of which the file gives none.

@@ -87,7 +87,7 @@ fn links_have_names_and_routes_are_made_of_links() {
 fn all_keys_are_read() {
     let e = good("everything.yaml", &[]).unwrap();
     let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
-    assert_eq!(names, ["db", "app-1", "app-2", "router"]);
+    assert_eq!(names, ["db", "app-1", "app-2", "router-1"]);
     let db = &e.nodes[0];
     assert_eq!(db.argv, ["sh", "-c", "echo 'a b' > /tmp/x; sleep 5", "80"]);
     assert_eq!(db.env, [("LANG".to_owned(), "C.UTF-8".to_owned()), ("PORT".to_owned(), "80".to_owned())]);
@@ -101,7 +101,7 @@ fn all_keys_are_read() {
     let link = |name: &str| &e.links[e.link(name).unwrap()].ab;
     assert_eq!(link("app-1--sw").bandwidth, None);
     assert_eq!(link("app-2--sw").loss, Loss::Random(0.001));
-    assert!(!link("db--router").up);
+    assert!(!link("db--router-1").up);
     assert_eq!(e.links.iter().map(|l| l.capture).collect::<Vec<_>>(), [None, Some(u64::MAX), None, Some(128)]);
     // In order of time, and one event for each link or node that a pattern names.
     assert_eq!(e.events.iter().map(|e| e.at.as_secs_f64()).collect::<Vec<_>>(), [1.0, 1.0, 2.0, 3.0]);

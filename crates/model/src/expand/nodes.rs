@@ -7,7 +7,7 @@ use super::{Entry, NODES, key_span, select};
 use crate::error::Problems;
 use crate::experiment::{Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
-use crate::names::{did_you_mean, wrong_label, wrong_word};
+use crate::names::{did_you_mean, wrong_node, wrong_word};
 use crate::paths;
 use crate::tree::shorten;
 
@@ -74,7 +74,7 @@ pub(super) fn nodes(
             continue;
         }
         for name in expanded(entry.name(), count) {
-            if let Some(what) = wrong_label(&name) {
+            if let Some(what) = wrong_node(&name) {
                 problems.add(entry.key_span(), what);
                 if count.is_some() {
                     break;
@@ -116,7 +116,7 @@ pub(super) fn nodes(
 
 fn expanded(name: &str, count: Option<usize>) -> Vec<String> {
     match count {
-        None | Some(1) => vec![name.to_owned()],
+        None => vec![name.to_owned()],
         Some(n) => (1..=n).map(|i| format!("{name}-{i}")).collect(),
     }
 }
