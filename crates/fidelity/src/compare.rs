@@ -58,6 +58,8 @@ pub struct MetricComparison {
     pub ks_d: Option<f64>,
     /// Each pair's error, in the order of the pairs.
     pub pair_error_percent: Vec<Statistics>,
+    /// Each pair's Kolmogorov–Smirnov distance, likewise; `None` if a run of the pair has a single sample.
+    pub pair_ks_d: Vec<Option<f64>>,
     /// The base's own spread; `None` for a single run.
     pub base_spread_percent: Option<Statistics>,
     /// The bounds that do not hold, as sentences.
@@ -167,8 +169,8 @@ fn compare_metric(
         // One infinite error in the middle would make the median meaningless; in any place it is no small error.
         median(pair_error_percent.iter().map(|e| e.get(s)).collect::<Option<_>>()?)
     });
-    let distances: Option<Vec<f64>> =
-        pairs.iter().map(|(b, o)| b.samples[name].ks_distance(&o.samples[name])).collect();
+    let pair_ks_d: Vec<_> = pairs.iter().map(|(b, o)| b.samples[name].ks_distance(&o.samples[name])).collect();
+    let distances: Option<Vec<f64>> = pair_ks_d.iter().copied().collect();
     let spread = |s: Statistic| {
         let values: Vec<f64> = base.runs.values().map(|run| s.of(&summary(run))).collect();
         let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
@@ -183,6 +185,7 @@ fn compare_metric(
         error_percent,
         ks_d: distances.and_then(median),
         pair_error_percent,
+        pair_ks_d,
         base_spread_percent: (base.runs.len() > 1).then(|| Statistics::each(spread)),
         outside: Vec::new(),
     };

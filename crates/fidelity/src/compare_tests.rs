@@ -141,6 +141,9 @@ fn repetitions_are_paired_and_the_median_of_their_errors_counts() {
     assert_eq!((compared.pairs, latency.pair_error_percent.len(), latency.base.n), (5, 5, 1000));
     assert!(about(latency.error_percent.p50, 2.0), "not the 3 % of the medians: {latency:?}");
     assert!(about(latency.pair_error_percent[2].p50, 100.0));
+    assert!(latency.pair_ks_d.len() == 5 && latency.pair_ks_d[2].unwrap() > 0.4, "{:?}", latency.pair_ks_d);
+    assert!(latency.ks_d.unwrap() < 0.05, "the median of the pairs: {:?}", latency.pair_ks_d);
+    assert_eq!(compared.metrics[1].pair_ks_d, [None; 5]);
     assert!(about(latency.base_spread_percent.unwrap().p50, 100.0 * 0.3 / 1.2), "{:?}", latency.base_spread_percent);
     assert!(about(Some(latency.base.p50), 1.2 * 100.5), "the median run");
     assert!(compared.within);

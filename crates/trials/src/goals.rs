@@ -56,13 +56,14 @@ pub fn naive(experiment: &str) -> Vec<Goal> {
 pub struct Figure {
     /// `web-half scaled latency p50 error`; the bound of a name that ends in `_rate` is a lower one.
     pub name: String,
-    /// The paired errors, and the baseline's own spread in percent.
+    /// The pairs' errors or distances, and the baseline's own spread in percent.
     pub params: serde_json::Value,
-    /// The size of the median error, or the distance.
+    /// The size of the median error, or the median distance.
     pub value: f64,
     pub unit: &'static str,
-    /// What the baseline measured.
+    /// What the baseline measured; 0, its distance from itself, where a distance is judged.
     pub reference: f64,
+    /// `None` for a distance.
     pub error_percent: Option<f64>,
     pub goal: f64,
     /// `None`: not measurable here.
@@ -74,14 +75,20 @@ pub fn judge(experiment: &str, variant: &str, goal: &Goal, comparison: &Comparis
     let missing =
         || Failure::failed(format!("{experiment} as {variant} has no figure for {} {:?}", goal.metric, goal.of));
     let metric = comparison.metrics.iter().find(|m| m.name == goal.metric).ok_or_else(missing)?;
-    let statistic = match goal.of {
-        Of::Error(statistic) => statistic,
-        Of::Ks => Statistic::P50,
-    };
-    let error = metric.error_percent.get(statistic);
+    let error = |statistic| metric.error_percent.get(statistic).ok_or_else(missing);
     let (value, unit, what) = match goal.of {
-        Of::Error(statistic) => (error.ok_or_else(missing)?.abs(), "%", format!("{} error", statistic.as_str())),
+        Of::Error(statistic) => (error(statistic)?.abs(), "%", format!("{} error", statistic.as_str())),
         Of::Ks => (metric.ks_d.ok_or_else(missing)?, "", "KS d".to_string()),
+    };
+    let (reference, error_percent) = match goal.of {
+        Of::Error(statistic) => (statistic.of(&metric.base), Some(error(statistic)?)),
+        Of::Ks => (0.0, None),
+    };
+    let (key, pairs): (_, Vec<Option<f64>>) = match goal.of {
+        Of::Error(statistic) => {
+            ("pair_error_percent", metric.pair_error_percent.iter().map(|p| p.get(statistic)).collect())
+        }
+        Of::Ks => ("pair_ks_d", metric.pair_ks_d.clone()),
     };
     let spread = spread(metric, goal.of);
     // That naive runs are far off needs no fine measure: only a goal that asks for closeness does.
@@ -93,13 +100,13 @@ pub fn judge(experiment: &str, variant: &str, goal: &Goal, comparison: &Comparis
         name: format!("{experiment} {variant} {} {what}{suffix}", goal.metric),
         params: serde_json::json!({
             "pairs": comparison.pairs,
-            "pair_error_percent": metric.pair_error_percent.iter().map(|p| p.get(statistic)).collect::<Vec<_>>(),
+            key: pairs,
             "base_spread_percent": spread,
         }),
         value,
         unit,
-        reference: statistic.of(&metric.base),
-        error_percent: error,
+        reference,
+        error_percent,
         goal: goal.bound,
         ok: measurable.then_some(met),
     })
@@ -116,8 +123,13 @@ fn spread(metric: &MetricComparison, of: Of) -> Option<f64> {
 
 /// One line for a person.
 pub fn line(figure: &Figure) -> String {
-    let pairs = figure.params["pair_error_percent"].as_array().into_iter().flatten();
-    let pairs: Vec<String> = pairs.map(|p| p.as_f64().map_or("-".into(), |p| format!("{p:+.1}"))).collect();
+    let pairs = |key: &str, show: &dyn Fn(f64) -> String| {
+        let pairs = figure.params[key].as_array()?.iter();
+        Some(pairs.map(|p| p.as_f64().map_or("-".into(), show)).collect::<Vec<_>>().join(" "))
+    };
+    let distances = pairs("pair_ks_d", &|d| format!("{d:.3}"));
+    let errors = || pairs("pair_error_percent", &|e| format!("{e:+.1}")).map(|errors| errors + " %");
+    let pairs = distances.or_else(errors).unwrap_or_default();
     let spread = figure.params["base_spread_percent"].as_f64();
     let spread = spread.map_or("unknown (one run)".into(), |s| format!("{s:.1} %"));
     let sense = if figure.name.ends_with("_rate") { "at least" } else { "at most" };
@@ -126,10 +138,10 @@ pub fn line(figure: &Figure) -> String {
         Some(false) => "MISSED",
         None => "not measurable here",
     };
-    let (name, value, unit, goal) = (&figure.name, figure.value, figure.unit, figure.goal);
-    let pairs = pairs.join(" ");
+    let (name, value, goal) = (&figure.name, figure.value, figure.goal);
+    let (digits, unit) = if figure.unit.is_empty() { (3, String::new()) } else { (2, format!(" {}", figure.unit)) };
     format!(
-        "{name}: {value:.2} {unit} ({sense} {goal} {unit}): {judgement}; pairs {pairs} %; baseline's spread {spread}"
+        "{name}: {value:.digits$}{unit} ({sense} {goal}{unit}): {judgement}; pairs {pairs}; baseline's spread {spread}"
     )
 }
 
@@ -152,6 +164,7 @@ mod tests {
             error_percent: all(error),
             ks_d: Some(ks),
             pair_error_percent: vec![all(error)],
+            pair_ks_d: vec![Some(ks)],
             base_spread_percent: spread.map(all),
             outside: vec![],
         };
@@ -173,10 +186,14 @@ mod tests {
     fn distances_and_naive_runs_have_their_own_sense() {
         let ks = Goal { metric: "latency", of: Of::Ks, bound: 0.1 };
         let figure = judge("web-half", "scaled", &ks, &comparison(90.0, Some(1.0), 0.08)).unwrap();
-        assert_eq!((figure.value, figure.ok), (0.08, Some(true)));
+        assert_eq!((figure.value, figure.ok, figure.error_percent), (0.08, Some(true), None));
+        assert_eq!(figure.params["pair_ks_d"], serde_json::json!([0.08]), "not the errors of the median");
+        let said = "KS d: 0.080 (at most 0.1): met; pairs 0.080; baseline's spread 1.0 %";
+        assert!(line(&figure).ends_with(said), "{}", line(&figure));
         let wrong = naive("web-half")[0];
         let figure = judge("web-half", "naive", &wrong, &comparison(29.0, Some(9.0), 1.0)).unwrap();
         assert!(figure.name.ends_with("_rate") && figure.ok == Some(false), "{figure:?}");
-        assert!(line(&figure).contains("at least 30 %") && line(&figure).contains("MISSED"), "{}", line(&figure));
+        let said = "29.00 % (at least 30 %): MISSED; pairs +29.0 %; baseline's spread 9.0 %";
+        assert!(line(&figure).ends_with(said), "{}", line(&figure));
     }
 }

@@ -16,6 +16,7 @@ mod machine;
 mod page;
 mod results;
 mod scale_up;
+mod suspects;
 mod table;
 mod tcp_dilation;
 mod tcp_flows;

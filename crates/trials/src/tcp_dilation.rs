@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::results;
+use crate::suspects::Suspects;
 use crate::{tcp_flows, tcp_packets};
 
 /// Virtual seconds that are compared.
@@ -78,18 +79,20 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let out = results::fresh(Path::new("runs"), "tcp-dilation")?;
     let delay = format!("{}us", 500 * args.round_trip);
     let mut runs: [Vec<Seconds>; KINDS.len()] = Default::default();
+    let mut suspects = Suspects::default();
     for round in 1..=args.rounds {
         for (kind, runs) in KINDS.iter().zip(&mut runs) {
             eprintln!("{}, {round} of {}", kind.name, args.rounds);
             let directory = out.join(kind.name).join(round.to_string());
             let delay = ("links.0.delay", delay.as_str());
             let set: Vec<_> = kind.set.iter().copied().chain([delay]).collect();
-            driver.run_with(&folder, kind.variant, &set, &directory, false)?;
+            let result = driver.run_with(&folder, kind.variant, &set, &directory, false)?;
+            suspects.add(&directory, &result);
             let rows = samples::read(&directory.join("metrics/received.csv")).map_err(Failure::failed)?;
             runs.push(by_second(&rows.iter().filter_map(|r| Some((r.virtual_s?, r.value))).collect::<Vec<_>>()));
         }
     }
-    let table = table(&runs);
+    let table = format!("{}{suspects}", table(&runs));
     println!("Mbit in each virtual second, round trips of {} ms, on {}\n\n{table}", args.round_trip, Machine::here());
     let page = out.join("report.html");
     let lines = KINDS.iter().zip(&runs).map(|(kind, runs)| Line {

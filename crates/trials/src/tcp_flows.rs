@@ -7,13 +7,14 @@ use std::fs;
 use std::path::Path;
 
 use fidelity::html::{Line, lines_page};
-use fidelity::record::Variant;
+use fidelity::record::{RunResult, Variant};
 use fidelity::samples;
 
 use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::results;
+use crate::suspects::Suspects;
 
 /// Arguments of both.
 #[derive(clap::Args, Debug)]
@@ -77,6 +78,8 @@ struct Share {
     mean: f64,
     /// Standard deviation over the connections, of all runs.
     deviation: f64,
+    /// Whether a run that it rests on is suspect.
+    suspect: bool,
 }
 
 /// By group, and then by value of the axis.
@@ -93,31 +96,27 @@ impl Figure {
             return Err(Failure::input(format!("--at: {} has {:?}", self.axis, self.at)));
         }
         let tdfs: Vec<u32> = std::iter::once(1).chain(args.tdf.iter().copied()).collect();
+        let mut suspects = Suspects::default();
         let mut curves: Vec<Curves> = vec![vec![Vec::new(); self.groups.len()]; tdfs.len()];
         for x in &at {
             for (tdf, curves) in tdfs.iter().zip(&mut curves) {
+                let rounds = if *tdf == 1 { args.rounds } else { 1 };
                 let mut all = vec![Vec::new(); self.groups.len()];
-                for round in 1..=if *tdf == 1 { args.rounds } else { 1 } {
+                let mut suspect = false;
+                for round in 1..=rounds {
                     eprintln!("{}: {x}, TDF {tdf}, {round}", self.axis);
                     let directory = out.join(format!("{x}-{tdf}-{round}"));
-                    let variant = if *tdf == 1 { Variant::Baseline } else { Variant::Scaled };
-                    let (path, value) = (self.set)(*x);
-                    let set = [("tdf", tdf.to_string()), (path, value)];
-                    let set = set.each_ref().map(|(path, value)| (*path, value.as_str()));
-                    driver.run_with(&file, variant, &set, &directory, false)?;
-                    for ((metric, _), all) in self.groups.iter().zip(&mut all) {
-                        let file = directory.join("metrics").join(format!("{metric}.csv"));
-                        let rows = samples::read(&file).map_err(Failure::failed)?;
-                        all.extend(rows.iter().map(|row| row.value / self.unit.1));
-                    }
+                    let (result, shares) = self.measure(&driver, &file, &directory, *x, *tdf)?;
+                    suspect |= suspects.add(&directory, &result);
+                    all.iter_mut().zip(shares).for_each(|(all, shares)| all.extend(shares));
                 }
                 for (curve, all) in curves.iter_mut().zip(&all) {
                     let none = || Failure::failed(format!("{}, TDF {tdf}: fewer than two connections", self.axis));
-                    curve.push(share(all).ok_or_else(none)?);
+                    curve.push(share(all, suspect).ok_or_else(none)?);
                 }
             }
         }
-        let table = self.table(&at, &tdfs, &curves);
+        let table = format!("{}{suspects}", self.table(&at, &tdfs, &curves));
         println!("{} ({}), on {}\n\n{table}", self.title, self.unit.0, Machine::here());
         let lines = tdfs.iter().zip(&curves).flat_map(|(tdf, curves)| {
             let line = |((_, group), curve): (&(&str, &str), &Vec<Share>)| Line {
@@ -135,11 +134,31 @@ impl Figure {
         Ok(())
     }
 
-    /// A line for each value and group. A difference is marked that is more than the standard deviation over connections.
+    /// Runs one setting once; says what each connection of each group got, in the unit of the figure.
+    fn measure(
+        &self,
+        driver: &Driver,
+        file: &Path,
+        directory: &Path,
+        x: u32,
+        tdf: u32,
+    ) -> Result<(RunResult, Vec<Vec<f64>>), Failure> {
+        let variant = if tdf == 1 { Variant::Baseline } else { Variant::Scaled };
+        let (path, value) = (self.set)(x);
+        let result = driver.run_with(file, variant, &[("tdf", &tdf.to_string()), (path, &value)], directory, false)?;
+        let shares = self.groups.iter().map(|(metric, _)| {
+            let rows = samples::read(&directory.join("metrics").join(format!("{metric}.csv")));
+            Ok(rows.map_err(Failure::failed)?.iter().map(|row| row.value / self.unit.1).collect())
+        });
+        Ok((result, shares.collect::<Result<_, Failure>>()?))
+    }
+
+    /// A line for each value and group. Marked are a difference that is more than the
+    /// standard deviation over connections under TDF 1 (`!`), and what rests on a suspect run (`?`).
     fn table(&self, at: &[u32], tdfs: &[u32], curves: &[Curves]) -> String {
         let mut text = format!("{:>18} {:>8}", self.axis, "");
         for tdf in tdfs {
-            let _ = write!(text, "  {:>14}", format!("TDF {tdf}"));
+            let _ = write!(text, "  {:>15}", format!("TDF {tdf}"));
             if *tdf != 1 {
                 let _ = write!(text, " {:>10}", "difference");
             }
@@ -151,10 +170,11 @@ impl Figure {
                 let _ = write!(text, "{x:>18} {name:>8}");
                 let base = curves[0][group][place];
                 for (tdf, curves) in tdfs.iter().zip(curves) {
-                    let Share { mean, deviation, .. } = curves[group][place];
-                    let _ = write!(text, "  {:>14}", format!("{mean:.3} ± {deviation:.3}"));
+                    let Share { mean, deviation, suspect } = curves[group][place];
+                    let mark = if suspect { "?" } else { "" };
+                    let _ = write!(text, "  {:>15}", format!("{mean:.3} ± {deviation:.3}{mark}"));
                     if *tdf != 1 {
-                        let fine = (mean - base.mean).abs() <= base.deviation.max(deviation);
+                        let fine = (mean - base.mean).abs() <= base.deviation;
                         beyond += usize::from(!fine);
                         let mark = if fine { ' ' } else { '!' };
                         let percent = 100.0 * (mean - base.mean) / base.mean;
@@ -170,11 +190,11 @@ impl Figure {
 }
 
 /// `None` of fewer than two connections.
-fn share(all: &[f64]) -> Option<Share> {
+fn share(all: &[f64], suspect: bool) -> Option<Share> {
     let n = all.len() as f64;
     let mean = all.iter().sum::<f64>() / n;
     let deviation = (all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
-    (all.len() > 1).then_some(Share { mean, deviation })
+    (all.len() > 1).then_some(Share { mean, deviation, suspect })
 }
 
 #[cfg(test)]
@@ -183,18 +203,21 @@ mod tests {
 
     #[test]
     fn a_share_is_the_mean_over_connections_with_its_deviation() {
-        let s = share(&[1.0, 3.0, 1.0, 3.0]).unwrap();
+        let s = share(&[1.0, 3.0, 1.0, 3.0], false).unwrap();
         assert!((s.mean - 2.0).abs() < 1e-9 && (s.deviation - (4.0f64 / 3.0).sqrt()).abs() < 1e-9, "{s:?}");
-        assert_eq!(share(&[1.0]), None);
+        assert_eq!(share(&[1.0], false), None);
     }
 
     #[test]
     fn a_difference_is_marked_when_it_is_beyond_the_deviation() {
-        let of = |mean| Share { mean, deviation: 0.1 };
+        let of = |mean| Share { mean, deviation: 0.1, suspect: mean == 0.35 };
         let curves = |means: [f64; 3]| means.map(|m| vec![of(m)]).to_vec();
         let text = FIGURE_5.table(&[100], &[1, 10], &[curves([1.0, 0.5, 0.3]), curves([1.05, 0.65, 0.35])]);
         assert_eq!(text.matches('!').count(), 1, "{text}");
-        assert!(text.contains("+30.0 %!") && text.ends_with(": 1\n"), "{text}");
+        assert!(
+            text.contains("+30.0 %!") && text.matches("± 0.100?").count() == 1 && text.ends_with(": 1\n"),
+            "{text}"
+        );
     }
 
     #[test]

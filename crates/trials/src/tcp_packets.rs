@@ -14,6 +14,7 @@ use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::results;
+use crate::suspects::Suspects;
 
 /// Virtual seconds after the first packet that are compared, which is also what the paper's figures show.
 const SECONDS: f64 = 1.0;
@@ -75,6 +76,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let mut text = String::new();
     for (name, loss) in LOSSES {
         let mut groups = Vec::new();
+        let mut suspects = Suspects::default();
         for tdf in std::iter::once(1).chain(args.tdf.iter().copied()) {
             let mut flows = Vec::new();
             for round in 1..=if tdf == 1 { args.rounds } else { 1 } {
@@ -83,13 +85,14 @@ pub fn main(args: Args) -> Result<(), Failure> {
                 let variant = if tdf == 1 { Variant::Baseline } else { Variant::Scaled };
                 let tdf = tdf.to_string();
                 let set = [("tdf", tdf.as_str()), ("links.0.ab.loss", loss)];
-                driver.run_with(&file, variant, &set, &directory, false)?;
+                let result = driver.run_with(&file, variant, &set, &directory, false)?;
+                suspects.add(&directory, &result);
                 flows.push(read(&directory)?);
             }
             groups.push(Group { tdf, flows });
         }
         let lossless = loss == LOSSES[0].1;
-        let table = table(&groups, lossless)?;
+        let table = format!("{}{suspects}", table(&groups, lossless)?);
         let _ = write!(text, "loss: {name}\n\n{table}\n");
         let write = |page: &str, html: String| {
             let page = out.join(page);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::conformance::{children_cpu, header};
+use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 
@@ -38,16 +39,17 @@ pub fn main(args: Args) -> Result<(), Failure> {
     if scripts.is_empty() {
         return Err(Failure::input(format!("there is no such work in {SCRIPTS}")));
     }
+    let driver = Driver::new()?;
     println!("| work | native | dilated, TDF 1 | dilated / native (10th to 90th percentile of the pairs) | goal |");
     println!("| --- | --- | --- | --- | --- |");
     for script in &scripts {
-        println!("{}", row(script, &args)?);
+        println!("{}", row(&driver, script, &args)?);
     }
     println!("\nMedians of {} interleaved pairs on {}.", args.pairs, Machine::here());
     Ok(())
 }
 
-fn row(script: &Path, args: &Args) -> Result<String, Failure> {
+fn row(driver: &Driver, script: &Path, args: &Args) -> Result<String, Failure> {
     let text = fs::read_to_string(script).map_err(|e| Failure::failed(format!("{}: {e}", script.display())))?;
     let missing = |key: &str| Failure::failed(format!("{} has no `# {key}:`", script.display()));
     let title = header(&text, "work").ok_or_else(|| missing("work"))?;
@@ -63,9 +65,9 @@ fn row(script: &Path, args: &Args) -> Result<String, Failure> {
         if let Some(name) = &source {
             unpack(&args.sources, name, directory.path())?;
         }
-        script_in(script, directory.path(), false, Some("prepare"))?;
+        script_in(driver, script, directory.path(), false, Some("prepare"))?;
         let before = children_cpu();
-        let said = script_in(script, directory.path(), dilated, None)?;
+        let said = script_in(driver, script, directory.path(), dilated, None)?;
         if !rate {
             return Ok(children_cpu() - before);
         }
@@ -119,19 +121,22 @@ fn unpack(sources: &Path, name: &str, into: &Path) -> Result<(), Failure> {
 }
 
 /// What a script prints.
-fn script_in(script: &Path, directory: &Path, dilated: bool, argument: Option<&str>) -> Result<String, Failure> {
+fn script_in(
+    driver: &Driver,
+    script: &Path,
+    directory: &Path,
+    dilated: bool,
+    argument: Option<&str>,
+) -> Result<String, Failure> {
     let script = script.canonicalize().map_err(Failure::failed)?;
     let mut command = if dilated {
-        let mut command = Command::new(std::env::current_exe().map_err(Failure::failed)?.with_file_name("diorama"));
+        let mut command = Command::new(driver.program());
         command.args(["dilate", "--tdf", "1", "--", "sh"]);
         command
     } else {
         Command::new("sh")
     };
     command.arg(&script).args(argument).current_dir(directory).env("LC_ALL", "C.UTF-8");
-    let done = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(Failure::failed)?;
-    if !done.status.success() {
-        return Err(Failure::failed(format!("{} failed: {}", script.display(), done.status)));
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    driver.listen(command, &script.display().to_string()).map(|said| said.text)
 }
