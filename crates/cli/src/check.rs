@@ -2,7 +2,6 @@
 
 mod table;
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use scale::Tdf;
 
 use crate::experiment::{VariantArg, load, parse_override};
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Arguments of `diorama check`.
 #[derive(clap::Args, Debug)]
@@ -36,9 +36,6 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let experiment = load(&args.experiment, &args.set)?;
     let plan = Plan::new(&experiment, args.variant.into(), args.tdf)?;
     let text = if args.json { plan.to_json()? + "\n" } else { table::plan(&experiment, &plan) };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads may have read enough, as `head` does.
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(format!("cannot print: {e}"))),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    terminal::print(text)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use fidelity::html;
 use fidelity::runs::Series;
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Arguments of `diorama compare`.
 #[derive(clap::Args, Debug)]
@@ -43,14 +44,15 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         std::fs::write(file, html::comparison(&base, &compared))
             .map_err(|e| Failure::failed(format!("{}: cannot write: {e}", file.display())))?;
     }
-    if args.json {
+    let text = if args.json {
         let text = match &comparisons[..] {
             [one] => serde_json::to_string_pretty(one),
             several => serde_json::to_string_pretty(several),
         };
-        println!("{}", text.expect("a comparison has only string keys"));
+        text.expect("a comparison has only string keys") + "\n"
     } else {
-        print!("{}", table(&base, &compared));
-    }
+        table(&base, &compared)
+    };
+    terminal::print(text)?;
     Ok(ExitCode::from(u8::from(!comparisons.iter().all(|c| c.within))))
 }

@@ -11,6 +11,7 @@ use clock::{ClockPage, CpuRate, Injector, Reaper};
 use scale::{RealDuration, Tdf};
 
 use crate::failure::Failure;
+use crate::terminal::{self, say};
 
 /// Arguments of `diorama dilate`.
 #[derive(clap::Args, Debug)]
@@ -55,17 +56,18 @@ fn own(error: impl Display) -> Failure {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if let (Some(socket), true) = (&args.control, args.command.is_empty()) {
         let at = control::ask(socket, args.tdf).map_err(own)?;
-        println!("at {at} virtual s the factor became {}", args.tdf);
+        terminal::print(format_args!("at {at} virtual s the factor became {}\n", args.tdf))
+            .map_err(|e| own(e.message))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (mine, other) = cores();
     // As many virtual seconds as pass in a real one: 1/TDF.
     let share = args.tdf.to_virtual(RealDuration::from_secs_f64(1.0)).as_secs_f64();
     // Two shares of one core would halve each other.
-    let _claim = args.cpu.then(|| engine::CoreClaim::new(mine)).transpose().map_err(own)?;
+    let _claim = args.cpu.then(|| engine::Cores::claim(&[mine])).transpose().map_err(own)?;
     let limit = args.cpu.then(|| cpu::limit_this(share, mine)).transpose().map_err(own)?;
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
-        eprintln!("diorama: the CPU limit is coarse: {why}");
+        say(format_args!("diorama: the CPU limit is coarse: {why}"));
     }
     let rate = if args.cpu { CpuRate::NATIVE } else { CpuRate::undivided(args.tdf) };
     let rate = if args.tsc == Tsc::Dilated { rate.with_dilated_tsc() } else { rate };
@@ -77,7 +79,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     // Before there is a second thread.
     let reaper = Reaper::fork(&args.command, confine).map_err(own)?;
     let core = if args.cpu { other } else { None };
-    let injector = Injector::start(&page, core, |sentence| eprintln!("diorama: {sentence}")).map_err(own)?;
+    let injector = Injector::start(&page, core, |sentence| say(format_args!("diorama: {sentence}"))).map_err(own)?;
     let admitted = injector.admit(rate).map_err(own)?;
     let rate = injector.rate_changer();
     let control = args.control.as_deref().map(|path| control::Control::open(path, &rate)).transpose().map_err(own)?;

@@ -4,12 +4,12 @@ mod kernel;
 mod machine;
 mod timing;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Arguments of `diorama doctor`.
 #[derive(clap::Args, Debug)]
@@ -68,11 +68,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     } else {
         table(&findings)
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // The reader has seen enough.
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
-        other => other.map_err(Failure::failed)?,
-    }
+    terminal::print(text)?;
     let possible = findings.iter().all(|f| f.state != State::Lacking);
     Ok(if possible { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }

@@ -11,6 +11,7 @@ mod failure;
 mod logs;
 mod progress;
 mod run;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -51,7 +52,13 @@ fn main() -> ExitCode {
         Some("__fillers") => cpu::fillers_main(words.collect()),
         _ => {}
     }
-    let outcome = match Cli::parse().verb {
+    let verb = match Cli::try_parse() {
+        Ok(cli) => cli.verb,
+        Err(e) => return misused(&e),
+    };
+    // Whatever the verb: what a killed run left is removed by the next command.
+    engine::sweep();
+    let outcome = match verb {
         Verb::Run(args) => run::main(args),
         Verb::Check(args) => check::main(args),
         Verb::Exec(args) => exec::main(args),
@@ -62,4 +69,16 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
     };
     outcome.unwrap_or_else(failure::Failure::report)
+}
+
+/// Prints what is wrong with the command line, or the help that was asked for.
+fn misused(e: &clap::Error) -> ExitCode {
+    let _ = e.print();
+    // A script must be able to tell it from a 2 of the command that `dilate` runs.
+    let dilates = std::env::args().nth(1).as_deref() == Some("dilate");
+    match e.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if dilates => ExitCode::from(125),
+        code => ExitCode::from(code as u8),
+    }
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use engine::{Notice, Tick};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::terminal::say;
+
 /// How often a line is printed where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
@@ -34,7 +36,7 @@ impl Progress {
         match notice {
             Notice::Step(step) => match &self.bar {
                 Some(bar) => bar.set_message(step.clone()),
-                None => eprintln!("{}: {step}", self.title),
+                None => say(format_args!("{}: {step}", self.title)),
             },
             Notice::Tick(tick) => {
                 let text = line(tick);
@@ -45,7 +47,7 @@ impl Progress {
                         bar.set_message(text);
                     }
                     None if self.printed.is_none_or(|at| at.elapsed() >= EVERY) => {
-                        eprintln!("{}: {text}", self.title);
+                        say(format_args!("{}: {text}", self.title));
                         self.printed = Some(Instant::now());
                     }
                     None => {}
@@ -55,7 +57,7 @@ impl Progress {
                 let text = "the results are written; the nodes are kept until Ctrl-C";
                 match &self.bar {
                     Some(bar) => bar.println(format!("{}: {text}", self.title)),
-                    None => eprintln!("{}: {text}", self.title),
+                    None => say(format_args!("{}: {text}", self.title)),
                 }
             }
         }

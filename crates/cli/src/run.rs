@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::{Outcome, Plan, Request};
-use fidelity::record::{Fidelity, Status, Variant, Verdict};
+use fidelity::record::{Status, Variant, Verdict};
 use scale::Tdf;
 
 use crate::experiment::{VariantArg, load, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::terminal::{self, say};
 
 /// Arguments of `diorama run`.
 #[derive(clap::Args, Debug)]
@@ -46,10 +47,12 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
     for warning in &plan.warnings {
-        eprintln!("diorama: {warning}");
+        say(format_args!("diorama: {warning}"));
     }
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
 
+    // For all repetitions, so that nothing comes between.
+    let cores = engine::Cores::claim(&plan.all_cores())?;
     let mut outs = vec![args.out];
     if args.repeat > 1 {
         let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant.as_str())?;
@@ -62,6 +65,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         let request = Request {
             experiment: &experiment,
             plan: plan.clone(),
+            cores: cores.clone(),
             out,
             // Repetitions differ as repetitions on the target would.
             seed: args.seed.wrapping_add(index as u64),
@@ -70,16 +74,18 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
         progress.finish();
         let outcome = outcome?;
-        print(&outcome);
+        terminal::print(told(&outcome))?;
+        complain(&outcome);
         failed |= outcome.result.status == Status::Failed;
     }
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn print(outcome: &Outcome) {
+/// The results, as a person reads them.
+fn told(outcome: &Outcome) -> String {
     let result = &outcome.result;
-    println!(
-        "{} {} at TDF {}: {} virtual s in {} real s",
+    let mut text = format!(
+        "{} {} at TDF {}: {} virtual s in {} real s\n",
         result.experiment,
         result.variant,
         result.tdf,
@@ -88,43 +94,43 @@ fn print(outcome: &Outcome) {
     );
     for (name, metric) in &result.metrics {
         let s = &metric.summary;
-        if s.n == 1 {
-            println!("  {name}: {} {}", rounded(s.mean), metric.unit);
+        text += &if s.n == 1 {
+            format!("  {name}: {} {}\n", rounded(s.mean), metric.unit)
         } else {
-            println!(
-                "  {name}: mean {}  p50 {}  p90 {}  p99 {} {} (n = {})",
+            format!(
+                "  {name}: mean {}  p50 {}  p90 {}  p99 {} {} (n = {})\n",
                 rounded(s.mean),
                 rounded(s.p50),
                 rounded(s.p90),
                 rounded(s.p99),
                 metric.unit,
                 s.n
-            );
-        }
+            )
+        };
     }
     for recording in &outcome.recordings {
-        println!("  {}: {} frames", recording.file.display(), recording.frames);
-        if recording.missed > 0 {
-            eprintln!(
-                "diorama: warning: {} frames of link {} passed and are not in its capture, which could not be written fast \
-                 enough: keep less of each (`capture: {{ snap: 128B }}`), capture fewer links, or raise the TDF",
-                recording.missed, recording.link
-            );
+        text += &format!("  {}: {} frames\n", recording.file.display(), recording.frames);
+    }
+    text += &format!("  verdict: {}\n", result.fidelity.verdict);
+    if result.fidelity.verdict == Verdict::Suspect {
+        for check in result.fidelity.breaches() {
+            text += &format!("    {}: {}\n", check.name, check.says);
         }
     }
-    print_verdict(&result.fidelity);
-    if let Some(why) = &result.why {
-        eprintln!("diorama: the experiment failed: {why}");
-    }
-    println!("  results: {}", outcome.dir.display());
+    text + &format!("  results: {}\n", outcome.dir.display())
 }
 
-fn print_verdict(fidelity: &Fidelity) {
-    println!("  verdict: {}", fidelity.verdict);
-    if fidelity.verdict == Verdict::Suspect {
-        for check in fidelity.breaches() {
-            println!("    {}: {}", check.name, check.says);
-        }
+/// What is wrong with them.
+fn complain(outcome: &Outcome) {
+    for recording in outcome.recordings.iter().filter(|r| r.missed > 0) {
+        say(format_args!(
+            "diorama: warning: {} frames of link {} passed and are not in its capture, which could not be written fast \
+             enough: keep less of each (`capture: {{ snap: 128B }}`), capture fewer links, or raise the TDF",
+            recording.missed, recording.link
+        ));
+    }
+    if let Some(why) = &outcome.result.why {
+        say(format_args!("diorama: the experiment failed: {why}"));
     }
 }
 

@@ -93,7 +93,33 @@ fn a_second_run_on_the_same_core_is_refused_and_does_not_touch_the_first() {
     assert_eq!(done.code, 3);
     assert!(done.stderr.contains("core 0 is in use by echo (scaled)"), "{}", done.stderr);
     assert!(!lab.path().join("runs/echo/baseline").exists());
+    // Nor does one that would be called as the first is.
+    let done = lab.diorama(&["run", "lab", "--repeat", "2"]);
+    assert_eq!(done.code, 3);
+    assert!(!lab.path().join("runs/echo/scaled.1").exists());
     assert_eq!(first.wait().unwrap().code(), Some(0), "{}", lab.said());
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn whatever_a_node_has_written_is_removed() {
+    // Deeper than a process may have files open, and than a path may be long.
+    let deep = r#"for (1..3000) { mkdir "d"; chdir "d" } print "done=5\n"'"#;
+    let lab = Lab::new(&ECHO.replace(r#"print "done=5\n"'"#, deep));
+    assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline"]).code, 0);
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn whatever_command_is_next_removes_what_a_killed_run_left() {
+    let lab = Lab::new(ECHO);
+    let mut run = lab.start(&["run", "lab"]);
+    lab.wait_for_event("echo/scaled", "zero");
+    send(&run, Signal::KILL);
+    run.wait().unwrap();
+    wait_until("processes", Duration::from_secs(2), || left_behind(false).is_empty());
+    assert!(!left_behind(true).is_empty());
+    lab.diorama(&["logs", "runs/echo/scaled"]);
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
 

@@ -123,6 +123,10 @@ fn a_program_that_is_not_there_is_named() {
             "{variant}: {}",
             done.stderr
         );
+        // Whoever reads only the directory finds it there too.
+        let result = lab.result(&format!("echo/{variant}"));
+        assert_eq!(result.status, Status::Failed);
+        assert!(result.why.as_ref().is_some_and(|why| why.contains("/no/such/program")), "{variant}: {:?}", result.why);
     }
 }
 
@@ -134,6 +138,67 @@ fn a_metric_that_matches_nothing_fails_the_run() {
     assert!(done.stderr.contains("metric answers: no line matches"), "{}", done.stderr);
     // What could be measured is not lost.
     assert_eq!(lab.result("echo/baseline").metrics["latency"].summary.n, 10);
+}
+
+#[test]
+fn a_metric_that_one_node_has_nothing_for_fails_the_run_unless_an_event_ended_that_node() {
+    // The sum of the others would look like a result.
+    let silent = ECHO.replace(r#"print "done=5\n"'"#, r#"print "done=5\n" if `hostname` =~ /1/'"#);
+    assert_ne!(silent, ECHO);
+    let lab = Lab::new(&silent);
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
+    assert_eq!(done.code, 1);
+    assert!(done.stderr.contains("no line matches `done=(\\d+)` on client-2"), "{}", done.stderr);
+    drop(lab);
+
+    let killed = ECHO
+        .replace("for (1..5)", "for (1..(`hostname` =~ /1/ ? 5 : 5000))")
+        .replace("ends:", "events: [{ at: 400ms, node: client-2, do: kill }]\nends:");
+    let lab = Lab::new(&killed);
+    assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline"]).code, 0);
+    assert_eq!(lab.result("echo/baseline").metrics["answers"].summary.mean, 5.0);
+    let events = lab.read("runs/echo/baseline/events.jsonl");
+    assert!(events.contains("\"event\":\"metric-without\",\"target\":\"client-2\""), "{events}");
+}
+
+#[test]
+fn a_node_that_never_is_ready_is_named_with_those_that_wait_for_it() {
+    let lab = Lab::new(&ECHO.replace("ready: { tcp: 7 }", "ready: { tcp: 8 }").replace("limit: 60s", "limit: 1s"));
+    let done = lab.diorama(&["run", "lab", "--variant", "baseline", "--set", "measure=0s..900ms"]);
+    assert_eq!(done.code, 1);
+    for part in ["node server never listened on TCP port 8 (`ready`)", "never started", "client-1, client-2"] {
+        assert!(done.stderr.contains(part), "{part}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn nodes_have_as_much_of_their_own_time_to_end_in_every_variant() {
+    // 0.5 virtual s after TERM are 2.5 real ones at TDF 5.
+    let slow = ECHO
+        .replace(
+            "$s = IO::Socket",
+            "$SIG{TERM} = sub { select undef, undef, undef, 0.5; print \"bye=1\\n\"; exit 0 }; $s = IO::Socket",
+        )
+        .replace(
+            "  answers:",
+            "  bye: { nodes: server, line: 'bye=(\\d)', from: stdout, combine: sum, unit: \"1\" }\n  answers:",
+        );
+    let lab = Lab::new(&slow);
+    for variant in ["baseline", "scaled"] {
+        assert_eq!(lab.diorama(&["run", "lab", "--variant", variant]).code, 0, "{variant}");
+        assert_eq!(lab.result(&format!("echo/{variant}")).metrics["bye"].summary.mean, 1.0);
+    }
+}
+
+#[test]
+fn a_run_does_not_depend_on_anybody_listening() {
+    let lab = Lab::new(ECHO);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = lab.command(&["run", "lab", "--variant", "baseline"]);
+    let code = command.stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap().code();
+    assert_eq!(code, Some(0));
+    assert_eq!(lab.result("echo/baseline").status, Status::Ok);
 }
 
 #[test]
@@ -202,6 +267,16 @@ fn one_can_look_into_a_live_run() {
     wait_until("the results", Duration::from_secs(60), || lab.said().contains("kept until Ctrl-C"));
     assert!(lab.diorama(&["logs", "echo", "client-1"]).stdout.contains("done=5"));
     assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "true"]).code, 0);
+    // A command that is cut off with its node takes what it has started with it, and its client is told.
+    let exec = lab.command(&["exec", "echo", "server", "--", "sh", "-c", "sleep 777 & sleep 777"]).spawn().unwrap();
+    let sleepers = || {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|p| std::fs::read(p.path().join("cmdline")).is_ok_and(|c| c == b"sleep\x00777\x00")).count()
+    };
+    wait_until("both have started", Duration::from_secs(20), || sleepers() == 2);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&exec), rustix::process::Signal::KILL).unwrap();
+    { exec }.wait().unwrap();
+    wait_until("both have ended", Duration::from_secs(20), || sleepers() == 0);
     rustix::process::kill_process(rustix::process::Pid::from_child(&run), rustix::process::Signal::INT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(0));
     assert!(lab.diorama(&["logs", "runs/echo/scaled"]).stdout.contains("client-2 | done=5"));
@@ -227,4 +302,6 @@ fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
     refused(&["run", "lab", "--out", "lab"], "not empty");
     refused(&["logs", "nowhere"], "nowhere");
     assert!(!lab.path().join("runs").exists());
+    // As with env and timeout, so that it is not taken for the command's own code.
+    assert_eq!(lab.diorama(&["dilate", "--tdf", "0.5", "--", "true"]).code, 125);
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -22,11 +22,12 @@ pub fn serve(path: &Path, cast: &Arc<Cast>) -> io::Result<()> {
     let cast = Arc::downgrade(cast);
     thread::Builder::new().name("control".into()).spawn(move || {
         while let Ok(connection) = control::accept(listener.as_fd()) {
-            let Some(cast) = cast.upgrade() else { return };
+            if cast.strong_count() == 0 {
+                return;
+            }
+            let cast = cast.clone();
             let attend = move || {
                 let reply = attend(&connection, &cast);
-                // The run must be able to end while the client still reads.
-                drop(cast);
                 let _ = control::tell(&connection, &reply);
             };
             if thread::Builder::new().name("exec".into()).spawn(attend).is_err() {
@@ -37,7 +38,9 @@ pub fn serve(path: &Path, cast: &Arc<Cast>) -> io::Result<()> {
     Ok(())
 }
 
-fn attend(connection: &OwnedFd, cast: &Cast) -> ExecReply {
+/// The nodes are held only while a command is started in one: the run must be able to end while a client is silent, or its
+/// command runs.
+fn attend(connection: &OwnedFd, cast: &Weak<Cast>) -> ExecReply {
     let refused = |code, message: String| ExecReply::Refused { code, message };
     let (request, fds) = match control::hear::<ExecRequest>(connection) {
         Ok(Some(heard)) => heard,
@@ -47,9 +50,11 @@ fn attend(connection: &OwnedFd, cast: &Cast) -> ExecReply {
     let Ok(stdio) = <[OwnedFd; 3]>::try_from(fds) else {
         return refused(2, "a request comes with three descriptors".into());
     };
-    let command = match cast.exec(&request.node, &request.argv, stdio) {
-        Ok(command) => command,
-        Err(e) => return refused(e.code(), e.to_string()),
+    let started = cast.upgrade().map(|cast| cast.exec(&request.node, &request.argv, stdio));
+    let command = match started {
+        Some(Ok(command)) => command,
+        Some(Err(e)) => return refused(e.code(), e.to_string()),
+        None => return refused(1, "the run has ended".into()),
     };
     let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
     loop {
@@ -59,13 +64,16 @@ fn attend(connection: &OwnedFd, cast: &Cast) -> ExecReply {
                 Exit::Signal(signal) => 128 + signal,
             });
         }
+        if command.is_lost() {
+            return refused(1, format!("the run ended while the command ran in {}", request.node));
+        }
         let mut fds = [PollFd::new(connection, PollFlags::IN)];
         if matches!(poll(&mut fds, Some(&pause)), Ok(n) if n > 0) {
             match control::hear::<SignalRequest>(connection) {
                 Ok(Some((SignalRequest { signal }, _))) => drop(command.signal(signal)),
-                // The client has gone: so does its command.
+                // The client has gone: so does its command, with what it started.
                 _ => {
-                    let _ = command.signal(libc::SIGKILL);
+                    let _ = command.kill();
                     command.wait(Some(Duration::from_secs(1)));
                     return ExecReply::Exit(137);
                 }

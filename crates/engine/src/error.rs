@@ -2,6 +2,9 @@
 
 use std::fmt::Display;
 
+/// What stands between what is wrong and what helps.
+const HELP: &str = "\n  help: ";
+
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,7 +15,7 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// The machine lacks something, or something is in use; `help` says what to do: exit code 3.
-    #[error("{what}\n  help: {help}")]
+    #[error("{what}{HELP}{help}")]
     Machine {
         /// What is lacking or in use.
         what: String,
@@ -32,6 +35,15 @@ impl Error {
             Error::Input(_) => 2,
             Error::Machine { .. } => 3,
             Error::Interrupted => 130,
+        }
+    }
+
+    /// The failure that another process has told by its [code](Error::code) and its message.
+    pub(crate) fn told(code: u8, message: String) -> Error {
+        match (code, message.split_once(HELP)) {
+            (3, Some((what, help))) => Error::machine(what, help),
+            (2, _) => Error::Input(message),
+            _ => Error::Failed(message),
         }
     }
 
@@ -79,6 +91,19 @@ impl From<fidelity::Error> for Error {
         match e {
             fidelity::Error::Input { .. } => Error::Input(e.to_string()),
             other => Error::Failed(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_survives_being_told() {
+        for e in [Error::Failed("a".into()), Error::Input("b".into()), Error::machine("c", "d\n  help: e")] {
+            let told = Error::told(e.code(), e.to_string());
+            assert_eq!((told.code(), told.to_string()), (e.code(), e.to_string()));
         }
     }
 }

@@ -46,8 +46,7 @@ pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
         if answered {
             return match control::hear::<ExecReply>(&socket).map_err(gone)? {
                 Some((ExecReply::Exit(code), _)) => Ok(code as u8),
-                Some((ExecReply::Refused { code: 2, message }, _)) => Err(Error::Input(message)),
-                Some((ExecReply::Refused { message, .. }, _)) => Err(Error::Failed(message)),
+                Some((ExecReply::Refused { code, message }, _)) => Err(Error::told(code, message)),
                 None => Err(Error::Failed(format!("run {} ended while the command ran in {node}", run.name))),
             };
         }

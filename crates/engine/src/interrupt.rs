@@ -1,31 +1,39 @@
-//! INT and TERM: a wish to end, heard between two steps of a run, so that everything is torn down in order.
+//! INT, TERM and HUP: a wish to end, heard between two steps of a run, so that everything is torn down in order.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Hears INT, TERM and HUP from now on. A second one ends the process at once; the kernel then removes all that lives,
-/// and the next command what does not.
+/// Signals within this time are one wish: a terminal that closes is told of by the kernel and by the shell.
+const ONE_WISH: Duration = Duration::from_millis(300);
+
+/// Hears INT, TERM and HUP from now on, but for those that this process was started to ignore (`nohup`, a script's `&`). A
+/// second INT or TERM ends the process at once; the kernel then removes all that lives, and the next command what does not.
 pub fn listen() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let heeded: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
+    let mut signals = Signals::new(&heeded)?;
     let (send, receive) = bounded(1);
     thread::Builder::new().name("signals".into()).spawn(move || {
+        let mut first: Option<Instant> = None;
         for signal in signals.forever() {
-            if send.try_send(signal).is_err() {
+            let since = first.get_or_insert_with(Instant::now).elapsed();
+            if send.try_send(signal).is_err() && signal != SIGHUP && since > ONE_WISH {
                 std::process::exit(130);
             }
         }
     })?;
     // Only that thread is to be interrupted: system calls of all others (this one, and those that it will start) would
     // fail with EINTR wherever a signal happened to find them.
-    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset initialises the set before anything reads it; the other calls only read it.
     let rc = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in heeded {
             libc::sigaddset(set.as_mut_ptr(), signal);
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut())
@@ -34,4 +42,13 @@ pub fn listen() -> io::Result<Receiver<i32>> {
         return Err(io::Error::from_raw_os_error(rc));
     }
     Ok(receive)
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null new action changes nothing; the old one is written into `action`, for which zeros are a value too.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
 }

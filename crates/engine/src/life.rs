@@ -1,11 +1,11 @@
 //! The life of a run: from the request to the results, and out again by every door.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 use fidelity::events::Event;
-use fidelity::record::RunResult;
+use fidelity::record::{Fidelity, RunResult};
 use model::{Action as EventAction, Experiment, NodeAction, Ready};
 use net::PipeChange;
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
@@ -16,8 +16,7 @@ use crate::error::{Error, Result};
 use crate::notice::{Notice, Tick};
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::registry::{LiveRun, Registration};
-
+use crate::registry::{self, Cores, LiveRun, Registration};
 use crate::results::{self, Finale};
 use crate::rundir::{self, RunDir};
 use crate::script::{Action, Cue, Ending, NodeIndex, Part, Script};
@@ -31,8 +30,14 @@ const READINESS: Duration = Duration::from_millis(4);
 const TICK: Duration = Duration::from_millis(200);
 /// How often samples are taken.
 const SAMPLE: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
-/// How long nodes may take to heed the end of the run, in real time; then they are killed.
-const FAREWELL: Duration = Duration::from_millis(1500);
+/// How long nodes may take to heed the end of the run; then they are killed.
+const FAREWELL: VirtualDuration = VirtualDuration::from_nanos(1_500_000_000);
+/// The most of it, in real time.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(60);
+/// What they get in real time if the user wants an end, or the harness has failed.
+const SHORT_FAREWELL: Duration = Duration::from_millis(1500);
+/// How often the user is listened to meanwhile.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// What to run, and where its results go.
 pub struct Request<'a> {
@@ -40,6 +45,8 @@ pub struct Request<'a> {
     pub experiment: &'a Experiment,
     /// Its plan; what was used is added to it.
     pub plan: Plan,
+    /// Those of the plan.
+    pub cores: Cores,
     /// Where to write; `None`: `runs/NAME/VARIANT`.
     pub out: Option<PathBuf>,
     /// For everything that is random.
@@ -59,71 +66,114 @@ pub struct Outcome {
     pub recordings: Vec<Recording>,
 }
 
-/// Runs an experiment to its end. Whatever happens, nothing of it is left when this returns.
-pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Outcome> {
+/// The directory for the repetitions of a run, chosen as that of a single run is.
+pub fn claim_directory(out: Option<&Path>, name: &str, variant: &str) -> Result<PathBuf> {
+    registry::with_live_directories(|live| rundir::claim(out, name, variant, live))
+}
+
+/// Runs an experiment to its end. Whatever happens, nothing of it is left when this returns, and its directory says what did.
+pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Outcome> {
+    let (experiment, variant) = (request.experiment, request.plan.variant);
+    let registration = Registration::new(request.cores.clone())?;
+    let mut dir = registry::with_live_directories(|live| {
+        let path = rundir::claim(request.out.as_deref(), &experiment.name, variant.as_str(), live)?;
+        let dir = RunDir::open(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
+        registration.publish(&LiveRun {
+            id: registration.id.clone(),
+            name: experiment.name.clone(),
+            variant: variant.as_str().into(),
+            out: dir.path().to_path_buf(),
+            pid: std::process::id(),
+        })?;
+        Ok(dir)
+    })?;
+    let unmeasured = results::unmeasured(experiment, &request.plan);
+    let outcome = run_in(&mut dir, request, registration, interrupts, tell);
+    if let Err(e) = &outcome
+        && !dir.has_result()
+    {
+        // What is worse than the error itself is told by it.
+        let _ = RunResult { why: Some(e.to_string()), ..unmeasured }.write(dir.path());
+    }
+    outcome
+}
+
+fn run_in(
+    dir: &mut RunDir,
+    mut request: Request,
+    registration: Registration,
+    interrupts: &Receiver<i32>,
+    tell: &mut dyn FnMut(&Notice),
+) -> Result<Outcome> {
     let asked = real_now();
     let experiment = request.experiment;
-    let registration = Registration::new(&request.plan.all_cores())?;
-    let variant = request.plan.variant.as_str();
-    let path = rundir::claim(request.out.as_deref(), &experiment.name, variant)?;
-    let mut dir = RunDir::open(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
-    registration.publish(&LiveRun {
-        id: registration.id.clone(),
-        name: experiment.name.clone(),
-        variant: variant.into(),
-        out: dir.path().to_path_buf(),
-        pid: std::process::id(),
-    })?;
     dir.write("experiment.yaml", &experiment.resolved)?;
-    request.plan.write(&dir)?;
+    request.plan.write(dir)?;
 
     let mut step = |what: String| {
         tell(&Notice::Step(what));
         if interrupts.is_empty() { Ok(()) } else { Err(Error::Interrupted) }
     };
-    let mut stage = stage::set(experiment, &request.plan, registration, &dir, request.seed, &mut step)?;
+    let mut stage = stage::set(experiment, &request.plan, registration, dir, request.seed, &mut step)?;
     step("starting the nodes".into())?;
 
     let line = stage.zero();
-    let captures = Captures::begin(experiment, &request.plan, &stage.emulator, &dir, line)?;
-    let observer = Observer::begin(&mut stage, &request.plan, &dir, line)?;
+    let captures = Captures::begin(experiment, &request.plan, &stage.emulator, dir, line)?;
+    let observer = Observer::begin(&mut stage, &request.plan, dir, line)?;
     let mut play = Play {
         experiment,
         plan: &request.plan,
         stage: &mut stage,
-        dir: &mut dir,
+        dir: &mut *dir,
         line,
         script: script_of(experiment),
         observer,
         captures,
         programs: Programs::default(),
         asked,
+        seed: request.seed,
     };
-    let ending = play.until_the_end(interrupts, tell)?;
+    // What fails from here on costs its own part of the results and no other.
+    let mut broken = None;
+    let mut ending = play.until_the_end(interrupts, tell).unwrap_or_else(|e| {
+        let why = e.to_string();
+        broken = Some(e);
+        Ending::Broken(why)
+    });
     let end = real_now();
     tell(&Notice::Step("collecting the results".into()));
     let Play { mut script, observer, captures, programs, .. } = play;
     if let Some(counters) = stage.cast.injections() {
-        tell_injections(&mut dir, line, end, counters);
+        tell_injections(dir, line, end, counters);
     }
-    let (fidelity, network) = observer.finish(&mut stage, &request.plan)?;
-    results::write_pipes(&dir, &network)?;
-    let recordings = captures.finish(&stage.emulator)?;
-    tell_recordings(&mut dir, line, end, &recordings);
-    let keep = request.keep && !matches!(ending, Ending::Failed(_) | Ending::Interrupted);
+    let observed = observer.finish(&mut stage, &request.plan);
+    let observed = observed.and_then(|(fidelity, network)| results::write_pipes(dir, &network).map(|()| fidelity));
+    let fidelity = observed.unwrap_or_else(|e| {
+        broken.get_or_insert(e);
+        Fidelity::of(Vec::new())
+    });
+    let recordings = captures.finish(&stage.emulator).unwrap_or_else(|e| {
+        broken.get_or_insert(e);
+        Vec::new()
+    });
+    tell_recordings(dir, line, end, &recordings);
+    if let (Some(e), Ending::Exited | Ending::Limit | Ending::Late(_)) = (&broken, &ending) {
+        ending = Ending::Broken(e.to_string());
+    }
+    let hasty = matches!(ending, Ending::Interrupted | Ending::Broken(_));
+    let keep = request.keep && !hasty && !matches!(ending, Ending::Failed(_));
     if !keep {
-        farewell(&stage, &mut script, experiment);
+        let grace = match hasty {
+            true => SHORT_FAREWELL,
+            false => LONGEST_FAREWELL.min(line.tdf.to_real(FAREWELL).into()),
+        };
+        farewell(&stage, &mut script, experiment, grace, interrupts);
     }
     request.plan.versions.extend(programs.versions());
-    request.plan.write(&dir)?;
-    let result = results::gather(
-        experiment,
-        &request.plan,
-        &stage,
-        &dir,
-        Finale { line, end, script: &script, ending: &ending, fidelity },
-    )?;
+    let finale = Finale { line, end, script: &script, ending: &ending, fidelity };
+    let result = results::gather(experiment, &request.plan, &stage, dir, finale)?;
     result.write(dir.path())?;
+    request.plan.write(dir)?;
     fidelity::html::write_report(dir.path())?;
     if keep {
         tell(&Notice::Kept);
@@ -133,7 +183,10 @@ pub fn run(mut request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMu
     if ending == Ending::Interrupted {
         return Err(Error::Interrupted);
     }
-    Ok(Outcome { dir: dir.path().to_path_buf(), result, recordings })
+    match broken {
+        Some(e) => Err(e),
+        None => Ok(Outcome { dir: dir.path().to_path_buf(), result, recordings }),
+    }
 }
 
 /// A run between t = 0 and its end.
@@ -148,12 +201,14 @@ struct Play<'a> {
     captures: Captures,
     programs: Programs,
     asked: RealInstant,
+    seed: u64,
 }
 
 impl Play<'_> {
     fn until_the_end(&mut self, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Ending> {
         let exits = self.stage.exits().clone();
-        self.event("zero", None, serde_json::json!({ "usable_fraction_of_core": self.stage.conditions.usable }));
+        let usable = self.stage.conditions.usable;
+        self.event("zero", None, serde_json::json!({ "usable_fraction_of_core": usable, "seed": self.seed }));
         for refused in self.stage.conditions.not_applied.clone() {
             self.event("kernel-setting-refused", None, serde_json::json!(refused.to_string()));
         }
@@ -223,6 +278,7 @@ impl Play<'_> {
                     self.stage.cast.with(node, |n| n.signal(libc::SIGKILL))?;
                 }
                 Action::Link(event) => self.change_link(event)?,
+                Action::Nothing(node, what) => self.event("no-effect", Some(node), serde_json::json!({ "do": what })),
                 Action::End(how) => ending = Some(how),
             }
         }
@@ -335,16 +391,24 @@ fn tell_recordings(dir: &mut RunDir, line: Timeline, end: RealInstant, recording
     }
 }
 
-/// Asks what still runs to end, as the shutdown of a machine does, and waits a little.
-fn farewell(stage: &Stage, script: &mut Script, experiment: &Experiment) {
+/// Asks what still runs to end, as the shutdown of a machine does, and waits a little: for `grace`, or until an interrupt.
+fn farewell(stage: &Stage, script: &mut Script, experiment: &Experiment, grace: Duration, interrupts: &Receiver<i32>) {
     let running: Vec<_> = (0..experiment.nodes.len()).filter(|n| script.is_running(*n)).collect();
     for node in &running {
         let _ = stage.cast.with(*node, |n| n.terminate());
     }
-    let end = std::time::Instant::now() + FAREWELL;
+    let end = Instant::now() + grace;
     for node in running {
-        let left = end.saturating_duration_since(std::time::Instant::now());
-        let status = stage.cast.with(node, |n| n.wait(Some(left)));
+        let status = loop {
+            let left = match interrupts.is_empty() {
+                true => end.saturating_duration_since(Instant::now()),
+                false => Duration::ZERO,
+            };
+            let status = stage.cast.with(node, |n| n.wait(Some(left.min(GLANCE))));
+            if status.is_some() || left.is_zero() {
+                break status;
+            }
+        };
         script.stopped(node, status.map(exit_of));
     }
 }

@@ -1,6 +1,14 @@
 //! What a run tells while it goes on, for whoever shows it to the user.
 
+use std::fmt::Display;
+use std::io::Write;
+
 use scale::{RealDuration, VirtualInstant};
+
+/// Tells the user something on standard error. A terminal that has gone, or a full disk behind it, must not end a run.
+pub(crate) fn warn(what: impl Display) {
+    let _ = writeln!(std::io::stderr(), "diorama: {what}");
+}
 
 /// Something to show.
 #[derive(Clone, Debug, PartialEq)]

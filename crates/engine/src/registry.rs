@@ -9,11 +9,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::notice::warn;
 
 /// Where live runs are registered.
 const LIVE: &str = "/run/diorama";
@@ -35,6 +37,23 @@ pub struct LiveRun {
     pub pid: u32,
 }
 
+/// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else would
+/// disturb a run on them, as `dilate --cpu` does.
+#[derive(Clone, Debug)]
+pub struct Cores {
+    _locks: Arc<Vec<File>>,
+}
+
+impl Cores {
+    /// Takes the cores, after removing what dead runs left behind; fails, naming the run, if a run has one of them.
+    pub fn claim(cores: &[usize]) -> Result<Cores> {
+        let registry = open_registry()?;
+        sweep_dead(&registry);
+        let locks = cores.iter().map(|core| claim_core(*core)).collect::<Result<_>>()?;
+        Ok(Cores { _locks: Arc::new(locks) })
+    }
+}
+
 /// A registered run; its locks are held until it is dropped.
 #[derive(Debug)]
 pub struct Registration {
@@ -43,15 +62,13 @@ pub struct Registration {
     live: PathBuf,
     state: PathBuf,
     _lock: File,
-    _cores: Vec<File>,
+    _cores: Cores,
 }
 
 impl Registration {
-    /// Registers a run that needs `cores` for itself, after removing what dead runs left behind.
-    pub fn new(cores: &[usize]) -> Result<Registration> {
-        let registry = open_registry()?;
-        sweep_dead(&registry);
-        let cores = cores.iter().map(|core| claim_core(*core)).collect::<Result<Vec<_>>>()?;
+    /// Registers a run on cores of its own.
+    pub fn new(cores: Cores) -> Result<Registration> {
+        let _registry = open_registry()?;
         let id = unused_id();
         let live = Path::new(LIVE).join(&id);
         let state = Path::new(STATE).join(&id);
@@ -102,16 +119,23 @@ pub fn live_runs() -> Vec<LiveRun> {
         .collect()
 }
 
+/// Does `work`, told where the results of the live runs go, while no other run registers itself or chooses its place.
+pub fn with_live_directories<R>(work: impl FnOnce(&[PathBuf]) -> Result<R>) -> Result<R> {
+    let _registry = open_registry()?;
+    let live: Vec<_> = live_runs().into_iter().map(|run| run.out).collect();
+    work(&live)
+}
+
 /// The socket of a live run.
 pub fn control_socket_of(run: &LiveRun) -> PathBuf {
     Path::new(LIVE).join(&run.id).join("control.sock")
 }
 
-/// Removes what dead runs left behind; does nothing without root.
+/// Removes what dead runs left behind; does nothing without root, or where another command is about to.
 pub fn sweep() {
     if rustix::process::geteuid().is_root()
-        && Path::new(LIVE).exists()
-        && let Ok(registry) = open_registry()
+        && let Ok(registry) = lock_file(&Path::new(LIVE).join("lock"))
+        && flock(&registry, FlockOperation::NonBlockingLockExclusive).is_ok()
     {
         sweep_dead(&registry);
     }
@@ -153,35 +177,27 @@ fn sweep_dead(_registry: &File) {
             remove_run(&id);
         }
     }
+    // Those of a killed `dilate --cpu`, which is no run.
+    for dead in cpu::stale_limits().unwrap_or_default() {
+        if let Err(e) = cpu::sweep(&dead) {
+            warn(format_args!("left behind by {dead}: {e}"));
+        }
+    }
 }
 
 /// Removes all that a run may have left that outlives its processes. Failures are told, not fatal: the next command
 /// tries again.
 fn remove_run(id: &str) {
     if let Err(e) = cpu::sweep(id) {
-        eprintln!("diorama: left behind by run {id}: {e}");
+        warn(format_args!("left behind by run {id}: {e}"));
     }
     for dir in [Path::new(STATE).join(id), Path::new(LIVE).join(id)] {
-        match fs::remove_dir_all(&dir) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                eprintln!("diorama: {}: left behind by run {id}: {e}", dir.display());
-                // The live directory goes last, and stays if the state could not be removed.
-                return;
-            }
-            _ => {}
+        // What a node wrote may be deeper than the standard library could remove.
+        if let Err(e) = node::remove_tree(&dir) {
+            warn(format_args!("{}: left behind by run {id}: {e}", dir.display()));
+            // The live directory goes last, and stays if the state could not be removed.
+            return;
         }
-    }
-}
-
-/// The right to a core, held until it is dropped: for whatever would disturb a run on it, as `dilate --cpu` does.
-#[derive(Debug)]
-pub struct CoreClaim(#[allow(dead_code)] File);
-
-impl CoreClaim {
-    /// Takes the core; fails, naming the run, if a run has it.
-    pub fn new(core: usize) -> Result<CoreClaim> {
-        let _registry = open_registry()?;
-        claim_core(core).map(CoreClaim)
     }
 }
 

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use fidelity::events::Event;
 use fidelity::record::{Ended as EndedRecord, Fidelity, MetricRecord, NodeOutcome, RunResult, Status};
 use fidelity::samples::{self, Row, Samples};
 use indexmap::IndexMap;
-use model::{Combine, Experiment, Metric, Source, Stream};
+use model::{Combine, Experiment, Metric, Ready, Source, Stream};
 use net::Observation;
 use regex::bytes::Regex;
 use scale::{RealInstant, VirtualInstant};
@@ -16,7 +17,7 @@ use crate::collect::{self, Columns, Window};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::rundir::RunDir;
-use crate::script::{Ended, Ending, Exit, Script};
+use crate::script::{Ended, Ending, Exit, Late, NodeIndex, Script};
 use crate::stage::Stage;
 use crate::timeline::Timeline;
 
@@ -37,18 +38,52 @@ pub struct Finale<'a> {
     pub fidelity: Fidelity,
 }
 
+/// The result of a run that came to its end before it began.
+pub fn unmeasured(experiment: &Experiment, plan: &Plan) -> RunResult {
+    RunResult {
+        experiment: experiment.name.clone(),
+        variant: plan.variant,
+        tdf: plan.tdf,
+        scaling_factor: plan.scaling_factor,
+        status: Status::Failed,
+        why: None,
+        virtual_seconds: 0.0,
+        real_seconds: 0.0,
+        metrics: IndexMap::new(),
+        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false))).collect(),
+        fidelity: Fidelity::of(Vec::new()),
+    }
+}
+
 /// Reads what the nodes wrote, writes the samples into the run directory and says how the run went. A metric that
 /// cannot be had fails the run, but loses nothing else.
-pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir, finale: Finale) -> Result<RunResult> {
+pub fn gather(
+    experiment: &Experiment,
+    plan: &Plan,
+    stage: &Stage,
+    dir: &mut RunDir,
+    finale: Finale,
+) -> Result<RunResult> {
     let Finale { line, end, script, ending, fidelity } = finale;
     let end_virtual = line.at(end);
+    let real_seconds = end.since(line.zero).as_secs_f64();
     let mut why = why(ending, experiment, script, stage, dir);
     let (from, to) = experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
     let window = Window { from, to, zero_unix_s: line.zero_unix_s() };
     let mut metrics = IndexMap::new();
     for metric in &experiment.metrics {
-        match samples_of(metric, experiment, stage, dir, window) {
-            Ok(rows) => {
+        match samples_of(metric, experiment, script, stage, dir, window) {
+            Ok(Collected { rows, without }) => {
+                for node in without {
+                    // As with all events: the results, written after them, will tell of a full disk.
+                    let _ = dir.events.write(&Event {
+                        virtual_s: Some(end_virtual.as_secs_f64()),
+                        real_s: real_seconds,
+                        event: "metric-without".into(),
+                        target: Some(experiment.nodes[node].name.clone()),
+                        detail: serde_json::json!({ "metric": metric.name, "because": "an event ended the node" }),
+                    });
+                }
                 let file = Path::new("metrics").join(format!("{}.csv", metric.name));
                 samples::write(&dir.path().join(&file), &rows)?;
                 let values = rows.iter().map(|r| r.value).collect();
@@ -61,7 +96,7 @@ pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir,
                     Err(what) => add(&mut why, format!("metric {}: {what}", metric.name)),
                 }
             }
-            Err(Error::Failed(what)) => add(&mut why, format!("metric {}: {what}", metric.name)),
+            Err(Error::Failed(what)) => add(&mut why, what),
             Err(other) => return Err(other),
         }
     }
@@ -81,7 +116,7 @@ pub fn gather(experiment: &Experiment, plan: &Plan, stage: &Stage, dir: &RunDir,
         status: if why.is_none() { Status::Ok } else { Status::Failed },
         why,
         virtual_seconds: end_virtual.as_secs_f64(),
-        real_seconds: end.since(line.zero).as_secs_f64(),
+        real_seconds,
         metrics,
         nodes,
         fidelity,
@@ -104,25 +139,38 @@ pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
     dir.write("pipes.csv", text)
 }
 
+/// The samples of a metric.
+struct Collected {
+    rows: Vec<Row>,
+    /// Nodes that have none because an event ended them.
+    without: Vec<NodeIndex>,
+}
+
+/// A node that has nothing to read fails the metric (a sum over the others would look like a result), unless an event ended
+/// it or kept it from starting.
 fn samples_of(
     metric: &Metric,
     experiment: &Experiment,
+    script: &Script,
     stage: &Stage,
     dir: &RunDir,
     window: Window,
-) -> Result<Vec<Row>> {
+) -> Result<Collected> {
     let mut rows = Vec::new();
+    let mut silent = Vec::new();
     match &metric.source {
         Source::Rows { path, start, value } => {
             let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
             for node in &metric.nodes {
                 let name = &experiment.nodes[*node].name;
-                let place = format!("node {name}: {path}");
+                let place = format!("metric {}: node {name}: {path}", metric.name);
                 let file = stage.cast.with(*node, |n| n.read_file(Path::new(path)));
                 let text = match file.and_then(read) {
                     Ok(text) => text,
-                    // A node that was never started wrote nothing; whether that matters, the sum of samples will tell.
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                        silent.push(*node);
+                        continue;
+                    }
                     Err(e) => return Err(Error::failed(place, e)),
                 };
                 let read = collect::rows(&text, name, columns, window)
@@ -131,7 +179,8 @@ fn samples_of(
             }
         }
         Source::Line { regex, from, combine } => {
-            let pattern = Regex::new(regex.as_str()).map_err(|e| Error::failed("its pattern", e))?;
+            let place = |what: &dyn std::fmt::Display| format!("metric {}: {what}", metric.name);
+            let pattern = Regex::new(regex.as_str()).map_err(|e| Error::failed(place(&"its pattern"), e))?;
             let stream = match from {
                 Stream::Stdout => "stdout",
                 Stream::Stderr => "stderr",
@@ -139,8 +188,12 @@ fn samples_of(
             let mut values = Vec::new();
             for node in &metric.nodes {
                 let path = dir.log_path(&experiment.nodes[*node].name, stream);
-                let text = fs::File::open(&path).and_then(read).map_err(|e| Error::failed(path.display(), e))?;
-                values.extend(collect::line(&text, &pattern));
+                let text = fs::File::open(&path).and_then(read);
+                let text = text.map_err(|e| Error::failed(place(&path.display()), e))?;
+                match collect::line(&text, &pattern) {
+                    Some(value) => values.push(value),
+                    None => silent.push(*node),
+                }
             }
             if !values.is_empty() {
                 let value = combined(&values, *combine);
@@ -148,10 +201,19 @@ fn samples_of(
             }
         }
     }
+    let (without, missing): (Vec<_>, Vec<_>) = silent.into_iter().partition(|n| script.was_cut_short(*n));
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|n| experiment.nodes[*n].name.as_str()).collect();
+        let looked = match &metric.source {
+            Source::Rows { path, .. } => format!("there is no {path}"),
+            Source::Line { regex, .. } => format!("no line matches `{regex}`"),
+        };
+        return Err(Error::Failed(format!("metric {}: {looked} on {}", metric.name, names.join(", "))));
+    }
     for row in &mut rows {
         row.value *= metric.unit.factor;
     }
-    Ok(rows)
+    Ok(Collected { rows, without })
 }
 
 fn read(file: fs::File) -> io::Result<Vec<u8>> {
@@ -191,14 +253,30 @@ fn add(why: &mut Option<String>, what: String) {
 /// Why the run failed, if it did, with the last words of the node concerned.
 fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage, dir: &RunDir) -> Option<String> {
     let name = |n: &usize| experiment.nodes[*n].name.as_str();
+    let last_words = |n: &usize| {
+        let words = ["stderr", "stdout"].iter().find_map(|stream| last_line(&dir.log_path(name(n), stream)));
+        words.map(|w| format!("; its last words: {w}")).unwrap_or_default()
+    };
     match ending {
         Ending::Exited | Ending::Limit => None,
         Ending::Interrupted => Some("the run was interrupted".into()),
-        Ending::Late(nodes) => Some(format!(
-            "the limit of {} s was reached before {} had exited",
-            experiment.ends.limit.as_secs_f64(),
-            nodes.iter().map(name).collect::<Vec<_>>().join(", ")
-        )),
+        Ending::Broken(why) => Some(why.clone()),
+        Ending::Late(Late { running, unready, unstarted }) => {
+            let names = |nodes: &[usize]| nodes.iter().map(name).collect::<Vec<_>>().join(", ");
+            let mut text = format!("the limit of {} s was reached", experiment.ends.limit.as_secs_f64());
+            if !running.is_empty() {
+                text += &format!(" before {} had exited", names(running));
+            }
+            for node in unready {
+                let Some(Ready::Tcp(port)) = experiment.nodes[*node].ready else { continue };
+                let words = last_words(node);
+                text += &format!("; node {} never listened on TCP port {port} (`ready`){words}", name(node));
+            }
+            if !unstarted.is_empty() {
+                text += &format!("; never started, for they wait for others (`after`): {}", names(unstarted));
+            }
+            Some(text)
+        }
         Ending::Failed(node) => {
             let how = match script.outcome(*node).map(|(_, exit)| exit) {
                 Some(Exit::Code(code)) => format!("exited with code {code}"),
@@ -208,9 +286,7 @@ fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage,
                 Some(Exit::Signal(signal)) => format!("was ended by signal {signal}"),
                 None => "ended".into(),
             };
-            let words = ["stderr", "stdout"].iter().find_map(|stream| last_line(&dir.log_path(name(node), stream)));
-            let words = words.map(|w| format!("; its last words: {w}")).unwrap_or_default();
-            Some(format!("node {} {how}{words}", name(node)))
+            Some(format!("node {} {how}{}", name(node), last_words(node)))
         }
     }
 }

@@ -16,34 +16,37 @@ pub struct RunDir {
 }
 
 /// The directory of a run: `--out`, or `runs/NAME/VARIANT`. An earlier default directory moves to the first free
-/// `VARIANT.N`; a non-empty `--out` is refused, for it may hold anything.
-pub fn claim(out: Option<&Path>, name: &str, variant: &str) -> Result<PathBuf> {
-    let path = match out {
-        Some(path) => {
-            if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-                return Err(Error::Input(format!(
-                    "--out {}: the directory is not empty; give one that is new or empty",
-                    path.display()
-                )));
-            }
-            path.to_path_buf()
+/// `VARIANT.N`; a non-empty `--out` is refused, for it may hold anything. So is what a live run writes to: `live` are the
+/// directories of all of them, absolute.
+pub fn claim(out: Option<&Path>, name: &str, variant: &str, live: &[PathBuf]) -> Result<PathBuf> {
+    let place = out.map_or_else(|| Path::new("runs").join(name).join(variant), Path::to_path_buf);
+    // One that does not exist has no real path, and no live run in it.
+    if let Ok(real) = place.canonicalize()
+        && let Some(other) = live.iter().find(|other| other.starts_with(&real))
+    {
+        return Err(Error::machine(
+            format!("{}: a live run writes to {}", place.display(), other.display()),
+            "wait for that run to end, or give another directory with --out",
+        ));
+    }
+    if out.is_some() {
+        if fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::Input(format!(
+                "--out {}: the directory is not empty; give one that is new or empty",
+                place.display()
+            )));
         }
-        None => {
-            let path = Path::new("runs").join(name).join(variant);
-            if fs::symlink_metadata(&path).is_ok() {
-                let free = (1..)
-                    .map(|n| path.with_file_name(format!("{variant}.{n}")))
-                    .find(|p| fs::symlink_metadata(p).is_err())
-                    .expect("some number is free");
-                fs::rename(&path, &free).map_err(|e| {
-                    Error::failed(format!("{}: cannot move the earlier run to {}", path.display(), free.display()), e)
-                })?;
-            }
-            path
-        }
-    };
-    fs::create_dir_all(&path).map_err(|e| Error::failed(format!("{}: cannot create", path.display()), e))?;
-    path.canonicalize().map_err(|e| Error::failed(path.display(), e))
+    } else if fs::symlink_metadata(&place).is_ok() {
+        let free = (1..)
+            .map(|n| place.with_file_name(format!("{variant}.{n}")))
+            .find(|p| fs::symlink_metadata(p).is_err())
+            .expect("some number is free");
+        fs::rename(&place, &free).map_err(|e| {
+            Error::failed(format!("{}: cannot move the earlier run to {}", place.display(), free.display()), e)
+        })?;
+    }
+    fs::create_dir_all(&place).map_err(|e| Error::failed(format!("{}: cannot create", place.display()), e))?;
+    place.canonicalize().map_err(|e| Error::failed(place.display(), e))
 }
 
 impl RunDir {
@@ -63,6 +66,11 @@ impl RunDir {
     /// Where the directory is, absolute.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the run's result is written.
+    pub fn has_result(&self) -> bool {
+        self.path.join(fidelity::record::RESULT).exists()
     }
 
     /// Writes a whole file, replacing what was there.
@@ -94,10 +102,22 @@ mod tests {
     #[test]
     fn a_directory_with_something_in_it_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(claim(Some(dir.path()), "x", "scaled").is_ok());
+        assert!(claim(Some(dir.path()), "x", "scaled", &[]).is_ok());
         fs::write(dir.path().join("mine"), "precious").unwrap();
-        let error = claim(Some(dir.path()), "x", "scaled").unwrap_err();
+        let error = claim(Some(dir.path()), "x", "scaled", &[]).unwrap_err();
         assert_eq!(error.code(), 2);
         assert!(error.to_string().contains("not empty"), "{error}");
+    }
+
+    #[test]
+    fn the_directory_of_a_live_run_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let live = [dir.path().canonicalize().unwrap().join("1")];
+        let error = claim(Some(dir.path()), "x", "scaled", &live).unwrap_err();
+        assert_eq!(error.code(), 3);
+        // Its neighbour, whose name begins alike, is another.
+        let neighbour = dir.path().with_extension("other");
+        assert!(claim(Some(&neighbour), "x", "scaled", &live).is_ok());
+        fs::remove_dir(neighbour).unwrap();
     }
 }

@@ -33,7 +33,7 @@ pub enum Cue {
     Kill(NodeIndex),
     /// SIGTERM a node, and SIGKILL after [`GRACE`].
     Stop(NodeIndex),
-    /// Start a node that is not running.
+    /// Start a node that is not running, or that has been told to end: then as soon as it has.
     Start(NodeIndex),
 }
 
@@ -50,6 +50,8 @@ pub enum Action {
     Kill(NodeIndex),
     /// Apply a link event.
     Link(usize),
+    /// An event (`kill`, `stop`, `start`) found a node as it should become: nothing is to be done but to say so.
+    Nothing(NodeIndex, &'static str),
     /// The run is over.
     End(Ending),
 }
@@ -61,12 +63,25 @@ pub enum Ending {
     Exited,
     /// The limit was reached, and nothing was awaited.
     Limit,
-    /// The limit was reached while these nodes had still to exit.
-    Late(Vec<NodeIndex>),
+    /// The limit was reached too early.
+    Late(Late),
     /// A node failed.
     Failed(NodeIndex),
+    /// The harness failed.
+    Broken(String),
     /// The user wished it so.
     Interrupted,
+}
+
+/// What had still to happen when the limit was reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Late {
+    /// Awaited nodes that had still to exit.
+    pub running: Vec<NodeIndex>,
+    /// Nodes that have never become ready.
+    pub unready: Vec<NodeIndex>,
+    /// Nodes that were never started, because of such.
+    pub unstarted: Vec<NodeIndex>,
 }
 
 /// How a node's program ended.
@@ -103,6 +118,12 @@ struct Actor {
     state: State,
     /// The experiment itself ended it, so that its exit is no failure.
     dismissed: Option<Ended>,
+    /// It is to be started as soon as it has ended.
+    again: bool,
+    /// It was ready at least once.
+    was_ready: bool,
+    /// An event ended it at least once, or kept it from starting.
+    cut_short: bool,
     outcome: Option<(Ended, Exit)>,
 }
 
@@ -124,7 +145,15 @@ impl Script {
         cues.sort_by_key(|(at, _)| *at);
         let cast = cast
             .into_iter()
-            .map(|part| Actor { part, state: State::Waiting, dismissed: None, outcome: None })
+            .map(|part| Actor {
+                part,
+                state: State::Waiting,
+                dismissed: None,
+                again: false,
+                was_ready: false,
+                cut_short: false,
+                outcome: None,
+            })
             .collect();
         Script { cast, cues: cues.into(), graces: BTreeMap::new(), limit, over: false }
     }
@@ -149,6 +178,12 @@ impl Script {
     /// What became of a node, if it ran and has ended.
     pub fn outcome(&self, node: NodeIndex) -> Option<(Ended, Exit)> {
         self.cast[node].outcome
+    }
+
+    /// Whether the experiment itself ended the node's program before the run was over, so that it may not have written all
+    /// that it would have.
+    pub fn was_cut_short(&self, node: NodeIndex) -> bool {
+        self.cast[node].cut_short
     }
 
     /// Whether a node is running.
@@ -176,6 +211,12 @@ impl Script {
                 actions.push(Action::Kill(node));
             }
         }
+        for node in 0..self.cast.len() {
+            if self.cast[node].state == State::Ended && self.cast[node].again {
+                self.enter(node);
+                actions.push(Action::Restart(node));
+            }
+        }
         self.start_what_can(&mut actions);
         if let Some(ending) = self.ending(now) {
             self.over = true;
@@ -188,6 +229,7 @@ impl Script {
     pub fn ready(&mut self, node: NodeIndex) {
         if self.cast[node].state == State::Starting {
             self.cast[node].state = State::Ready;
+            self.cast[node].was_ready = true;
         }
     }
 
@@ -213,11 +255,11 @@ impl Script {
         match cue {
             Cue::Link(event) => actions.push(Action::Link(event)),
             Cue::Kill(node) if self.is_running(node) => {
-                self.cast[node].dismissed = Some(Ended::Killed);
+                self.dismiss(node, Ended::Killed);
                 actions.push(Action::Kill(node));
             }
             Cue::Stop(node) if self.is_running(node) => {
-                self.cast[node].dismissed = Some(Ended::Stopped);
+                self.dismiss(node, Ended::Stopped);
                 self.graces.insert((now + GRACE, node), ());
                 actions.push(Action::Terminate(node));
             }
@@ -226,21 +268,32 @@ impl Script {
                 self.enter(node);
                 actions.push(if first { Action::Start(node) } else { Action::Restart(node) });
             }
-            // A node that has ended cannot be stopped, nor one that runs be started: nothing to do.
-            Cue::Kill(node) | Cue::Stop(node) => {
-                // One that has yet to start never will, unless it is told to.
-                if self.cast[node].state == State::Waiting {
-                    self.cast[node].state = State::Ended;
-                }
+            // It has been told to end, and will.
+            Cue::Start(node) if self.cast[node].dismissed.is_some() => self.cast[node].again = true,
+            // One that has yet to start never will, unless it is told to.
+            Cue::Kill(node) | Cue::Stop(node) if self.cast[node].state == State::Waiting => {
+                self.cast[node].state = State::Ended;
+                self.cast[node].cut_short = true;
             }
-            Cue::Start(_) => {}
+            Cue::Kill(node) => actions.push(Action::Nothing(node, "kill")),
+            Cue::Stop(node) => actions.push(Action::Nothing(node, "stop")),
+            Cue::Start(node) => actions.push(Action::Nothing(node, "start")),
         }
+    }
+
+    fn dismiss(&mut self, node: NodeIndex, how: Ended) {
+        let actor = &mut self.cast[node];
+        actor.dismissed = Some(how);
+        actor.again = false;
+        actor.cut_short = true;
     }
 
     fn enter(&mut self, node: NodeIndex) {
         let actor = &mut self.cast[node];
         actor.state = if actor.part.has_ready { State::Starting } else { State::Ready };
+        actor.was_ready |= !actor.part.has_ready;
         actor.dismissed = None;
+        actor.again = false;
         actor.outcome = None;
     }
 
@@ -271,18 +324,29 @@ impl Script {
         if let Some(node) = failed {
             return Some(Ending::Failed(node));
         }
-        let mut awaited = self.cast.iter().filter(|a| a.part.awaited).peekable();
+        let finished = |n: NodeIndex| self.cast[n].state == State::Ended && !self.will_start(n);
+        let mut awaited = (0..self.cast.len()).filter(|n| self.cast[*n].part.awaited).peekable();
         let awaits = awaited.peek().is_some();
-        if awaits && awaited.all(|a| a.state == State::Ended) {
+        if awaits && awaited.all(finished) {
             return Some(Ending::Exited);
         }
         if now < self.limit {
             return None;
         }
-        let late: Vec<_> = (0..self.cast.len())
-            .filter(|n| self.cast[*n].part.awaited && self.cast[*n].state != State::Ended)
-            .collect();
-        Some(if late.is_empty() { Ending::Limit } else { Ending::Late(late) })
+        let nodes = |which: &dyn Fn(&Actor) -> bool| -> Vec<_> {
+            (0..self.cast.len()).filter(|n| which(&self.cast[*n])).collect()
+        };
+        let late = Late {
+            running: nodes(&|a| a.part.awaited && !matches!(a.state, State::Ended | State::Waiting)),
+            unready: nodes(&|a| a.state == State::Starting && !a.was_ready),
+            unstarted: nodes(&|a| a.state == State::Waiting),
+        };
+        Some(if late == Late::default() { Ending::Limit } else { Ending::Late(late) })
+    }
+
+    /// Whether an event that has still to come starts this node.
+    fn will_start(&self, node: NodeIndex) -> bool {
+        self.cues.iter().any(|(_, cue)| *cue == Cue::Start(node))
     }
 }
 
@@ -371,15 +435,74 @@ mod tests {
         assert_eq!(script.advance(at(2)), [Action::Restart(0)]);
         assert_eq!(script.outcome(0), None);
         // It runs already: the second start changes nothing.
-        assert_eq!(script.advance(at(3)), []);
+        assert_eq!(script.advance(at(3)), [Action::Nothing(0, "start")]);
+    }
+
+    #[test]
+    fn a_start_that_finds_a_node_on_its_way_out_waits_for_its_end() {
+        let mut script =
+            server_and_clients(vec![(at(1), Cue::Kill(0)), (at(1), Cue::Start(0)), (at(2), Cue::Start(0))]);
+        script.advance(at(0));
+        script.ready(0);
+        script.advance(at(0));
+        assert_eq!(script.advance(at(1)), [Action::Kill(0)]);
+        assert_eq!(script.advance(at(2)), []);
+        script.exited(0, Exit::Signal(9));
+        assert_eq!(script.advance(at(2)), [Action::Restart(0)]);
+        assert_eq!(script.awaiting_readiness(), [0]);
+        assert!(script.was_cut_short(0) && !script.was_cut_short(1));
+
+        // Killed once more before it has ended: the last word counts.
+        let cues = vec![(at(1), Cue::Stop(0)), (at(1), Cue::Start(0)), (at(1), Cue::Kill(0))];
+        let mut script = server_and_clients(cues);
+        script.advance(at(0));
+        assert_eq!(script.advance(at(1)), [Action::Terminate(0), Action::Kill(0)]);
+        script.exited(0, Exit::Signal(9));
+        let restarted = script.advance(at(2)).contains(&Action::Restart(0));
+        assert!(!restarted);
+    }
+
+    #[test]
+    fn a_run_waits_for_an_awaited_node_that_will_start_again() {
+        let part = Part { awaited: true, ..Part::default() };
+        let cues = vec![(at(8), Cue::Kill(0)), (at(9), Cue::Start(0))];
+        let mut script = Script::new(vec![part], cues, at(60));
+        script.advance(at(0));
+        script.advance(at(8));
+        script.exited(0, Exit::Signal(9));
+        assert_eq!(script.advance(at(8)), []);
+        assert_eq!(script.advance(at(9)), [Action::Restart(0)]);
+        script.exited(0, Exit::Code(0));
+        assert_eq!(script.advance(at(10)), [Action::End(Ending::Exited)]);
+    }
+
+    #[test]
+    fn a_node_that_never_was_ready_fails_the_run_and_names_those_that_waited() {
+        let mut script = server_and_clients(vec![]);
+        script.advance(at(0));
+        let late = Late { unready: vec![0], unstarted: vec![1, 2], ..Late::default() };
+        assert_eq!(script.advance(at(60)), [Action::End(Ending::Late(late))]);
+
+        // One that was ready, and is starting again as the limit comes, is fine.
+        let server = Part { has_ready: true, ..Part::default() };
+        let mut script = Script::new(vec![server], vec![(at(4), Cue::Kill(0)), (at(4), Cue::Start(0))], at(5));
+        script.advance(at(0));
+        script.ready(0);
+        script.advance(at(4));
+        script.exited(0, Exit::Signal(9));
+        script.advance(at(4));
+        assert_eq!(script.advance(at(5)), [Action::End(Ending::Limit)]);
     }
 
     #[test]
     fn the_limit_is_a_failure_only_if_somebody_was_awaited() {
         let mut script = server_and_clients(vec![]);
         script.advance(at(0));
+        script.ready(0);
+        script.advance(at(0));
         assert_eq!(script.next_deadline(), at(60));
-        assert_eq!(script.advance(at(60)), [Action::End(Ending::Late(vec![1, 2]))]);
+        let late = Late { running: vec![1, 2], ..Late::default() };
+        assert_eq!(script.advance(at(60)), [Action::End(Ending::Late(late))]);
 
         let mut script = Script::new(vec![Part::default()], vec![], at(5));
         assert_eq!(script.advance(at(0)), [Action::Start(0)]);

@@ -74,15 +74,17 @@ pub fn set(
     let runtime = Runtime::detect()?;
 
     step("making the enclosure".into())?;
+    // As it lies on the host, however it was named.
+    let folder = experiment.dir.canonicalize().map_err(|e| Error::failed(experiment.dir.display(), e))?;
     let enclosure = Enclosure::open(EnclosureOptions {
         state: registration.state_dir().to_path_buf(),
         init: "/proc/self/exe".into(),
         core: Some(harness),
-        hide: vec![experiment.dir.clone(), dir.path().to_path_buf()],
+        hide: vec![folder, dir.path().to_path_buf()],
     })?;
     let (page, dilation) = if plan.variant == Variant::Scaled {
         let page = ClockPage::new(plan.tdf)?;
-        let injector = Injector::start(&page, Some(harness), |what| eprintln!("diorama: {what}"))?;
+        let injector = Injector::start(&page, Some(harness), |what| crate::notice::warn(what))?;
         let rates = plan.nodes.values().map(|n| n.cpu_rate()).collect();
         (Some(page), Some(Dilation { injector, rates }))
     } else {
@@ -106,12 +108,13 @@ pub fn set(
             Congestion::Reno => "reno",
         };
         not_applied.extend(space.apply(congestion, plan.tdf)?);
-        let before = taps.len();
-        for port in network.ports_of(&node.name) {
-            taps.push(Tap::create(std::os::fd::AsFd::as_fd(&space), port)?);
-        }
-        if taps.len() == before {
+        let mut ports = network.ports_of(&node.name).peekable();
+        // A TAP brings `lo` up as well.
+        if ports.peek().is_none() {
             net::raise_loopback(std::os::fd::AsFd::as_fd(&space), &node.name)?;
+        }
+        for port in ports {
+            taps.push(Tap::create(std::os::fd::AsFd::as_fd(&space), port)?);
         }
         not_applied.extend(space.apply_to_devices(plan.tdf)?);
         netns.push(space);

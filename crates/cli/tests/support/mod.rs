@@ -2,14 +2,17 @@
 
 #![allow(dead_code)] // Each test program uses a part of this.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fidelity::record::RunResult;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The program under test.
 pub const DIORAMA: &str = env!("CARGO_BIN_EXE_diorama");
@@ -18,7 +21,24 @@ pub const DIORAMA: &str = env!("CARGO_BIN_EXE_diorama");
 /// but one of them would (rightly) be refused.
 pub struct Lab {
     dir: tempfile::TempDir,
+    started: Mutex<Vec<u32>>,
     _turn: File,
+}
+
+/// A test that fails must not leave a run behind, on whose core no other test can then run.
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let started = self.started.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for pid in started.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
+            let program = format!("/proc/{}/exe", pid.as_raw_nonzero());
+            let ours = || fs::read_link(&program).is_ok_and(|exe| exe == Path::new(DIORAMA));
+            let end = Instant::now() + Duration::from_secs(20);
+            while ours() && Instant::now() < end {
+                let _ = kill_process(pid, Signal::TERM);
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        }
+    }
 }
 
 /// A server that answers each connection with one line, and clients that log how long each of 5 answers took.
@@ -54,10 +74,12 @@ impl Lab {
     pub fn new(yaml: &str) -> Lab {
         let turn = File::create("/run/diorama-tests.lock").expect("these tests need root");
         flock(&turn, FlockOperation::LockExclusive).unwrap();
+        SEEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = processes().collect();
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("lab")).unwrap();
         fs::write(dir.path().join("lab/experiment.yaml"), yaml).unwrap();
-        Lab { dir, _turn: turn }
+        Lab { dir, started: Mutex::default(), _turn: turn }
     }
 
     /// The folder that everything is in; run directories are in `runs`.
@@ -74,14 +96,18 @@ impl Lab {
 
     /// Runs `diorama ARGS` to its end.
     pub fn diorama(&self, args: &[&str]) -> Done {
-        let output = self.command(args).output().unwrap();
-        Done::of(args, &output)
+        let child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        watch(child.id());
+        Done::of(args, &child.wait_with_output().unwrap())
     }
 
     /// Starts `diorama ARGS`, its output going to a file.
     pub fn start(&self, args: &[&str]) -> Child {
         let log = File::create(self.path().join("started.log")).unwrap();
-        self.command(args).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+        let child = self.command(args).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
+        watch(child.id());
+        child
     }
 
     /// What a started program has said.
@@ -139,21 +165,23 @@ pub fn wait_until(what: &str, limit: Duration, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Everything of runs that one can see on this machine: processes, mounts, interfaces, groups, state. Empty when nothing
-/// has been left behind. `groups_too`: also what the next command removes after a run was killed.
+/// Everything of runs that one can see on this machine: processes, namespaces (and with them the mounts and interfaces
+/// that they hold), groups, state. Empty when nothing has been left behind. `groups_too`: also what the next command
+/// removes after a run was killed.
 pub fn left_behind(groups_too: bool) -> Vec<String> {
     let mut left = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+    for pid in processes() {
         let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         let cmdline = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
         let cgroup = String::from_utf8_lossy(&read("cgroup")).into_owned();
         let ours = cmdline.contains(" __init") || cmdline.contains(" __fillers") || cgroup.contains("/diorama-");
-        let zombie = String::from_utf8_lossy(&read("stat")).contains(") Z ");
+        let zombie = state(pid).is_some_and(|(state, _)| state == 'Z');
         if ours && !zombie {
             left.push(format!("process {pid}: {cmdline}"));
         }
     }
+    left.extend(surviving_namespaces());
+    // What was made outside of the run's own namespaces, where it does not belong.
     let lines = |file: &str| fs::read_to_string(file).unwrap_or_default();
     left.extend(lines("/proc/mounts").lines().filter(|l| l.contains("diorama")).map(|l| format!("mount {l}")));
     let interfaces = lines("/proc/net/dev");
@@ -172,6 +200,101 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
         }
     }
     left
+}
+
+/// Namespaces in which processes of the lab's commands were, or which they held, and which are not the test's own:
+/// `net:[4026532179]`. They are those of one test, for only one has its turn.
+static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// The processes that there were when the test got its turn: what they start since is not the test's.
+static BEFORE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Whether a process descends from one that there was before the test (and is neither the test nor the reaper of all orphans).
+/// The kernel uses the numbers of namespaces again, also for those of others.
+fn is_strange(pid: u32) -> bool {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pid = pid;
+    while pid > 1 && pid != std::process::id() {
+        if before.contains(&pid) {
+            return true;
+        }
+        let Some((_, parent)) = state(pid) else { return false };
+        pid = parent;
+    }
+    false
+}
+
+/// Notes the namespaces of a command and all its descendants until it has ended: often at first, when they are made,
+/// then seldom, so as to disturb little what the command measures.
+fn watch(command: u32) {
+    std::thread::spawn(move || {
+        let ours: BTreeSet<String> = namespaces(std::process::id()).collect();
+        let mut pause = Duration::from_millis(50);
+        while state(command).is_some_and(|(state, _)| state != 'Z') {
+            let found = family(command).into_iter().flat_map(namespaces).filter(|name| !ours.contains(name));
+            let found: Vec<String> = found.collect();
+            SEEN.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+            std::thread::sleep(pause);
+            pause = (pause * 3 / 2).min(Duration::from_secs(1));
+        }
+    });
+}
+
+/// Those of [`SEEN`] that still exist, each with what keeps it. The others are forgotten, for the kernel may use their
+/// numbers again.
+fn surviving_namespaces() -> Vec<String> {
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if seen.is_empty() {
+        return Vec::new();
+    }
+    let mut alive = BTreeMap::new();
+    // What has ended and only waits for its parent to look keeps no more than the name.
+    let lives = |pid: u32| state(pid).is_some_and(|(state, _)| state != 'Z');
+    for pid in processes().filter(|pid| lives(*pid) && !is_strange(*pid)) {
+        for name in namespaces(pid).filter(|name| seen.contains(name)) {
+            alive.entry(name).or_insert_with(|| format!("of process {pid}"));
+        }
+        let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mounted = mounts.lines().filter(|l| l.contains(" - nsfs ")).filter_map(|l| l.split(' ').nth(3));
+        for name in mounted.filter(|name| seen.contains(*name)) {
+            alive.entry(name.to_string()).or_insert_with(|| format!("mounted where process {pid} sees it"));
+        }
+    }
+    seen.retain(|name| alive.contains_key(name));
+    alive.into_iter().map(|(name, why)| format!("namespace {name} {why}")).collect()
+}
+
+/// The mount, network and PID namespaces that a process is in, or has a descriptor of.
+fn namespaces(pid: u32) -> impl Iterator<Item = String> {
+    let own = ["mnt", "net", "pid", "pid_for_children"].map(|name| PathBuf::from(format!("/proc/{pid}/ns/{name}")));
+    let held = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let name = |path: PathBuf| fs::read_link(path).ok()?.into_os_string().into_string().ok();
+    let names = own.into_iter().chain(held).filter_map(name);
+    names.filter(|name| ["mnt:[", "net:[", "pid:["].iter().any(|kind| name.starts_with(kind)))
+}
+
+/// A process and all its descendants.
+fn family(head: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = processes().filter_map(|pid| Some((pid, state(pid)?.1))).collect();
+    let mut family = vec![head];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    family
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// A process's state (`Z` is a zombie) and its parent.
+fn state(pid: u32) -> Option<(char, u32)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 /// Whether this is what runs call themselves, and not something that another test made.
