@@ -70,6 +70,18 @@ fn what_was_measured_until_an_interrupt_is_kept() {
 }
 
 #[test]
+fn a_hangup_that_the_caller_ignores_ends_nothing() {
+    // As `nohup` starts programs.
+    let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..50)"));
+    let words = "trap '' HUP; exec \"$0\" run lab --variant baseline";
+    let mut command = std::process::Command::new("sh");
+    let mut run = command.args(["-c", words, support::DIORAMA]).current_dir(lab.path()).spawn().unwrap();
+    lab.wait_for_event("echo/baseline", "all-ready");
+    send(&run, Signal::HUP);
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn after_int() {
     ended_at_20_moments(Signal::INT, 1);
 }
