@@ -206,6 +206,29 @@ fn damage_flips_one_bit_behind_the_ip_header() {
 }
 
 #[test]
+fn packets_that_carry_nothing_pass_pipes_that_damage_everything() {
+    let mut n = chain(&PipeConfig { corrupt: 1.0, duplicate: 0.3, ..Default::default() }, 3, 1);
+    let to = n.ports()[1].address;
+    let (mut arrived, mut whole) = (0, 0);
+    for i in 0..5_000u64 {
+        // The least that IPv4 knows, with and without options, padded or not.
+        let (header, padding) = (20 + 4 * (i as usize % 11), i as usize / 11 % 3 * 13);
+        let mut sent = ipv4(14 + header + padding, to, 0);
+        sent.space()[14] = 0x40 | (header / 4) as u8;
+        sent.space()[16..18].copy_from_slice(&(header as u16).to_be_bytes());
+        let bytes = sent.bytes()[6..].to_vec();
+        n.inject(A, at(i), sent);
+        n.advance(at(i), |d| {
+            arrived += 1;
+            whole += u64::from(d.frame[6..] == bytes);
+        });
+    }
+    let counters: Vec<PipeCounters> = n.all_pipe_counters().step_by(2).collect();
+    assert!(arrived > 5_000 && arrived == whole, "{whole} of {arrived}");
+    assert!(counters.len() == 3 && counters.iter().all(|c| c.corrupted == 0), "{counters:?}");
+}
+
+#[test]
 fn a_queue_in_bytes_takes_what_fits() {
     let config = PipeConfig { queue: Queue::DropTail(Limit::Bytes(2_000)), ..slow(us(0)) };
     let mut n = chain(&config, 1, 0);

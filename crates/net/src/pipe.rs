@@ -162,8 +162,8 @@ impl Pipe {
         }
         if self.draws.happens(Purpose::Corrupt, ticket.n, self.config.corrupt) {
             // A copy is one of the damaged frame.
-            frame.flip_bit(self.draws.bits(Purpose::Bit, ticket.n));
-            self.counters.corrupted += 1;
+            let flipped = frame.flip_bit(self.draws.bits(Purpose::Bit, ticket.n));
+            self.counters.corrupted += u64::from(flipped);
         }
         let sent = now.max(self.free_at) + self.transmission(len);
         self.free_at = sent;
