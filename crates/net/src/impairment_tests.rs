@@ -5,8 +5,8 @@ use scale::{RealDuration, RealInstant, RealRate};
 use crate::frame::tests::ipv4;
 use crate::pipe_tests::{A, arrivals, at, chain, change, send, slow, us};
 use crate::{
-    Distribution, GilbertElliott, Jitter, Limit, Loss, Network, PipeChange, PipeConfig, PipeCounters, PipeId, Queue,
-    Red,
+    Distribution, GilbertElliott, Jitter, Limit, Loss, Network, PipeChange, PipeConfig, PipeCounters, PipeId,
+    PortCounters, Queue, Red,
 };
 
 const PIPE: PipeId = PipeId(0);
@@ -182,11 +182,22 @@ fn copies_of_copies_do_not_fill_the_memory() {
     // takes a second, so that all copies are on the same one.
     let hop = PipeConfig { duplicate: 1.0, delay: us(1_000_000), ..Default::default() };
     let mut n = chain(&hop, 20, 0);
+    let (to, there) = (n.ports()[1].address, n.ports()[1].id);
     send(&mut n, at(0), 64, 1);
+    let (mut before, mut missing) = (n.inside(), 0);
     for hop in 1..20 {
         n.advance(at(hop * 1_000_000), |_| ());
         assert_eq!(n.inside(), 1 << (hop + 1).min(18), "after hop {hop}");
+        // Copies that were not made are counted where they were to go.
+        let uncopied = n.port_counters(there).uncopied as usize;
+        assert_eq!(n.inside() + uncopied - missing, 2 * before, "after hop {hop}");
+        (before, missing) = (n.inside(), uncopied);
     }
+    assert!(missing > 0, "two hops were full");
+    // There is no room for a newcomer either; what goes nowhere needs none.
+    n.inject(A, at(19_000_000), ipv4(64, to, 1));
+    n.inject(A, at(19_000_000), ipv4(64, [10, 0, 0, 77].into(), 1));
+    assert_eq!(n.port_counters(A), PortCounters { no_memory: 1, unroutable: 1, ..Default::default() });
 }
 
 #[test]

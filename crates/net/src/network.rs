@@ -11,7 +11,7 @@ use crate::Error;
 use crate::capture::{Fate, Sniffer};
 use crate::draws::Draws;
 use crate::frame::{self, Frame, Pool, Refused};
-use crate::pipe::{Packet, Pipe, PipeCounters};
+use crate::pipe::{Entry, Packet, Pipe, PipeCounters};
 use crate::series::{PipeInterval, Series};
 use crate::spec::{DEFAULT_MTU, NetworkSpec, PipeChange, PipeConfig};
 use crate::topology::{End, PipeId, Port, PortId, Topology};
@@ -29,6 +29,8 @@ pub struct PortCounters {
     pub malformed: u64,
     /// Frames for which the emulator had no memory left.
     pub no_memory: u64,
+    /// Copies of frames for this port that some pipe was to make and did not, because the emulator had no memory left.
+    pub uncopied: u64,
 }
 
 /// A frame that leaves the network.
@@ -163,9 +165,11 @@ impl Network {
         let pipe = self.topology.ports[port.index()].pipe;
         match frame.destination() {
             _ if frame.len() > self.largest[pipe.index() / 2] => counters.malformed += 1,
-            Ok(_) if self.inside >= self.room => counters.no_memory += 1,
             Ok(to) if self.topology.accepts(port, to, || frame.source()) => {
-                return self.enter(pipe, now, frame, PortId(to as u32));
+                if self.inside < self.room {
+                    return self.enter(pipe, now, frame, PortId(to as u32));
+                }
+                counters.no_memory += 1;
             }
             Ok(_) | Err(Refused::Unroutable) => counters.unroutable += 1,
             Err(Refused::Malformed) => counters.malformed += 1,
@@ -306,7 +310,11 @@ impl Network {
         } else {
             let before = entered.head();
             let room = self.inside + 1 < self.room;
-            self.inside += entered.enter(now, frame, to, &mut self.pool, room);
+            let Entry { held, uncopied } = entered.enter(now, frame, to, &mut self.pool, room);
+            self.inside += held;
+            if uncopied {
+                self.counters[to.index()].uncopied += 1;
+            }
             // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
             if let Some(head) = entered.head().filter(|head| before != Some(*head)) {
                 self.heads.push(Reverse((head, pipe.0)));
