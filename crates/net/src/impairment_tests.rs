@@ -289,7 +289,7 @@ fn red_lets_bursts_pass_and_keeps_a_lasting_queue_short() {
 #[test]
 fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
     // After an overload, the same burst at once meets a high average and is dropped; after an idle time it passes.
-    let dropped_after = |idle: u64, rate: f64| {
+    let dropped_after = |idle: u64, rate: f64, changed: Option<PipeChange>| {
         let red = Red { weight: 0.01, mean_packet: 125, ..RED };
         let mut n = chain(
             &PipeConfig { queue: Queue::Red(red), rate: Some(RealRate::from_bits_per_s(rate)), ..Default::default() },
@@ -306,8 +306,16 @@ fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
         counters(&n).red_drops - before
     };
     for rate in [1e6, 1e5] {
-        assert!(dropped_after(0, rate) > 0, "the average is still high");
-        assert_eq!(dropped_after(500, rate), 0, "500 packets could have been sent meanwhile");
+        assert!(dropped_after(0, rate, None) > 0, "the average is still high");
+        assert_eq!(dropped_after(500, rate, None), 0, "500 packets could have been sent meanwhile");
+        // Whatever else changes at the end of that time, the link has been idle.
+        for changed in [
+            PipeChange { delay: Some(us(7_000)), ..Default::default() },
+            PipeChange { jitter: Some(jitter(us(1), false)), ..Default::default() },
+        ] {
+            assert!(dropped_after(0, rate, Some(changed.clone())) > 0);
+            assert_eq!(dropped_after(500, rate, Some(changed)), 0);
+        }
     }
 }
 
@@ -322,6 +330,9 @@ fn red_on_a_link_without_a_rate_never_drops() {
 fn every_property_can_be_changed_at_run_time() {
     let mut n = chain(&slow(us(1_000)), 1, 1);
     let mut now = 0;
+        if let Some(changed) = changed {
+            change(&mut n, at(end + idle * one), changed);
+        }
     let mut step = |n: &mut Network, changed: PipeChange, len: usize| {
         change(n, at(now), changed);
         let before = counters(n);

@@ -257,7 +257,8 @@ impl Pipe {
         waiting.sort_by_key(|p| p.sent);
         self.line.extend(travelling);
         self.backlog.clear(now);
-        self.free_at = now;
+        // If nothing waits, the transmitter has been free for as long as before: RED asks.
+        self.free_at = self.free_at.min(now);
         for (i, mut packet) in waiting.into_iter().enumerate() {
             let len = packet.frame.len();
             let mut needs = self.transmission(len);
