@@ -66,7 +66,7 @@ pub struct Emulator {
 
 #[derive(Debug)]
 enum Command {
-    Set { pipe: PipeId, change: PipeChange, reply: Sender<Result<RealInstant, Error>> },
+    Set { changes: Vec<(PipeId, PipeChange)>, reply: Sender<Result<RealInstant, Error>> },
     Observe { ends_series: bool, reply: Sender<Snapshot> },
     StartSeries { from: RealInstant, every: RealDuration },
     Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
@@ -138,11 +138,11 @@ impl Emulator {
         &self.pipe_names
     }
 
-    /// Changes a pipe; returns when it has taken effect, with the instant.
+    /// Changes pipes, all at the same instant; returns when that has taken effect, with the instant.
     ///
     /// Fails with [`Error::Input`], changing nothing, if a number is out of its range.
-    pub fn set(&self, pipe: PipeId, change: PipeChange) -> Result<RealInstant, Error> {
-        self.ask(|reply| Command::Set { pipe, change, reply })?
+    pub fn set(&self, changes: Vec<(PipeId, PipeChange)>) -> Result<RealInstant, Error> {
+        self.ask(|reply| Command::Set { changes, reply })?
     }
 
     /// Everything counted since the start.
@@ -420,9 +420,9 @@ impl<'a> Loop<'a> {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Stop => return false,
-                Command::Set { pipe, change, reply } => {
+                Command::Set { changes, reply } => {
                     let now = self.catch_up();
-                    drop(reply.send(self.network.set(pipe, now, &change).map(|()| now)));
+                    drop(reply.send(self.network.set(now, &changes).map(|()| now)));
                 }
                 Command::Observe { ends_series, reply } => {
                     let now = self.catch_up();

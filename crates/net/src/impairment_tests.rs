@@ -254,6 +254,26 @@ fn a_queue_in_bytes_takes_what_fits() {
     assert_eq!(counters(&n).queue_drops, 2);
 }
 
+#[test]
+fn a_queue_in_bytes_holds_at_least_the_largest_frame_of_its_link() {
+    for (mtu, largest) in [(576, 590), (1500, 1514), (9000, 9014)] {
+        let network = |bytes| {
+            let mut spec = crate::topology_tests::spec(&["a-b"]);
+            spec.links[0].mtu = mtu;
+            spec.links[0].ab.queue = Queue::DropTail(Limit::Bytes(bytes));
+            Network::new(spec, 0)
+        };
+        let refused = network(largest - 1).expect_err("it holds no frame").to_string();
+        assert!(refused.contains(&format!("at least one frame of {largest}")), "{refused}");
+        let mut n = network(largest).expect("it holds one");
+        let to = |bytes| PipeChange { queue: Some(Queue::DropTail(Limit::Bytes(bytes))), ..Default::default() };
+        n.set(at(0), &[(PIPE, to(largest + 1))]).expect("it holds one");
+        assert!(n.allows(PIPE, &to(largest)).is_ok() && n.allows(PIPE, &to(largest - 1)).is_err());
+        n.set(at(0), &[(PIPE, to(largest - 1))]).expect_err("it holds none");
+        assert_eq!(n.config(PIPE).queue.limit(), Limit::Bytes(largest + 1));
+    }
+}
+
 /// A load of 125-byte frames, `spacing` µs apart (1000 is all that the link carries): the marks of what arrived.
 fn load(n: &mut Network, from: u64, count: u64, spacing: u64) -> u64 {
     let mut arrived = 0;
@@ -302,6 +322,9 @@ fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
         arrivals(&mut n, at(end));
         let before = counters(&n).red_drops;
         assert!(before > 100);
+        if let Some(changed) = changed {
+            change(&mut n, at(end + idle * one), changed);
+        }
         load(&mut n, end + idle * one, 12, 1);
         counters(&n).red_drops - before
     };
@@ -330,9 +353,6 @@ fn red_on_a_link_without_a_rate_never_drops() {
 fn every_property_can_be_changed_at_run_time() {
     let mut n = chain(&slow(us(1_000)), 1, 1);
     let mut now = 0;
-        if let Some(changed) = changed {
-            change(&mut n, at(end + idle * one), changed);
-        }
     let mut step = |n: &mut Network, changed: PipeChange, len: usize| {
         change(n, at(now), changed);
         let before = counters(n);
@@ -408,10 +428,29 @@ fn a_bad_change_says_what_is_wrong_and_changes_nothing() {
         (PipeChange { queue: Some(Queue::Red(Red { weight: 0.0, ..RED })), ..Default::default() }, "weight is 0"),
         (PipeChange { queue: Some(Queue::Red(Red { max_p: 1.1, ..RED })), ..Default::default() }, "max_p is 1.1"),
     ] {
-        let message = n.set(PIPE, at(0), &bad).expect_err("out of range").to_string();
+        let message = n.set(at(0), &[(PIPE, bad)]).expect_err("out of range").to_string();
         assert!(message.contains("a--b/ab") && message.contains(part), "{message}");
     }
     assert_eq!(*n.config(PIPE), before);
+}
+
+#[test]
+fn several_pipes_change_at_one_instant_or_not_at_all() {
+    let mut n = chain(&slow(us(1_000)), 3, 0);
+    let pipes: Vec<PipeId> = n.pipe_names().iter().map(|name| n.pipe(name).expect("it was listed")).collect();
+    send(&mut n, at(0), 125, 1);
+    let delay = |us| PipeChange { delay: Some(us), ..Default::default() };
+    let mut changes: Vec<_> = pipes.iter().map(|pipe| (*pipe, delay(us(20_000)))).collect();
+    changes.push((pipes[5], PipeChange { duplicate: Some(2.0), ..Default::default() }));
+    n.set(at(500), &changes).expect_err("the last is out of range");
+    assert!(pipes.iter().all(|pipe| n.config(*pipe).delay < us(20_000)));
+    changes.pop();
+    n.set(at(500), &changes).expect("all are in their range");
+    assert!(pipes.iter().all(|pipe| n.config(*pipe).delay == us(20_000)));
+    assert_eq!(arrivals(&mut n, at(1_000_000)), [(63_000, 1)]);
+    // A second change of the same pipe at the same instant comes after the first.
+    n.set(at(1_000_000), &[(PIPE, delay(us(1))), (PIPE, delay(us(2)))]).expect("both are in their range");
+    assert_eq!(n.config(PIPE).delay, us(2));
 }
 
 #[test]

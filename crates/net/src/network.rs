@@ -85,7 +85,7 @@ impl Network {
             spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
         let mut pipes = Vec::new();
         for ((config, largest), name) in configs.zip(&topology.pipe_names) {
-            config.validate(name)?;
+            config.validate(name, largest)?;
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
@@ -251,15 +251,22 @@ impl Network {
         self.heads.peek().map(|Reverse((exit, _))| *exit)
     }
 
-    /// Changes a pipe at `now`; the network must have been advanced to `now`.
+    /// Whether a change of a pipe would be taken; what is wrong with it if not.
+    pub fn allows(&self, pipe: PipeId, change: &PipeChange) -> Result<(), Error> {
+        let (name, largest) = (&self.topology.pipe_names[pipe.index()], self.largest[pipe.link()]);
+        change.applied_to(&self.pipes[pipe.index()].config).validate(name, largest)
+    }
+
+    /// Changes pipes at `now`, all at the same instant; the network must have been advanced to `now`.
     ///
     /// Fails, changing nothing, if a number is out of its range.
-    pub fn set(&mut self, pipe: PipeId, now: RealInstant, change: &PipeChange) -> Result<(), Error> {
-        let changed = &mut self.pipes[pipe.index()];
-        change.applied_to(&changed.config).validate(&self.topology.pipe_names[pipe.index()])?;
-        for frame in changed.change(now, change) {
-            self.inside -= 1;
-            self.pool.give(frame);
+    pub fn set(&mut self, now: RealInstant, changes: &[(PipeId, PipeChange)]) -> Result<(), Error> {
+        changes.iter().try_for_each(|(pipe, change)| self.allows(*pipe, change))?;
+        for (pipe, change) in changes {
+            for frame in self.pipes[pipe.index()].change(now, change) {
+                self.inside -= 1;
+                self.pool.give(frame);
+            }
         }
         let heads = self.pipes.iter().enumerate().filter_map(|(i, p)| Some(Reverse((p.head()?, i as u32))));
         self.heads = heads.collect();
