@@ -262,7 +262,10 @@ impl Play<'_> {
     fn act(&mut self, now: VirtualInstant) -> Result<Option<Ending>> {
         let mut starts = Vec::new();
         let mut ending = None;
-        for action in self.script.advance(now) {
+        let actions = self.script.advance(now);
+        // First, because the others take their time.
+        self.change_links(&actions)?;
+        for action in actions {
             match action {
                 Action::Start(node) => starts.push(node),
                 Action::Restart(node) => {
@@ -277,8 +280,8 @@ impl Play<'_> {
                     self.event("kill", Some(node), serde_json::Value::Null);
                     self.stage.cast.with(node, |n| n.signal(libc::SIGKILL))?;
                 }
-                Action::Link(event) => self.change_link(event)?,
                 Action::Nothing(node, what) => self.event("no-effect", Some(node), serde_json::json!({ "do": what })),
+                Action::Link(_) => {}
                 Action::End(how) => ending = Some(how),
             }
         }
@@ -291,20 +294,27 @@ impl Play<'_> {
         Ok(ending)
     }
 
-    fn change_link(&mut self, event: usize) -> Result<()> {
-        let EventAction::Link { link, change } = &self.experiment.events[event].action else { return Ok(()) };
-        let name = &self.experiment.links[*link].name;
-        let [ab, ba] = self.plan.harness_changes(change);
-        let mut detail = serde_json::json!({ "link": name, "harness": format!("{ab:?}") });
-        if ab != ba {
-            detail["harness"] = serde_json::json!({ "ab": format!("{ab:?}"), "ba": format!("{ba:?}") });
+    /// Changes all links that are to be changed, at one instant.
+    fn change_links(&mut self, actions: &[Action]) -> Result<()> {
+        let mut changed = Vec::new();
+        for action in actions {
+            let Action::Link(event) = action else { continue };
+            let EventAction::Link { link, change } = &self.experiment.events[*event].action else { continue };
+            changed.push((&self.experiment.links[*link].name, self.plan.harness_changes(change)));
         }
-        for (pipe, change) in self.plan.pipe_ids_of(name).into_iter().zip([ab, ba]) {
-            if change != PipeChange::default() {
-                self.stage.emulator.set(pipe, change)?;
+        let of_pipes =
+            changed.iter().flat_map(|(name, both)| self.plan.pipe_ids_of(name).into_iter().zip(both.clone()));
+        let of_pipes: Vec<_> = of_pipes.filter(|(_, change)| *change != PipeChange::default()).collect();
+        if !of_pipes.is_empty() {
+            self.stage.emulator.set(of_pipes)?;
+        }
+        for (name, [ab, ba]) in changed {
+            let mut detail = serde_json::json!({ "link": name, "harness": format!("{ab:?}") });
+            if ab != ba {
+                detail["harness"] = serde_json::json!({ "ab": format!("{ab:?}"), "ba": format!("{ba:?}") });
             }
+            self.record("link", Some(name.clone()), detail);
         }
-        self.record("link", Some(name.clone()), detail);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use cpu::Policy;
 use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
 use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
-use fidelity::overload::LoadWatch;
+use fidelity::overload::{LoadWatch, Work};
 use fidelity::record::Fidelity;
 use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
 use net::Observation;
@@ -82,6 +82,7 @@ impl Observer {
         let seconds =
             network.lateness.seconds.iter().filter(|s| s.start + RealDuration::from_nanos(1_000_000_000) > line.zero);
         let latest = seconds.max_by_key(|s| s.p999).map(|s| (line.at(s.start), s.p999));
+        let loads = self.load.loads();
         let fidelity = checks::judge(&Evidence {
             tdf: plan.tdf,
             lateness: &network.lateness.all,
@@ -95,7 +96,7 @@ impl Observer {
                 Policy::Pool { .. } => Grain::Pool,
             },
             caches: stage.conditions.caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
-            busiest: self.load.busiest(),
+            loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
                 initial_rto: plan.offers.initial_timeout,
@@ -106,21 +107,22 @@ impl Observer {
     }
 
     fn push(&mut self, stage: &mut Stage, plan: &Plan, network: &Observation) -> Result<()> {
-        let delivered = network.lateness.all.len();
-        self.load.push(network.at, self.line.at(network.at), network.cpu, delivered);
+        let work = Work { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
+        self.load.push(network.at, self.line.at(network.at), work);
         let cpu = stage.groups.sample()?;
         let ticks = host::core_ticks()?;
         let tcp = tcp_counters(stage);
-        let mut drops: HashMap<&str, u64> = HashMap::new();
+        // By node: frames lost, and those of them for which there was no memory.
+        let mut drops: HashMap<&str, (u64, u64)> = HashMap::new();
         for port in &network.ports {
-            *drops.entry(&port.node).or_default() += port.ring_drops.unwrap_or(0) + port.receive_drops.unwrap_or(0);
+            let (lost, no_memory) = drops.entry(&port.node).or_default();
+            *lost += port.missed();
+            *no_memory += port.no_memory();
         }
-        let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| NodeCounters {
-            at: n.at,
-            container_ns: n.container_ns,
-            filler_ns: n.filler_ns,
-            tcp,
-            ring_drops: drops.get(name.as_str()).copied().unwrap_or(0),
+        let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
+            let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
+            let (container_ns, filler_ns) = (n.container_ns, n.filler_ns);
+            NodeCounters { at: n.at, container_ns, filler_ns, tcp, ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let own = host::own_cpu_ns();

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use clock::CpuRate;
 use fidelity::record::Variant;
 use indexmap::IndexMap;
-use model::{Congestion, Experiment, LinkChange, Route};
+use model::{Action, Congestion, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use scale::{TargetCpu, Tdf, VirtualDuration};
 use serde::Serialize;
@@ -142,6 +142,7 @@ impl Plan {
 
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
+        changes_are_possible(experiment, &network, clock_tdf)?;
         fit::round_trips(experiment, clock_tdf, &network, offers.initial_timeout)?;
 
         let core = cores.nodes.first().copied().unwrap_or(0);
@@ -213,8 +214,8 @@ impl Plan {
 
     /// Both pipes of a link, from its first end to its second and back, as the network of [`Plan::network`] numbers them.
     pub fn pipe_ids_of(&self, link: &str) -> Vec<PipeId> {
-        let of_link = |name: &str| name.strip_suffix("/ab").or(name.strip_suffix("/ba")) == Some(link);
-        self.pipes.keys().zip(&self.pipe_ids).filter(|(name, _)| of_link(name)).map(|(_, id)| *id).collect()
+        let first = self.pipes.get_index_of(format!("{link}/ab").as_str());
+        first.and_then(|first| self.pipe_ids.get(first..first + 2)).map_or(Vec::new(), <[PipeId]>::to_vec)
     }
 
     /// What the emulator is to do when the experiment changes a link, in the order of [`Plan::pipe_ids_of`].
@@ -295,6 +296,21 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
         links: experiment.links.iter().map(|l| pipes::link(l, tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
     }
+}
+
+/// Fails if the emulator would refuse a change that the experiment makes of a link: better now than in the middle of a run.
+fn changes_are_possible(experiment: &Experiment, network: &Network, tdf: Tdf) -> Result<()> {
+    for event in &experiment.events {
+        let Action::Link { link, change } = &event.action else { continue };
+        let link = &experiment.links[*link].name;
+        for (direction, change) in ["ab", "ba"].into_iter().zip(pipes::changes(change, tdf)) {
+            let Some(pipe) = network.pipe(&format!("{link}/{direction}")) else { continue };
+            let at = event.at.as_secs_f64();
+            let refused = |e| Error::Input(format!("{}: the event at {at} s: {e}", experiment.name));
+            network.allows(pipe, &change).map_err(refused)?;
+        }
+    }
+    Ok(())
 }
 
 /// The least delay from one node to another, by the routes that packets take.

@@ -123,8 +123,23 @@ pub fn gather(
     })
 }
 
-/// Writes what each direction of each link did as `pipes.csv`.
+/// What came to no pipe, or out of the last one to no node, interface by interface.
+fn ports_csv(ports: &[net::PortObservation]) -> String {
+    let mut text =
+        String::from("node,interface,unroutable,malformed,no_memory,uncopied,write_errors,ring_drops,receive_drops\n");
+    for port in ports {
+        let net::PortCounters { unroutable, malformed, no_memory, uncopied } = port.refused;
+        let refused = [unroutable, malformed, no_memory, uncopied, port.write_errors].map(|n| n.to_string());
+        // An interface that the node has removed took its counters along.
+        let of_kernel = [port.ring_drops, port.receive_drops].map(|n| n.map_or(String::new(), |n| n.to_string()));
+        text += &format!("{},{},{},{}\n", port.node, port.interface, refused.join(","), of_kernel.join(","));
+    }
+    text
+}
+
+/// Writes what each direction of each link did as `pipes.csv`, and what happened at their ends as `ports.csv`.
 pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
+    dir.write("ports.csv", ports_csv(&network.ports))?;
     let mut text = String::from(
         "pipe,packets,bytes,lost,queue_drops,down_drops,too_long,red_drops,duplicated,corrupted,reordered\n",
     );
@@ -315,6 +330,36 @@ fn outcome(outcome: Option<(Ended, Exit)>, oom: bool) -> NodeOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_interface_has_a_row_of_what_was_refused_and_missed() {
+        let link = net::LinkSpec {
+            name: "a--b".into(),
+            a: "a".into(),
+            b: "b".into(),
+            ab: net::PipeConfig::default(),
+            ba: net::PipeConfig::default(),
+            mtu: net::DEFAULT_MTU,
+            tso: true,
+        };
+        let nodes = vec!["a".into(), "b".into()];
+        let spec = net::NetworkSpec { nodes, links: vec![link], ..Default::default() };
+        let network = net::Network::new(spec, 0).expect("a link is a network");
+        let of = |i: usize, drops: Option<u64>| net::PortObservation {
+            port: network.ports()[i].id,
+            node: network.ports()[i].node.clone(),
+            interface: network.ports()[i].name.clone(),
+            refused: net::PortCounters { unroutable: 1, malformed: 2, no_memory: 3, uncopied: 4 },
+            write_errors: 5,
+            ring_drops: drops,
+            receive_drops: drops.map(|n| n + 1),
+        };
+        let text = ports_csv(&[of(0, Some(6)), of(1, None)]);
+        let mut lines = text.lines();
+        let columns = lines.next().map(|header| header.split(',').count());
+        assert_eq!(lines.collect::<Vec<_>>(), ["a,eth0,1,2,3,4,5,6,7", "b,eth0,1,2,3,4,5,,"]);
+        assert_eq!(columns, Some(9));
+    }
 
     #[test]
     fn numbers_of_several_nodes_become_one() {

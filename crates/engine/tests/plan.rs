@@ -188,6 +188,27 @@ fn changes_of_links_reach_both_pipes_in_real_values() {
     let expected = ["client-2--core/ab", "client-2--core/ba"].map(|name| network.pipe(name).unwrap());
     assert_eq!(ids, expected);
     assert_eq!(plan.pipe_ids_of("nowhere"), []);
+    let all: Vec<_> = experiment.links.iter().flat_map(|l| plan.pipe_ids_of(&l.name)).collect();
+    assert_eq!(all, network.pipe_names().iter().map(|name| network.pipe(name).unwrap()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_queue_in_bytes_holds_the_largest_frame_of_its_own_link_and_may_hold_no_more() {
+    let small = [
+        ("links.1", "{ from: client-*, to: core, mtu: 576, queue: 1000B }"),
+        ("events", "[{ at: 5s, link: 'client-*', set: { queue: 590B } }]"),
+    ];
+    let planned = plan(Variant::Scaled, None, &small).unwrap();
+    assert_eq!(planned.pipes["client-1--core/ab"].target.queue_bytes, Some(1000));
+    // What the file cannot say, because the model refuses it: the plan does not wait for the event either.
+    let mut experiment = experiment(&small);
+    let model::Action::Link { change, .. } = &mut experiment.events[3].action else { panic!() };
+    change.ba.queue = Some(model::Queue::DropTail(model::Limit::Bytes(589)));
+    let cores = Cores { nodes: vec![0], harness: vec![1] };
+    let refused = Plan::with(Offers::ALL, cores, &experiment, Variant::Scaled, None).unwrap_err();
+    let expected =
+        "web: the event at 5 s: pipe `client-4--core/ba`: a queue of 589 bytes; it must hold at least one frame of 590";
+    assert!(matches!(&refused, Error::Input(what) if what == expected), "{refused}");
 }
 
 /// Every property of a link, other ones on the way back.

@@ -54,8 +54,8 @@ pub struct Evidence<'a> {
     pub grain: Grain,
     /// What it costs on the nodes' core to come back to data, if that was measured.
     pub caches: Option<Caches>,
-    /// When the emulator delivered most, and how busy it was then.
-    pub busiest: Option<Load>,
+    /// How busy the emulator was, interval by interval.
+    pub loads: &'a [Load],
     /// Which of TCP's time-outs were scaled in every node.
     pub scaled: ScaledTimers,
     /// What the watch saw.
@@ -113,7 +113,7 @@ pub struct Caches {
 pub fn judge(e: &Evidence) -> Fidelity {
     let mut checks = vec![
         emulator_lateness(e.lateness, e.unseen, e.latest, e.shortest_path, e.tdf),
-        ring_drops(e.seen.ring_drops, e.seen.first_ring_drop.as_ref()),
+        ring_drops(e.seen.ring_drops, e.seen.no_memory, e.seen.first_ring_drop.as_ref()),
         clock_rate(&e.clock),
         cpu_entitlement(&e.grain, e.seen.entitlement.as_ref(), e.seen.entitled_intervals),
         cpu_grain(&e.grain),
@@ -125,8 +125,24 @@ pub fn judge(e: &Evidence) -> Fidelity {
         disk(),
     ];
     // The two by which an emulator that had too much to do shows.
-    checks[..2].iter_mut().for_each(|check| overload::explain(check, e.busiest.as_ref()));
+    let (delivered, waited) = bounds_of(e.lateness, e.unseen, e.tdf);
+    // When frames waited to be seen is not known.
+    let latest = e.latest.filter(|_| delivered >= waited);
+    let second = e.tdf.to_virtual(RealDuration::from_nanos(1_000_000_000));
+    let late: Vec<_> = latest.iter().map(|(at, _)| (*at, *at + second)).collect();
+    overload::explain(&mut checks[0], e.loads, &late);
+    // What found no memory would have been lost by a faster emulator, too.
+    if e.seen.ring_drops > e.seen.no_memory {
+        let lost = [&e.seen.first_ring_drop, &e.seen.most_ring_drops].into_iter().flatten();
+        overload::explain(&mut checks[1], e.loads, &lost.map(|w| (w.from, w.to)).collect::<Vec<_>>());
+    }
     Fidelity::of(checks)
+}
+
+/// How late 99.9 % of the frames were delivered at most, and how long 99 % waited before they were seen, in virtual ms.
+fn bounds_of(lateness: &Histogram<u64>, unseen: &Histogram<u64>, tdf: Tdf) -> (f64, f64) {
+    let within = |part, of: &Histogram<u64>| ms(tdf.to_virtual(RealDuration::from_nanos(of.value_at_quantile(part))));
+    (within(0.999, lateness), within(0.99, unseen))
 }
 
 /// p99.9 of how late frames were delivered, and p99 of how late they may have been seen, each at most 0.1 virtual ms or 1 % of
@@ -144,8 +160,7 @@ pub fn emulator_lateness(
     if lateness.is_empty() {
         return Check { limit: Some(limit), ..unmeasured(name, unit, "No frame passed the emulator.".into()) };
     }
-    let within = |part, of: &Histogram<u64>| ms(tdf.to_virtual(RealDuration::from_nanos(of.value_at_quantile(part))));
-    let (delivered, waited) = (within(0.999, lateness), within(0.99, unseen));
+    let (delivered, waited) = bounds_of(lateness, unseen, tdf);
     if waited > delivered {
         let says = format!(
             "99 % of {} frames waited at most {} virtual ms before they were seen.",
@@ -161,12 +176,19 @@ pub fn emulator_lateness(
     at_most(name, delivered, limit, unit, says)
 }
 
-/// No frame may be lost between a node and the emulator: it is no loss of the modelled network.
-pub fn ring_drops(drops: u64, first: Option<&Worst>) -> Check {
-    let says = match first {
+/// No frame may be lost between a node and the emulator: it is no loss of the modelled network. `no_memory` of them were seen, and
+/// found the links full of others.
+pub fn ring_drops(drops: u64, no_memory: u64, first: Option<&Worst>) -> Check {
+    let mut says = match first {
         Some(first) => format!("{drops} frames were lost between nodes and the emulator, the first {}.", place(first)),
         None => "No frame was lost between a node and the emulator.".into(),
     };
+    if no_memory > 0 {
+        says += &format!(
+            " {no_memory} of them, because all links together held as many as the emulator has memory for: limit the bandwidth \
+             or the delay of the link that is flooded."
+        );
+    }
     at_most("ring-drops", drops as f64, 0.0, "frames", says)
 }
 

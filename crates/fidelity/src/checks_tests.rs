@@ -73,10 +73,13 @@ fn a_frame_that_was_seen_late_is_late_too() {
 
 #[test]
 fn a_single_lost_frame_is_too_many() {
-    assert_eq!(ring_drops(0, None).ok, Some(true));
-    let check = ring_drops(3, Some(&worst(3.0, "web-1")));
+    assert_eq!(ring_drops(0, 0, None).ok, Some(true));
+    let check = ring_drops(3, 0, Some(&worst(3.0, "web-1")));
     assert_eq!(check.ok, Some(false));
     assert!(check.says.contains("in web-1, from 3.0 s to 4.0 s"), "{}", check.says);
+    assert!(!check.says.contains("memory"), "{}", check.says);
+    let check = ring_drops(3, 2, Some(&worst(3.0, "web-1")));
+    assert!(check.says.contains("2 of them, because all links together held"), "{}", check.says);
 }
 
 #[test]
@@ -209,7 +212,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
             clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
             grain: Grain::Slots(TURN),
             caches: None,
-            busiest: None,
+            loads: &[],
             scaled: ALL,
             seen,
         })
@@ -236,6 +239,41 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
     let noisy = judged(&Seen { foreign_nodes: Some(worst(1.9, "")), ..Seen::default() });
     assert_eq!(noisy.verdict, Verdict::Suspect);
     assert_eq!(noisy.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
+}
+
+#[test]
+fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
+    let (late, unseen) = (histogram([50_000_000]), histogram([90_000_000]));
+    let at = |s: u64| VirtualInstant::from_nanos(s * 1_000_000_000);
+    let load = |s, cpu_percent| Load { from: at(s), to: at(s + 1), cpu_percent, frames_per_real_s: 1e5 };
+    let loads: Vec<Load> = (0..9).map(|s| load(s, if s == 3 { 93.0 } else { 20.0 })).collect();
+    let blamed = |latest: u64, unseen: &Histogram<u64>, seen: Seen| {
+        let evidence = Evidence {
+            tdf: tdf(TEN),
+            lateness: &late,
+            unseen,
+            latest: Some((at(latest), RealDuration::from_nanos(50_000_000))),
+            shortest_path: None,
+            clock: ClockRate::Native,
+            grain: Grain::Pool,
+            caches: None,
+            loads: &loads,
+            scaled: ALL,
+            seen: &seen,
+        };
+        let checks = judge(&evidence).checks;
+        [0, 1].map(|i: usize| checks[i].says.contains("from 3.0 s to 4.0 s it used 93 % of its core"))
+    };
+    // `worst` is of the fourth second, as the overload is.
+    let lost = |no_memory| Seen { ring_drops: 5, no_memory, first_ring_drop: Some(worst(5.0, "a")), ..Seen::default() };
+    assert_eq!(blamed(3, &prompt(), lost(0)), [true, true]);
+    let first = Some(Worst { from: at(8), to: at(9), ..worst(5.0, "a") });
+    let more = Seen { most_ring_drops: Some(worst(9.0, "")), ..Seen { first_ring_drop: first.clone(), ..lost(0) } };
+    assert_eq!(blamed(3, &prompt(), more), [true, true]);
+    assert_eq!(blamed(3, &prompt(), Seen { first_ring_drop: first, ..lost(0) }), [true, false]);
+    assert_eq!(blamed(7, &prompt(), lost(4)), [false, true]);
+    assert_eq!(blamed(3, &prompt(), lost(5)), [true, false], "there was no memory");
+    assert_eq!(blamed(7, &unseen, Seen::default()), [true, false], "when frames waited is not known");
 }
 
 #[test]

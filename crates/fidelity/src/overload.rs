@@ -18,51 +18,72 @@ pub struct Load {
     pub from: VirtualInstant,
     /// When it ended.
     pub to: VirtualInstant,
-    /// The thread's CPU time, per cent of the interval.
+    /// The CPU time that the thread used for frames, per cent of the interval.
     pub cpu_percent: f64,
     /// Frames delivered per real second.
     pub frames_per_real_s: f64,
 }
 
-/// Finds the interval in which the emulator delivered most.
+/// What the emulator's thread has done since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Its CPU time.
+    pub cpu: RealDuration,
+    /// Of that, the time in which it was awake and had nothing to do: it does not sleep shortly before a frame is due, so
+    /// 27,000 frames a second, each due at an instant of its own, keep it awake for 80 % of the time.
+    pub spun: RealDuration,
+    /// Frames that it delivered.
+    pub frames: u64,
+}
+
+/// Follows how much of its core the emulator needs, interval by interval.
 #[derive(Clone, Debug, Default)]
 pub struct LoadWatch {
-    last: Option<(RealInstant, VirtualInstant, RealDuration, u64)>,
-    busiest: Option<Load>,
+    last: Option<(RealInstant, VirtualInstant, Work)>,
+    loads: Vec<Load>,
 }
 
 impl LoadWatch {
-    /// At `real`, which is `at` in virtual time, the thread had used `cpu` and delivered `frames`, since its start.
-    pub fn push(&mut self, real: RealInstant, at: VirtualInstant, cpu: RealDuration, frames: u64) {
-        let Some((real_before, from, cpu_before, frames_before)) = self.last else {
-            self.last = Some((real, at, cpu, frames));
+    /// At `real`, which is `at` in virtual time, the thread had done this much.
+    pub fn push(&mut self, real: RealInstant, at: VirtualInstant, work: Work) {
+        let Some((real_before, from, before)) = self.last else {
+            self.last = Some((real, at, work));
             return;
         };
         let length = real.since(real_before);
         if length < SHORTEST {
             return;
         }
-        self.last = Some((real, at, cpu, frames));
-        let load = Load {
+        self.last = Some((real, at, work));
+        let used = work.cpu.saturating_sub(before.cpu).saturating_sub(work.spun.saturating_sub(before.spun));
+        self.loads.push(Load {
             from,
             to: at,
-            cpu_percent: 100.0 * cpu.saturating_sub(cpu_before).as_secs_f64() / length.as_secs_f64(),
-            frames_per_real_s: frames.saturating_sub(frames_before) as f64 / length.as_secs_f64(),
-        };
-        if self.busiest.as_ref().is_none_or(|b| load.frames_per_real_s > b.frames_per_real_s) {
-            self.busiest = Some(load);
-        }
+            cpu_percent: 100.0 * used.as_secs_f64() / length.as_secs_f64(),
+            frames_per_real_s: work.frames.saturating_sub(before.frames) as f64 / length.as_secs_f64(),
+        });
     }
 
-    /// The busiest interval; `None` if the run was too short for any.
-    pub fn busiest(self) -> Option<Load> {
-        self.busiest
+    /// The intervals, in the order of time.
+    pub fn loads(self) -> Vec<Load> {
+        self.loads
     }
 }
 
-/// Adds the cause to the sentence of a check that failed, if the emulator was as busy as it can be.
-pub(crate) fn explain(check: &mut Check, busiest: Option<&Load>) {
-    let Some(load) = busiest.filter(|l| l.cpu_percent >= BUSY && check.ok == Some(false)) else { return };
+/// Adds the cause to the sentence of a check that failed, if the emulator was as busy as it can be at one of the times `when` it
+/// failed, or shortly before; at any time, if none is known.
+pub(crate) fn explain(check: &mut Check, loads: &[Load], when: &[(VirtualInstant, VirtualInstant)]) {
+    if check.ok != Some(false) {
+        return;
+    }
+    let concerned = |(from, to): &(VirtualInstant, VirtualInstant)| {
+        // Frames are late until the work that has piled up is done, which may be after the interval in which it did.
+        let first = loads.partition_point(|l| l.to <= *from).saturating_sub(1);
+        &loads[first..loads.partition_point(|l| l.from < *to).max(first)]
+    };
+    let concerned: Vec<&[Load]> = if when.is_empty() { vec![loads] } else { when.iter().map(concerned).collect() };
+    let busiest = concerned.into_iter().flatten().max_by(|a, b| a.cpu_percent.total_cmp(&b.cpu_percent));
+    let Some(load) = busiest.filter(|l| l.cpu_percent >= BUSY) else { return };
     check.says += &format!(
         " The emulator had more to do than its one thread can: from {:.1} s to {:.1} s it used {} % of its core for {} \
          frames per real second.",
@@ -79,42 +100,74 @@ mod tests {
     use crate::checks::ring_drops;
     use crate::watch::Worst;
 
-    fn pushed(intervals: &[(u64, u64, u64)]) -> Option<Load> {
+    /// Intervals of so many real ms, at TDF 10, with the CPU time used and spun in each, in ms, and the frames delivered.
+    fn pushed(intervals: &[(u64, u64, u64, u64)]) -> Vec<Load> {
+        let ms = |n: u64| RealDuration::from_nanos(n * 1_000_000);
         let mut watch = LoadWatch::default();
-        let (mut ms, mut cpu, mut frames) = (0, 0, 7);
-        watch.push(RealInstant::ZERO, VirtualInstant::ZERO, RealDuration::ZERO, frames);
-        for (length, busy, passed) in intervals {
-            (ms, cpu, frames) = (ms + length, cpu + busy, frames + passed);
-            let ns = 1_000_000;
-            let (real, at) = (RealInstant::from_nanos(ms * ns), VirtualInstant::from_nanos(ms * ns / 10));
-            watch.push(real, at, RealDuration::from_nanos(cpu * ns), frames);
+        let (mut now, mut work) = (0, Work { frames: 7, ..Work::default() });
+        watch.push(RealInstant::ZERO, VirtualInstant::ZERO, work);
+        for (length, cpu, spun, frames) in intervals {
+            now += length;
+            work = Work { cpu: work.cpu + ms(*cpu), spun: work.spun + ms(*spun), frames: work.frames + frames };
+            watch.push(RealInstant::ZERO + ms(now), VirtualInstant::from_nanos(now * 100_000), work);
         }
-        watch.busiest()
+        watch.loads()
+    }
+
+    fn at(ms: u64) -> VirtualInstant {
+        VirtualInstant::from_nanos(ms * 1_000_000)
+    }
+
+    /// What is said of three frames lost between these two virtual ms.
+    fn said(loads: &[Load], when: &[(u64, u64)]) -> String {
+        let when: Vec<_> = when.iter().map(|(from, to)| (at(*from), at(*to))).collect();
+        let worst = Worst { value: 3.0, whose: None, from: at(0), to: at(0) };
+        let mut check = ring_drops(3, 0, Some(&worst));
+        explain(&mut check, loads, &when);
+        check.says
     }
 
     #[test]
-    fn the_busiest_interval_is_the_one_with_most_frames_a_second() {
-        let load =
-            pushed(&[(1000, 500, 100_000), (2000, 1860, 600_000), (1000, 990, 200_000), (50, 50, 50_000)]).unwrap();
-        assert_eq!((load.cpu_percent, load.frames_per_real_s), (93.0, 300_000.0));
-        assert_eq!((load.from.as_nanos(), load.to.as_nanos()), (100_000_000, 300_000_000));
-        assert_eq!(pushed(&[]), None);
+    fn the_load_of_an_interval_is_what_was_used_and_not_spun() {
+        let loads = pushed(&[(1000, 900, 850, 27_000), (2000, 1860, 0, 600_000), (50, 50, 0, 50_000)]);
+        let of: Vec<_> = loads.iter().map(|l| (l.from, l.to, l.cpu_percent, l.frames_per_real_s)).collect();
+        assert_eq!(of, [(at(0), at(100), 5.0, 27_000.0), (at(100), at(300), 93.0, 300_000.0)]);
+        assert_eq!(pushed(&[]), []);
     }
 
     #[test]
     fn only_an_overloaded_emulator_is_blamed_and_only_for_a_breach() {
-        let worst = Worst { value: 3.0, whose: None, from: VirtualInstant::ZERO, to: VirtualInstant::ZERO };
-        let said = |drops, busy| {
-            let mut check = ring_drops(drops, Some(&worst));
-            explain(&mut check, pushed(&[(1000, busy, 350_000)]).as_ref());
-            check.says
-        };
-        assert!(
-            said(3, 930).contains("it used 93 % of its core for 350000 frames per real second"),
-            "{}",
-            said(3, 930)
-        );
-        assert!(!said(3, 500).contains("one thread"));
-        assert!(!said(0, 930).contains("one thread"));
+        let loads = |cpu, spun| pushed(&[(1000, cpu, spun, 350_000)]);
+        let blamed = said(&loads(930, 0), &[]);
+        assert!(blamed.contains("it used 93 % of its core for 350000 frames per real second"), "{blamed}");
+        assert!(!said(&loads(500, 0), &[]).contains("one thread"));
+        assert!(!said(&loads(900, 700), &[]).contains("one thread"), "it was awake, and had little to do");
+        let mut kept = ring_drops(0, 0, None);
+        explain(&mut kept, &loads(930, 0), &[]);
+        assert!(!kept.says.contains("one thread"));
+    }
+
+    #[test]
+    fn what_is_blamed_is_the_interval_of_the_breach_or_the_one_before() {
+        // Most frames in the first interval, most work, over more links, in the third.
+        let loads = pushed(&[
+            (1000, 700, 0, 300_000),
+            (1000, 100, 0, 1_000),
+            (1000, 930, 0, 90_000),
+            (1000, 200, 0, 2_000),
+            (1000, 100, 0, 1_000),
+        ]);
+        let named = "from 0.2 s to 0.3 s it used 93 %";
+        assert!(said(&loads, &[]).contains(named));
+        for when in [(250, 260), (200, 300), (305, 405), (0, 500)] {
+            assert!(
+                said(&loads, &[when]).contains(named) && said(&loads, &[(0, 100), when]).contains(named),
+                "{when:?}"
+            );
+        }
+        for when in [(0, 100), (100, 199), (400, 500), (700, 800)] {
+            assert!(!said(&loads, &[when]).contains("one thread"), "{when:?}");
+        }
+        assert!(!said(&[], &[(0, 100)]).contains("one thread"));
     }
 }

@@ -51,8 +51,10 @@ pub struct NodeCounters {
     pub filler_ns: u64,
     /// Its namespace's TCP; `None` if it could not be read this time.
     pub tcp: Option<TcpCounters>,
-    /// Frames that the emulator never saw or could not hand over, over all its interfaces.
+    /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.
     pub ring_drops: u64,
+    /// Of these, those for which it had no memory.
+    pub no_memory: u64,
 }
 
 /// One core, since boot.
@@ -128,8 +130,12 @@ pub struct Seen {
     pub steal: Option<Worst>,
     /// Frames lost between a node and the emulator: how many in all, of which node and when first.
     pub ring_drops: u64,
+    /// How many of them because the emulator had no memory left.
+    pub no_memory: u64,
     /// The first of them.
     pub first_ring_drop: Option<Worst>,
+    /// When most of them were lost, of all nodes together.
+    pub most_ring_drops: Option<Worst>,
     /// TCP, by node.
     pub tcp: Vec<NodeTcp>,
 }
@@ -347,14 +353,19 @@ impl Watch {
 
     fn count_drops(&mut self, now: &Snapshot) {
         let (from, to) = (self.at(self.last.at), self.at(now.at));
+        let before = self.seen.ring_drops;
         for (((name, _), before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
             let dropped = after.ring_drops.saturating_sub(before.ring_drops);
             self.seen.ring_drops += dropped;
+            self.seen.no_memory += after.no_memory.saturating_sub(before.no_memory);
             if dropped > 0 && self.seen.first_ring_drop.is_none() {
                 let whose = Some(name.clone());
                 self.seen.first_ring_drop = Some(Worst { value: dropped as f64, whose, from, to });
             }
         }
+        let dropped = self.seen.ring_drops - before;
+        let worst = (dropped > 0).then_some(Worst { value: dropped as f64, whose: None, from, to });
+        keep_worse(&mut self.seen.most_ring_drops, worst);
     }
 }
 

@@ -17,8 +17,8 @@ impl Feed {
         let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
         let mut watch = Watch::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
         let at = RealInstant::from_nanos(ZERO);
-        let node =
-            NodeCounters { at, container_ns: 77, filler_ns: 88, tcp: Some(TcpCounters::default()), ring_drops: 5 };
+        let tcp = Some(TcpCounters::default());
+        let node = NodeCounters { at, container_ns: 77, filler_ns: 88, tcp, ring_drops: 5, no_memory: 2 };
         let core = CoreCounters { run_ns: 3 * S, all_ns: 9 * S, ticks: CoreTicks { steal: 40, total: 5000 } };
         let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 2], strangers: Vec::new() };
         watch.push(now.clone());
@@ -218,13 +218,20 @@ fn tcp_grows_from_t_zero_even_over_a_gap() {
 #[test]
 fn what_was_counted_before_t_zero_is_not_the_runs() {
     let mut feed = Feed::new(10.0);
-    feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[1].ring_drops += 4;
+    let client = &mut feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[1];
+    (client.ring_drops, client.no_memory) = (client.ring_drops + 4, client.no_memory + 3);
     feed.push();
-    feed.seconds(1, 10 * S, [0.5; 2], [0.0; 2]);
+    let nodes = &mut feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes;
+    (nodes[0].ring_drops, nodes[1].ring_drops) = (nodes[0].ring_drops + 3, nodes[1].ring_drops + 2);
+    feed.push();
+    feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[0].ring_drops += 1;
+    feed.push();
     let seen = feed.watch.finish();
-    assert_eq!(seen.ring_drops, 4, "not the five from before");
+    assert_eq!((seen.ring_drops, seen.no_memory), (10, 3), "not those from before");
     let first = seen.first_ring_drop.unwrap();
     assert_eq!((first.whose.as_deref(), first.value), (Some("client"), 4.0));
+    let most = seen.most_ring_drops.unwrap();
+    assert_eq!((most.value, most.from.as_secs_f64(), most.to.as_secs_f64()), (5.0, 1.0, 2.0));
 }
 
 #[test]

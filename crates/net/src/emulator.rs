@@ -33,6 +33,8 @@ use crate::{Error, realtime};
 const SPIN: RealDuration = RealDuration::from_nanos(30_000);
 /// A wait that took longer than this was one for a frame; any other found it there.
 const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
+/// The most that a look at the ports which finds nothing takes by itself.
+const LONGEST_ROUND: RealDuration = RealDuration::from_nanos(5_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
 /// The event that stands for a command; all others are port numbers.
@@ -64,7 +66,7 @@ pub struct Emulator {
 
 #[derive(Debug)]
 enum Command {
-    Set { pipe: PipeId, change: PipeChange, reply: Sender<Result<RealInstant, Error>> },
+    Set { changes: Vec<(PipeId, PipeChange)>, reply: Sender<Result<RealInstant, Error>> },
     Observe { ends_series: bool, reply: Sender<Snapshot> },
     StartSeries { from: RealInstant, every: RealDuration },
     Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
@@ -80,6 +82,7 @@ struct Snapshot {
     intervals: Vec<PipeInterval>,
     lateness: Lateness,
     cpu: RealDuration,
+    spun: RealDuration,
 }
 
 impl Emulator {
@@ -135,11 +138,11 @@ impl Emulator {
         &self.pipe_names
     }
 
-    /// Changes a pipe; returns when it has taken effect, with the instant.
+    /// Changes pipes, all at the same instant; returns when that has taken effect, with the instant.
     ///
     /// Fails with [`Error::Input`], changing nothing, if a number is out of its range.
-    pub fn set(&self, pipe: PipeId, change: PipeChange) -> Result<RealInstant, Error> {
-        self.ask(|reply| Command::Set { pipe, change, reply })?
+    pub fn set(&self, changes: Vec<(PipeId, PipeChange)>) -> Result<RealInstant, Error> {
+        self.ask(|reply| Command::Set { changes, reply })?
     }
 
     /// Everything counted since the start.
@@ -171,6 +174,7 @@ impl Emulator {
             intervals: snapshot.intervals,
             lateness: snapshot.lateness,
             cpu: snapshot.cpu,
+            spun: snapshot.spun,
         })
     }
 
@@ -247,6 +251,8 @@ struct Loop<'a> {
     inbox: Receiver<Command>,
     polling: Option<RealDuration>,
     breaks: realtime::Breaks,
+    /// How long it has looked, awake, and found nothing to do.
+    spun: RealDuration,
     /// By port.
     appetites: Vec<Appetite>,
     /// How often the thread has looked at its ports.
@@ -318,7 +324,8 @@ impl<'a> Loop<'a> {
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let breaks = realtime::Breaks::new(now);
-        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, appetites, round: 0 })
+        let spun = RealDuration::ZERO;
+        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, spun, appetites, round: 0 })
     }
 
     fn run(&mut self) -> Result<(), Error> {
@@ -326,15 +333,22 @@ impl<'a> Loop<'a> {
         let mut looked = realtime::now();
         loop {
             let now = realtime::now();
+            let due = self.network.next_deadline().is_some_and(|deadline| deadline <= now);
             self.network.advance(now, |delivery| self.ports.deliver(delivery));
-            let now = self.breaks.consider(realtime::now());
+            let tired = realtime::now();
+            let now = self.breaks.consider(tired);
             self.ports.recorder.looked(now, now.since(looked));
 
             // Zero when the deadline is near: the loop then spins, looking at the ports all the time.
             let sleep = self.network.next_deadline().map(|deadline| deadline.since(now + SPIN));
+            let idle = events.is_empty() && !due && now == tired && sleep == Some(RealDuration::ZERO);
             events.clear();
             self.wait(sleep, &mut events)?;
             let previous = std::mem::replace(&mut looked, realtime::now());
+            if idle && events.is_empty() {
+                // Such a round takes a microsecond. One that took longer was interrupted, and that was no CPU time of this thread.
+                self.spun = self.spun + looked.since(previous).min(LONGEST_ROUND);
+            }
             // One who was woken was so by the frame, or else the time since the last look is the most that it can have waited.
             let woken = self.polling.is_none() && looked.since(now) > WOKEN;
             let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
@@ -406,9 +420,9 @@ impl<'a> Loop<'a> {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Stop => return false,
-                Command::Set { pipe, change, reply } => {
+                Command::Set { changes, reply } => {
                     let now = self.catch_up();
-                    drop(reply.send(self.network.set(pipe, now, &change).map(|()| now)));
+                    drop(reply.send(self.network.set(now, &changes).map(|()| now)));
                 }
                 Command::Observe { ends_series, reply } => {
                     let now = self.catch_up();
@@ -444,6 +458,7 @@ impl<'a> Loop<'a> {
             ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),
             lateness: self.ports.recorder.record(),
             cpu: realtime::cpu_time(),
+            spun: self.spun,
         }
     }
 }

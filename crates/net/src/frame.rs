@@ -54,15 +54,18 @@ impl Frame {
     }
 
     /// Flips one bit, chosen by `which`, of what the frame's IP packet carries: the checksum of its transport protocol
-    /// then fails. Only an IP packet that carries nothing is hit in its header. The frame must have a
-    /// [`destination`](Frame::destination).
-    pub(crate) fn flip_bit(&mut self, which: u64) {
-        let ip = &self.buffer[ETHERNET..];
-        let header = usize::from(ip[0] & 0x0f) * 4;
-        let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        let first = if header < total { header } else { 0 };
-        let bit = which % ((total - first) as u64 * 8);
-        self.buffer[ETHERNET + first + (bit / 8) as usize] ^= 1 << (bit % 8);
+    /// then fails. False if it carries nothing: a damaged IP header would be believed by the pipes and switches that
+    /// the frame still has to pass.
+    pub(crate) fn flip_bit(&mut self, which: u64) -> bool {
+        let Some(ip @ [first, _, high, low, ..]) = self.bytes().get(ETHERNET..) else { return false };
+        let header = usize::from(first & 0x0f) * 4;
+        let total = usize::from(u16::from_be_bytes([*high, *low])).min(ip.len());
+        if header >= total {
+            return false;
+        }
+        let bit = which % ((total - header) as u64 * 8);
+        self.buffer[ETHERNET + header + (bit / 8) as usize] ^= 1 << (bit % 8);
+        true
     }
 
     /// The number of the port that the frame is for.
@@ -153,6 +156,7 @@ impl Pool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::draws::{Draws, Purpose};
     use std::net::Ipv4Addr;
 
     /// An IPv4 frame of `len` bytes for `to`, marked with `mark`.
@@ -210,16 +214,53 @@ pub(crate) mod tests {
             let mut frame = Pool::default().copy(&original);
             // A padded frame: what lies behind the IP packet is not part of it.
             frame.set_len(70);
-            frame.flip_bit(which);
+            assert!(frame.flip_bit(which));
             let changed: Vec<usize> = (0..60).filter(|i| frame.bytes()[*i] != original.bytes()[*i]).collect();
             let [at] = changed[..] else { panic!("{changed:?}") };
             flipped[at] |= frame.bytes()[at] ^ original.bytes()[at];
         }
         assert!(flipped[..34].iter().all(|f| *f == 0) && flipped[34..].iter().all(|f| *f == 0xff));
-        let mut empty = ipv4(34, Ipv4Addr::new(10, 0, 0, 3), 0);
-        empty.set_len(34);
-        let before = empty.bytes().to_vec();
-        empty.flip_bit(u64::MAX);
-        assert_ne!(empty.bytes(), before);
+    }
+
+    #[test]
+    fn a_packet_that_carries_nothing_stays_whole() {
+        for len in [34, 35, 60] {
+            let mut empty = ipv4(len, Ipv4Addr::new(10, 0, 0, 3), 0);
+            // Bytes behind the IP packet (a padded frame) are none of it.
+            empty.space()[16..18].copy_from_slice(&20u16.to_be_bytes());
+            let before = empty.bytes().to_vec();
+            assert!((0..500).all(|which| !empty.flip_bit(which)), "length {len}");
+            assert_eq!(empty.bytes(), before);
+        }
+    }
+
+    #[test]
+    fn whatever_the_header_says_at_most_one_bit_behind_it_is_flipped() {
+        let draws = Draws::new(1, "any bytes");
+        let mut flipped = 0;
+        for n in 0..100_000u64 {
+            let random = |at: u64| draws.bits(Purpose::Bit, 16 * n + at).to_le_bytes();
+            let mut frame = Frame::new(256);
+            (0..8).for_each(|at| frame.space()[8 * at..][..8].copy_from_slice(&random(at as u64)));
+            if n % 2 == 0 {
+                // Nearly a frame for somebody: the lengths in its header are short, and some are right.
+                frame.space()[12..15].copy_from_slice(&[0x08, 0x00, 0x45 + random(8)[0] % 4]);
+                frame.space()[16] = 0;
+                frame.space()[30..33].copy_from_slice(&[10, 0, 0]);
+            }
+            frame.set_len(usize::from(random(8)[1] % 65));
+            let before = frame.buffer.clone();
+            let destination = frame.destination();
+            let hit = frame.flip_bit(u64::from_le_bytes(random(9)));
+            let changed: u32 = frame.buffer.iter().zip(&before).map(|(a, b)| (a ^ b).count_ones()).sum();
+            assert_eq!(changed, u32::from(hit), "{before:?}");
+            let behind = ETHERNET + usize::from(before[14] & 0x0f) * 4..frame.len();
+            assert!((0..256).all(|at| frame.buffer[at] == before[at] || behind.contains(&at)), "{before:?}");
+            if destination.is_ok() {
+                assert_eq!(frame.destination(), destination, "{before:?}");
+            }
+            flipped += changed;
+        }
+        assert!(flipped > 10_000, "{flipped}");
     }
 }

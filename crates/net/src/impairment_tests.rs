@@ -5,8 +5,8 @@ use scale::{RealDuration, RealInstant, RealRate};
 use crate::frame::tests::ipv4;
 use crate::pipe_tests::{A, arrivals, at, chain, change, send, slow, us};
 use crate::{
-    Distribution, GilbertElliott, Jitter, Limit, Loss, Network, PipeChange, PipeConfig, PipeCounters, PipeId, Queue,
-    Red,
+    Distribution, GilbertElliott, Jitter, Limit, Loss, Network, PipeChange, PipeConfig, PipeCounters, PipeId,
+    PortCounters, Queue, Red,
 };
 
 const PIPE: PipeId = PipeId(0);
@@ -182,11 +182,22 @@ fn copies_of_copies_do_not_fill_the_memory() {
     // takes a second, so that all copies are on the same one.
     let hop = PipeConfig { duplicate: 1.0, delay: us(1_000_000), ..Default::default() };
     let mut n = chain(&hop, 20, 0);
+    let (to, there) = (n.ports()[1].address, n.ports()[1].id);
     send(&mut n, at(0), 64, 1);
+    let (mut before, mut missing) = (n.inside(), 0);
     for hop in 1..20 {
         n.advance(at(hop * 1_000_000), |_| ());
         assert_eq!(n.inside(), 1 << (hop + 1).min(18), "after hop {hop}");
+        // Copies that were not made are counted where they were to go.
+        let uncopied = n.port_counters(there).uncopied as usize;
+        assert_eq!(n.inside() + uncopied - missing, 2 * before, "after hop {hop}");
+        (before, missing) = (n.inside(), uncopied);
     }
+    assert!(missing > 0, "two hops were full");
+    // There is no room for a newcomer either; what goes nowhere needs none.
+    n.inject(A, at(19_000_000), ipv4(64, to, 1));
+    n.inject(A, at(19_000_000), ipv4(64, [10, 0, 0, 77].into(), 1));
+    assert_eq!(n.port_counters(A), PortCounters { no_memory: 1, unroutable: 1, ..Default::default() });
 }
 
 #[test]
@@ -206,6 +217,29 @@ fn damage_flips_one_bit_behind_the_ip_header() {
 }
 
 #[test]
+fn packets_that_carry_nothing_pass_pipes_that_damage_everything() {
+    let mut n = chain(&PipeConfig { corrupt: 1.0, duplicate: 0.3, ..Default::default() }, 3, 1);
+    let to = n.ports()[1].address;
+    let (mut arrived, mut whole) = (0, 0);
+    for i in 0..5_000u64 {
+        // The least that IPv4 knows, with and without options, padded or not.
+        let (header, padding) = (20 + 4 * (i as usize % 11), i as usize / 11 % 3 * 13);
+        let mut sent = ipv4(14 + header + padding, to, 0);
+        sent.space()[14] = 0x40 | (header / 4) as u8;
+        sent.space()[16..18].copy_from_slice(&(header as u16).to_be_bytes());
+        let bytes = sent.bytes()[6..].to_vec();
+        n.inject(A, at(i), sent);
+        n.advance(at(i), |d| {
+            arrived += 1;
+            whole += u64::from(d.frame[6..] == bytes);
+        });
+    }
+    let counters: Vec<PipeCounters> = n.all_pipe_counters().step_by(2).collect();
+    assert!(arrived > 5_000 && arrived == whole, "{whole} of {arrived}");
+    assert!(counters.len() == 3 && counters.iter().all(|c| c.corrupted == 0), "{counters:?}");
+}
+
+#[test]
 fn a_queue_in_bytes_takes_what_fits() {
     let config = PipeConfig { queue: Queue::DropTail(Limit::Bytes(2_000)), ..slow(us(0)) };
     let mut n = chain(&config, 1, 0);
@@ -218,6 +252,26 @@ fn a_queue_in_bytes_takes_what_fits() {
     let marks: Vec<u8> = arrivals(&mut n, at(100_000)).into_iter().map(|(_, mark)| mark).collect();
     assert_eq!(marks, [0, 1, 3, 5]);
     assert_eq!(counters(&n).queue_drops, 2);
+}
+
+#[test]
+fn a_queue_in_bytes_holds_at_least_the_largest_frame_of_its_link() {
+    for (mtu, largest) in [(576, 590), (1500, 1514), (9000, 9014)] {
+        let network = |bytes| {
+            let mut spec = crate::topology_tests::spec(&["a-b"]);
+            spec.links[0].mtu = mtu;
+            spec.links[0].ab.queue = Queue::DropTail(Limit::Bytes(bytes));
+            Network::new(spec, 0)
+        };
+        let refused = network(largest - 1).expect_err("it holds no frame").to_string();
+        assert!(refused.contains(&format!("at least one frame of {largest}")), "{refused}");
+        let mut n = network(largest).expect("it holds one");
+        let to = |bytes| PipeChange { queue: Some(Queue::DropTail(Limit::Bytes(bytes))), ..Default::default() };
+        n.set(at(0), &[(PIPE, to(largest + 1))]).expect("it holds one");
+        assert!(n.allows(PIPE, &to(largest)).is_ok() && n.allows(PIPE, &to(largest - 1)).is_err());
+        n.set(at(0), &[(PIPE, to(largest - 1))]).expect_err("it holds none");
+        assert_eq!(n.config(PIPE).queue.limit(), Limit::Bytes(largest + 1));
+    }
 }
 
 /// A load of 125-byte frames, `spacing` µs apart (1000 is all that the link carries): the marks of what arrived.
@@ -255,7 +309,7 @@ fn red_lets_bursts_pass_and_keeps_a_lasting_queue_short() {
 #[test]
 fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
     // After an overload, the same burst at once meets a high average and is dropped; after an idle time it passes.
-    let dropped_after = |idle: u64, rate: f64| {
+    let dropped_after = |idle: u64, rate: f64, changed: Option<PipeChange>| {
         let red = Red { weight: 0.01, mean_packet: 125, ..RED };
         let mut n = chain(
             &PipeConfig { queue: Queue::Red(red), rate: Some(RealRate::from_bits_per_s(rate)), ..Default::default() },
@@ -268,12 +322,23 @@ fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
         arrivals(&mut n, at(end));
         let before = counters(&n).red_drops;
         assert!(before > 100);
+        if let Some(changed) = changed {
+            change(&mut n, at(end + idle * one), changed);
+        }
         load(&mut n, end + idle * one, 12, 1);
         counters(&n).red_drops - before
     };
     for rate in [1e6, 1e5] {
-        assert!(dropped_after(0, rate) > 0, "the average is still high");
-        assert_eq!(dropped_after(500, rate), 0, "500 packets could have been sent meanwhile");
+        assert!(dropped_after(0, rate, None) > 0, "the average is still high");
+        assert_eq!(dropped_after(500, rate, None), 0, "500 packets could have been sent meanwhile");
+        // Whatever else changes at the end of that time, the link has been idle.
+        for changed in [
+            PipeChange { delay: Some(us(7_000)), ..Default::default() },
+            PipeChange { jitter: Some(jitter(us(1), false)), ..Default::default() },
+        ] {
+            assert!(dropped_after(0, rate, Some(changed.clone())) > 0);
+            assert_eq!(dropped_after(500, rate, Some(changed)), 0);
+        }
     }
 }
 
@@ -363,10 +428,29 @@ fn a_bad_change_says_what_is_wrong_and_changes_nothing() {
         (PipeChange { queue: Some(Queue::Red(Red { weight: 0.0, ..RED })), ..Default::default() }, "weight is 0"),
         (PipeChange { queue: Some(Queue::Red(Red { max_p: 1.1, ..RED })), ..Default::default() }, "max_p is 1.1"),
     ] {
-        let message = n.set(PIPE, at(0), &bad).expect_err("out of range").to_string();
+        let message = n.set(at(0), &[(PIPE, bad)]).expect_err("out of range").to_string();
         assert!(message.contains("a--b/ab") && message.contains(part), "{message}");
     }
     assert_eq!(*n.config(PIPE), before);
+}
+
+#[test]
+fn several_pipes_change_at_one_instant_or_not_at_all() {
+    let mut n = chain(&slow(us(1_000)), 3, 0);
+    let pipes: Vec<PipeId> = n.pipe_names().iter().map(|name| n.pipe(name).expect("it was listed")).collect();
+    send(&mut n, at(0), 125, 1);
+    let delay = |us| PipeChange { delay: Some(us), ..Default::default() };
+    let mut changes: Vec<_> = pipes.iter().map(|pipe| (*pipe, delay(us(20_000)))).collect();
+    changes.push((pipes[5], PipeChange { duplicate: Some(2.0), ..Default::default() }));
+    n.set(at(500), &changes).expect_err("the last is out of range");
+    assert!(pipes.iter().all(|pipe| n.config(*pipe).delay < us(20_000)));
+    changes.pop();
+    n.set(at(500), &changes).expect("all are in their range");
+    assert!(pipes.iter().all(|pipe| n.config(*pipe).delay == us(20_000)));
+    assert_eq!(arrivals(&mut n, at(1_000_000)), [(63_000, 1)]);
+    // A second change of the same pipe at the same instant comes after the first.
+    n.set(at(1_000_000), &[(PIPE, delay(us(1))), (PIPE, delay(us(2)))]).expect("both are in their range");
+    assert_eq!(n.config(PIPE).delay, us(2));
 }
 
 #[test]

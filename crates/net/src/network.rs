@@ -11,7 +11,7 @@ use crate::Error;
 use crate::capture::{Fate, Sniffer};
 use crate::draws::Draws;
 use crate::frame::{self, Frame, Pool, Refused};
-use crate::pipe::{Packet, Pipe, PipeCounters};
+use crate::pipe::{Entry, Packet, Pipe, PipeCounters};
 use crate::series::{PipeInterval, Series};
 use crate::spec::{DEFAULT_MTU, NetworkSpec, PipeChange, PipeConfig};
 use crate::topology::{End, PipeId, Port, PortId, Topology};
@@ -29,6 +29,8 @@ pub struct PortCounters {
     pub malformed: u64,
     /// Frames for which the emulator had no memory left.
     pub no_memory: u64,
+    /// Copies of frames for this port that some pipe was to make and did not, because the emulator had no memory left.
+    pub uncopied: u64,
 }
 
 /// A frame that leaves the network.
@@ -83,7 +85,7 @@ impl Network {
             spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
         let mut pipes = Vec::new();
         for ((config, largest), name) in configs.zip(&topology.pipe_names) {
-            config.validate(name)?;
+            config.validate(name, largest)?;
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
@@ -163,9 +165,11 @@ impl Network {
         let pipe = self.topology.ports[port.index()].pipe;
         match frame.destination() {
             _ if frame.len() > self.largest[pipe.index() / 2] => counters.malformed += 1,
-            Ok(_) if self.inside >= self.room => counters.no_memory += 1,
             Ok(to) if self.topology.accepts(port, to, || frame.source()) => {
-                return self.enter(pipe, now, frame, PortId(to as u32));
+                if self.inside < self.room {
+                    return self.enter(pipe, now, frame, PortId(to as u32));
+                }
+                counters.no_memory += 1;
             }
             Ok(_) | Err(Refused::Unroutable) => counters.unroutable += 1,
             Err(Refused::Malformed) => counters.malformed += 1,
@@ -247,15 +251,22 @@ impl Network {
         self.heads.peek().map(|Reverse((exit, _))| *exit)
     }
 
-    /// Changes a pipe at `now`; the network must have been advanced to `now`.
+    /// Whether a change of a pipe would be taken; what is wrong with it if not.
+    pub fn allows(&self, pipe: PipeId, change: &PipeChange) -> Result<(), Error> {
+        let (name, largest) = (&self.topology.pipe_names[pipe.index()], self.largest[pipe.link()]);
+        change.applied_to(&self.pipes[pipe.index()].config).validate(name, largest)
+    }
+
+    /// Changes pipes at `now`, all at the same instant; the network must have been advanced to `now`.
     ///
     /// Fails, changing nothing, if a number is out of its range.
-    pub fn set(&mut self, pipe: PipeId, now: RealInstant, change: &PipeChange) -> Result<(), Error> {
-        let changed = &mut self.pipes[pipe.index()];
-        change.applied_to(&changed.config).validate(&self.topology.pipe_names[pipe.index()])?;
-        for frame in changed.change(now, change) {
-            self.inside -= 1;
-            self.pool.give(frame);
+    pub fn set(&mut self, now: RealInstant, changes: &[(PipeId, PipeChange)]) -> Result<(), Error> {
+        changes.iter().try_for_each(|(pipe, change)| self.allows(*pipe, change))?;
+        for (pipe, change) in changes {
+            for frame in self.pipes[pipe.index()].change(now, change) {
+                self.inside -= 1;
+                self.pool.give(frame);
+            }
         }
         let heads = self.pipes.iter().enumerate().filter_map(|(i, p)| Some(Reverse((p.head()?, i as u32))));
         self.heads = heads.collect();
@@ -306,7 +317,11 @@ impl Network {
         } else {
             let before = entered.head();
             let room = self.inside + 1 < self.room;
-            self.inside += entered.enter(now, frame, to, &mut self.pool, room);
+            let Entry { held, uncopied } = entered.enter(now, frame, to, &mut self.pool, room);
+            self.inside += held;
+            if uncopied {
+                self.counters[to.index()].uncopied += 1;
+            }
             // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
             if let Some(head) = entered.head().filter(|head| before != Some(*head)) {
                 self.heads.push(Reverse((head, pipe.0)));

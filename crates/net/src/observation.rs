@@ -23,6 +23,8 @@ pub struct Observation {
     pub lateness: Lateness,
     /// CPU time that the emulator's thread has used.
     pub cpu: RealDuration,
+    /// Of that, the time in which it looked for work, awake because something was soon due, and found none.
+    pub spun: RealDuration,
 }
 
 /// One direction of a link.
@@ -54,6 +56,19 @@ pub struct PortObservation {
     pub receive_drops: Option<u64>,
 }
 
+impl PortObservation {
+    /// Frames from and for this port that were lost, though no link was told to lose any: what the emulator did not read in time,
+    /// had no memory for, or could not hand over. What the node's own kernel refused is not among them.
+    pub fn missed(&self) -> u64 {
+        self.ring_drops.unwrap_or(0) + self.receive_drops.unwrap_or(0) + self.no_memory()
+    }
+
+    /// Of these, those for which there was no memory.
+    pub fn no_memory(&self) -> u64 {
+        self.refused.no_memory + self.refused.uncopied
+    }
+}
+
 impl Observation {
     /// Frames that the emulator never saw, over all ports.
     pub fn ring_drops(&self) -> u64 {
@@ -63,5 +78,28 @@ impl Observation {
     /// Frames that were for nowhere or no frames at all, over all ports.
     pub fn unroutable(&self) -> u64 {
         self.ports.iter().map(|p| p.refused.unroutable + p.refused.malformed).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missed_is_what_no_link_lost_and_no_node_refused() {
+        let refused = PortCounters { unroutable: 1, malformed: 20, no_memory: 300, uncopied: 4000 };
+        let mut port = PortObservation {
+            port: PortId(0),
+            node: "a".into(),
+            interface: "eth0".into(),
+            refused,
+            write_errors: 50_000,
+            ring_drops: Some(600_000),
+            receive_drops: Some(7_000_000),
+        };
+        assert_eq!((port.missed(), port.no_memory()), (7_604_300, 4_300));
+        // The node has removed its interface.
+        (port.ring_drops, port.receive_drops) = (None, None);
+        assert_eq!(port.missed(), 4_300);
     }
 }

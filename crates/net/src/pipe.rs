@@ -72,6 +72,15 @@ pub(crate) struct Packet {
     pub exit: RealInstant,
 }
 
+/// What came of a frame's entry into a pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// How many frames the pipe holds more than before.
+    pub held: usize,
+    /// Whether it should have got a copy, for which there was no room.
+    pub uncopied: bool,
+}
+
 /// What chance knows a frame by.
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
@@ -118,8 +127,8 @@ impl Pipe {
     }
 
     /// Takes a frame in at `now`, and its copy if it gets one and there is `room`; what is dropped goes to the pool and
-    /// is counted. Gives how many frames the pipe holds more than before.
-    pub fn enter(&mut self, now: RealInstant, frame: Frame, to: PortId, pool: &mut Pool, room: bool) -> usize {
+    /// is counted.
+    pub fn enter(&mut self, now: RealInstant, frame: Frame, to: PortId, pool: &mut Pool, room: bool) -> Entry {
         self.offered += 1;
         let n = self.offered;
         let lost = self.loss.is_lost(&self.config.loss, &self.draws, n);
@@ -127,12 +136,13 @@ impl Pipe {
             let counter = if lost && self.config.up { &mut self.counters.lost } else { &mut self.counters.down_drops };
             *counter += 1;
             pool.give(frame);
-            return 0;
+            return Entry::default();
         }
-        if room && self.draws.happens(Purpose::Duplicate, n, self.config.duplicate) {
-            return self.enter_twice(now, frame, to, n, pool);
+        let copied = self.draws.happens(Purpose::Duplicate, n, self.config.duplicate);
+        if copied && room {
+            return Entry { held: self.enter_twice(now, frame, to, n, pool), uncopied: false };
         }
-        usize::from(self.admit(now, frame, to, Ticket { n, copy: false }, pool))
+        Entry { held: usize::from(self.admit(now, frame, to, Ticket { n, copy: false }, pool)), uncopied: copied }
     }
 
     /// Lets a frame and a copy of it into the queue; how many of them are in.
@@ -162,8 +172,8 @@ impl Pipe {
         }
         if self.draws.happens(Purpose::Corrupt, ticket.n, self.config.corrupt) {
             // A copy is one of the damaged frame.
-            frame.flip_bit(self.draws.bits(Purpose::Bit, ticket.n));
-            self.counters.corrupted += 1;
+            let flipped = frame.flip_bit(self.draws.bits(Purpose::Bit, ticket.n));
+            self.counters.corrupted += u64::from(flipped);
         }
         let sent = now.max(self.free_at) + self.transmission(len);
         self.free_at = sent;
@@ -247,7 +257,8 @@ impl Pipe {
         waiting.sort_by_key(|p| p.sent);
         self.line.extend(travelling);
         self.backlog.clear(now);
-        self.free_at = now;
+        // If nothing waits, the transmitter has been free for as long as before: RED asks.
+        self.free_at = self.free_at.min(now);
         for (i, mut packet) in waiting.into_iter().enumerate() {
             let len = packet.frame.len();
             let mut needs = self.transmission(len);

@@ -49,7 +49,7 @@ pub(crate) fn arrivals(network: &mut Network, now: RealInstant) -> Vec<(u64, u8)
 }
 
 pub(crate) fn change(network: &mut Network, now: RealInstant, change: PipeChange) {
-    network.set(PipeId(0), now, &change).expect("the change is valid");
+    network.set(now, &[(PipeId(0), change)]).expect("the change is valid");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_bad_change_is_refused_and_changes_nothing() {
         PipeChange { loss: Some(Loss::Random(f64::NAN)), ..Default::default() },
         PipeChange { queue: Some(Queue::packets(0)), ..Default::default() },
     ] {
-        let message = n.set(PipeId(0), at(0), &bad).expect_err("out of range").to_string();
+        let message = n.set(at(0), &[(PipeId(0), bad)]).expect_err("out of range").to_string();
         assert!(message.contains("a--b/ab"), "{message}");
     }
     assert_eq!(*n.config(PipeId(0)), before);

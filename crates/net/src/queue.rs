@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use scale::RealInstant;
 
-use crate::frame::MAX_FRAME;
 use crate::red::Red;
 use crate::series::Gauge;
 
@@ -22,7 +21,7 @@ pub enum Queue {
 pub enum Limit {
     /// This many packets, at least 1.
     Packets(usize),
-    /// This many bytes, as charged; at least one frame of the largest size.
+    /// This many bytes, as charged; at least one of the link's largest frames.
     Bytes(usize),
 }
 
@@ -40,14 +39,14 @@ impl Queue {
         }
     }
 
-    /// What is wrong with a number; none if all are in their range.
-    pub(crate) fn wrong(&self) -> Option<String> {
+    /// What is wrong with a number on a link whose largest frame has this many bytes; none if all are in their range.
+    pub(crate) fn wrong(&self, largest: usize) -> Option<String> {
         let limit = match self.limit() {
             Limit::Packets(0) => {
                 Some("a queue of 0 packets; it counts the packet in transmission, so it must be at least 1".into())
             }
-            Limit::Bytes(n) if n < MAX_FRAME => {
-                Some(format!("a queue of {n} bytes; it must hold at least one frame of {MAX_FRAME}"))
+            Limit::Bytes(n) if n < largest => {
+                Some(format!("a queue of {n} bytes; it must hold at least one frame of {largest}"))
             }
             _ => None,
         };

@@ -118,7 +118,7 @@ fn a_link_that_goes_down_empties_its_queue() {
     let mut n = started(100, 0);
     send(&mut n, 0, 0, 10);
     n.advance(at(25), |_| ());
-    n.set(AB, at(25), &PipeChange { up: Some(false), ..Default::default() }).expect("it may go down");
+    n.set(at(25), &[(AB, PipeChange { up: Some(false), ..Default::default() })]).expect("it may go down");
     let seen = intervals(&mut n, 200);
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert_close(seen[0].utilisation.unwrap(), 0.25);

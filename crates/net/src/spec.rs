@@ -95,8 +95,8 @@ impl Default for PipeConfig {
 }
 
 impl PipeConfig {
-    /// Whether every number is in its range; the message names `pipe`.
-    pub(crate) fn validate(&self, pipe: &str) -> Result<(), Error> {
+    /// Whether every number is in its range, for a link whose largest frame has this many bytes; the message names `pipe`.
+    pub(crate) fn validate(&self, pipe: &str, largest: usize) -> Result<(), Error> {
         let rate = self.rate.map(RealRate::bits_per_s).filter(|rate| !(rate.is_finite() && *rate > 0.0));
         let chance = |name: &str, p: f64| {
             (!(0.0..=1.0).contains(&p)).then(|| format!("a probability of {name} of {p}; it must be from 0 to 1"))
@@ -106,7 +106,7 @@ impl PipeConfig {
             .or_else(|| self.loss.wrong())
             .or_else(|| chance("duplication", self.duplicate))
             .or_else(|| chance("corruption", self.corrupt))
-            .or_else(|| self.queue.wrong());
+            .or_else(|| self.queue.wrong(largest));
         wrong.map_or(Ok(()), |wrong| Err(Error::Input(format!("pipe `{pipe}`: {wrong}"))))
     }
 }

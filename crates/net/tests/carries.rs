@@ -219,3 +219,31 @@ fn tcp_outlives_a_link_that_is_down_for_a_while() {
     assert!(received > 0.0);
     assert!(bed.counters("n1--core/ab").down_drops > 0);
 }
+
+/// The thread's CPU time, and what of it was spent awake for nothing, after 50 bursts of 90 frames.
+fn bursts(link: PipeConfig) -> (f64, f64) {
+    let mut spec = star(2, &PipeConfig::default());
+    spec.links[0].ab = link;
+    let bed = Testbed::start(spec, 0);
+    let _server = bed.spaces["n2"].run(|| UdpSocket::bind(("0.0.0.0", PORT)).expect("the port is free"));
+    let client = bed.spaces["n1"].run(|| UdpSocket::bind(("0.0.0.0", 0)).expect("a socket"));
+    let to = (bed.address("n1", "n2"), PORT);
+    for _ in 0..50 {
+        for _ in 0..90 {
+            client.send_to(&[0; 270], to).expect("the kernel takes it");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let seen = bed.emulator.stop().expect("it lives");
+    assert!(seen.pipes[0].counters.packets > 4_000, "{:?}", seen.pipes[0]);
+    (seen.cpu.as_secs_f64(), seen.spun.as_secs_f64())
+}
+
+#[test]
+fn what_the_thread_spins_away_is_told_from_what_it_works() {
+    // A frame each 25 us: the thread is awake until the next is due, and needs a few of them for the frame.
+    let (cpu, spun) = bursts(PipeConfig { rate: mbit(100.0), ..Default::default() });
+    assert!(spun < cpu && spun > 0.013, "{spun} of {cpu} s");
+    // Nothing is ever due later.
+    assert_eq!(bursts(PipeConfig::default()).1, 0.0);
+}

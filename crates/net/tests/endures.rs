@@ -141,7 +141,7 @@ fn an_emulator_that_dies_says_so() {
     let bed = Testbed::start(star(2, &PipeConfig::default()), 0);
     let other = Network::new(star(50, &PipeConfig::default()), 0).expect("a star is a tree");
     let foreign = other.pipe("n50--core/ab").expect("it has fifty links");
-    let set = bed.emulator.set(foreign, diorama_net::PipeChange::default());
+    let set = bed.emulator.set(vec![(foreign, diorama_net::PipeChange::default())]);
     assert!(matches!(set, Err(Error::Died(_))), "{set:?}");
     let message = bed.emulator.observe().expect_err("nobody is there to observe").to_string();
     assert!(message.contains("has died") && message.contains("index out of bounds"), "{message}");

@@ -256,8 +256,11 @@ static __always_inline bool path_is_full(struct sock *sk, struct tcp_sock *tp, s
 {
 	__u64 time = now(tp);
 
+	/* Rounds are followed from the first on: one that began in the middle of a flight would stay out of step. */
 	if ((__s32)(tp->snd_una - ca->round_end) > 0)
 		begin_round(tp, ca);
+	if (tp->snd_cwnd < LOW_WINDOW)
+		return 0;
 
 	if ((__s64)(time - ca->train) <= SPACING) {
 		/* The kernel allows for what segmentation offload may add. The rate is bytes per real second. */
@@ -299,7 +302,7 @@ void BPF_PROG(cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 		rtt = 1;
 	if (!ca->min_rtt || rtt < ca->min_rtt)
 		ca->min_rtt = rtt;
-	if (!ca->slow_start_over && in_slow_start(tp) && tp->snd_cwnd >= LOW_WINDOW && path_is_full(sk, tp, ca, rtt)) {
+	if (!ca->slow_start_over && in_slow_start(tp) && path_is_full(sk, tp, ca, rtt)) {
 		ca->slow_start_over = 1;
 		tp->snd_ssthresh = tp->snd_cwnd;
 	}

@@ -77,7 +77,7 @@ impl Testbed {
     }
 
     pub fn set(&self, pipe: &str, change: PipeChange) {
-        self.emulator.set(self.pipes[pipe], change).expect("the change is valid");
+        self.emulator.set(vec![(self.pipes[pipe], change)]).expect("the change is valid");
     }
 
     pub fn counters(&self, pipe: &str) -> diorama_net::PipeCounters {

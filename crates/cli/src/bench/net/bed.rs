@@ -118,9 +118,19 @@ fn interfaces(network: &Network) -> Result<([NetNamespace; 2], Vec<Tap>), Failur
 }
 
 impl Bed {
-    /// `config` is the direction from `a` to `b`; the other is perfect.
+    /// `config` is the direction from `a` to `b`; the other is perfect. Nothing is left to chance, or to always the same one.
     pub fn start(config: &PipeConfig, cores: &Cores, polling: Option<RealDuration>) -> Result<Bed, Failure> {
-        let network = Network::new(spec(config), 1).map_err(Failure::failed)?;
+        Bed::seeded(config, cores, polling, 1)
+    }
+
+    /// The same, for a link that leaves something to chance.
+    pub fn seeded(
+        config: &PipeConfig,
+        cores: &Cores,
+        polling: Option<RealDuration>,
+        seed: u64,
+    ) -> Result<Bed, Failure> {
+        let network = Network::new(spec(config), seed).map_err(Failure::failed)?;
         let (spaces, taps) = interfaces(&network)?;
         let addresses = [network.ports()[0].address, network.ports()[1].address];
         let pipes = [network.ports()[0].pipe, network.ports()[1].pipe];
@@ -131,10 +141,8 @@ impl Bed {
     }
 
     pub fn set_both(&self, change: &PipeChange) -> Result<(), Failure> {
-        for pipe in self.pipes {
-            self.emulator.set(pipe, change.clone()).map_err(Failure::failed)?;
-        }
-        Ok(())
+        let changes = self.pipes.map(|pipe| (pipe, change.clone()));
+        self.emulator.set(changes.to_vec()).map(drop).map_err(Failure::failed)
     }
 
     /// A socket in `a`, connected to one in `b`.

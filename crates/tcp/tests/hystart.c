@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * Slow start over a simulated path, by the functions of cubic.bpf.c itself: this program has the parts of a kernel that they
+ * need. Every acknowledgement is for one segment, and segments are one byte long.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef unsigned char __u8;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef int __s32;
+typedef long long __s64;
+typedef _Bool bool;
+
+struct sock {
+	unsigned long sk_pacing_rate;
+	__u32 sk_pacing_status;
+	__u32 sk_gso_max_size;
+};
+
+struct inet_connection_sock {
+	struct sock sk;
+	__u64 icsk_ca_priv[13];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock icsk;
+	__u64 tcp_mstamp;
+	__u32 lsndtime;
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 snd_cwnd;
+	__u32 snd_ssthresh;
+	__u32 max_packets_out;
+	__u8 is_cwnd_limited : 1;
+};
+
+struct ack_sample {
+	__s32 rtt_us;
+};
+
+enum tcp_ca_event { CA_EVENT_TX_START };
+enum tcp_ca_state { TCP_CA_Loss = 4 };
+enum sk_pacing { SK_PACING_NONE };
+
+struct tcp_congestion_ops {
+	char name[16];
+	__u32 flags;
+	void *init, *ssthresh, *cong_avoid, *set_state, *cwnd_event, *undo_cwnd, *pkts_acked;
+};
+#define TCP_CONG_NON_RESTRICTED 1
+
+static __u64 bpf_jiffies64(void)
+{
+	return 0;
+}
+
+#define SEC(name)
+#define __ksym
+#undef __always_inline /* glibc has one, too */
+#define __always_inline inline
+#define BPF_PROG(name, ...) name(__VA_ARGS__)
+#define BPF_CORE_READ_BITFIELD(record, field) ((record)->field)
+
+/* In place of the program's own header. */
+#define DIORAMA_KERNEL_H
+/* The loader fills in `config`; here main does. */
+#define const
+#include "../bpf/cubic.bpf.c"
+#undef const
+
+__u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked)
+{
+	__u32 room = tp->snd_ssthresh - tp->snd_cwnd;
+	__u32 grown = acked < room ? acked : room;
+
+	tp->snd_cwnd += grown;
+	return acked - grown;
+}
+
+/* Nothing here goes on after slow start. */
+void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 w, __u32 acked)
+{
+}
+
+__u32 tcp_reno_undo_cwnd(struct sock *sk)
+{
+	return 0;
+}
+
+#define SEGMENTS 100000
+#define START 1000000ULL /* virtual us; all below are */
+#define TRIP 50000ULL    /* round trip of a segment that waits for nothing */
+#define GAP 120ULL       /* in which the bottleneck passes one: 1500 bytes at 100 Mbit/s */
+
+static __u64 sent_at[SEGMENTS], acked_at[SEGMENTS];
+
+static void send_all(struct tcp_sock *tp, __u64 time)
+{
+	for (; tp->snd_nxt < tp->snd_una + tp->snd_cwnd; tp->snd_nxt++) {
+		__u64 alone = time + TRIP;
+		__u64 behind = tp->snd_nxt ? acked_at[tp->snd_nxt - 1] + GAP : 0;
+
+		sent_at[tp->snd_nxt] = time;
+		acked_at[tp->snd_nxt] = alone > behind ? alone : behind;
+	}
+}
+
+/* At which window slow start ends; every flight must have been a round of its own. */
+static __u32 end_of_slow_start(__u64 tdf)
+{
+	struct tcp_sock tp = { .snd_cwnd = 10, .snd_ssthresh = 0x7fffffff, .is_cwnd_limited = 1 };
+	struct sock *sk = &tp.icsk.sk;
+	struct cubic *ca = cubic_of(sk);
+	__u32 flight = 0; /* its first segment */
+
+	config.virtual_part = 1;
+	config.real_part = tdf;
+	config.jiffy_us = 4000;
+	tp.tcp_mstamp = START * tdf;
+	cubic_init(sk);
+	send_all(&tp, START);
+	for (__u32 segment = 0; segment < SEGMENTS / 4; segment++) {
+		__u64 time = acked_at[segment];
+		struct ack_sample sample = { .rtt_us = (time - sent_at[segment]) * tdf };
+		bool first = segment == flight;
+
+		if (first)
+			flight = tp.snd_nxt;
+		tp.tcp_mstamp = time * tdf;
+		tp.snd_una = segment + 1;
+		cubic_pkts_acked(sk, &sample);
+		if ((ca->round == time) != first) {
+			printf("TDF %llu: at segment %u, %s of its flight, a round %s\n", tdf, segment,
+			       first ? "the first" : "not the first", first ? "did not begin" : "began");
+			exit(1);
+		}
+		if (!in_slow_start(&tp))
+			return tp.snd_cwnd;
+		cubic_cong_avoid(sk, segment + 1, 1);
+		send_all(&tp, time);
+	}
+	printf("TDF %llu: slow start never ended\n", tdf);
+	exit(1);
+}
+
+int main(void)
+{
+	for (__u64 tdf = 1; tdf <= 10; tdf += 9) {
+		__u32 window = end_of_slow_start(tdf);
+		/* The flight of 320 is the first whose train lasts half a round trip: 209 segments of it do. */
+		__u32 expected = 320 + TRIP / 2 / GAP;
+
+		if (window < expected - 2 || window > expected + 2) {
+			printf("TDF %llu: slow start ended at a window of %u, not %u\n", tdf, window, expected);
+			return 1;
+		}
+	}
+	return 0;
+}
