@@ -171,10 +171,17 @@ fn run_in(
     }
     request.plan.versions.extend(programs.versions());
     let finale = Finale { line, end, script: &script, ending: &ending, fidelity };
-    let result = results::gather(experiment, &request.plan, &stage, dir, finale)?;
-    result.write(dir.path())?;
-    request.plan.write(dir)?;
-    fidelity::html::write_report(dir.path())?;
+    let written = results::gather(experiment, &request.plan, &stage, dir, finale).and_then(|result| {
+        result.write(dir.path())?;
+        request.plan.write(dir)?;
+        fidelity::html::write_report(dir.path())?;
+        Ok(result)
+    });
+    // What broke the run, such as a full disk, is the reason for this too.
+    let result = match written {
+        Ok(result) => result,
+        Err(e) => return Err(broken.unwrap_or(e)),
+    };
     if keep {
         tell(&Notice::Kept);
         let _ = interrupts.recv();
