@@ -79,6 +79,21 @@ fn bad_arguments_give_the_same_errors() {
 }
 
 #[test]
+fn no_time_is_too_long() {
+    same_output(&compile("huge", &[]));
+}
+
+#[test]
+fn periodic_timers_that_began_long_ago_keep_their_phase() {
+    let program = compile("phases", &[]);
+    let run = |interval: &str| [program.as_os_str(), "1030".as_ref(), interval.as_ref()].map(|w| w.to_owned());
+    assert_eq!(native(run("400")).stdout, "", "native");
+    for (tdf, interval) in [("1", "400"), ("1.5", "400"), ("5", "100")] {
+        assert_eq!(Dilation::new(tdf).run(run(interval)).stdout, "", "TDF {tdf}");
+    }
+}
+
+#[test]
 fn signals_do_the_same() {
     same_output(&compile("signals", &[]));
     same_output(&compile("signals", &["-static"]));
