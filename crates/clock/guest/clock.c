@@ -125,25 +125,32 @@ i64 past_virtual(i64 real)
 	return result;
 }
 
+/* Where on the MONOTONIC clock a date lies; false for dates that are too long ago (about 1735) to be counted from there. */
+static bool on_monotonic(i64 date, i64 *at)
+{
+	return !__builtin_sub_overflow(date, PAGE->realtime_offset, at);
+}
+
 i64 date_virtual(i64 date)
 {
-	i64 offset = PAGE->realtime_offset;
-	return past_virtual(date - offset) + offset;
+	i64 at;
+	return on_monotonic(date, &at) ? past_virtual(at) + PAGE->realtime_offset : date;
 }
 
 i64 date_real(i64 date)
 {
-	i64 result;
+	i64 result, at;
 	u32 sequence;
 	struct stretch s;
 	do {
 		sequence = begin_read();
-		i64 offset = PAGE->realtime_offset;
 		result = date;
-		if (find_stretch(&s, date - offset, true)) {
-			u64 span = (u64)(date - offset) - s.virt;
+		if (on_monotonic(date, &at) && find_stretch(&s, at, true)) {
+			u64 span = (u64)at - s.virt;
 			u64 real = s.real + (s.virts ? scale_up(span, s.reals, s.virts) : 0);
-			result = real >= FOREVER / 2 ? (i64)(FOREVER / 2) : (i64)real + offset;
+			/* As a date, not more than 63 bits can name. */
+			if (real > FOREVER || __builtin_add_overflow((i64)real, PAGE->realtime_offset, &result))
+				result = (i64)FOREVER;
 		}
 	} while (read_again(sequence));
 	return result;
