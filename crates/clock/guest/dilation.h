@@ -8,7 +8,7 @@
  *     every system call pass; the kernel caches these as constant-allow, so they cost nothing. Calls
  *     that carry a clock or a time-out give SIGSYS, *unless* the instruction pointer lies in the image;
  *     some are let through when a register shows that no time is involved (poll with 0, futex wake).
- *     execve goes to the injector, a thread outside.
+ *     execve traps too, and goes from the image to the injector, a thread outside (exec.c).
  *
  *  2. This image, mapped at DIORAMA_IMAGE by the injector at every successful execve, before the
  *     program's first instruction. The injector attaches with ptrace only for the length of the exec: when the kernel has
@@ -176,6 +176,7 @@ struct call {
 	u64 nr, a[6];
 	struct ucontext *context;
 };
+long call_execute(struct call *c); /* exec.c */
 long call_clock_gettime(struct call *c); /* clocks.c */
 long call_gettimeofday(struct call *c);
 long call_time(struct call *c);

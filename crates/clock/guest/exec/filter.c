@@ -22,12 +22,16 @@
 #define RCVTIMEO_NEW 66
 #define SNDTIMEO_NEW 67
 
-static struct sock_filter code[512];
+#define ROOM 1024
+static struct sock_filter code[ROOM];
 static u32 at_;
 
+/* What has no room is counted only, and install_filter refuses. */
 static void emit(u16 op, u32 k, u8 yes, u8 no)
 {
-	code[at_++] = (struct sock_filter){ op, yes, no, k };
+	if (at_ < ROOM)
+		code[at_] = (struct sock_filter){ op, yes, no, k };
+	at_++;
 }
 
 static void load(u32 offset)
@@ -71,7 +75,8 @@ static u32 on(u32 nr)
 
 static void done(u32 here)
 {
-	code[here].jf = (u8)(at_ - here - 1);
+	if (here < ROOM)
+		code[here].jf = (u8)(at_ - here - 1);
 }
 
 static void simply(u32 nr, u32 what)
@@ -163,6 +168,20 @@ static void reading(u32 nr, u8 flags)
 	done(here);
 }
 
+/*
+ * The injector is asked about an exec, but only by the image (exec.c says why), which says that it is the image. The address would say so too, but
+ * dilate-exec, which has no image yet, must be able to say it.
+ */
+static void executing(u32 nr)
+{
+	u32 here = on(nr);
+	load(LOW(5));
+	skip_unless(DIORAMA_EXECUTE, 1);
+	answer(SECCOMP_RET_USER_NOTIF);
+	answer(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
+	done(here);
+}
+
 static void signals(void)
 {
 	u32 here = on(__NR_rt_sigprocmask);
@@ -208,7 +227,7 @@ static void sockets(void)
 		done(not_socket);
 		skip_if(6 /* SOL_TCP */, 1);
 		answer(SECCOMP_RET_ALLOW);
-		if_one_of(2, tcp_options, calls[i] == __NR_getsockopt ? 4 : 3);
+		if_one_of(2, tcp_options, calls[i] == __NR_getsockopt ? 5 : 4);
 		done(here);
 	}
 }
@@ -302,8 +321,8 @@ static void build(void)
 		done(here);
 	}
 
-	simply(__NR_execve, SECCOMP_RET_USER_NOTIF);
-	simply(__NR_execveat, SECCOMP_RET_USER_NOTIF);
+	executing(__NR_execve);
+	executing(__NR_execveat);
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
 	/*
 	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with

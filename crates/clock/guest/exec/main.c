@@ -77,7 +77,7 @@ static long execute(char **argv, char **envp)
 	for (const char *s = argv[0]; *s; s++)
 		has_slash |= *s == '/';
 	if (has_slash)
-		return syscall(__NR_execve, argv[0], argv, envp);
+		return syscall(__NR_execve, argv[0], argv, envp, 0, 0, DIORAMA_EXECUTE);
 	if (!argv[0][0])
 		return -ENOENT;
 	const char *path = variable(envp, "PATH");
@@ -96,7 +96,7 @@ static long execute(char **argv, char **envp)
 			if (dir)
 				room[at++] = '/';
 			copy(room + at, argv[0], n + 1);
-			long error = syscall(__NR_execve, room, argv, envp);
+			long error = syscall(__NR_execve, room, argv, envp, 0, 0, DIORAMA_EXECUTE);
 			if (error != -ENOENT && error != -ENOTDIR) {
 				worst = error;
 				if (error != -EACCES)
