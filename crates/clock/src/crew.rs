@@ -286,6 +286,11 @@ impl Crew {
                         "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow an exec",
                         name_of(tracer)
                     ),
+                    None if e.raw_os_error() == Some(libc::EPERM) && !rustix::process::geteuid().is_root() => {
+                        "only root may attach to it, because it has another user, or keeps its memory to itself (PR_SET_DUMPABLE, \
+                         as ssh-agent does): run diorama as root"
+                            .to_owned()
+                    }
                     None => format!("it cannot be attached to ({e})"),
                 };
                 Err(format!("{} (process {tid}) may not start another program: {why}", name_of(tid)))
