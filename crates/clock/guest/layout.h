@@ -50,7 +50,7 @@
 #define DIORAMA_OPEN_HOW 120
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c
-/* The descriptor over which dilate-exec hands its seccomp listener to the injector. */
+/* The descriptor over which dilate-exec hands its seccomp listener to the injector, unless it is told another. */
 #define DIORAMA_SOCKET 3
 
 #endif

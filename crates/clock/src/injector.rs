@@ -105,8 +105,8 @@ impl Injector {
         Ok(Injector { admissions, changes, wake, stop, crew, door: Some(door) })
     }
 
-    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3 ([`crate::launch()`] sees to
-    /// that). `cpu` is how the CPU clocks of the command and its descendants relate to the kernel's.
+    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3, or as the one that it is told
+    /// ([`crate::launch()`] sees to that). `cpu` is how the CPU clocks of the command and its descendants relate to the kernel's.
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
     pub fn admit(&self, cpu: CpuRate) -> Result<OwnedFd, Error> {
