@@ -213,9 +213,10 @@ static void signals(void)
 static void sockets(void)
 {
 	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW,
+					      47 /* MAX_PACING_RATE */,
 					      /* TIMESTAMP, -NS, -ING, and their new selves: of interest when set */
 					      29, 35, 37, 63, 64, 65 };
-	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 18 /* USER_TIMEOUT */,
+	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 8 /* LINGER2 */, 18 /* USER_TIMEOUT */,
 					   11 /* INFO, which can only be asked for */ };
 	static const u32 calls[] = { __NR_setsockopt, __NR_getsockopt };
 	for (int i = 0; i < 2; i++) {
@@ -223,7 +224,7 @@ static void sockets(void)
 		load(LOW(1));
 		u32 not_socket = at_;
 		skip_unless(1 /* SOL_SOCKET */, 0);
-		if_one_of(2, socket_options, calls[i] == __NR_getsockopt ? 5 : 11);
+		if_one_of(2, socket_options, calls[i] == __NR_getsockopt ? 6 : 12);
 		done(not_socket);
 		skip_if(6 /* SOL_TCP */, 1);
 		answer(SECCOMP_RET_ALLOW);
@@ -348,6 +349,8 @@ static void build(void)
 long install_filter(void)
 {
 	build();
+	if (at_ > ROOM)
+		return -E2BIG;
 	struct sock_fprog program = { (u16)at_, code };
 	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
 		       SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV |
