@@ -82,7 +82,7 @@ fn sleepers_wait_through_changes() {
 
 #[test]
 fn the_kernels_timers_wait_through_changes() {
-    wait_through_changes(&compile("alarms", &[]), 13);
+    wait_through_changes(&compile("alarms", &[]), 15);
 }
 
 #[test]

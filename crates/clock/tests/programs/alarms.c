@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -157,6 +158,60 @@ static int endless(void)
 	return epoll_wait(epoll, &e, 1, -1) == 1;
 }
 
+/* Nor is what has a long one of a socket, though natively a signal would end it. */
+static struct timeval hours = { 10000, 0 };
+static void *drain(void *socket)
+{
+	static char room[1 << 20];
+	struct timespec t = ts(SPAN);
+	nanosleep(&t, 0);
+	while (recv(*(int *)socket, room, sizeof room, MSG_DONTWAIT) > 0)
+		;
+	return 0;
+}
+static int sending(void)
+{
+	static char block[4096];
+	static int pair[2];
+	pthread_t thread;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &hours, sizeof hours))
+		return 0;
+	while (send(pair[0], block, sizeof block, MSG_DONTWAIT) > 0)
+		;
+	pthread_create(&thread, 0, drain, &pair[1]);
+	return write(pair[0], block, sizeof block) == sizeof block;
+}
+static int listener;
+static void *welcome(void *unused)
+{
+	struct timespec t = ts(SPAN);
+	nanosleep(&t, 0);
+	for (;;)
+		accept(listener, 0, 0);
+	return unused;
+}
+static int connecting(void)
+{
+	/* A name of the kernel's choice. */
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof a.sun_family;
+	pthread_t thread;
+	int client = -1;
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(listener, (void *)&a, len) || listen(listener, 0))
+		return 0;
+	len = sizeof a;
+	getsockname(listener, (void *)&a, &len);
+	pthread_create(&thread, 0, welcome, 0);
+	/* One may wait to be accepted, the next waits in connect. */
+	for (int i = 0; i < 2; i++) {
+		client = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &hours, sizeof hours) || connect(client, (void *)&a, len))
+			return 0;
+	}
+	return client >= 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -164,7 +219,7 @@ static const struct {
 	      { "timerfd-epolled", epolled }, { "timerfd-shared", shared }, { "timerfd-unread", unread },
 	      { "itimer", itimer }, { "itimer-periodic", itimer_periodic }, { "itimer-exec", itimer_exec },
 	      { "posix", posix_once }, { "posix-date", posix_date }, { "posix-periodic", posix_periodic },
-	      { "endless", endless } };
+	      { "endless", endless }, { "sending", sending }, { "connecting", connecting } };
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
 
 int main(void)
