@@ -196,6 +196,34 @@ fn nobody_can_dilate() {
 }
 
 #[test]
+fn what_keeps_others_out_is_told_why_it_cannot_execute() {
+    let script = "import ctypes, os\nctypes.CDLL(None).prctl(4, 0)\nos.execv('/bin/true', ['true'])";
+    let mut command = dilate(&["python3", "-c", script]);
+    let root = command.output().unwrap();
+    assert!(root.status.success(), "root may look into it: {root:?}");
+    let out = command.uid(65534).gid(65534).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("PermissionError"), "{out:?}");
+    assert!(said.contains("PR_SET_DUMPABLE") && said.contains("run diorama as root"), "{out:?}");
+}
+
+#[test]
+fn descriptors_pass_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "through\n").unwrap();
+    // As systemd hands over sockets, and make its jobserver: from 3 on.
+    let script = "exec 3<\"$0\" 4<&3 7<&3; \"$@\" sh -c 'cat <&3; exec ls /proc/self/fd'";
+    let seen = |launcher: &[&str]| {
+        let out = Command::new("sh").args(["-c", script]).arg(&file).args(launcher).output().unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let (natively, dilated) = (seen(&[]), seen(&[env!("CARGO_BIN_EXE_diorama"), "dilate", "--tdf", "10", "--"]));
+    assert!(natively.starts_with("through\n0\n1\n"), "{natively}");
+    assert_eq!(dilated, natively);
+}
+
+#[test]
 fn standard_streams_pass_through() {
     let mut command = dilate(&["sh", "-c", "cat; echo oops >&2"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

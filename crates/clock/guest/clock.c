@@ -1,16 +1,26 @@
 /* The arithmetic between real and virtual time. */
 #include "page.h"
 
-/* ceil(a * num / den), at most FOREVER. */
-static u64 scale_up(u64 a, u64 num, u64 den)
+/* floor((a * num + more) / den), at most FOREVER. */
+static u64 scale(u64 a, u64 num, u64 den, u64 more)
 {
-	unsigned __int128 p = (unsigned __int128)a * num + (den - 1);
+	unsigned __int128 p = (unsigned __int128)a * num + more;
 	u64 hi = (u64)(p >> 64), lo = (u64)p, quotient, remainder;
 	if (hi >= den)
 		return FOREVER;
 	/* The instruction itself: gcc would call __udivti3. The quotient fits because hi < den. */
 	__asm__("divq %4" : "=a"(quotient), "=d"(remainder) : "a"(lo), "d"(hi), "r"(den) : "cc");
 	return quotient > FOREVER ? FOREVER : quotient;
+}
+
+static u64 scale_up(u64 a, u64 num, u64 den)
+{
+	return scale(a, num, den, den - 1);
+}
+
+static u64 scale_down(u64 a, u64 num, u64 den)
+{
+	return scale(a, num, den, 0);
 }
 
 u64 real_now(void)
@@ -73,16 +83,6 @@ u64 cpu_real(u64 virtual_ns)
 	return real >= FOREVER ? FOREVER : real + (virtual_ns != 0);
 }
 
-/* floor(a * num / den) for num <= den. */
-static u64 scale_down(u64 a, u64 num, u64 den)
-{
-	unsigned __int128 p = (unsigned __int128)a * num;
-	u64 quotient, remainder;
-	/* The quotient is at most a. */
-	__asm__("divq %4" : "=a"(quotient), "=d"(remainder) : "a"((u64)p), "d"((u64)(p >> 64)), "r"(den) : "cc");
-	return quotient;
-}
-
 /* A stretch of time in which the rate was the same: its start, and real over virtual time in it. */
 struct stretch {
 	u64 real, virt, reals, virts;
@@ -125,25 +125,32 @@ i64 past_virtual(i64 real)
 	return result;
 }
 
+/* Where on the MONOTONIC clock a date lies; false for dates that are too long ago (about 1735) to be counted from there. */
+static bool on_monotonic(i64 date, i64 *at)
+{
+	return !__builtin_sub_overflow(date, PAGE->realtime_offset, at);
+}
+
 i64 date_virtual(i64 date)
 {
-	i64 offset = PAGE->realtime_offset;
-	return past_virtual(date - offset) + offset;
+	i64 at;
+	return on_monotonic(date, &at) ? past_virtual(at) + PAGE->realtime_offset : date;
 }
 
 i64 date_real(i64 date)
 {
-	i64 result;
+	i64 result, at;
 	u32 sequence;
 	struct stretch s;
 	do {
 		sequence = begin_read();
-		i64 offset = PAGE->realtime_offset;
 		result = date;
-		if (find_stretch(&s, date - offset, true)) {
-			u64 span = (u64)(date - offset) - s.virt;
+		if (on_monotonic(date, &at) && find_stretch(&s, at, true)) {
+			u64 span = (u64)at - s.virt;
 			u64 real = s.real + (s.virts ? scale_up(span, s.reals, s.virts) : 0);
-			result = real >= FOREVER / 2 ? (i64)(FOREVER / 2) : (i64)real + offset;
+			/* As a date, not more than 63 bits can name. */
+			if (real > FOREVER || __builtin_add_overflow((i64)real, PAGE->realtime_offset, &result))
+				result = (i64)FOREVER;
 		}
 	} while (read_again(sequence));
 	return result;
@@ -179,17 +186,32 @@ bool cpu_clock(i32 clock)
 	return clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID || (clock < 0 && (clock & 7) != 3);
 }
 
+/*
+ * The instant that lies `back` virtual ns before the page's base, if the rate had always been the present one: so the ticks of a
+ * timer that began then fall on the same virtual instants as natively. Where that is before the host's boot, which no timer can be
+ * set to, it is as many intervals later as it must be. Callers hold the sequence lock.
+ */
+static u64 real_before(u64 back, u64 interval)
+{
+	u64 base = PAGE->real_base, most = scale_down(base - 1, PAGE->tdf_den, PAGE->tdf_num);
+	if (back > most && interval) {
+		u64 steps = (back - most - 1) / interval + 1;
+		back -= (steps < back / interval ? steps : back / interval) * interval;
+	}
+	return base - scale_down(back < most ? back : most, PAGE->tdf_num, PAGE->tdf_den);
+}
+
 static void set_real(struct deadline *d)
 {
 	do {
 		d->sequence = begin_read();
-		u64 base = PAGE->virtual_base;
-		if (d->virt >= FOREVER) {
+		i64 base = (i64)PAGE->virtual_base;
+		if (d->virt >= (i64)FOREVER) {
 			d->real = FOREVER;
 		} else if (d->virt <= base) {
-			d->real = 1; /* long past; 0 would disarm a timer */
+			d->real = real_before((u64)base - (u64)d->virt, d->interval);
 		} else {
-			u64 span = scale_up(d->virt - base, PAGE->tdf_num, PAGE->tdf_den);
+			u64 span = scale_up((u64)(d->virt - base), PAGE->tdf_num, PAGE->tdf_den);
 			u64 real = PAGE->real_base + span;
 			d->real = real >= FOREVER ? FOREVER : real;
 		}
@@ -198,24 +220,24 @@ static void set_real(struct deadline *d)
 
 struct deadline after(u64 virtual_ns)
 {
-	struct deadline d;
 	u64 now = virtual_now();
-	d.virt = virtual_ns >= FOREVER - now ? FOREVER : now + virtual_ns;
+	struct deadline d = { .virt = (i64)(virtual_ns >= FOREVER - now ? FOREVER : now + virtual_ns) };
+	set_real(&d);
+	return d;
+}
+
+struct deadline first_tick(u64 virtual_ns, i64 offset, u64 interval)
+{
+	struct deadline d = { .interval = interval };
+	if (virtual_ns >= FOREVER || __builtin_sub_overflow((i64)virtual_ns, offset, &d.virt))
+		d.virt = (i64)FOREVER;
 	set_real(&d);
 	return d;
 }
 
 struct deadline at(u64 virtual_ns, i64 offset)
 {
-	struct deadline d;
-	if (virtual_ns >= FOREVER)
-		d.virt = FOREVER;
-	else if ((i64)virtual_ns <= offset)
-		d.virt = 0;
-	else
-		d.virt = virtual_ns - (u64)offset;
-	set_real(&d);
-	return d;
+	return first_tick(virtual_ns, offset, 0);
 }
 
 struct timespec real_rest(const struct deadline *d)
@@ -226,8 +248,8 @@ struct timespec real_rest(const struct deadline *d)
 
 u64 virtual_rest(const struct deadline *d)
 {
-	u64 now = virtual_now();
-	return d->virt > now ? d->virt - now : 0;
+	i64 now = (i64)virtual_now();
+	return d->virt > now ? (u64)(d->virt - now) : 0;
 }
 
 bool changed_since(const struct deadline *d)
@@ -246,7 +268,7 @@ struct timespec renewed(struct deadline *d)
 
 bool not_yet(struct deadline *d)
 {
-	if (!changed_since(d) || virtual_now() >= d->virt)
+	if (!changed_since(d) || (i64)virtual_now() >= d->virt)
 		return false;
 	set_real(d);
 	return true;

@@ -50,18 +50,21 @@ long call_sysinfo(struct call *c)
 
 /* struct timex: what is written here; the rest of its 208 bytes is the kernel's business. */
 #define TIMEX_MODES 0
+#define TIMEX_OFFSET 8
 #define TIMEX_STATUS 40
 #define TIMEX_TIME 72
 #define STA_NANO 0x2000
+/* adjtime without a new value asks how much is left of the last. */
+#define ADJ_OFFSET_SS_READ 0xa001
 
-/* The clock may be asked, and never set. */
+/* The clock may be asked, and never set: so nothing is ever left. */
 static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
 {
 	u32 modes;
 	i32 status;
 	if (!read_user(&modes, timex + TIMEX_MODES, sizeof modes))
 		return -EFAULT;
-	if (modes != 0)
+	if (modes != 0 && modes != ADJ_OFFSET_SS_READ)
 		return -EPERM;
 	long result = nr == __NR_adjtimex ? syscall(nr, timex) : syscall(nr, clock, timex);
 	if (result < 0 || !read_user(&status, timex + TIMEX_STATUS, sizeof status))
@@ -69,6 +72,9 @@ static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
 	u64 now = virtual_now() + (u64)offset;
 	struct timeval t = { (i64)(now / NS), (i64)(status & STA_NANO ? now % NS : now % NS / 1000) };
 	write_user(timex + TIMEX_TIME, &t, sizeof t);
+	i64 nothing = 0;
+	if (modes == ADJ_OFFSET_SS_READ)
+		write_user(timex + TIMEX_OFFSET, &nothing, sizeof nothing);
 	return result;
 }
 

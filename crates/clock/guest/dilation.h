@@ -8,7 +8,7 @@
  *     every system call pass; the kernel caches these as constant-allow, so they cost nothing. Calls
  *     that carry a clock or a time-out give SIGSYS, *unless* the instruction pointer lies in the image;
  *     some are let through when a register shows that no time is involved (poll with 0, futex wake).
- *     execve goes to the injector, a thread outside.
+ *     execve traps too, and goes from the image to the injector, a thread outside (exec.c).
  *
  *  2. This image, mapped at DIORAMA_IMAGE by the injector at every successful execve, before the
  *     program's first instruction. The injector attaches with ptrace only for the length of the exec: when the kernel has
@@ -126,7 +126,8 @@ struct state {
 /* clock.c */
 #define FOREVER 0x7fffffffffffffffull /* the kernel's KTIME_MAX */
 struct deadline {
-	u64 virt;     /* virtual MONOTONIC */
+	i64 virt;     /* virtual MONOTONIC; dates from before the boot are negative */
+	u64 interval; /* of a periodic timer, of which this is the first tick; else 0 */
 	u64 real;     /* real MONOTONIC at which it is reached, rounded up; never 0 */
 	u32 sequence; /* of the page that said so */
 };
@@ -150,6 +151,8 @@ bool wall_clock(i32 clock, i64 *offset);
 bool cpu_clock(i32 clock);
 struct deadline after(u64 virtual_ns);
 struct deadline at(u64 virtual_ns, i64 offset);
+/* Where a periodic timer begins: the phase of its ticks depends on it, long past though it may be. The interval is virtual. */
+struct deadline first_tick(u64 virtual_ns, i64 offset, u64 interval);
 /* The rest of the way to a deadline in real time, for calls that take a relative time-out. */
 struct timespec real_rest(const struct deadline *d);
 u64 virtual_rest(const struct deadline *d);
@@ -173,6 +176,7 @@ struct call {
 	u64 nr, a[6];
 	struct ucontext *context;
 };
+long call_execute(struct call *c); /* exec.c */
 long call_clock_gettime(struct call *c); /* clocks.c */
 long call_gettimeofday(struct call *c);
 long call_time(struct call *c);

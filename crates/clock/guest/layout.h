@@ -44,11 +44,13 @@
  */
 #define DIORAMA_CALL_MEMFD 0x3f57
 #define DIORAMA_NOT_GIVEN 3072
+/* What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the image's and dilate-exec's. */
+#define DIORAMA_EXECUTE 0x4d0c3f57
 /* What the bootstrap's openat2 gives for the size of its struct open_how (24, and zeros), by which the filter knows it. */
 #define DIORAMA_OPEN_HOW 120
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c
-/* The descriptor over which dilate-exec hands its seccomp listener to the injector. */
+/* The descriptor over which dilate-exec hands its seccomp listener to the injector, unless it is told another. */
 #define DIORAMA_SOCKET 3
 
 #endif

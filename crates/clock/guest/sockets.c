@@ -5,18 +5,20 @@
 #define SO_LINGER 13
 #define SO_RCVTIMEO 20
 #define SO_SNDTIMEO 21
+#define SO_MAX_PACING_RATE 47
 #define SO_RCVTIMEO_NEW 66
 #define SO_SNDTIMEO_NEW 67
 #define SOL_TCP 6
+#define TCP_LINGER2 8
 #define TCP_INFO 11
 #define TCP_USER_TIMEOUT 18
 
 #define FOREVER_INT 0x7fffffffll
 
-/* What the kernel accepts at most: TCP_KEEPIDLE and TCP_KEEPINTVL 32767 s. */
+/* What the kernel accepts at most: TCP_KEEPIDLE and TCP_KEEPINTVL 32767 s. Of TCP_LINGER2 it takes 120 s for more. */
 static i64 limit(struct call *c)
 {
-	return c->a[1] == SOL_TCP && c->a[2] != TCP_USER_TIMEOUT ? 32767 : FOREVER_INT;
+	return c->a[1] == SOL_TCP && c->a[2] != TCP_USER_TIMEOUT && c->a[2] != TCP_LINGER2 ? 32767 : FOREVER_INT;
 }
 
 /* A whole number of `unit` ns, rounded up and clamped. */
@@ -93,6 +95,33 @@ static void show_tcp_info(u64 info, i32 len)
 	}
 }
 
+/* Bytes a second, in 4 or 8 bytes; all ones for no limit. Rounded down, but not to nothing. */
+static long set_pacing_rate(struct call *c)
+{
+	u64 len = (i32)c->a[4] >= 8 ? 8 : 4, rate = 0, none = len == 8 ? ~0ull : 0xffffffffull;
+	if ((i32)c->a[4] < 4)
+		return pass(c, (void *)c->a[3], c->a[4]);
+	if (!read_user(&rate, c->a[3], len))
+		return -EFAULT;
+	if (rate != 0 && rate != none) {
+		u64 real = virtual_span(rate);
+		rate = real ? real : 1;
+	}
+	return pass(c, &rate, len);
+}
+
+static long get_pacing_rate(struct call *c, i32 len)
+{
+	u64 rate = 0, none = len == 8 ? ~0ull : 0xffffffffull;
+	if ((len != 4 && len != 8) || !read_user(&rate, c->a[3], (u64)len))
+		return 0;
+	if (rate != none) {
+		rate = real_span(rate);
+		rate = rate > none ? none : rate;
+	}
+	return write_user(c->a[3], &rate, (u64)len) ? 0 : -EFAULT;
+}
+
 long call_setsockopt(struct call *c)
 {
 	i64 len = (i32)c->a[4];
@@ -117,6 +146,8 @@ long call_setsockopt(struct call *c)
 		linger[1] = int_real(linger[1], NS, limit(c));
 		return pass(c, linger, 8);
 	}
+	if (c->a[2] == SO_MAX_PACING_RATE)
+		return set_pacing_rate(c);
 	if (c->a[2] != SO_RCVTIMEO && c->a[2] != SO_SNDTIMEO && c->a[2] != SO_RCVTIMEO_NEW && c->a[2] != SO_SNDTIMEO_NEW)
 		return call_timestamp_option(c);
 	struct timeval t; /* SO_RCVTIMEO, SO_SNDTIMEO, old and new: the same on x86-64 */
@@ -147,6 +178,8 @@ long call_getsockopt(struct call *c)
 			return -EFAULT;
 		value = int_virtual(value, unit_of(c));
 		write_user(c->a[3], &value, 4);
+	} else if (c->a[1] == SOL_SOCKET && c->a[2] == SO_MAX_PACING_RATE) {
+		return get_pacing_rate(c, len);
 	} else if (c->a[1] == SOL_SOCKET && c->a[2] == SO_LINGER && len == 8) {
 		i32 value;
 		if (!read_user(&value, c->a[3] + 4, 4))

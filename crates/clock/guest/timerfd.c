@@ -72,7 +72,7 @@ long call_timerfd_settime(struct call *c)
 	u64 value = to_ns(&s.value), interval = to_ns(&s.interval);
 	bool absolute = value && (c->a[1] & TFD_TIMER_ABSTIME);
 	bool realtime = absolute && counts_realtime((i32)c->a[0], &s.value);
-	struct deadline d = absolute ? at(value, realtime ? PAGE->realtime_offset : 0) : after(value);
+	struct deadline d = absolute ? first_tick(value, realtime ? PAGE->realtime_offset : 0, interval) : after(value);
 	/* TFD_TIMER_CANCEL_ON_SET: the virtual date is never set, so nothing ever cancels; the other flags pass. */
 	u64 flags = c->a[1] & ~2ull;
 	s = (struct itimerspec){ from_ns(real_span(interval)),

@@ -57,7 +57,7 @@ long call_timer_settime(struct call *c)
 	wall_clock(clock, &offset);
 	u64 value = to_ns(&s.value), interval = to_ns(&s.interval);
 	bool absolute = c->a[1] & TIMER_ABSTIME;
-	struct deadline d = absolute ? at(value, offset) : after(value);
+	struct deadline d = absolute ? first_tick(value, offset, interval) : after(value);
 	u64 real = !value ? 0 : cpu ? cpu_real(value) : absolute ? d.real : real_span(value);
 	s = (struct itimerspec){ from_ns(cpu ? cpu_real(interval) : real_span(interval)), from_ns(real) };
 	long result = syscall(__NR_timer_settime, c->a[0], c->a[1], &s, &old);

@@ -26,6 +26,9 @@ static long dispatch(struct call *c)
 		return call_poll(c);
 	case __NR_rt_sigprocmask:
 		return call_rt_sigprocmask(c);
+	case __NR_execve:
+	case __NR_execveat:
+		return call_execute(c);
 	case __NR_rt_sigaction:
 		return call_rt_sigaction(c);
 	case __NR_clock_gettime:

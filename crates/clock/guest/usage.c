@@ -37,12 +37,20 @@ long call_wait4(struct call *c)
 	return result;
 }
 
+/* It gives 0 with a child and without one, and only with one is the usage written: then to the program's, too. */
 long call_waitid(struct call *c)
 {
-	long result = syscall(__NR_waitid, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4]);
-	if (result == 0)
-		scale_usage(c->a[4]);
-	return result;
+	struct {
+		struct timeval used[2];
+		i64 rest[14];
+	} usage;
+	usage.used[0].usec = -1;
+	long result = syscall(__NR_waitid, c->a[0], c->a[1], c->a[2], c->a[3], &usage);
+	if (result || usage.used[0].usec < 0)
+		return result;
+	usage.used[0] = tv_virtual(&usage.used[0]);
+	usage.used[1] = tv_virtual(&usage.used[1]);
+	return write_user(c->a[4], &usage, sizeof usage) ? 0 : -EFAULT;
 }
 
 long call_times(struct call *c)

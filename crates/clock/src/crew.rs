@@ -20,8 +20,9 @@ use scale::{Tdf, VirtualInstant};
 
 use crate::layout::{CALL_MEMFD, NOT_GIVEN};
 use crate::notify::{self, Notification};
+use crate::standstill::Standstill;
 use crate::tracee::{self, Outcome, Recipe, Tracee};
-use crate::{ClockPage, CpuRate, Error, standstill, supervise};
+use crate::{ClockPage, CpuRate, Error, supervise};
 
 /// Of all threads. Beyond it, an exec waits until another is done.
 const MOST: usize = 1024;
@@ -104,9 +105,9 @@ impl Crew {
     }
 
     /// Changes the rate when no exec is under way, for all that wait too. The virtual instant of the change.
-    pub fn change_rate(&self, tdf: Tdf) -> VirtualInstant {
+    pub fn change_rate(&self, standstill: &mut Standstill, tdf: Tdf) -> VirtualInstant {
         let _alone = self.execs.write().expect("nobody panics while executing");
-        let (at, said) = standstill::change(&self.page, tdf);
+        let (at, said) = standstill.change(&self.page, tdf);
         said.iter().for_each(|sentence| self.tell(sentence));
         at
     }
@@ -286,6 +287,11 @@ impl Crew {
                         "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow an exec",
                         name_of(tracer)
                     ),
+                    None if e.raw_os_error() == Some(libc::EPERM) && !rustix::process::geteuid().is_root() => {
+                        "only root may attach to it, because it has another user, or keeps its memory to itself (PR_SET_DUMPABLE, \
+                         as ssh-agent does): run diorama as root"
+                            .to_owned()
+                    }
                     None => format!("it cannot be attached to ({e})"),
                 };
                 Err(format!("{} (process {tid}) may not start another program: {why}", name_of(tid)))

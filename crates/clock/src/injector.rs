@@ -25,8 +25,8 @@ use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, Recv
 use scale::{Tdf, VirtualInstant};
 
 use crate::crew::Crew;
-use crate::remote::{self, Stop};
-use crate::{ClockPage, CpuRate, Error, supervise, tracee};
+use crate::standstill::Standstill;
+use crate::{ClockPage, CpuRate, Error, supervise};
 
 /// What the injector has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,8 +105,8 @@ impl Injector {
         Ok(Injector { admissions, changes, wake, stop, crew, door: Some(door) })
     }
 
-    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3 ([`crate::launch()`] sees to
-    /// that). `cpu` is how the CPU clocks of the command and its descendants relate to the kernel's.
+    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3, or as the one that it is told
+    /// ([`crate::launch()`] sees to that). `cpu` is how the CPU clocks of the command and its descendants relate to the kernel's.
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
     pub fn admit(&self, cpu: CpuRate) -> Result<OwnedFd, Error> {
@@ -175,14 +175,16 @@ struct Door {
     /// Those over which a listener may come.
     sockets: HashMap<u64, Admission>,
     next: u64,
-    /// A change of the rate has left threads attached that had not stopped: they are let go when they do.
+    standstill: Standstill,
+    /// A change of the rate may have left threads attached that had not stopped: they are let go when they do.
     left: bool,
 }
 
 impl Door {
     fn new(crew: Arc<Crew>, wake: &OwnedFd) -> Result<Door, Error> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("no epoll for the injector"))?;
-        let door = Door { crew, epoll, sockets: HashMap::new(), next: FIRST_SOCKET, left: false };
+        let standstill = Standstill::default();
+        let door = Door { crew, epoll, sockets: HashMap::new(), next: FIRST_SOCKET, standstill, left: false };
         door.watch(wake.as_fd(), WAKE).map_err(Error::system("no epoll for the injector"))?;
         Ok(door)
     }
@@ -211,13 +213,13 @@ impl Door {
             }
         }
         for Change { tdf, done } in asked.try_iter() {
-            let at = self.crew.change_rate(tdf);
+            let at = self.crew.change_rate(&mut self.standstill, tdf);
             self.left = true;
             // Whoever asked may have gone.
             let _ = done.send(at);
         }
         if self.left {
-            self.left = release_left();
+            self.left = self.standstill.release_left();
         }
     }
 
@@ -242,24 +244,6 @@ impl Door {
                 self.sockets.remove(&key);
             }
         }
-    }
-}
-
-/// Lets those go that have stopped since. Whether there are more.
-fn release_left() -> bool {
-    loop {
-        let mut status = 0;
-        // SAFETY: `status` is a valid place to write to.
-        let thread = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG) };
-        if thread <= 0 {
-            return thread == 0;
-        }
-        // It fails if the thread was killed meanwhile.
-        let _ = match remote::stop_of(status) {
-            Stop::Still => tracee::detach(thread, 0),
-            Stop::Signal(signal) => tracee::detach(thread, signal),
-            Stop::Gone => Ok(()),
-        };
     }
 }
 

@@ -5,7 +5,7 @@
 //! at `execve` and is idle otherwise. The way of a command under dilation:
 //!
 //! 1. [`Injector::admit`] gives one end of a socket; the command is started as `dilate-exec -- COMMAND` with that socket
-//!    as descriptor 3 ([`DILATE_EXEC`], [`launch()`]).
+//!    as descriptor 3, or as the one that it is told ([`DILATE_EXEC`], [`launch()`]).
 //! 2. `dilate-exec` installs the seccomp filter, sends the listener over the socket, and executes the command.
 //! 3. That `execve`, like every later one of its descendants, notifies the injector, which attaches, lets it happen, maps
 //!    the image and detaches.

@@ -196,6 +196,8 @@ fn instead_of_interrupted(at: &Registers) -> Option<Then> {
     {
         return Some(Then::Answer(result));
     }
+    // The last ones are sockets' with a time-out. They have carried nothing yet, or they would give that. A connect that is
+    // begun again goes on with the same handshake.
     let ends = at.rax as i64 == INTERRUPTED
         && matches!(
             nr,
@@ -208,10 +210,18 @@ fn instead_of_interrupted(at: &Registers) -> Option<Then> {
                 | libc::SYS_io_getevents
                 | SYS_IO_PGETEVENTS
                 | libc::SYS_read
+                | libc::SYS_readv
                 | libc::SYS_recvfrom
                 | libc::SYS_recvmsg
+                | libc::SYS_recvmmsg
                 | libc::SYS_accept
                 | libc::SYS_accept4
+                | libc::SYS_connect
+                | libc::SYS_write
+                | libc::SYS_writev
+                | libc::SYS_sendto
+                | libc::SYS_sendmsg
+                | libc::SYS_sendmmsg
         );
     ends.then_some(Then::Again)
 }

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use libc::{itimerspec, pid_t, timespec};
 use scale::{RealDuration, RealInstant, Tdf};
@@ -21,9 +22,19 @@ pub(crate) struct Timers {
     descriptors: Vec<Descriptor>,
 }
 
+/// A change of the factor: at which instant it became which, and what it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub old: Tdf,
+    pub new: Tdf,
+    pub changed: RealInstant,
+}
+
 #[derive(Debug)]
 struct Process {
     remote: Remote,
+    /// Earlier changes that its timers missed.
+    owed: Vec<Turn>,
     itimer: Option<Setting>,
     /// By number.
     posix: Vec<(i32, Setting)>,
@@ -57,13 +68,17 @@ impl Setting {
         }
     }
 
-    /// The interval, and what is left from now on, after the factor became `new` instead of `old` at `changed`. Not zero.
-    fn after(self, old: Tdf, new: Tdf, changed: RealInstant) -> (RealDuration, RealDuration) {
-        let interval = old.interval_under(new, self.interval);
-        let Some(expiry) = self.expiry else { return (interval, interval) };
-        let expiry = changed + old.rest_under(new, expiry.since(changed));
+    /// The same virtual instants after a change.
+    fn after(self, Turn { old, new, changed }: &Turn) -> Setting {
+        let expiry = self.expiry.map(|expiry| *changed + old.rest_under(*new, expiry.since(*changed)));
+        Setting { expiry, interval: old.interval_under(*new, self.interval) }
+    }
+
+    /// The interval, and what is left from now on. Not zero.
+    fn left(self) -> (RealDuration, RealDuration) {
+        let Some(expiry) = self.expiry else { return (self.interval, self.interval) };
         let left = expiry.since(RealInstant::from_nanos(real_now()));
-        (interval, left.max(RealDuration::from_nanos(1)))
+        (self.interval, left.max(RealDuration::from_nanos(1)))
     }
 }
 
@@ -95,12 +110,16 @@ const NANO: u64 = 1_000_000_000;
 const OLD: usize = size_of::<Raw>();
 
 impl Timers {
-    /// Takes down all timers of a process, which lends a thread. An error is about its descriptors.
-    pub fn take(&mut self, process: pid_t, mut remote: Remote) -> io::Result<()> {
+    /// Takes down the timers that a process alone has, which lends a thread. `owed` are changes that they missed.
+    pub fn take(&mut self, process: pid_t, mut remote: Remote, owed: Vec<Turn>) {
         let itimer = take_itimer(&mut remote).ok().flatten();
         let posix =
             posix_timers(process).filter_map(|timer| Some((timer.id, take_posix(&mut remote, timer).ok()??))).collect();
-        self.processes.push(Process { remote, itimer, posix });
+        self.processes.push(Process { remote, owed, itimer, posix });
+    }
+
+    /// Takes down those that its descriptors lead to.
+    pub fn take_descriptors(&mut self, process: pid_t) -> io::Result<()> {
         for fd in fetch(process)? {
             if !self.descriptors.iter().any(|known| same_file(&known.fd, &fd) == Ordering::Equal)
                 && let Some(taken) = take_descriptor(fd)?
@@ -111,11 +130,13 @@ impl Timers {
         Ok(())
     }
 
-    /// Sets them up again, `changed` being the instant of the change, and gives the threads back.
-    pub fn set_up(self, old: Tdf, new: Tdf, changed: RealInstant) {
-        let after = |setting: Setting| setting.after(old, new, changed);
+    /// Sets them up again after a change, or after what is owed alone, and gives the threads back.
+    pub fn set_up(self, turn: Option<Turn>) {
+        let after = |setting: Setting, owed: &[Turn]| {
+            owed.iter().chain(&turn).fold(setting, |setting, turn| setting.after(turn)).left()
+        };
         for Descriptor { fd, unread, setting } in self.descriptors {
-            let [a, b, c, d] = raw(after(setting), NANO);
+            let [a, b, c, d] = raw(after(setting, &[]), NANO);
             let again = itimerspec {
                 it_interval: timespec { tv_sec: a, tv_nsec: b },
                 it_value: timespec { tv_sec: c, tv_nsec: d },
@@ -134,13 +155,13 @@ impl Timers {
             if let Some(setting) = process.itimer {
                 let _ = process
                     .remote
-                    .put(0, &raw(after(setting), MICRO))
+                    .put(0, &raw(after(setting, &process.owed), MICRO))
                     .and_then(|at| process.remote.call(libc::SYS_setitimer, [libc::ITIMER_REAL as u64, at, 0, 0]));
             }
             for (id, setting) in process.posix {
                 let _ = process
                     .remote
-                    .put(0, &raw(after(setting), NANO))
+                    .put(0, &raw(after(setting, &process.owed), NANO))
                     .and_then(|at| process.remote.call(libc::SYS_timer_settime, [id as u64, 0, at, 0]));
             }
             let _ = process.remote.end();
@@ -174,6 +195,11 @@ struct PosixTimer {
     id: i32,
     /// Its signal waits to be taken.
     signalled: bool,
+}
+
+/// Whether the kernel tells about POSIX timers, without which they cannot be moved.
+pub(crate) fn posix_timers_are_told() -> bool {
+    Path::new("/proc/self/timers").exists()
 }
 
 /// A process's timers on a wall clock, which are all on the kernel's MONOTONIC (guest/timers.c).
@@ -222,11 +248,20 @@ fn fetch(process: pid_t) -> io::Result<Vec<OwnedFd>> {
         let Some(number) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
         let pidfd = match &mut pidfd {
             Some(pidfd) => pidfd,
-            none => none.insert(pidfd_open(process)?),
+            none => match pidfd_open(process) {
+                Ok(opened) => none.insert(opened),
+                // It has ended.
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => break,
+                Err(e) => return Err(e),
+            },
         };
         // SAFETY: only numbers; what is returned is a new descriptor of this process.
         match unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) } {
-            -1 => return Err(io::Error::last_os_error()),
+            -1 => match io::Error::last_os_error() {
+                // It is ending.
+                e if matches!(e.raw_os_error(), Some(libc::ESRCH | libc::EBADF)) => (),
+                e => return Err(e),
+            },
             // SAFETY: as above.
             fd => found.push(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
         }
@@ -286,13 +321,22 @@ mod tests {
         let ms = |n: u64| RealDuration::from_nanos(n * 1_000_000);
         let hour = RealInstant::from_nanos(real_now()) + ms(3_600_000);
         let armed = Setting { expiry: Some(hour + ms(5)), interval: ms(7) };
-        let (interval, left) = armed.after(one, ten, hour);
+        let turn = Turn { old: one, new: ten, changed: hour };
+        let (interval, left) = armed.after(&turn).left();
         assert_eq!(interval, ms(70));
         let expiry = RealInstant::from_nanos(real_now()) + left;
         assert!(expiry >= hour + ms(50) && expiry < hour + ms(51), "{expiry:?}");
         // It should have fired while everything stood: at once, but not never.
         let due = Setting { expiry: Some(RealInstant::from_nanos(1)), interval: ms(0) };
-        assert_eq!(due.after(one, ten, RealInstant::from_nanos(2)).1, RealDuration::from_nanos(1));
+        assert_eq!(
+            due.after(&Turn { changed: RealInstant::from_nanos(2), ..turn }).left().1,
+            RealDuration::from_nanos(1)
+        );
+        // There and back again after 20 of the 50 ms: 3 of the 5 are left.
+        let back = Turn { old: ten, new: one, changed: hour + ms(20) };
+        let again = armed.after(&turn).after(&back);
+        let expiry = again.expiry.unwrap();
+        assert!(expiry >= hour + ms(23) && expiry < hour + ms(24) && again.interval == ms(7), "{again:?}");
         assert_eq!(raw((ms(1), RealDuration::from_nanos(1)), MICRO), [0, 1000, 0, 1]);
         assert_eq!(Setting::new(ms(0), ms(0)), None);
         assert_eq!(Setting::new(ms(0), ms(3)), Some(Setting { expiry: None, interval: ms(3) }));

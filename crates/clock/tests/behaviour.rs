@@ -79,6 +79,21 @@ fn bad_arguments_give_the_same_errors() {
 }
 
 #[test]
+fn no_time_is_too_long() {
+    same_output(&compile("huge", &[]));
+}
+
+#[test]
+fn periodic_timers_that_began_long_ago_keep_their_phase() {
+    let program = compile("phases", &[]);
+    let run = |interval: &str| [program.as_os_str(), "1030".as_ref(), interval.as_ref()].map(|w| w.to_owned());
+    assert_eq!(native(run("400")).stdout, "", "native");
+    for (tdf, interval) in [("1", "400"), ("1.5", "400"), ("5", "100")] {
+        assert_eq!(Dilation::new(tdf).run(run(interval)).stdout, "", "TDF {tdf}");
+    }
+}
+
+#[test]
 fn signals_do_the_same() {
     same_output(&compile("signals", &[]));
     same_output(&compile("signals", &["-static"]));
@@ -167,4 +182,26 @@ print(*struct.unpack_from('I', info, 44), *struct.unpack_from('I', info, 56), le
         assert!((196..400).contains(&acknowledged), "{ran:?}");
         assert!(len >= 192, "{ran:?}");
     }
+}
+
+#[test]
+fn rates_and_times_of_sockets_are_virtual() {
+    // What the kernel paces by is seen in TCP_INFO's max_pacing_rate; and it takes 120 s of its own for any longer TCP_LINGER2.
+    let script = "\
+import socket, struct
+s = socket.socket()
+for rate in (struct.pack('I', 12345000), struct.pack('Q', 98765000)):
+    s.setsockopt(socket.SOL_SOCKET, 47, rate)
+    info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    seen = s.getsockopt(socket.SOL_SOCKET, 47, len(rate))
+    print(struct.unpack_from('Q', info, 112)[0], int.from_bytes(seen, 'little'))
+s.setsockopt(socket.SOL_SOCKET, 47, struct.pack('I', 0xffffffff))
+print(s.getsockopt(socket.SOL_SOCKET, 47), s.getsockopt(socket.SOL_SOCKET, 47, 8).hex())
+for linger in (5, 10000, -1):
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, linger)
+    print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2))
+";
+    let rates = "12345000 12345000\n98765000 98765000\n-1 ffffffffffffffff\n";
+    assert_eq!(native(["python3", "-c", script]).stdout, format!("{rates}5\n120\n-1\n"));
+    assert_eq!(Dilation::new("10").run(["python3", "-c", script]).stdout, format!("{rates}5\n12\n-1\n"));
 }

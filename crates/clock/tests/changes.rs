@@ -2,8 +2,8 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -62,10 +62,10 @@ fn time_never_runs_backwards() {
 }
 
 /// What waits 300 virtual ms, begun at one factor and ended at others, waits as long as at any.
-fn wait_through_changes(program: &Path, count: usize) {
+fn wait_through_changes(program: &[&OsStr], count: usize) {
     for (first, then) in [("1", &["4"][..]), ("4", &["1"]), ("2", &["5", "1.5", "3"])] {
         let dilation = Dilation::new(first);
-        let (child, out) = started(&mut dilation.command([program]));
+        let (child, out) = started(&mut dilation.command(program));
         for tdf in then {
             // Some 50 virtual ms.
             sleep(Duration::from_millis(100));
@@ -77,12 +77,17 @@ fn wait_through_changes(program: &Path, count: usize) {
 
 #[test]
 fn sleepers_wait_through_changes() {
-    wait_through_changes(&compile("naps", &[]), 11);
+    wait_through_changes(&[compile("naps", &[]).as_os_str()], 11);
 }
 
 #[test]
 fn the_kernels_timers_wait_through_changes() {
-    wait_through_changes(&compile("alarms", &[]), 13);
+    wait_through_changes(&[compile("alarms", &[]).as_os_str()], 15);
+}
+
+#[test]
+fn timers_of_a_process_that_cannot_be_stopped_wait_too() {
+    wait_through_changes(&[compile("alarms", &[]).as_os_str(), "itimer-vfork".as_ref()], 1);
 }
 
 #[test]

@@ -42,6 +42,37 @@ fn the_host_sees_its_own_date() {
 }
 
 #[test]
+fn dates_far_away_read_back() {
+    // 1700 and 1730, which this machine's clock cannot count from its boot; the last ones are further off than what the host can name.
+    let script = "\
+import os, sys, time
+year = 365 * 86400 * 10**9
+now = time.time_ns()
+last = -1 << 63
+for when in [-270 * year, -240 * year, -30 * year, now + year, now + 2 * year, now + 20 * year]:
+    os.utime(sys.argv[1], ns=(when, when))
+    seen = os.stat(sys.argv[1]).st_mtime_ns
+    if seen != when:
+        print('set to', when, 'and reads', seen)
+for when in [now + n * year for n in (1, 20, 25, 50, 200, 250)]:
+    os.utime(sys.argv[1], ns=(when, when))
+    seen = os.stat(sys.argv[1]).st_mtime_ns
+    if seen < last or seen < when - 100 * year:
+        print('after', last, 'comes', seen)
+    last = seen
+";
+    // There, dates have 64 bits for the seconds.
+    let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    let argv = ["python3".as_ref(), "-c".as_ref(), script.as_ref(), file.path().as_os_str()];
+    let natively = native(argv);
+    assert!(natively.status.success() && natively.stdout.is_empty(), "{natively:?}");
+    for tdf in ["1", "10"] {
+        let ran = Dilation::new(tdf).run(argv);
+        assert!(ran.status.success() && ran.stdout.is_empty(), "TDF {tdf}: {ran:?}");
+    }
+}
+
+#[test]
 fn make_is_not_fooled() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("Makefile"), "b: a\n\tcp a b\na:\n\techo x >a\n").unwrap();

@@ -74,6 +74,14 @@ fn descriptors_and_masks_arrive_as_they_were() {
 }
 
 #[test]
+fn no_signal_interrupts_an_exec() {
+    let program = compile("harassed", &[]);
+    let argv = [program.as_os_str(), "start".as_ref(), "400".as_ref()];
+    assert_eq!(native(argv).stdout, "done\n");
+    assert_eq!(Dilation::new("1").run(argv).stdout, "done\n");
+}
+
+#[test]
 fn thirty_two_bit_code_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (source, program) = (dir.path().join("x.s"), dir.path().join("x"));

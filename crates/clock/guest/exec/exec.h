@@ -1,9 +1,9 @@
 /*
  * dilate-exec: the static program that puts a command under dilation.
  *
- *   dilate-exec -- COMMAND [ARG…]   install the filter, hand its listener over descriptor 3, execute (main.c)
- *   dilate-exec --probe             compare the clocks of this process on demand (probe.c)
- *   dilate-exec --measure WHAT N    time N operations (measure.c)
+ *   dilate-exec [--fd N] -- COMMAND [ARG…]   install the filter, hand its listener over descriptor N (3), execute (main.c)
+ *   dilate-exec --probe                      compare the clocks of this process on demand (probe.c)
+ *   dilate-exec --measure WHAT N             time N operations (measure.c)
  *
  * It runs in containers of any root file system, so it needs no libc and no file.
  */

@@ -22,12 +22,16 @@
 #define RCVTIMEO_NEW 66
 #define SNDTIMEO_NEW 67
 
-static struct sock_filter code[512];
+#define ROOM 1024
+static struct sock_filter code[ROOM];
 static u32 at_;
 
+/* What has no room is counted only, and install_filter refuses. */
 static void emit(u16 op, u32 k, u8 yes, u8 no)
 {
-	code[at_++] = (struct sock_filter){ op, yes, no, k };
+	if (at_ < ROOM)
+		code[at_] = (struct sock_filter){ op, yes, no, k };
+	at_++;
 }
 
 static void load(u32 offset)
@@ -71,7 +75,8 @@ static u32 on(u32 nr)
 
 static void done(u32 here)
 {
-	code[here].jf = (u8)(at_ - here - 1);
+	if (here < ROOM)
+		code[here].jf = (u8)(at_ - here - 1);
 }
 
 static void simply(u32 nr, u32 what)
@@ -163,6 +168,20 @@ static void reading(u32 nr, u8 flags)
 	done(here);
 }
 
+/*
+ * The injector is asked about an exec, but only by the image (exec.c says why), which says that it is the image. The address would say so too, but
+ * dilate-exec, which has no image yet, must be able to say it.
+ */
+static void executing(u32 nr)
+{
+	u32 here = on(nr);
+	load(LOW(5));
+	skip_unless(DIORAMA_EXECUTE, 1);
+	answer(SECCOMP_RET_USER_NOTIF);
+	answer(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
+	done(here);
+}
+
 static void signals(void)
 {
 	u32 here = on(__NR_rt_sigprocmask);
@@ -194,9 +213,10 @@ static void signals(void)
 static void sockets(void)
 {
 	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW,
+					      47 /* MAX_PACING_RATE */,
 					      /* TIMESTAMP, -NS, -ING, and their new selves: of interest when set */
 					      29, 35, 37, 63, 64, 65 };
-	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 18 /* USER_TIMEOUT */,
+	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 8 /* LINGER2 */, 18 /* USER_TIMEOUT */,
 					   11 /* INFO, which can only be asked for */ };
 	static const u32 calls[] = { __NR_setsockopt, __NR_getsockopt };
 	for (int i = 0; i < 2; i++) {
@@ -204,11 +224,11 @@ static void sockets(void)
 		load(LOW(1));
 		u32 not_socket = at_;
 		skip_unless(1 /* SOL_SOCKET */, 0);
-		if_one_of(2, socket_options, calls[i] == __NR_getsockopt ? 5 : 11);
+		if_one_of(2, socket_options, calls[i] == __NR_getsockopt ? 6 : 12);
 		done(not_socket);
 		skip_if(6 /* SOL_TCP */, 1);
 		answer(SECCOMP_RET_ALLOW);
-		if_one_of(2, tcp_options, calls[i] == __NR_getsockopt ? 4 : 3);
+		if_one_of(2, tcp_options, calls[i] == __NR_getsockopt ? 5 : 4);
 		done(here);
 	}
 }
@@ -302,8 +322,8 @@ static void build(void)
 		done(here);
 	}
 
-	simply(__NR_execve, SECCOMP_RET_USER_NOTIF);
-	simply(__NR_execveat, SECCOMP_RET_USER_NOTIF);
+	executing(__NR_execve);
+	executing(__NR_execveat);
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
 	/*
 	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
@@ -329,6 +349,8 @@ static void build(void)
 long install_filter(void)
 {
 	build();
+	if (at_ > ROOM)
+		return -E2BIG;
 	struct sock_fprog program = { (u16)at_, code };
 	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER,
 		       SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV |

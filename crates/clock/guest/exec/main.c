@@ -6,6 +6,7 @@
 #define SCM_RIGHTS 1
 #define MSG_NOSIGNAL 0x4000
 #define PATH_ROOM 4096
+#define USAGE "dilate-exec [--fd N] -- COMMAND [ARG...]"
 
 __asm__(".text\n"
 	".globl _start\n"
@@ -33,8 +34,8 @@ static __attribute__((noreturn)) void fail(const char *what, long error)
 	quit(EXIT_OWN);
 }
 
-/* Sends `fd` to the injector. */
-static long hand_over(i32 fd)
+/* Sends `fd` to the injector over `socket`. */
+static long hand_over(i32 socket, i32 fd)
 {
 	u8 byte = 0;
 	struct {
@@ -54,7 +55,7 @@ static long hand_over(i32 fd)
 		u64 control_len;
 		u64 flags;
 	} message = { 0, 0, 0, &iov, 1, &control, sizeof control, 0 };
-	return syscall(__NR_sendmsg, DIORAMA_SOCKET, &message, MSG_NOSIGNAL);
+	return syscall(__NR_sendmsg, socket, &message, MSG_NOSIGNAL);
 }
 
 static const char *variable(char **envp, const char *name)
@@ -77,7 +78,7 @@ static long execute(char **argv, char **envp)
 	for (const char *s = argv[0]; *s; s++)
 		has_slash |= *s == '/';
 	if (has_slash)
-		return syscall(__NR_execve, argv[0], argv, envp);
+		return syscall(__NR_execve, argv[0], argv, envp, 0, 0, DIORAMA_EXECUTE);
 	if (!argv[0][0])
 		return -ENOENT;
 	const char *path = variable(envp, "PATH");
@@ -96,7 +97,7 @@ static long execute(char **argv, char **envp)
 			if (dir)
 				room[at++] = '/';
 			copy(room + at, argv[0], n + 1);
-			long error = syscall(__NR_execve, room, argv, envp);
+			long error = syscall(__NR_execve, room, argv, envp, 0, 0, DIORAMA_EXECUTE);
 			if (error != -ENOENT && error != -ENOTDIR) {
 				worst = error;
 				if (error != -EACCES)
@@ -109,10 +110,10 @@ static long execute(char **argv, char **envp)
 	}
 }
 
-static __attribute__((noreturn)) void dilate(char **argv, char **envp)
+static __attribute__((noreturn)) void dilate(i32 socket, char **argv, char **envp)
 {
 	if (!argv[0])
-		fail("no command: dilate-exec -- COMMAND [ARG...]", 0);
+		fail("no command: " USAGE, 0);
 	long error = syscall(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1);
 	if (error)
 		fail("no_new_privs cannot be set", error);
@@ -121,11 +122,11 @@ static __attribute__((noreturn)) void dilate(char **argv, char **envp)
 		fail("this process is under dilation, or another supervisor's seccomp listener, already", 0);
 	if (listener < 0)
 		fail("the kernel refuses the seccomp filter; it must be Linux 5.19 or later, with CONFIG_SECCOMP_FILTER", listener);
-	error = hand_over((i32)listener);
+	error = hand_over(socket, (i32)listener);
 	if (error < 0)
-		fail("descriptor 3 leads to no injector", error);
+		fail("the descriptor (3, or that of --fd) leads to no injector", error);
 	syscall(__NR_close, listener);
-	syscall(__NR_close, DIORAMA_SOCKET);
+	syscall(__NR_close, socket);
 	error = execute(argv, envp);
 	say("diorama: ");
 	say(argv[0]);
@@ -152,10 +153,12 @@ __attribute__((used, noreturn)) void start(u64 *stack)
 	while (*auxv++)
 		;
 	if (stack[0] >= 2 && same(argv[1], "--"))
-		dilate(argv + 2, envp);
+		dilate(DIORAMA_SOCKET, argv + 2, envp);
+	if (stack[0] >= 4 && same(argv[1], "--fd") && same(argv[3], "--"))
+		dilate((i32)parse(argv[2]), argv + 4, envp);
 	if (stack[0] == 2 && same(argv[1], "--probe"))
 		quit(probe(auxv));
 	if (stack[0] == 4 && same(argv[1], "--measure"))
 		quit(measure(argv + 2, envp, auxv));
-	fail("usage: dilate-exec -- COMMAND [ARG...]", 0);
+	fail("usage: " USAGE, 0);
 }

@@ -1,9 +1,10 @@
-/* Timers of 300 ms that the kernel keeps, all at once, a process for each. Prints how long each took, in virtual us. A wait that ends with an error
+/* Timers of 300 ms that the kernel keeps, all at once, a process for each, or the one that the argument names. Prints how long each took, in virtual us. A wait that ends with an error
    that is not the timer's doing is told as such. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -116,6 +118,22 @@ static int itimer_exec(void)
 	return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
 }
 
+/* The only thread waits in the kernel, and cannot be stopped, for some of the time. */
+static int doze(void *unused)
+{
+	(void)unused;
+	struct timespec t = ts(SPAN / 3);
+	_exit(nanosleep(&t, 0));
+}
+static int itimer_vfork(void)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	struct itimerval t = { { 0, 0 }, { 0, SPAN / 1000 } };
+	int status;
+	pid_t child = setitimer(ITIMER_REAL, &t, 0) ? -1 : clone(doze, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
+	return child > 0 && waitpid(child, &status, 0) == child && status == 0 && wait_for_rings(1);
+}
+
 static int posix(clockid_t clock, int flags, long value, long interval, int n)
 {
 	timer_t id;
@@ -157,6 +175,60 @@ static int endless(void)
 	return epoll_wait(epoll, &e, 1, -1) == 1;
 }
 
+/* Nor is what has a long one of a socket, though natively a signal would end it. */
+static struct timeval hours = { 10000, 0 };
+static void *drain(void *socket)
+{
+	static char room[1 << 20];
+	struct timespec t = ts(SPAN);
+	nanosleep(&t, 0);
+	while (recv(*(int *)socket, room, sizeof room, MSG_DONTWAIT) > 0)
+		;
+	return 0;
+}
+static int sending(void)
+{
+	static char block[4096];
+	static int pair[2];
+	pthread_t thread;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &hours, sizeof hours))
+		return 0;
+	while (send(pair[0], block, sizeof block, MSG_DONTWAIT) > 0)
+		;
+	pthread_create(&thread, 0, drain, &pair[1]);
+	return write(pair[0], block, sizeof block) == sizeof block;
+}
+static int listener;
+static void *welcome(void *unused)
+{
+	struct timespec t = ts(SPAN);
+	nanosleep(&t, 0);
+	for (;;)
+		accept(listener, 0, 0);
+	return unused;
+}
+static int connecting(void)
+{
+	/* A name of the kernel's choice. */
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof a.sun_family;
+	pthread_t thread;
+	int client = -1;
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(listener, (void *)&a, len) || listen(listener, 0))
+		return 0;
+	len = sizeof a;
+	getsockname(listener, (void *)&a, &len);
+	pthread_create(&thread, 0, welcome, 0);
+	/* One may wait to be accepted, the next waits in connect. */
+	for (int i = 0; i < 2; i++) {
+		client = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &hours, sizeof hours) || connect(client, (void *)&a, len))
+			return 0;
+	}
+	return client >= 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -164,10 +236,12 @@ static const struct {
 	      { "timerfd-epolled", epolled }, { "timerfd-shared", shared }, { "timerfd-unread", unread },
 	      { "itimer", itimer }, { "itimer-periodic", itimer_periodic }, { "itimer-exec", itimer_exec },
 	      { "posix", posix_once }, { "posix-date", posix_date }, { "posix-periodic", posix_periodic },
-	      { "endless", endless } };
+	      { "endless", endless }, { "sending", sending }, { "connecting", connecting },
+	      /* Alone, as everybody stands for longer with it. */
+	      { "itimer-vfork", itimer_vfork } };
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	sigset_t alarms;
 	sigemptyset(&alarms);
@@ -180,7 +254,7 @@ int main(void)
 	puts("ready");
 	fflush(stdout);
 	for (int i = 0; i < KINDS; i++)
-		if (fork() == 0) {
+		if ((argc > 1 ? !strcmp(argv[1], kinds[i].name) : i < KINDS - 1) && fork() == 0) {
 			char line[80];
 			long start = now(CLOCK_MONOTONIC);
 			errno = 0;

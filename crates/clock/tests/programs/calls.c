@@ -209,6 +209,18 @@ static void cpu_clocks(void)
 	child = burning(NOMINAL);
 	must(syscall(SYS_waitid, P_PID, child, &info, WEXITED, &used) == 0, "waitid");
 	told("waitid", tv(used.ru_utime) + tv(used.ru_stime) + 1000, NOMINAL);
+	/* With no child that has ended it writes none. */
+	struct rusage untouched = { .ru_utime = { 1234567, 8 }, .ru_stime = { 9, 1 } };
+	child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	int polled = syscall(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG, &untouched);
+	kill(child, SIGKILL);
+	must(waitpid(child, &status, 0) == child, "waitpid");
+	must(polled == 0 && untouched.ru_utime.tv_sec == 1234567 && untouched.ru_utime.tv_usec == 8 && untouched.ru_stime.tv_sec == 9 &&
+		     untouched.ru_stime.tv_usec == 1, "waitid without a child");
 	getrusage(RUSAGE_CHILDREN, &used);
 	told("getrusage-children", tv(used.ru_utime) + tv(used.ru_stime) + 3000, 2 * NOMINAL);
 	times(&tms);
@@ -240,5 +252,7 @@ int main(void)
 	must(adjtimex(&timex) >= 0, "adjtimex");
 	long long read = timex.time.tv_sec * 1000000ll + timex.time.tv_usec / (timex.status & STA_NANO ? 1000 : 1);
 	must(read >= before && read <= now(CLOCK_REALTIME) / 1000, "adjtimex is not REALTIME");
+	struct timeval left;
+	must(adjtime(0, &left) == 0 && left.tv_sec == 0 && left.tv_usec == 0, "adjtime");
 	return 0;
 }

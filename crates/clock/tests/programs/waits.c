@@ -170,6 +170,18 @@ int main(void)
 	t = in(CLOCK_REALTIME, NOMINAL);
 	int r = syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 0, &t, 0, -1);
 	end("futex-bitset-realtime", NOMINAL, r == -1 && errno == ETIMEDOUT);
+	static const struct {
+		const char *name;
+		clockid_t clock;
+		int flag;
+	} requeues[] = { { "futex-requeue-pi", CLOCK_MONOTONIC, 0 }, { "futex-requeue-pi-realtime", CLOCK_REALTIME, FUTEX_CLOCK_REALTIME } };
+	for (int i = 0; i < 2; i++) {
+		uint32_t pi = 0;
+		begin();
+		t = in(requeues[i].clock, NOMINAL);
+		r = syscall(SYS_futex, &word, FUTEX_WAIT_REQUEUE_PI_PRIVATE | requeues[i].flag, 0, &t, &pi, 0);
+		end(requeues[i].name, NOMINAL, r == -1 && errno == ETIMEDOUT);
+	}
 	struct {
 		uint64_t value, address;
 		uint32_t flags, reserved;
