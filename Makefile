@@ -25,9 +25,10 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
-# Cargo builds the programs that the tests run, and tells them where they are.
+# Cargo builds the programs that the tests run, and tells them where they are. Some tests interrupt them, which would be ignored if
+# whoever called make ignores it, as a script's `&` does.
 test: machine setup-tests
-	$(CARGO) test --locked --workspace --no-fail-fast
+	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 
 # Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages.
 conformance: root setup build
