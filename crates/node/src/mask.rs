@@ -135,7 +135,9 @@ impl Mask<'_> {
             }
         }
         for inside in hide.iter().filter_map(|path| path.strip_prefix("/").ok()) {
-            if shows(inside) {
+            // Below what is emptied it is hidden already, and so is its name.
+            let mut above = inside.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
+            if shows(inside) && !above.any(|path| self.hides(path)) {
                 self.empty(inside)?;
             }
         }
