@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
-use fidelity::events::Event;
 use fidelity::record::{Fidelity, RunResult};
 use model::{Action as EventAction, Experiment, NodeAction, Ready};
 use net::PipeChange;
@@ -369,42 +368,22 @@ impl Play<'_> {
         self.record(event, target, detail);
     }
 
-    /// A line that cannot be written must not stop a run in its middle: the results, written at its end, will tell.
     fn record(&mut self, event: &str, target: Option<String>, detail: serde_json::Value) {
-        let real = real_now();
-        let _ = self.dir.events.write(&Event {
-            virtual_s: Some(self.line.at(real).as_secs_f64()),
-            real_s: real.since(self.line.zero).as_secs_f64(),
-            event: event.into(),
-            target,
-            detail,
-        });
+        self.dir.record(self.line, real_now(), event, target, detail);
     }
 }
 
 /// Records how many programs were dilated, and how many were kept from running because they could not be.
 fn tell_injections(dir: &mut RunDir, line: Timeline, end: RealInstant, counters: clock::InjectorCounters) {
-    let _ = dir.events.write(&Event {
-        virtual_s: Some(line.at(end).as_secs_f64()),
-        real_s: end.since(line.zero).as_secs_f64(),
-        event: "end".into(),
-        target: None,
-        detail: serde_json::json!({ "programs_dilated": counters.injected, "programs_refused": counters.refused }),
-    });
+    let detail = serde_json::json!({ "programs_dilated": counters.injected, "programs_refused": counters.refused });
+    dir.record(line, end, "end", None, detail);
 }
 
 /// Records what the captures hold.
 fn tell_recordings(dir: &mut RunDir, line: Timeline, end: RealInstant, recordings: &[Recording]) {
-    for recording in recordings {
-        let _ = dir.events.write(&Event {
-            virtual_s: Some(line.at(end).as_secs_f64()),
-            real_s: end.since(line.zero).as_secs_f64(),
-            event: "capture".into(),
-            target: Some(recording.link.clone()),
-            detail: serde_json::json!({
-                "file": recording.file, "frames": recording.frames, "missed": recording.missed
-            }),
-        });
+    for Recording { link, file, frames, missed } in recordings {
+        let detail = serde_json::json!({ "file": file, "frames": frames, "missed": missed });
+        dir.record(line, end, "capture", Some(link.clone()), detail);
     }
 }
 

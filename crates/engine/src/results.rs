@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use fidelity::events::Event;
 use fidelity::record::{Ended as EndedRecord, Fidelity, MetricRecord, NodeOutcome, RunResult, Status};
 use fidelity::samples::{self, Row, Samples};
 use indexmap::IndexMap;
@@ -66,7 +65,6 @@ pub fn gather(
 ) -> Result<RunResult> {
     let Finale { line, end, script, ending, fidelity } = finale;
     let end_virtual = line.at(end);
-    let real_seconds = end.since(line.zero).as_secs_f64();
     let mut why = why(ending, experiment, script, stage, dir);
     let (from, to) = experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
     let window = Window { from, to, zero_unix_s: line.zero_unix_s() };
@@ -75,14 +73,8 @@ pub fn gather(
         match samples_of(metric, experiment, script, stage, dir, window) {
             Ok(Collected { rows, without }) => {
                 for node in without {
-                    // As with all events: the results, written after them, will tell of a full disk.
-                    let _ = dir.events.write(&Event {
-                        virtual_s: Some(end_virtual.as_secs_f64()),
-                        real_s: real_seconds,
-                        event: "metric-without".into(),
-                        target: Some(experiment.nodes[node].name.clone()),
-                        detail: serde_json::json!({ "metric": metric.name, "because": "an event ended the node" }),
-                    });
+                    let detail = serde_json::json!({ "metric": metric.name, "because": "an event ended the node" });
+                    dir.record(line, end, "metric-without", Some(experiment.nodes[node].name.clone()), detail);
                 }
                 let file = Path::new("metrics").join(format!("{}.csv", metric.name));
                 samples::write(&dir.path().join(&file), &rows)?;
@@ -96,7 +88,7 @@ pub fn gather(
                     Err(what) => add(&mut why, format!("metric {}: {what}", metric.name)),
                 }
             }
-            Err(Error::Failed(what)) => add(&mut why, what),
+            Err(Error::Failed(what)) => add(&mut why, format!("metric {}: {what}", metric.name)),
             Err(other) => return Err(other),
         }
     }
@@ -116,7 +108,7 @@ pub fn gather(
         status: if why.is_none() { Status::Ok } else { Status::Failed },
         why,
         virtual_seconds: end_virtual.as_secs_f64(),
-        real_seconds,
+        real_seconds: end.since(line.zero).as_secs_f64(),
         metrics,
         nodes,
         fidelity,
@@ -178,7 +170,7 @@ fn samples_of(
             let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
             for node in &metric.nodes {
                 let name = &experiment.nodes[*node].name;
-                let place = format!("metric {}: node {name}: {path}", metric.name);
+                let place = format!("node {name}: {path}");
                 let file = stage.cast.with(*node, |n| n.read_file(Path::new(path)));
                 let text = match file.and_then(read) {
                     Ok(text) => text,
@@ -194,8 +186,7 @@ fn samples_of(
             }
         }
         Source::Line { regex, from, combine } => {
-            let place = |what: &dyn std::fmt::Display| format!("metric {}: {what}", metric.name);
-            let pattern = Regex::new(regex.as_str()).map_err(|e| Error::failed(place(&"its pattern"), e))?;
+            let pattern = Regex::new(regex.as_str()).map_err(|e| Error::failed("its pattern", e))?;
             let stream = match from {
                 Stream::Stdout => "stdout",
                 Stream::Stderr => "stderr",
@@ -203,8 +194,7 @@ fn samples_of(
             let mut values = Vec::new();
             for node in &metric.nodes {
                 let path = dir.log_path(&experiment.nodes[*node].name, stream);
-                let text = fs::File::open(&path).and_then(read);
-                let text = text.map_err(|e| Error::failed(place(&path.display()), e))?;
+                let text = fs::File::open(&path).and_then(read).map_err(|e| Error::failed(path.display(), e))?;
                 match collect::line(&text, &pattern) {
                     Some(value) => values.push(value),
                     None => silent.push(*node),
@@ -218,12 +208,11 @@ fn samples_of(
     }
     let (without, missing): (Vec<_>, Vec<_>) = silent.into_iter().partition(|n| script.was_cut_short(*n));
     if !missing.is_empty() {
-        let names: Vec<_> = missing.iter().map(|n| experiment.nodes[*n].name.as_str()).collect();
         let looked = match &metric.source {
             Source::Rows { path, .. } => format!("there is no {path}"),
             Source::Line { regex, .. } => format!("no line matches `{regex}`"),
         };
-        return Err(Error::Failed(format!("metric {}: {looked} on {}", metric.name, names.join(", "))));
+        return Err(Error::Failed(format!("{looked} on {}", names(experiment, &missing))));
     }
     for row in &mut rows {
         row.value *= metric.unit.factor;
@@ -247,12 +236,15 @@ fn combined(values: &[f64], how: Combine) -> f64 {
 }
 
 fn nothing(metric: &Metric, experiment: &Experiment) -> String {
-    let nodes: Vec<_> = metric.nodes.iter().map(|n| experiment.nodes[*n].name.as_str()).collect();
     let looked = match &metric.source {
         Source::Rows { path, .. } => format!("no row of {path} starts inside `measure`"),
         Source::Line { regex, .. } => format!("no line matches `{regex}`"),
     };
-    format!("metric {}: {looked} on {}", metric.name, nodes.join(", "))
+    format!("metric {}: {looked} on {}", metric.name, names(experiment, &metric.nodes))
+}
+
+fn names(experiment: &Experiment, nodes: &[NodeIndex]) -> String {
+    nodes.iter().map(|n| experiment.nodes[*n].name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn add(why: &mut Option<String>, what: String) {
@@ -277,10 +269,9 @@ fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage,
         Ending::Interrupted => Some("the run was interrupted".into()),
         Ending::Broken(why) => Some(why.clone()),
         Ending::Late(Late { running, unready, unstarted }) => {
-            let names = |nodes: &[usize]| nodes.iter().map(name).collect::<Vec<_>>().join(", ");
             let mut text = format!("the limit of {} s was reached", experiment.ends.limit.as_secs_f64());
             if !running.is_empty() {
-                text += &format!(" before {} had exited", names(running));
+                text += &format!(" before {} had exited", names(experiment, running));
             }
             for node in unready {
                 let Some(Ready::Tcp(port)) = experiment.nodes[*node].ready else { continue };
@@ -288,7 +279,8 @@ fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage,
                 text += &format!("; node {} never listened on TCP port {port} (`ready`){words}", name(node));
             }
             if !unstarted.is_empty() {
-                text += &format!("; never started, for they wait for others (`after`): {}", names(unstarted));
+                text +=
+                    &format!("; never started, for they wait for others (`after`): {}", names(experiment, unstarted));
             }
             Some(text)
         }

@@ -3,16 +3,18 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use fidelity::events::EventLog;
+use fidelity::events::{Event, EventLog};
+use scale::RealInstant;
 
 use crate::error::{Error, Result};
+use crate::timeline::Timeline;
 
 /// A run directory being written.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
     /// What happened, line by line.
-    pub events: EventLog,
+    events: EventLog,
 }
 
 /// The directory of a run: `--out`, or `runs/NAME/VARIANT`. An earlier default directory moves to the first free
@@ -71,6 +73,25 @@ impl RunDir {
     /// Whether the run's result is written.
     pub fn has_result(&self) -> bool {
         self.path.join(fidelity::record::RESULT).exists()
+    }
+
+    /// Records what happened at a real instant, to the node or link `target`. A line that cannot be written must not stop a run
+    /// in its middle: the results, written at its end, will tell.
+    pub fn record(
+        &mut self,
+        line: Timeline,
+        real: RealInstant,
+        event: &str,
+        target: Option<String>,
+        detail: serde_json::Value,
+    ) {
+        let _ = self.events.write(&Event {
+            virtual_s: Some(line.at(real).as_secs_f64()),
+            real_s: real.since(line.zero).as_secs_f64(),
+            event: event.into(),
+            target,
+            detail,
+        });
     }
 
     /// Writes a whole file, replacing what was there.
