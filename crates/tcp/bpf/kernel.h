@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
  * What the programs here use of the kernel: the few fields that they read or write, by name. The loader moves every access to
- * where the running kernel has the field (BPF CO-RE), so order, neighbours and kernel version do not matter.
+ * where the running kernel has the field (BPF CO-RE), so order, neighbours and kernel version do not matter. What the records have of one
+ * another is there for a test, which compiles them for this machine.
  */
 #ifndef DIORAMA_KERNEL_H
 #define DIORAMA_KERNEL_H
@@ -19,11 +20,13 @@ typedef _Bool bool;
 
 enum bpf_map_type { BPF_MAP_TYPE_HASH = 1 };
 
+#ifdef __bpf__
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
 
 struct sock {
 	unsigned long sk_pacing_rate; /* bytes per real second */
@@ -31,11 +34,17 @@ struct sock {
 	__u32 sk_gso_max_size;
 };
 
+struct inet_sock {
+	struct sock sk;
+};
+
 struct inet_connection_sock {
+	struct inet_sock icsk_inet;
 	__u64 icsk_ca_priv[13]; /* congestion control's own */
 };
 
 struct tcp_sock {
+	struct inet_connection_sock inet_conn;
 	__u64 tcp_mstamp; /* real µs, as of the segment at hand */
 	__u32 lsndtime;   /* jiffies at which data were last sent */
 	__u32 snd_una;
@@ -50,7 +59,9 @@ struct ack_sample {
 	__s32 rtt_us; /* real; negative if there is none */
 };
 
+#ifdef __bpf__
 #pragma clang attribute pop
+#endif
 
 enum tcp_ca_event { CA_EVENT_TX_START };
 enum tcp_ca_state { TCP_CA_Loss = 4 };

@@ -6,52 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef unsigned char __u8;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef int __s32;
-typedef long long __s64;
-typedef _Bool bool;
-
-struct sock {
-	unsigned long sk_pacing_rate;
-	__u32 sk_pacing_status;
-	__u32 sk_gso_max_size;
-};
-
-struct inet_connection_sock {
-	struct sock sk;
-	__u64 icsk_ca_priv[13];
-};
-
-struct tcp_sock {
-	struct inet_connection_sock icsk;
-	__u64 tcp_mstamp;
-	__u32 lsndtime;
-	__u32 snd_una;
-	__u32 snd_nxt;
-	__u32 snd_cwnd;
-	__u32 snd_ssthresh;
-	__u32 max_packets_out;
-	__u8 is_cwnd_limited : 1;
-};
-
-struct ack_sample {
-	__s32 rtt_us;
-};
-
-enum tcp_ca_event { CA_EVENT_TX_START };
-enum tcp_ca_state { TCP_CA_Loss = 4 };
-enum sk_pacing { SK_PACING_NONE };
-
-struct tcp_congestion_ops {
-	char name[16];
-	__u32 flags;
-	void *init, *ssthresh, *cong_avoid, *set_state, *cwnd_event, *undo_cwnd, *pkts_acked;
-};
-#define TCP_CONG_NON_RESTRICTED 1
-
-static __u64 bpf_jiffies64(void)
+/* In place of libbpf's headers. */
+static unsigned long long bpf_jiffies64(void)
 {
 	return 0;
 }
@@ -63,8 +19,6 @@ static __u64 bpf_jiffies64(void)
 #define BPF_PROG(name, ...) name(__VA_ARGS__)
 #define BPF_CORE_READ_BITFIELD(record, field) ((record)->field)
 
-/* In place of the program's own header. */
-#define DIORAMA_KERNEL_H
 /* The loader fills in `config`; here main does. */
 #define const
 #include "../bpf/cubic.bpf.c"
@@ -111,7 +65,7 @@ static void send_all(struct tcp_sock *tp, __u64 time)
 static __u32 end_of_slow_start(__u64 tdf)
 {
 	struct tcp_sock tp = { .snd_cwnd = 10, .snd_ssthresh = 0x7fffffff, .is_cwnd_limited = 1 };
-	struct sock *sk = &tp.icsk.sk;
+	struct sock *sk = &tp.inet_conn.icsk_inet.sk;
 	struct cubic *ca = cubic_of(sk);
 	__u32 flight = 0; /* its first segment */
 
