@@ -11,7 +11,7 @@ use clock::{ClockPage, CpuRate, Injector, Reaper};
 use scale::{RealDuration, Tdf};
 
 use crate::failure::Failure;
-use crate::terminal::{self, say};
+use crate::terminal;
 
 /// Arguments of `diorama dilate`.
 #[derive(clap::Args, Debug)]
@@ -67,7 +67,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let _claim = args.cpu.then(|| engine::Cores::claim(&[mine])).transpose().map_err(own)?;
     let limit = args.cpu.then(|| cpu::limit_this(share, mine)).transpose().map_err(own)?;
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
-        say(format_args!("diorama: the CPU limit is coarse: {why}"));
+        engine::warn(format_args!("the CPU limit is coarse: {why}"));
     }
     let rate = if args.cpu { CpuRate::NATIVE } else { CpuRate::undivided(args.tdf) };
     let rate = if args.tsc == Tsc::Dilated { rate.with_dilated_tsc() } else { rate };
@@ -79,7 +79,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     // Before there is a second thread.
     let reaper = Reaper::fork(&args.command, confine).map_err(own)?;
     let core = if args.cpu { other } else { None };
-    let injector = Injector::start(&page, core, |sentence| say(format_args!("diorama: {sentence}"))).map_err(own)?;
+    let injector = Injector::start(&page, core, |sentence| engine::warn(sentence)).map_err(own)?;
     let admitted = injector.admit(rate).map_err(own)?;
     let rate = injector.rate_changer();
     let control = args.control.as_deref().map(|path| control::Control::open(path, &rate)).transpose().map_err(own)?;

@@ -31,7 +31,7 @@ impl Failure {
 
     /// Prints the message and gives the exit code.
     pub fn report(self) -> ExitCode {
-        crate::terminal::say(format_args!("diorama: {}", self.message));
+        engine::warn(&self.message);
         ExitCode::from(self.code)
     }
 }

@@ -10,7 +10,7 @@ use scale::Tdf;
 use crate::experiment::{VariantArg, load, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::terminal::{self, say};
+use crate::terminal;
 
 /// Arguments of `diorama run`.
 #[derive(clap::Args, Debug)]
@@ -47,7 +47,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
     for warning in &plan.warnings {
-        say(format_args!("diorama: {warning}"));
+        engine::warn(warning);
     }
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
 
@@ -123,14 +123,14 @@ fn told(outcome: &Outcome) -> String {
 /// What is wrong with them.
 fn complain(outcome: &Outcome) {
     for recording in outcome.recordings.iter().filter(|r| r.missed > 0) {
-        say(format_args!(
-            "diorama: warning: {} frames of link {} passed and are not in its capture, which could not be written fast \
+        engine::warn(format_args!(
+            "warning: {} frames of link {} passed and are not in its capture, which could not be written fast \
              enough: keep less of each (`capture: {{ snap: 128B }}`), capture fewer links, or raise the TDF",
             recording.missed, recording.link
         ));
     }
     if let Some(why) = &outcome.result.why {
-        say(format_args!("diorama: the experiment failed: {why}"));
+        engine::warn(format_args!("the experiment failed: {why}"));
     }
 }
 

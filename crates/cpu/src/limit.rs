@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::{Calibration, CpuGroups, Error, NodeShare, best_policy, stale_limits, sweep};
+use crate::{Calibration, CpuGroups, Error, NodeShare, best_policy};
 
 const NODE: &str = "command";
 
@@ -21,9 +21,6 @@ pub struct Limit {
 ///
 /// `fraction` is above 0 and at most what the core can give (about 0.9); the program needs the hidden verb `__fillers`.
 pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
-    for dead in stale_limits()? {
-        sweep(&dead)?;
-    }
     let (policy, coarse) = best_policy();
     let id = format!("dilate-{}", std::process::id());
     let mut groups = CpuGroups::create(&id, core, &[NodeShare { name: NODE.into(), share: fraction }], policy)?;

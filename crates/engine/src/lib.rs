@@ -30,6 +30,6 @@ pub use exec::exec;
 pub use interrupt::listen as interrupts;
 pub use life::{Outcome, Request, claim_directory, run};
 pub use logs::{find_live, find_run, print as print_logs};
-pub use notice::{Notice, Tick};
+pub use notice::{Notice, Tick, warn};
 pub use plan::Plan;
 pub use registry::{Cores, LiveRun, live_runs, sweep};

@@ -6,7 +6,7 @@ use std::io::Write;
 use scale::{RealDuration, VirtualInstant};
 
 /// Tells the user something on standard error. A terminal that has gone, or a full disk behind it, must not end a run.
-pub(crate) fn warn(what: impl Display) {
+pub fn warn(what: impl Display) {
     let _ = writeln!(std::io::stderr(), "diorama: {what}");
 }
 
