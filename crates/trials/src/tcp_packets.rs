@@ -30,7 +30,7 @@ const GOODPUT_GOAL: f64 = 2.0;
 /// Arguments of `diorama-trials tcp-dilation table3`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// How often TDF 1 runs, whose spread is printed; each other TDF runs once
+    /// How often each TDF runs, in turn; medians are compared
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// The TDFs beside 1
@@ -75,21 +75,20 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let out = results::fresh(Path::new("runs"), "tcp-packets")?;
     let mut text = String::new();
     for (name, loss) in LOSSES {
-        let mut groups = Vec::new();
+        let tdfs = std::iter::once(1).chain(args.tdf.iter().copied());
+        let mut groups: Vec<Group> = tdfs.map(|tdf| Group { tdf, flows: Vec::new() }).collect();
         let mut suspects = Suspects::default();
-        for tdf in std::iter::once(1).chain(args.tdf.iter().copied()) {
-            let mut flows = Vec::new();
-            for round in 1..=if tdf == 1 { args.rounds } else { 1 } {
-                eprintln!("loss {name}, TDF {tdf}, {round}");
+        for round in 1..=args.rounds {
+            for Group { tdf, flows } in &mut groups {
+                eprintln!("loss {name}, TDF {tdf}, {round} of {}", args.rounds);
                 let directory = out.join(format!("{}-{tdf}-{round}", name.replace(" %", "-percent")));
-                let variant = if tdf == 1 { Variant::Baseline } else { Variant::Scaled };
+                let variant = if *tdf == 1 { Variant::Baseline } else { Variant::Scaled };
                 let tdf = tdf.to_string();
                 let set = [("tdf", tdf.as_str()), ("links.0.ab.loss", loss)];
                 let result = driver.run_with(&file, variant, &set, &directory, false)?;
                 suspects.add(&directory, &result);
                 flows.push(read(&directory)?);
             }
-            groups.push(Group { tdf, flows });
         }
         let lossless = loss == LOSSES[0].1;
         let table = format!("{}{suspects}", table(&groups, lossless)?);
@@ -167,7 +166,7 @@ fn spacing(flow: &Flow) -> Option<Spacing> {
     Some(Spacing { mean, cov: deviation / mean, iqr, packets: flow.packets.len(), goodput: flow.goodput })
 }
 
-/// A line for each run, and each group's mean error against TDF 1, marked if it is beyond its goal.
+/// A line for each run, and the error of each group's medians against those of TDF 1, marked if it is beyond its goal.
 fn table(groups: &[Group], lossless: bool) -> Result<String, Failure> {
     let mut text =
         format!("{:>5} {:>8} {:>9} {:>7} {:>9} {:>9}\n", "TDF", "packets", "mean ms", "CoV", "IQR ms", "Mbit/s");
@@ -180,9 +179,12 @@ fn table(groups: &[Group], lossless: bool) -> Result<String, Failure> {
             let Spacing { mean, cov, iqr, packets, goodput } = s;
             let _ = writeln!(text, "{tdf:>5} {packets:>8} {mean:>9.4} {cov:>7.3} {iqr:>9.4} {goodput:>9.2}");
         }
-        let average = |of: fn(&Spacing) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+        let median = |of: fn(&Spacing) -> f64| {
+            let values = Samples::new(all.iter().map(of).collect()).ok();
+            values.and_then(|v| v.quantile(0.5)).unwrap_or(f64::NAN)
+        };
         let own =
-            Spacing { mean: average(|s| s.mean), cov: average(|s| s.cov), goodput: average(|s| s.goodput), ..all[0] };
+            Spacing { mean: median(|s| s.mean), cov: median(|s| s.cov), goodput: median(|s| s.goodput), ..all[0] };
         let Some(base) = base else {
             base = Some(own);
             continue;
