@@ -49,6 +49,7 @@ struct cubic {
 	__u32 k_ms;        /* 4.2, equation 2 */
 	__u32 w_est;       /* 4.3, in whole segments */
 	__u32 w_est_acked; /* segments acknowledged towards the next */
+	__u32 threshold;   /* of slow start, as this program has set it last */
 };
 _Static_assert(sizeof(struct cubic) <= 13 * 8, "the kernel keeps 104 bytes for congestion control");
 
@@ -204,17 +205,35 @@ void BPF_PROG(cubic_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 
 /* 4.6 and 4.7: the window after congestion is 0.7 of that before, whose size is remembered; less than it if the window
  * is shrinking, so that others find room. */
-SEC("struct_ops")
-__u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
+static __always_inline __u32 reduced(struct cubic *ca, __u32 cwnd)
 {
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct cubic *ca = cubic_of(sk);
-	__u32 cwnd = tp->snd_cwnd;
-	__u32 reduced = cwnd * 7 / 10;
+	__u32 threshold = cwnd * 7 / 10;
 
 	ca->epoch = 0;
 	ca->w_max = cwnd < ca->w_max ? cwnd * 17 / 20 : cwnd;
-	return reduced > 2 ? reduced : 2;
+	ca->threshold = threshold > 2 ? threshold : 2;
+	return ca->threshold;
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
+{
+	return reduced(cubic_of(sk), ((struct tcp_sock *)sk)->snd_cwnd);
+}
+
+/* A kernel may leave a program out: where an interrupt finds it running (before Linux 6.1), or finds a process that is kept out
+ * of BPF's reach. It then takes for the threshold what happens to lie on its stack. This puts it right on the next
+ * acknowledgement, before the kernel makes the window by it. */
+static __always_inline void make_up(struct sock *sk, struct tcp_sock *tp, struct cubic *ca)
+{
+	__u8 state = BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
+	bool congested = state == TCP_CA_CWR || ((state == TCP_CA_Recovery || state == TCP_CA_Loss) && tp->undo_marker);
+
+	if (!congested || tp->snd_ssthresh == ca->threshold)
+		return;
+	tp->snd_ssthresh = reduced(ca, tp->prior_cwnd);
+	if (state == TCP_CA_Loss)
+		forget(tp, ca);
 }
 
 /* 4.8: after a time-out all starts anew. */
@@ -293,6 +312,7 @@ void BPF_PROG(cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct cubic *ca = cubic_of(sk);
 
+	make_up(sk, tp, ca);
 	/* Round trips just after a recovery are those of a queue that drains. */
 	if (sample->rtt_us < 0 || (ca->epoch && now(tp) - ca->epoch < SECOND))
 		return;
@@ -304,7 +324,7 @@ void BPF_PROG(cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample
 		ca->min_rtt = rtt;
 	if (!ca->slow_start_over && in_slow_start(tp) && path_is_full(sk, tp, ca, rtt)) {
 		ca->slow_start_over = 1;
-		tp->snd_ssthresh = tp->snd_cwnd;
+		tp->snd_ssthresh = ca->threshold = tp->snd_cwnd;
 	}
 }
 

@@ -40,6 +40,7 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	__u8 icsk_ca_state : 5;
 	__u64 icsk_ca_priv[13]; /* congestion control's own */
 };
 
@@ -52,6 +53,8 @@ struct tcp_sock {
 	__u32 snd_cwnd;
 	__u32 snd_ssthresh;
 	__u32 max_packets_out;
+	__u32 prior_cwnd;  /* before the last reduction */
+	__u32 undo_marker; /* 0: it was taken back, or cannot be */
 	__u8 is_cwnd_limited : 1;
 };
 
@@ -64,7 +67,7 @@ struct ack_sample {
 #endif
 
 enum tcp_ca_event { CA_EVENT_TX_START };
-enum tcp_ca_state { TCP_CA_Loss = 4 };
+enum tcp_ca_state { TCP_CA_CWR = 2, TCP_CA_Recovery, TCP_CA_Loss };
 enum sk_pacing { SK_PACING_NONE };
 
 /* The loader matches the members by name. `name` comes first because the loader's owner fills it in. */

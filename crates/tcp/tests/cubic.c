@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Slow start over a simulated path, by the functions of cubic.bpf.c itself: this program has the parts of a kernel that they
- * need. Every acknowledgement is for one segment, and segments are one byte long.
+ * The functions of cubic.bpf.c themselves: this program has the parts of a kernel that they need. What it checks is named by its
+ * argument.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* In place of libbpf's headers. */
 static unsigned long long bpf_jiffies64(void)
@@ -43,6 +44,7 @@ __u32 tcp_reno_undo_cwnd(struct sock *sk)
 	return 0;
 }
 
+/* Slow start over a simulated path: every acknowledgement is for one segment, and segments are one byte long. */
 #define SEGMENTS 100000
 #define START 1000000ULL /* virtual us; all below are */
 #define TRIP 50000ULL    /* round trip of a segment that waits for nothing */
@@ -99,7 +101,7 @@ static __u32 end_of_slow_start(__u64 tdf)
 	exit(1);
 }
 
-int main(void)
+static int slow_start(void)
 {
 	for (__u64 tdf = 1; tdf <= 10; tdf += 9) {
 		__u32 window = end_of_slow_start(tdf);
@@ -112,4 +114,57 @@ int main(void)
 		}
 	}
 	return 0;
+}
+
+/* What a connection whose window was 100 has for a threshold on the acknowledgement after the kernel went into `state` with `threshold`. */
+static __u32 after_ack(__u8 state, __u32 undo_marker, __u32 threshold, struct cubic **found)
+{
+	static struct tcp_sock tp;
+	struct sock *sk = &tp.inet_conn.icsk_inet.sk;
+	struct ack_sample sample = { .rtt_us = -1 };
+
+	tp = (struct tcp_sock){ .snd_cwnd = 100, .snd_ssthresh = 50, .tcp_mstamp = START };
+	config.virtual_part = config.real_part = 1;
+	cubic_init(sk);
+	*found = cubic_of(sk);
+	(*found)->epoch = START;
+	(*found)->min_rtt = TRIP;
+	tp.prior_cwnd = tp.snd_cwnd;
+	tp.snd_ssthresh = threshold ? threshold : cubic_ssthresh(sk);
+	tp.inet_conn.icsk_ca_state = state;
+	tp.undo_marker = undo_marker;
+	tp.snd_cwnd = 30;
+	cubic_pkts_acked(sk, &sample);
+	return tp.snd_ssthresh;
+}
+
+static int left_out(void)
+{
+	const __u32 junk = 0x81104110;
+	struct cubic *ca;
+
+	for (__u8 state = TCP_CA_CWR; state <= TCP_CA_Loss; state++) {
+		__u32 threshold = after_ack(state, 1, junk, &ca);
+		bool anew = state == TCP_CA_Loss;
+
+		if (threshold != 70 || ca->epoch || ca->w_max != (anew ? 0 : 100) || ca->min_rtt != (anew ? 0 : TRIP)) {
+			printf("state %u: threshold %u, W_max %u\n", state, threshold, ca->w_max);
+			return 1;
+		}
+		/* One that was told, and one that the kernel has taken back since. */
+		if (after_ack(state, 1, 0, &ca) != 70 || (state != TCP_CA_CWR && after_ack(state, 0, 400, &ca) != 400)) {
+			printf("state %u: a threshold that was right was changed\n", state);
+			return 1;
+		}
+	}
+	return after_ack(0, 1, 400, &ca) != 400;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "slow-start"))
+		return slow_start();
+	if (argc == 2 && !strcmp(argv[1], "left-out"))
+		return left_out();
+	return 2;
 }
