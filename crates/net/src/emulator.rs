@@ -336,7 +336,7 @@ impl<'a> Loop<'a> {
             let due = self.network.next_deadline().is_some_and(|deadline| deadline <= now);
             self.network.advance(now, |delivery| self.ports.deliver(delivery));
             let tired = realtime::now();
-            let now = self.breaks.consider(tired);
+            let now = self.breaks.consider(tired, self.spun);
             self.ports.recorder.looked(now, now.since(looked));
 
             // Zero when the deadline is near: the loop then spins, looking at the ports all the time.

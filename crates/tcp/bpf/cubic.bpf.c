@@ -221,9 +221,9 @@ __u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
 	return reduced(cubic_of(sk), ((struct tcp_sock *)sk)->snd_cwnd);
 }
 
-/* A kernel may leave a program out: where an interrupt finds it running (before Linux 6.1), or finds a process that is kept out
- * of BPF's reach. It then takes for the threshold what happens to lie on its stack. This puts it right on the next
- * acknowledgement, before the kernel makes the window by it. */
+/* A kernel may leave a program out: one for virtual machines does so where a timer interrupts a process that it keeps out of BPF's
+ * reach. It then takes for the threshold what happens to lie on its stack. This puts it right on the next acknowledgement,
+ * before the kernel makes the window by it. */
 static __always_inline void make_up(struct sock *sk, struct tcp_sock *tp, struct cubic *ca)
 {
 	__u8 state = BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
