@@ -70,6 +70,7 @@ pub fn gather(
     let window = Window { from, to, zero_unix_s: line.zero_unix_s() };
     let mut metrics = IndexMap::new();
     for metric in &experiment.metrics {
+        let mut fault = |what: String| add(&mut why, format!("metric {}: {what}", metric.name));
         match samples_of(metric, experiment, script, stage, dir, window) {
             Ok(Collected { rows, without }) => {
                 for node in without {
@@ -84,11 +85,11 @@ pub fn gather(
                         let record = MetricRecord { unit: metric.unit.result.clone(), summary, file };
                         metrics.insert(metric.name.clone(), record);
                     }
-                    Ok(None) => add(&mut why, nothing(metric, experiment)),
-                    Err(what) => add(&mut why, format!("metric {}: {what}", metric.name)),
+                    Ok(None) => fault(nothing(metric, experiment)),
+                    Err(what) => fault(what),
                 }
             }
-            Err(Error::Failed(what)) => add(&mut why, format!("metric {}: {what}", metric.name)),
+            Err(Error::Failed(what)) => fault(what),
             Err(other) => return Err(other),
         }
     }
@@ -240,7 +241,7 @@ fn nothing(metric: &Metric, experiment: &Experiment) -> String {
         Source::Rows { path, .. } => format!("no row of {path} starts inside `measure`"),
         Source::Line { regex, .. } => format!("no line matches `{regex}`"),
     };
-    format!("metric {}: {looked} on {}", metric.name, names(experiment, &metric.nodes))
+    format!("{looked} on {}", names(experiment, &metric.nodes))
 }
 
 fn names(experiment: &Experiment, nodes: &[NodeIndex]) -> String {

@@ -15,7 +15,7 @@ pub use text::{figure, labels, table};
 use crate::Error;
 use crate::record::Verdict;
 use crate::runs::{Run, Series};
-use crate::samples::{Samples, Summary};
+use crate::samples::{Summary, median};
 
 /// One series against another: `diorama compare --json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -205,10 +205,6 @@ fn middle(series: &Series, name: &str) -> Summary {
 
 fn error_percent(base: f64, other: f64) -> Option<f64> {
     if base == other { Some(0.0) } else { Some(100.0 * (other - base) / base).filter(|v| v.is_finite()) }
-}
-
-fn median(values: Vec<f64>) -> Option<f64> {
-    Samples::new(values).ok()?.quantile(0.5)
 }
 
 fn suspect(run: &Run) -> Option<Suspect> {

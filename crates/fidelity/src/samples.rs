@@ -99,6 +99,11 @@ impl Samples {
     }
 }
 
+/// The median; `None` if there is no value, or one that is no measurement.
+pub fn median(values: Vec<f64>) -> Option<f64> {
+    Samples::new(values).ok()?.quantile(0.5)
+}
+
 /// Writes the rows of one metric to `path`.
 pub fn write(path: &Path, rows: &[Row]) -> Result<(), Error> {
     let failed = |e: csv::Error| match e.into_kind() {

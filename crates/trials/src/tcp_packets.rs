@@ -179,10 +179,7 @@ fn table(groups: &[Group], lossless: bool) -> Result<String, Failure> {
             let Spacing { mean, cov, iqr, packets, goodput } = s;
             let _ = writeln!(text, "{tdf:>5} {packets:>8} {mean:>9.4} {cov:>7.3} {iqr:>9.4} {goodput:>9.2}");
         }
-        let median = |of: fn(&Spacing) -> f64| {
-            let values = Samples::new(all.iter().map(of).collect()).ok();
-            values.and_then(|v| v.quantile(0.5)).unwrap_or(f64::NAN)
-        };
+        let median = |of: fn(&Spacing) -> f64| samples::median(all.iter().map(of).collect()).unwrap_or(f64::NAN);
         let own =
             Spacing { mean: median(|s| s.mean), cov: median(|s| s.cov), goodput: median(|s| s.goodput), ..all[0] };
         let Some(base) = base else {
