@@ -95,7 +95,12 @@ impl Observer {
                 Policy::Quota => Grain::Quota(stage.conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
-            caches: stage.conditions.caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
+            caches: stage.conditions.caches.map(|c| Caches {
+                lost: c.percent,
+                error: c.error,
+                on_target: c.turns.on_target,
+                in_model: c.turns.in_model,
+            }),
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),

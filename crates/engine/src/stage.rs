@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clock::{ClockPage, Injector};
-use cpu::caches::Staleness;
+use cpu::caches::{Loss, Turns};
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
 use fidelity::record::Variant;
 use model::{Congestion, Experiment};
 use net::{Emulator, Network, Tap};
 use node::{Enclosure, EnclosureOptions, Exit, NetNamespace, Node, NodeSpec, NotApplied, Root, Runtime};
-use scale::{RealDuration, Tdf, VirtualDuration};
+use scale::{RealDuration, Tdf};
 use tcp::{Cubic, InitialTimeout};
 
 use crate::attend;
 use crate::cast::{self, Cast, Dilation};
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedNode};
 use crate::registry::Registration;
 use crate::rundir::RunDir;
 use crate::timeline::{Timeline, real_now};
@@ -50,8 +50,8 @@ pub struct Conditions {
     pub policy_because: Option<String>,
     /// The usable fraction of the nodes' core, as calibrated.
     pub usable: f64,
-    /// What it costs on it to come back to data; measured where the run is dilated.
-    pub caches: Option<Staleness>,
+    /// What a program loses on it because caches forget in real time; measured where the run is dilated.
+    pub caches: Option<Loss>,
     /// How long a turn on it lasts, where shares come in turns.
     pub grain: Option<RealDuration>,
     /// Kernel settings that could not be applied.
@@ -154,8 +154,7 @@ pub fn set(
 
     step("calibrating the nodes' core and applying shares".into())?;
     // Before the core is busy for good.
-    let virtual_ms = plan.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
-    let caches = dilation.as_ref().and_then(|_| cpu::caches::measure(core, virtual_ms));
+    let caches = dilation.as_ref().and_then(|_| cpu::caches::measure(core, turns_of(plan)));
     let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
     let cpu::Calibration { usable, grain } = groups.engage(helper)?;
 
@@ -217,6 +216,12 @@ fn initial_timeout_of(plan: &Plan, netns: &[NetNamespace]) -> Result<Option<Init
     }
     let cookies = netns.iter().map(NetNamespace::cookie).collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(Some(InitialTimeout::attach(plan.tdf, &cookies)?))
+}
+
+/// Of the node with the largest share: nobody's turns are closer together.
+fn turns_of(plan: &Plan) -> Turns {
+    let largest = |share: fn(&PlannedNode) -> f64| plan.nodes.values().map(share).fold(0.0, f64::max);
+    Turns::of_shares(largest(|n| n.undilated_share), largest(|n| n.share))
 }
 
 fn policy_of(plan: &Plan) -> (Policy, Option<String>) {

@@ -119,6 +119,8 @@ pub struct Seen {
     pub entitlement: Option<Worst>,
     /// In how many virtual seconds of how many nodes CPU was always wanted.
     pub entitled_intervals: usize,
+    /// CPU that a node used, per cent of its entitlement: the most in any interval.
+    pub busiest: Option<Worst>,
     /// Others' use of the nodes' core, per cent of the core.
     pub foreign_nodes: Option<Worst>,
     /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel does
@@ -245,16 +247,23 @@ impl Watch {
             let entitled = share * after.at.since(before.at).as_nanos() as f64;
             let used = after.container_ns.saturating_sub(before.container_ns) as f64;
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
-            if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
+            if entitled <= 0.0 || used <= 0.0 {
+                continue;
+            }
+            let value = 100.0 * used / entitled;
+            let (from, to) = (self.at(before.at), self.at(after.at));
+            let here = || Some(Worst { value, whose: Some(name.clone()), from, to });
+            if self.seen.busiest.as_ref().is_none_or(|b| value > b.value) {
+                self.seen.busiest = here();
+            }
+            if left > entitled * FILLER_REST {
                 continue;
             }
             self.seen.entitled_intervals += 1;
-            let value = 100.0 * used / entitled;
             // The limits are 97 and 101: three per cent too little are as bad as one too much.
             let badness = |v: f64| if v < 100.0 { (100.0 - v) / 3.0 } else { v - 100.0 };
             if self.seen.entitlement.as_ref().is_none_or(|w| badness(value) > badness(w.value)) {
-                let (from, to) = (self.at(before.at), self.at(after.at));
-                self.seen.entitlement = Some(Worst { value, whose: Some(name.clone()), from, to });
+                self.seen.entitlement = here();
             }
         }
     }

@@ -69,6 +69,18 @@ fn only_a_node_that_always_wanted_cpu_is_judged() {
 }
 
 #[test]
+fn the_busiest_node_is_known_whether_it_always_wanted_its_cpu_or_not() {
+    let mut feed = Feed::new(10.0);
+    feed.seconds(2, 10 * S, [0.3, 0.1], [0.0; 2]);
+    feed.seconds(1, 10 * S, [0.2, 0.6], [0.0; 2]);
+    feed.seconds(1, 10 * S, [0.5, 0.1], [0.0; 2]);
+    let seen = feed.watch.finish();
+    let busiest = seen.busiest.unwrap();
+    assert_eq!((busiest.whose.as_deref(), busiest.from.as_secs_f64()), (Some("client"), 2.0));
+    assert!((busiest.value - 60.0).abs() < 1e-6 && seen.entitled_intervals == 0, "{busiest:?}");
+}
+
+#[test]
 fn the_worst_second_is_named_with_its_virtual_time() {
     let mut feed = Feed::new(10.0);
     feed.seconds(2, 10 * S, [1.0, 1.0], [0.0; 2]);
