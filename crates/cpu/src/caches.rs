@@ -1,192 +1,182 @@
-//! What a program loses because a core's caches forget in real time.
+//! How long a core's caches keep what nobody touches.
 //!
 //! Under dilation the real time between two uses of the same data grows by the TDF. On a machine of one's own that alone
 //! does no harm: data leave a cache when others need the room. In a virtual machine *others* are the neighbours, who need it
-//! in real time. So a program works here in turns, now as close together as on the target, now as far apart as in the model, on a
-//! core that runs nothing else meanwhile; what it does less in the same time is the loss.
+//! in real time.
 
-use flate2::{Compress, Compression, FlushCompress};
-use scale::{RealDuration, RealInstant};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crate::probe;
+use scale::RealDuration;
 
-/// A turn of a node under always-runnable groups.
-pub const TURN: RealDuration = RealDuration::from_nanos(150_000);
-/// Beyond this apart a program has lost all that it can.
-const FARTHEST: u64 = 20_000_000;
-/// How long turns of one kind follow one another.
-const BLOCK: u64 = 40_000_000;
-/// Blocks of either kind, in turn. A neighbour comes and goes: single pairs differ by a tenth.
-const PAIRS: usize = 16;
-/// What is compressed over and over, as much as a web page.
-const INPUT: usize = 240 << 10;
-/// Between two looks at the clock, bytes: some microseconds.
-const STEP: usize = 512;
+use crate::{probe, sched};
 
-/// How far apart a node's turns begin: [`TURN`] divided by its share of the core.
+/// As much as a busy program keeps close: twice the smallest cache, a part of the next.
+const BYTES: usize = 64 << 10;
+const LINE: usize = 64;
+const LINES: usize = BYTES / LINE;
+/// Steps between two lines that follow each other: odd, so that all are visited, and far, so that nothing is fetched ahead.
+const STRIDE: usize = 389;
+const REPEATS: usize = 15;
+
+/// A cache line, so that an array of them is aligned as the cache is.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Line(usize);
+
+/// What it costs on a core to come back to data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turns {
-    /// On the target, or in the baseline.
-    pub on_target: RealDuration,
-    /// In the model.
-    pub in_model: RealDuration,
+pub struct Staleness {
+    /// Mean real time to fetch a line of memory that was touched [`SOON`] ago.
+    pub soon: RealDuration,
+    /// How long ago the other lines were touched.
+    pub away: RealDuration,
+    /// Mean real time to fetch one of those.
+    pub late: RealDuration,
 }
 
-impl Turns {
-    /// The turns of a node that has `on_target` and `in_model` of a core, in real time.
-    pub fn of_shares(on_target: f64, in_model: f64) -> Turns {
-        let every = |share: f64| {
-            let ns = TURN.as_nanos() as f64 / share.clamp(1e-3, 1.0);
-            RealDuration::from_nanos((ns as u64).min(FARTHEST))
-        };
-        Turns { on_target: every(on_target), in_model: every(in_model) }
-    }
-}
+/// How long a busy program leaves its data alone where it has a core to itself.
+pub const SOON: RealDuration = RealDuration::from_nanos(1_000_000);
+/// Beyond this a cache forgets no more.
+const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
 
-/// How much less a program does in the model's turns than in the target's, with the same CPU time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Loss {
-    /// Per cent; what is below zero is noise.
-    pub percent: f64,
-    /// Its standard error.
-    pub error: f64,
-    /// How far apart the turns were.
-    pub turns: Turns,
-}
-
-/// Measures a core that has nothing else to do, for 1.3 s. `None` if this process may not use the core.
-///
-/// The program is zlib at level 1: tables of some hundred kilobytes that are read everywhere, and its input once in a row, as much
-/// that compresses, parses or looks up does. One whose data fit into the first cache loses next to nothing.
-pub fn measure(core: usize, turns: Turns) -> Option<Loss> {
+/// Measures a core that has nothing else to do, with data left alone for `away` (at most 20 ms count). Takes some fifteen times
+/// as long. `None` if this process may not use the core.
+pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
+    let away = away.min(LONGEST);
     let probe = move || {
         let mut only = rustix::thread::CpuSet::new();
         only.set(core);
         rustix::thread::sched_setaffinity(None, &only).ok()?;
-        let mut program = Program::new();
-        program.block(turns.on_target);
-        let pairs = (0..PAIRS).map(|_| (program.block(turns.on_target), program.block(turns.in_model)));
-        loss(&pairs.collect::<Vec<_>>(), turns)
+        Some(Staleness { soon: fetch_after(SOON), away, late: fetch_after(away) })
     };
     std::thread::spawn(probe).join().ok().flatten()
 }
 
-/// What pairs of rates, on the target and in the model, say together. The sums count and not the single ratios: a block of many turns
-/// is more likely than one of few to lie in one mood of the neighbours. `None` without work.
-fn loss(pairs: &[(f64, f64)], turns: Turns) -> Option<Loss> {
-    let n = pairs.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
-    let (on_target, in_model) = (mean(|p| p.0), mean(|p| p.1));
-    if n < 2.0 || on_target <= 0.0 {
-        return None;
+/// The mean real time to fetch a line of memory that was last touched `away` ago, while the calling thread's core ran
+/// nothing that needs memory. Takes some fifteen times `away`; the median of as many.
+pub fn fetch_after(away: RealDuration) -> RealDuration {
+    let lines = Lines::new();
+    let mut took: Vec<u64> = (0..=REPEATS)
+        .map(|_| {
+            let leave = probe::now();
+            while probe::now().since(leave) < away {}
+            lines.fetch()
+        })
+        .skip(1)
+        .collect();
+    took.sort_unstable();
+    RealDuration::from_nanos(took[took.len() / 2] / LINES as u64)
+}
+
+/// Memory to come back to.
+struct Lines(Vec<Line>);
+
+impl Lines {
+    fn new() -> Lines {
+        Lines((0..LINES).map(|i| Line((i + STRIDE) % LINES)).collect())
     }
-    let ratio = in_model / on_target;
-    // Of a ratio of means (Cochran, Sampling Techniques, §2.11).
-    let squares: f64 = pairs.iter().map(|(t, m)| (m - ratio * t).powi(2)).sum();
-    let error = (squares / (n * (n - 1.0))).sqrt() / on_target;
-    Some(Loss { percent: 100.0 * (1.0 - ratio), error: 100.0 * error, turns })
+
+    /// Fetches every line, one after the other; nanoseconds.
+    fn fetch(&self) -> u64 {
+        let start = probe::now();
+        let last = (0..LINES).fold(0, |at, _| self.0[at].0);
+        std::hint::black_box(last);
+        probe::now().since(start).as_nanos()
+    }
 }
 
-/// A program that compresses the same text again and again.
-struct Program {
-    zlib: Compress,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    at: usize,
+/// Measures a core while a run has it: twice a second a tenth of a millisecond of it, in real time. In between the core does what the
+/// run wants.
+#[derive(Debug)]
+pub struct Watcher {
+    away: RealDuration,
+    /// Ends the thread when it is dropped.
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<[u64; 2]>>,
 }
 
-impl Program {
-    fn new() -> Program {
-        let mut state = 1u64;
-        let mut word = || {
-            // Knuth's MMIX generator; a few hundred different words, some rare.
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (x, y) = ((state >> 33) % 24, (state >> 45) % 24);
-            format!("{:x} ", 0x9e37 * (1 + x * y))
+/// From one sample to the next.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Fewer samples than this say nothing.
+const LEAST: usize = 10;
+
+impl Watcher {
+    /// Starts to measure, with data left alone for `away` (at most 20 ms count).
+    pub fn start(core: usize, away: RealDuration) -> io::Result<Watcher> {
+        let away = away.min(LONGEST);
+        let (stop, stopped) = channel();
+        let body = move || {
+            let ready = sched::pin(core).and_then(|()| sched::set_fifo());
+            ready.map_or(Vec::new(), |()| watch(away, &stopped))
         };
-        let mut input = Vec::with_capacity(INPUT + 16);
-        while input.len() < INPUT {
-            input.extend_from_slice(word().as_bytes());
-        }
-        Program { zlib: Compress::new(Compression::fast(), true), input, output: vec![0; 64 << 10], at: 0 }
+        let thread = std::thread::Builder::new().name("caches".into()).spawn(body)?;
+        Ok(Watcher { away, stop, thread })
     }
 
-    /// Turns for [`BLOCK`], one `every` so often; bytes per nanosecond of the turns.
-    fn block(&mut self, every: RealDuration) -> f64 {
-        let begun = probe::now();
-        let (mut bytes, mut worked) = (0, 0);
-        let mut next = begun;
-        while probe::now().since(begun).as_nanos() < BLOCK {
-            next = next + every;
-            while probe::now() + TURN < next {}
-            let (did, took) = self.turn();
-            bytes += did;
-            worked += took;
-        }
-        bytes as f64 / worked as f64
+    /// What was found over all the time; `None` if that was too short, or if this process may not measure.
+    pub fn finish(self) -> Option<Staleness> {
+        drop(self.stop);
+        let samples = self.thread.join().ok().filter(|s| s.len() >= LEAST)?;
+        let [soon, late] = [0, 1].map(|i| line_of(samples.iter().map(|s| s[i]).collect()));
+        Some(Staleness { soon, away: self.away, late })
     }
+}
 
-    /// Works for a turn; bytes, and nanoseconds.
-    fn turn(&mut self) -> (u64, u64) {
-        let start: RealInstant = probe::now();
-        let before = self.zlib.total_in();
-        let mut bytes = 0;
-        loop {
-            let end = self.input.len().min(self.at + STEP);
-            let was = self.zlib.total_in();
-            // The output is as long as what a step can give, and what is in it is of no use.
-            let done = self.zlib.compress(&self.input[self.at..end], &mut self.output, FlushCompress::None);
-            self.at += (self.zlib.total_in() - was) as usize;
-            if done.is_err() || self.at >= self.input.len() {
-                bytes += self.zlib.total_in();
-                self.zlib.reset();
-                self.at = 0;
-            }
-            let took = probe::now().since(start);
-            if took >= TURN {
-                return (bytes + self.zlib.total_in() - before, took.as_nanos());
-            }
-        }
+fn watch(away: RealDuration, stopped: &Receiver<()>) -> Vec<[u64; 2]> {
+    let lines = Lines::new();
+    let mut samples = Vec::new();
+    while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+        samples.push([SOON, away].map(|away| {
+            lines.fetch();
+            probe::sleep_until(probe::now() + away);
+            lines.fetch()
+        }));
     }
+    samples
+}
+
+/// The mean time of a line, of samples of all lines. Of twenty samples the longest is left out: an interrupt came.
+fn line_of(mut samples: Vec<u64>) -> RealDuration {
+    samples.sort_unstable();
+    samples.truncate(samples.len() - samples.len() / 20);
+    let mean = samples.iter().sum::<u64>() / samples.len().max(1) as u64;
+    RealDuration::from_nanos(mean / LINES as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TURNS: Turns = Turns { on_target: TURN, in_model: TURN };
-
     #[test]
-    fn a_loss_is_told_with_its_error() {
-        let none = loss(&[(2.0, 2.0), (1.0, 1.0), (3.0, 3.0)], TURNS).unwrap();
-        assert_eq!((none.percent, none.error), (0.0, 0.0));
-        // A neighbour who slows both kinds alike is no loss.
-        let tenth = loss(&[(2.0, 1.8), (1.0, 0.9), (4.0, 3.6)], TURNS).unwrap();
-        assert!((tenth.percent - 10.0).abs() < 1e-9 && tenth.error < 1e-9, "{tenth:?}");
-        let noisy = loss(&[(2.0, 2.0), (2.0, 1.6), (2.0, 1.8)], TURNS).unwrap();
-        // Residuals 0.2, -0.2, 0 of means 2 and 1.8.
-        assert!(
-            (noisy.percent - 10.0).abs() < 1e-9 && (noisy.error - 100.0 * 0.115_470 / 2.0).abs() < 1e-3,
-            "{noisy:?}"
-        );
-        assert!(loss(&[], TURNS).is_none() && loss(&[(0.0, 0.0), (0.0, 0.0)], TURNS).is_none());
+    fn of_twenty_samples_the_longest_does_not_count() {
+        let ns = |lines: u64| lines * LINES as u64;
+        let mut samples = vec![ns(4); 10];
+        samples.extend([ns(8); 9]);
+        samples.push(1_000_000_000);
+        assert_eq!(line_of(samples), RealDuration::from_nanos((40 + 72) / 19));
+        assert_eq!(line_of(vec![ns(7)]), RealDuration::from_nanos(7));
+        assert_eq!(line_of(Vec::new()), RealDuration::ZERO);
     }
 
     #[test]
-    fn turns_are_as_far_apart_as_the_share_is_small() {
-        let us = |n: u64| RealDuration::from_nanos(n * 1_000);
-        assert_eq!(Turns::of_shares(0.5, 0.05), Turns { on_target: us(300), in_model: us(3_000) });
-        assert_eq!(Turns::of_shares(1.5, 0.15).on_target, TURN, "all of the core");
-        assert_eq!(Turns::of_shares(0.08, 0.0008).in_model, RealDuration::from_nanos(FARTHEST));
+    fn every_line_is_fetched() {
+        let lines = Lines::new();
+        let mut at = 0;
+        let visited: std::collections::HashSet<usize> = (0..LINES)
+            .map(|_| {
+                at = lines.0[at].0;
+                at
+            })
+            .collect();
+        assert_eq!(visited.len(), LINES);
     }
 
     #[test]
-    fn the_program_works_all_its_turns_and_starts_again_at_the_end_of_its_input() {
-        let mut program = Program::new();
-        let (bytes, took) =
-            (0..200).map(|_| program.turn()).fold((0, 0), |(b, t), (bytes, took)| (b + bytes, t + took));
-        assert!(took >= 200 * TURN.as_nanos());
-        // Some ten times around even where it is slow; and it was never stuck.
-        assert!(bytes > 2 * INPUT as u64, "{bytes}");
+    fn who_is_stopped_at_once_has_found_nothing() {
+        let watcher = Watcher::start(0, SOON).unwrap();
+        assert_eq!(watcher.finish(), None);
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::Policy;
+use cpu::caches::Watcher;
 use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
 use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
@@ -13,7 +14,7 @@ use fidelity::overload::{LoadWatch, Work};
 use fidelity::record::Fidelity;
 use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
 use net::Observation;
-use scale::RealDuration;
+use scale::{RealDuration, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -29,6 +30,8 @@ pub struct Observer {
     probe: Result<Probe, String>,
     series: PipeSeries,
     load: LoadWatch,
+    /// How long the nodes' core remembers data; nobody asks in a run that is not dilated.
+    caches: Option<Watcher>,
     line: Timeline,
 }
 
@@ -48,6 +51,7 @@ impl Observer {
             lookout: Lookout::new(&stage.groups_tree()),
             series: PipeSeries::begin(&stage.emulator, dir, line)?,
             load: LoadWatch::default(),
+            caches: watcher(plan),
             probe: Probe::start(stage).map_err(|e| e.to_string()),
             line,
         };
@@ -95,12 +99,7 @@ impl Observer {
                 Policy::Quota => Grain::Quota(stage.conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
-            caches: stage.conditions.caches.map(|c| Caches {
-                lost: c.percent,
-                error: c.error,
-                on_target: c.turns.on_target,
-                in_model: c.turns.in_model,
-            }),
+            caches: self.caches.and_then(Watcher::finish).map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
@@ -140,6 +139,12 @@ impl Observer {
         self.watch.push(Snapshot { at: cpu.at, nodes, cores, strangers: self.lookout.look(cpu.at) });
         Ok(())
     }
+}
+
+fn watcher(plan: &Plan) -> Option<Watcher> {
+    let virtual_ms = plan.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
+    // Where it cannot be started, the check is null.
+    (plan.tdf != Tdf::ONE).then(|| Watcher::start(plan.nodes_core(), virtual_ms).ok()).flatten()
 }
 
 impl Probe {

@@ -99,9 +99,6 @@ pub struct PlannedNode {
     /// Its TCP's congestion control.
     #[serde(serialize_with = "congestion")]
     pub congestion: Congestion,
-    /// The fraction of the core that it gets where time is not dilated.
-    #[serde(skip)]
-    pub undilated_share: f64,
     #[serde(skip)]
     cpu_rate: CpuRate,
 }
@@ -161,7 +158,6 @@ impl Plan {
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
                 congestion: congestion_of(n, offers)?,
-                undilated_share: cpu.share(Tdf::ONE),
                 cpu_rate,
             };
             nodes.insert(n.name.clone(), planned);

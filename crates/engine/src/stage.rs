@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clock::{ClockPage, Injector};
-use cpu::caches::{Loss, Turns};
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
 use fidelity::record::Variant;
@@ -20,7 +19,7 @@ use tcp::{Cubic, InitialTimeout};
 use crate::attend;
 use crate::cast::{self, Cast, Dilation};
 use crate::error::{Error, Result};
-use crate::plan::{Plan, PlannedNode};
+use crate::plan::Plan;
 use crate::registry::Registration;
 use crate::rundir::RunDir;
 use crate::timeline::{Timeline, real_now};
@@ -50,8 +49,6 @@ pub struct Conditions {
     pub policy_because: Option<String>,
     /// The usable fraction of the nodes' core, as calibrated.
     pub usable: f64,
-    /// What a program loses on it because caches forget in real time; measured where the run is dilated.
-    pub caches: Option<Loss>,
     /// How long a turn on it lasts, where shares come in turns.
     pub grain: Option<RealDuration>,
     /// Kernel settings that could not be applied.
@@ -153,15 +150,13 @@ pub fn set(
     let nodes = Node::create_all(&enclosure, &runtime, specs)?;
 
     step("calibrating the nodes' core and applying shares".into())?;
-    // Before the core is busy for good.
-    let caches = dilation.as_ref().and_then(|_| cpu::caches::measure(core, turns_of(plan)));
     let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
     let cpu::Calibration { usable, grain } = groups.engage(helper)?;
 
     let cast = Arc::new(Cast::new(nodes, dilation));
     attend::serve(&registration.control_socket(), &cast)
         .map_err(|e| Error::failed(registration.control_socket().display(), e))?;
-    let conditions = Conditions { policy, policy_because, usable, caches, grain, not_applied };
+    let conditions = Conditions { policy, policy_because, usable, grain, not_applied };
     let own_programs = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
     let _tcp = (cubic, initial_timeout);
     Ok(Stage { cast, emulator, groups, enclosure, page, netns, _tcp, conditions, own_programs, registration })
@@ -216,12 +211,6 @@ fn initial_timeout_of(plan: &Plan, netns: &[NetNamespace]) -> Result<Option<Init
     }
     let cookies = netns.iter().map(NetNamespace::cookie).collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(Some(InitialTimeout::attach(plan.tdf, &cookies)?))
-}
-
-/// Of the node with the largest share: nobody's turns are closer together.
-fn turns_of(plan: &Plan) -> Turns {
-    let largest = |share: fn(&PlannedNode) -> f64| plan.nodes.values().map(share).fold(0.0, f64::max);
-    Turns::of_shares(largest(|n| n.undilated_share), largest(|n| n.share))
 }
 
 fn policy_of(plan: &Plan) -> (Policy, Option<String>) {

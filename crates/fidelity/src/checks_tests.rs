@@ -277,29 +277,26 @@ fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
 }
 
 #[test]
-fn what_caches_cost_counts_as_far_as_it_is_certain_and_the_cpu_was_used() {
-    let us = |n: u64| RealDuration::from_nanos(n * 1_000);
-    let found = Caches { lost: 12.0, error: 2.0, on_target: us(300), in_model: us(3_000) };
-    let check = |found: Caches, used: f64, saturated| {
-        caches(Some(&found), Some(&Worst { value: used, ..worst(0.0, "server") }), saturated, tdf(TEN))
-    };
-    let saturated = check(found, 100.4, true);
-    assert_eq!((saturated.value, saturated.limit, saturated.ok), (Some(8.0), Some(LOST_SATURATED), Some(false)));
-    assert!(saturated.says.contains("did 12 % less (± 4) in turns 3 ms apart"), "{}", saturated.says);
-    assert!(saturated.says.contains("0.3 ms apart") && saturated.says.contains("in server"), "{}", saturated.says);
-    let half = check(found, 50.0, false);
-    assert_eq!((half.value, half.limit, half.ok), (Some(4.0), Some(LOST), Some(true)));
-    assert_eq!(check(Caches { lost: 30.0, ..found }, 50.0, false).ok, Some(false));
-    // What may be noise is none.
-    assert_eq!(check(Caches { lost: 8.0, error: 2.5, ..found }, 100.0, true).ok, Some(true));
-    assert_eq!(check(Caches { lost: -3.0, ..found }, 100.0, true).value, Some(0.0));
-    let busiest = worst(50.0, "a");
-    for check in [
-        caches(None, Some(&busiest), true, tdf(TEN)),
-        caches(Some(&found), Some(&busiest), true, Tdf::ONE),
-        caches(Some(&found), None, false, tdf(TEN)),
-    ] {
-        assert_eq!((check.value, check.ok), (None, None), "{}", check.says);
+fn what_caches_forget_counts_where_cpu_was_used_and_most_where_it_was_always_wanted() {
+    let ns = RealDuration::from_nanos;
+    let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(34) };
+    let saturated = Seen { entitlement: Some(worst(100.4, "server")), entitled_intervals: 3, ..Seen::default() };
+    let busy = |percent| Seen { busiest: Some(worst(percent, "server")), ..Seen::default() };
+    let check = |late: u64, seen: &Seen| caches(Some(&Caches { late: ns(late), ..found }), seen, tdf(TEN));
+    let told = check(34, &saturated);
+    assert_eq!((told.value, told.limit, told.ok), (Some(34.0), Some(LINE_SATURATED), Some(false)));
+    for part in ["10 real ms cost 34 ns, after 1 ms 4 ns", "server used 100 %"] {
+        assert!(told.says.contains(part), "{}", told.says);
+    }
+    assert_eq!(check(19, &saturated).ok, Some(true));
+    let told = check(34, &busy(50.0));
+    assert_eq!((told.limit, told.ok), (Some(LINE), Some(true)));
+    assert_eq!(check(61, &busy(50.0)).ok, Some(false));
+    let idle = check(90, &busy(5.0));
+    assert_eq!((idle.value, idle.ok), (Some(90.0), None), "{}", idle.says);
+    assert_eq!(check(90, &Seen::default()).ok, None);
+    for told in [caches(None, &saturated, tdf(TEN)), caches(Some(&found), &saturated, Tdf::ONE)] {
+        assert_eq!((told.value, told.ok), (None, None), "{}", told.says);
     }
 }
 

@@ -119,7 +119,7 @@ pub struct Seen {
     pub entitlement: Option<Worst>,
     /// In how many virtual seconds of how many nodes CPU was always wanted.
     pub entitled_intervals: usize,
-    /// CPU that a node used, per cent of its entitlement: the most in any interval.
+    /// CPU that a node used over the whole run, per cent of its entitlement: the most of any.
     pub busiest: Option<Worst>,
     /// Others' use of the nodes' core, per cent of the core.
     pub foreign_nodes: Option<Worst>,
@@ -164,6 +164,17 @@ pub struct Watch {
     looks: [Look; 2],
     tcp: Vec<Option<TcpCounters>>,
     seen: Seen,
+}
+
+impl Seen {
+    /// The node that needed its CPU most, and which part of it it used: one that always wanted it, or else the busiest.
+    pub fn hungriest(&self) -> Option<(&str, f64)> {
+        let (node, used) = match (&self.entitlement, &self.busiest) {
+            (Some(saturated), _) => (saturated, 1.0),
+            (None, busiest) => busiest.as_ref().map(|b| (b, (b.value / 100.0).min(1.0)))?,
+        };
+        Some((node.whose.as_deref()?, used))
+    }
 }
 
 impl Watch {
@@ -229,6 +240,7 @@ impl Watch {
 
     /// What was seen. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Seen {
+        self.seen.busiest = self.busiest();
         let last = std::mem::take(&mut self.last);
         let rest = last.at.since(self.window.at);
         let enough = if self.seen.foreign_nodes.is_some() { WINDOW.as_nanos() / 2 } else { LEAST.as_nanos() };
@@ -236,6 +248,18 @@ impl Watch {
             self.judge_window(&last);
         }
         self.seen
+    }
+
+    fn busiest(&self) -> Option<Worst> {
+        let (first, last) = (self.first.as_ref()?, &self.last);
+        let (from, to) = (self.at(first.at), self.at(last.at));
+        let uses =
+            self.nodes.iter().zip(&first.nodes).zip(&last.nodes).filter_map(|(((name, share), before), after)| {
+                let entitled = share * after.at.since(before.at).as_nanos() as f64;
+                let used = after.container_ns.saturating_sub(before.container_ns) as f64;
+                (entitled > 0.0).then(|| Worst { value: 100.0 * used / entitled, whose: Some(name.clone()), from, to })
+            });
+        uses.max_by(|a, b| a.value.total_cmp(&b.value))
     }
 
     fn at(&self, real: RealInstant) -> VirtualInstant {
@@ -247,23 +271,16 @@ impl Watch {
             let entitled = share * after.at.since(before.at).as_nanos() as f64;
             let used = after.container_ns.saturating_sub(before.container_ns) as f64;
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
-            if entitled <= 0.0 || used <= 0.0 {
-                continue;
-            }
-            let value = 100.0 * used / entitled;
-            let (from, to) = (self.at(before.at), self.at(after.at));
-            let here = || Some(Worst { value, whose: Some(name.clone()), from, to });
-            if self.seen.busiest.as_ref().is_none_or(|b| value > b.value) {
-                self.seen.busiest = here();
-            }
-            if left > entitled * FILLER_REST {
+            if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
                 continue;
             }
             self.seen.entitled_intervals += 1;
+            let value = 100.0 * used / entitled;
             // The limits are 97 and 101: three per cent too little are as bad as one too much.
             let badness = |v: f64| if v < 100.0 { (100.0 - v) / 3.0 } else { v - 100.0 };
             if self.seen.entitlement.as_ref().is_none_or(|w| badness(value) > badness(w.value)) {
-                self.seen.entitlement = here();
+                let (from, to) = (self.at(before.at), self.at(after.at));
+                self.seen.entitlement = Some(Worst { value, whose: Some(name.clone()), from, to });
             }
         }
     }

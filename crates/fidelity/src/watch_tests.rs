@@ -69,15 +69,18 @@ fn only_a_node_that_always_wanted_cpu_is_judged() {
 }
 
 #[test]
-fn the_busiest_node_is_known_whether_it_always_wanted_its_cpu_or_not() {
+fn the_busiest_node_is_the_hungriest_unless_one_always_wanted_its_cpu() {
     let mut feed = Feed::new(10.0);
-    feed.seconds(2, 10 * S, [0.3, 0.1], [0.0; 2]);
-    feed.seconds(1, 10 * S, [0.2, 0.6], [0.0; 2]);
-    feed.seconds(1, 10 * S, [0.5, 0.1], [0.0; 2]);
+    feed.seconds(2, 10 * S, [0.3, 0.2], [0.0; 2]);
+    feed.seconds(2, 10 * S, [0.3, 0.6], [0.0; 2]);
     let seen = feed.watch.finish();
-    let busiest = seen.busiest.unwrap();
-    assert_eq!((busiest.whose.as_deref(), busiest.from.as_secs_f64()), (Some("client"), 2.0));
-    assert!((busiest.value - 60.0).abs() < 1e-6 && seen.entitled_intervals == 0, "{busiest:?}");
+    let (node, used) = seen.hungriest().unwrap();
+    assert!(node == "client" && (used - 0.4).abs() < 1e-6, "{node} {used}");
+
+    let mut feed = Feed::new(10.0);
+    feed.seconds(3, 10 * S, [0.1, 0.6], [0.0; 2]);
+    feed.seconds(1, 10 * S, [1.0, 0.6], [0.0; 2]);
+    assert_eq!(feed.watch.finish().hungriest(), Some(("server", 1.0)), "for a second");
 }
 
 #[test]

@@ -64,25 +64,22 @@ fn punctuality() -> (Finding, Option<Finding>) {
     (allowed, Some(sleeping))
 }
 
-/// What a program that always wants its CPU would lose in a model.
+/// How dear memory is that was left alone for as long as a dilated program leaves it.
 fn caches() -> Finding {
     // The nodes' core of a run is the first that this process may use.
     let cores = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     let core = (0..rustix::thread::CpuSet::MAX_CPU).find(|c| cores.is_set(*c)).unwrap_or(0);
-    // Half a core on the target, at TDF 10.
-    let Some(found) = cpu::caches::measure(core, cpu::caches::Turns::of_shares(0.5, 0.05)) else {
+    let Some(found) = cpu::caches::measure(core, scale::RealDuration::from_nanos(20_000_000)) else {
         return Finding::lacking("caches", "unknown", "the probe failed");
     };
-    let lost = format!("{:.0} ± {:.0} %", found.percent.max(0.0), 2.0 * found.error);
-    let certain = found.percent - 2.0 * found.error;
-    let what = "a program that compresses did so much less in the turns that half a core has at TDF 10 than in those without dilation";
-    if certain > fidelity::checks::LOST_SATURATED {
-        let says = format!(
-            "{what}: neighbours of this machine use its caches, so saturated nodes do too little (docs/limits.md)"
-        );
-        Finding::degraded("caches", lost, says)
+    let (near, far) = (found.soon.as_nanos().max(1), found.late.as_nanos().max(1));
+    let found = format!("{near} → {far} ns");
+    if far > 4 * near {
+        let says = "a line of memory untouched for 20 ms instead of 1 ms costs that: neighbours of this machine use its caches, \
+                    so work that a node does rarely is dearer under dilation (docs/limits.md)";
+        Finding::degraded("caches", found, says)
     } else {
-        Finding::ok("caches", lost, what)
+        Finding::ok("caches", found, "a line of memory untouched for 20 ms instead of 1 ms costs no more than that")
     }
 }
 
