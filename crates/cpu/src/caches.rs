@@ -88,7 +88,7 @@ impl Lines {
     }
 }
 
-/// Measures a core while a run has it: twice a second a tenth of a millisecond of it, in real time. In between the core does what the
+/// Measures a core while a run has it: twice a second for some tenths of a millisecond, in real time. In between the core does what the
 /// run wants.
 #[derive(Debug)]
 pub struct Watcher {

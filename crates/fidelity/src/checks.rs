@@ -32,9 +32,9 @@ pub const FOREIGN_HARNESS: f64 = 20.0;
 pub const SOFT_TIMERS: f64 = 10.0;
 /// So many of them are never a breach.
 pub const SOFT_TIMERS_FREE: u64 = 2;
-/// What a line of memory may cost after a virtual millisecond, ns, if a node always wanted its CPU: more than it costs from any
-/// third-level cache.
-pub const LINE_SATURATED: f64 = 20.0;
+/// What a line of memory may cost after a virtual millisecond, ns, if a node always wanted its CPU: more than it costs from the
+/// third-level cache of any server.
+pub const LINE_SATURATED: f64 = 30.0;
 /// The same if none did: most of what it costs from main memory. Up to 40 a web server that is half busy had the right latencies; from
 /// 82 on they were a fifth longer.
 pub const LINE: f64 = 60.0;

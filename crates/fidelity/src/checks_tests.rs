@@ -288,7 +288,7 @@ fn what_caches_forget_counts_where_cpu_was_used_and_most_where_it_was_always_wan
     for part in ["10 real ms cost 34 ns, after 1 ms 4 ns", "server used 100 %"] {
         assert!(told.says.contains(part), "{}", told.says);
     }
-    assert_eq!(check(19, &saturated).ok, Some(true));
+    assert_eq!(check(29, &saturated).ok, Some(true));
     let told = check(34, &busy(50.0));
     assert_eq!((told.limit, told.ok), (Some(LINE), Some(true)));
     assert_eq!(check(61, &busy(50.0)).ok, Some(false));
