@@ -47,9 +47,7 @@ const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
 pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
     let away = away.min(LONGEST);
     let probe = move || {
-        let mut only = rustix::thread::CpuSet::new();
-        only.set(core);
-        rustix::thread::sched_setaffinity(None, &only).ok()?;
+        sched::pin(core).ok()?;
         Some(Staleness { soon: fetch_after(SOON), away, late: fetch_after(away) })
     };
     std::thread::spawn(probe).join().ok().flatten()
@@ -57,7 +55,7 @@ pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
 
 /// The mean real time to fetch a line of memory that was last touched `away` ago, while the calling thread's core ran
 /// nothing that needs memory. Takes some fifteen times `away`; the median of as many.
-pub fn fetch_after(away: RealDuration) -> RealDuration {
+fn fetch_after(away: RealDuration) -> RealDuration {
     let lines = Lines::new();
     let mut took: Vec<u64> = (0..=REPEATS)
         .map(|_| {

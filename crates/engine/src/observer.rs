@@ -142,9 +142,12 @@ impl Observer {
 }
 
 fn watcher(plan: &Plan) -> Option<Watcher> {
+    if plan.tdf == Tdf::ONE {
+        return None;
+    }
     let virtual_ms = plan.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
     // Where it cannot be started, the check is null.
-    (plan.tdf != Tdf::ONE).then(|| Watcher::start(plan.nodes_core(), virtual_ms).ok()).flatten()
+    Watcher::start(plan.nodes_core(), virtual_ms).ok()
 }
 
 impl Probe {

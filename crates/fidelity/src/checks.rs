@@ -32,6 +32,8 @@ pub const FOREIGN_HARNESS: f64 = 20.0;
 pub const SOFT_TIMERS: f64 = 10.0;
 /// So many of them are never a breach.
 pub const SOFT_TIMERS_FREE: u64 = 2;
+/// A sender that waits for an acknowledgement may be met so often: one wait for a round trip is everyone's.
+pub const WAITING_FREE: u64 = 1;
 /// What a line of memory may cost after a virtual millisecond, ns, if a node always wanted its CPU: more than it costs from the
 /// third-level cache of any server.
 pub const LINE_SATURATED: f64 = 30.0;
@@ -40,8 +42,6 @@ pub const LINE_SATURATED: f64 = 30.0;
 pub const LINE: f64 = 60.0;
 /// The part of its CPU below which it makes no difference to a node what its work costs.
 pub const LITTLE: f64 = 0.1;
-/// A sender that waits for an acknowledgement may be met so often: one wait for a round trip is everyone's.
-pub const WAITING_FREE: u64 = 1;
 
 /// Everything that a run has to say about itself at its end.
 #[derive(Debug)]
@@ -413,10 +413,7 @@ pub fn caches(found: Option<&Caches>, seen: &Seen, tdf: Tdf) -> Check {
         found.late.as_nanos(),
         found.soon.as_nanos()
     );
-    let limit = match seen.entitled_intervals {
-        0 => LINE,
-        _ => LINE_SATURATED,
-    };
+    let limit = if seen.entitlement.is_some() { LINE_SATURATED } else { LINE };
     match seen.hungriest().filter(|(_, used)| *used >= LITTLE) {
         Some((node, used)) => {
             let says = format!("{measured}; {node} used {} % of its CPU.", number(100.0 * used));

@@ -8,8 +8,7 @@ use indexmap::IndexMap;
 use super::*;
 use crate::checks::{cpu_grain, steal};
 use crate::record::{Fidelity, MetricRecord, RunResult, Status, Variant};
-use crate::samples::Samples;
-use crate::samples::{self, Row};
+use crate::samples::{self, Row, Samples};
 use crate::watch::Worst;
 
 /// A run directory under construction.

@@ -57,6 +57,14 @@ pub struct NodeCounters {
     pub no_memory: u64,
 }
 
+impl NodeCounters {
+    /// The CPU that a node with this share was entitled to since `before`, and what its programs used; ns.
+    fn cpu_since(&self, before: &NodeCounters, share: f64) -> (f64, f64) {
+        let entitled = share * self.at.since(before.at).as_nanos() as f64;
+        (entitled, self.container_ns.saturating_sub(before.container_ns) as f64)
+    }
+}
+
 /// One core, since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreCounters {
@@ -142,6 +150,17 @@ pub struct Seen {
     pub tcp: Vec<NodeTcp>,
 }
 
+impl Seen {
+    /// The node that needed its CPU most, and which part of it it used: one that always wanted it, or else the busiest.
+    pub fn hungriest(&self) -> Option<(&str, f64)> {
+        let (node, used) = match (&self.entitlement, &self.busiest) {
+            (Some(saturated), _) => (saturated, 1.0),
+            (None, busiest) => busiest.as_ref().map(|b| (b, (b.value / 100.0).min(1.0)))?,
+        };
+        Some((node.whose.as_deref()?, used))
+    }
+}
+
 /// The strangers at one instant.
 #[derive(Clone, Debug, Default)]
 struct Look {
@@ -164,17 +183,6 @@ pub struct Watch {
     looks: [Look; 2],
     tcp: Vec<Option<TcpCounters>>,
     seen: Seen,
-}
-
-impl Seen {
-    /// The node that needed its CPU most, and which part of it it used: one that always wanted it, or else the busiest.
-    pub fn hungriest(&self) -> Option<(&str, f64)> {
-        let (node, used) = match (&self.entitlement, &self.busiest) {
-            (Some(saturated), _) => (saturated, 1.0),
-            (None, busiest) => busiest.as_ref().map(|b| (b, (b.value / 100.0).min(1.0)))?,
-        };
-        Some((node.whose.as_deref()?, used))
-    }
 }
 
 impl Watch {
@@ -255,8 +263,7 @@ impl Watch {
         let (from, to) = (self.at(first.at), self.at(last.at));
         let uses =
             self.nodes.iter().zip(&first.nodes).zip(&last.nodes).filter_map(|(((name, share), before), after)| {
-                let entitled = share * after.at.since(before.at).as_nanos() as f64;
-                let used = after.container_ns.saturating_sub(before.container_ns) as f64;
+                let (entitled, used) = after.cpu_since(before, *share);
                 (entitled > 0.0).then(|| Worst { value: 100.0 * used / entitled, whose: Some(name.clone()), from, to })
             });
         uses.max_by(|a, b| a.value.total_cmp(&b.value))
@@ -268,8 +275,7 @@ impl Watch {
 
     fn judge_second(&mut self, now: &Snapshot) {
         for (((name, share), before), after) in self.nodes.iter().zip(&self.second.nodes).zip(&now.nodes) {
-            let entitled = share * after.at.since(before.at).as_nanos() as f64;
-            let used = after.container_ns.saturating_sub(before.container_ns) as f64;
+            let (entitled, used) = after.cpu_since(before, *share);
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
             if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
                 continue;
