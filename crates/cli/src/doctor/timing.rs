@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use fidelity::checks::{LINE, LINE_SATURATED, STEAL};
+
 use super::Finding;
 
 pub(super) fn findings() -> Vec<Finding> {
@@ -72,15 +74,22 @@ fn caches() -> Finding {
     let Some(found) = cpu::caches::measure(core, scale::RealDuration::from_nanos(20_000_000)) else {
         return Finding::lacking("caches", "unknown", "the probe failed");
     };
-    let (near, far) = (found.soon.as_nanos().max(1), found.late.as_nanos().max(1));
-    let found = format!("{near} → {far} ns");
-    if far > 4 * near {
-        let says = "a line of memory untouched for 20 ms instead of 1 ms costs that: neighbours of this machine use its caches, \
-                    so work that a node does rarely is dearer under dilation (docs/limits.md)";
-        Finding::degraded("caches", found, says)
-    } else {
-        Finding::ok("caches", found, "a line of memory untouched for 20 ms instead of 1 ms costs no more than that")
-    }
+    let (soon, late) = (found.soon.as_nanos(), found.late.as_nanos());
+    judged(format!("{soon} → {late} ns"), late as f64)
+}
+
+/// By the limits of a run's verdict: `late` is the time of a line that was left alone for long, ns.
+fn judged(found: String, late: f64) -> Finding {
+    let costs = "a line of memory untouched for 20 ms instead of 1 ms costs that";
+    let suspect = match late {
+        late if late > LINE => "a dilated run in which a node uses its CPU",
+        late if late > LINE_SATURATED => "a dilated run in which a node always wants its CPU",
+        _ => return Finding::ok("caches", found, costs),
+    };
+    let says = format!(
+        "{costs}: neighbours of this machine use its caches, so nodes' work is dearer under dilation; {suspect} would be suspect now (docs/fidelity.md)"
+    );
+    Finding::degraded("caches", found, says)
 }
 
 /// The times of a core, in ticks: all, idle, stolen.
@@ -115,7 +124,7 @@ fn percent(before: &[Times], after: &[Times], of: fn(&Times) -> u64) -> Vec<(usi
 fn steal(before: &[Times], after: &[Times]) -> Option<Finding> {
     let worst = percent(before, after, |t| t.stolen).into_iter().map(|(_, p)| p).fold(0.0, f64::max);
     let found = format!("{worst:.1} %");
-    Some(if worst > 1.0 {
+    Some(if worst > STEAL {
         let says = "the hypervisor takes time from this machine: runs will be suspect; try another host or hour";
         Finding::degraded("steal", found, says)
     } else {
@@ -132,4 +141,20 @@ fn load(before: &[Times], after: &[Times]) -> Option<Finding> {
     } else {
         Finding::ok("load", found, "nothing else keeps a core busy, now")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn caches_are_judged_as_a_run_would() {
+        let of = |late: f64| judged(String::new(), late);
+        assert_eq!(of(LINE_SATURATED).state, State::Ok);
+        let (some, all) = (of(LINE_SATURATED + 1.0), of(LINE + 1.0));
+        assert_eq!((some.state, all.state), (State::Degraded, State::Degraded));
+        assert!(some.says.contains("always wants its CPU"), "{}", some.says);
+        assert!(all.says.contains("a node uses its CPU"), "{}", all.says);
+    }
 }
