@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::process::Stdio;
 
+use fidelity::samples;
+
 use crate::behaviours::compile;
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -63,9 +65,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
     args.page.publish("costs", &text)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+fn median(values: Vec<f64>) -> f64 {
+    samples::median(values).unwrap_or(f64::NAN)
 }
 
 fn nanoseconds(ns: f64) -> String {

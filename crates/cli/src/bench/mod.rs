@@ -6,9 +6,11 @@ pub mod net;
 
 use std::process::ExitCode;
 
+use fidelity::samples;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// One figure of a benchmark, as `--json` prints it.
 #[derive(Debug, Serialize)]
@@ -46,10 +48,9 @@ fn bounded(name: &str, params: serde_json::Value, value: f64, unit: &str, goal: 
     }
 }
 
-/// The greater of the two in the middle, if there are two; not a number of nothing.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// Not a number of nothing: a figure that was not measured meets no goal.
+fn median(values: Vec<f64>) -> f64 {
+    samples::median(values).unwrap_or(f64::NAN)
 }
 
 /// Arguments of `diorama bench`.
@@ -79,24 +80,27 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Cpu => cpu::measure()?,
         Mechanism::Disk => return Err(Failure::input("disks are not modelled yet, so there is nothing to measure")),
     };
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures).map_err(Failure::failed)?);
+    let text = if args.json {
+        serde_json::to_string_pretty(&figures).map_err(Failure::failed)? + "\n"
     } else {
-        let rest = match args.mechanism {
-            Mechanism::Net => net::tables::print(&figures),
-            _ => figures.iter().collect(),
+        let (tables, rest) = match args.mechanism {
+            Mechanism::Net => net::tables::tables(&figures),
+            _ => (String::new(), figures.iter().collect()),
         };
-        for f in rest {
-            let reference = f.reference.map(|r| format!("  reference {r:.4}")).unwrap_or_default();
-            let error = f.error_percent.map(|e| format!("  error {e:+.3} %")).unwrap_or_default();
-            let goal = match (f.goal, f.ok) {
-                (Some(g), Some(true)) => format!("  goal {g}: met"),
-                (Some(g), _) => format!("  goal {g}: MISSED"),
-                _ => String::new(),
-            };
-            let params = if f.params.is_null() { String::new() } else { format!(" {}", f.params) };
-            println!("{}{params}: {:.4} {}{reference}{error}{goal}", f.name, f.value, f.unit);
-        }
-    }
+        tables + &rest.into_iter().map(line).collect::<String>()
+    };
+    terminal::print(text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn line(f: &Figure) -> String {
+    let reference = f.reference.map(|r| format!("  reference {r:.4}")).unwrap_or_default();
+    let error = f.error_percent.map(|e| format!("  error {e:+.3} %")).unwrap_or_default();
+    let goal = match (f.goal, f.ok) {
+        (Some(g), Some(true)) => format!("  goal {g}: met"),
+        (Some(g), _) => format!("  goal {g}: MISSED"),
+        _ => String::new(),
+    };
+    let params = if f.params.is_null() { String::new() } else { format!(" {}", f.params) };
+    format!("{}{params}: {:.4} {}{reference}{error}{goal}\n", f.name, f.value, f.unit)
 }

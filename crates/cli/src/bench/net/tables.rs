@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::Figure;
 
-/// Prints Netbed's three tables for each TDF, with the paper's figures beside our own; gives the figures that stand in none.
-pub fn print(figures: &[Figure]) -> Vec<&Figure> {
+/// Netbed's three tables for each TDF, with the paper's figures beside our own; and the figures that stand in none.
+pub fn tables(figures: &[Figure]) -> (String, Vec<&Figure>) {
+    let mut text = String::new();
     let mut tdfs: Vec<&Value> = Vec::new();
     for tdf in figures.iter().map(|f| &f.params["tdf"]).filter(|t| !t.is_null()) {
         if !tdfs.contains(&tdf) {
@@ -16,7 +17,7 @@ pub fn print(figures: &[Figure]) -> Vec<&Figure> {
         let at = |names: &[&str]| -> Vec<&Figure> {
             figures.iter().filter(|f| f.params["tdf"] == *tdf && names.contains(&f.name.as_str())).collect()
         };
-        table(
+        text += &table(
             &format!("Table 1 at TDF {tdf}: round trip, virtual ms"),
             &[
                 "delay", "bytes", "observed", "stdev", "% err", "adjusted", "% err", "", "Dummynet", "% err", "nse",
@@ -24,19 +25,19 @@ pub fn print(figures: &[Figure]) -> Vec<&Figure> {
             ],
             at(&["net_round_trip_base", "net_round_trip_adjusted"]).into_iter().map(delay).collect(),
         );
-        table(
+        text += &table(
             &format!("Table 2 at TDF {tdf}: bandwidth, kbit per virtual s"),
             &["set", "bytes", "observed", "stdev", "% err", "", "Dummynet", "% err", "nse", "% err"],
             at(&["net_bandwidth"]).into_iter().map(bandwidth).collect(),
         );
-        table(
+        text += &table(
             &format!("Table 3 at TDF {tdf}: loss, %"),
             &["set", "bytes", "observed", "99.9 %", "% err", "", "Dummynet", "% err", "nse", "% err"],
             at(&["net_loss"]).into_iter().map(loss).collect(),
         );
     }
     let in_tables = ["net_round_trip_base", "net_round_trip_adjusted", "net_bandwidth", "net_loss"];
-    figures.iter().filter(|f| !in_tables.contains(&f.name.as_str())).collect()
+    (text, figures.iter().filter(|f| !in_tables.contains(&f.name.as_str())).collect())
 }
 
 fn delay(f: &Figure) -> Vec<String> {
@@ -98,9 +99,10 @@ fn number(value: &Value, places: usize) -> String {
     value.as_f64().map_or(String::new(), |v| format!("{v:.places$}"))
 }
 
-fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>) {
+/// Empty if there are no rows.
+fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
-        return;
+        return String::new();
     }
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count());
@@ -109,11 +111,8 @@ fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>) {
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let cells: Vec<String> = cells.zip(&widths).map(|(c, w)| format!("{c:>w$}")).collect();
-        cells.join("  ")
+        cells.join("  ") + "\n"
     };
-    println!("{title}\n{}", line(&mut heads.iter().copied()));
-    for row in &rows {
-        println!("{}", line(&mut row.iter().map(String::as_str)));
-    }
-    println!();
+    let rows: String = rows.iter().map(|row| line(&mut row.iter().map(String::as_str))).collect();
+    format!("{title}\n{}{rows}\n", line(&mut heads.iter().copied()))
 }
