@@ -146,10 +146,10 @@ fn run_in(
         tell_injections(dir, line, end, counters);
     }
     let observed = observer.finish(&mut stage, &request.plan);
-    let observed = observed.and_then(|(fidelity, network)| results::write_pipes(dir, &network).map(|()| fidelity));
-    let fidelity = observed.unwrap_or_else(|e| {
+    let observed = observed.and_then(|o| results::write_pipes(dir, &o.network).map(|()| (o.fidelity, o.used)));
+    let (fidelity, used) = observed.unwrap_or_else(|e| {
         broken.get_or_insert(e);
-        Fidelity::of(Vec::new())
+        (Fidelity::of(Vec::new()), Vec::new())
     });
     let recordings = captures.finish(&stage.emulator).unwrap_or_else(|e| {
         broken.get_or_insert(e);
@@ -169,7 +169,7 @@ fn run_in(
         farewell(&stage, &mut script, experiment, grace, interrupts);
     }
     request.plan.versions.extend(programs.versions());
-    let finale = Finale { line, end, script: &script, ending: &ending, fidelity };
+    let finale = Finale { line, end, script: &script, ending: &ending, fidelity, used };
     let written = results::gather(experiment, &request.plan, &stage, dir, finale).and_then(|result| {
         result.write(dir.path())?;
         request.plan.write(dir)?;

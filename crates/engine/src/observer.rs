@@ -35,6 +35,16 @@ pub struct Observer {
     line: Timeline,
 }
 
+/// What was observed, at the end.
+pub struct Observed {
+    /// Whether to trust the run.
+    pub fidelity: Fidelity,
+    /// What the links did.
+    pub network: Observation,
+    /// CPU time that each node's programs used, in the order of the plan.
+    pub used: Vec<RealDuration>,
+}
+
 /// A dilated process under the run's clock that reads its clock when asked.
 struct Probe {
     prober: Prober<ChildStdin, ChildStdout>,
@@ -67,7 +77,7 @@ impl Observer {
     }
 
     /// Takes the last sample and judges the run.
-    pub fn finish(mut self, stage: &mut Stage, plan: &Plan) -> Result<(Fidelity, Observation)> {
+    pub fn finish(mut self, stage: &mut Stage, plan: &Plan) -> Result<Observed> {
         // At one instant: the series adds up to the totals.
         let network = stage.emulator.end_series()?;
         self.series.finish(&network.intervals)?;
@@ -107,7 +117,7 @@ impl Observer {
             },
             seen: &seen,
         });
-        Ok((fidelity, network))
+        Ok(Observed { fidelity, network, used: seen.used })
     }
 
     fn push(&mut self, stage: &mut Stage, plan: &Plan, network: &Observation) -> Result<()> {

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
 use net::Observation;
 use regex::bytes::Regex;
-use scale::{RealInstant, VirtualInstant};
+use scale::{RealDuration, RealInstant, VirtualInstant};
 
 use crate::collect::{self, Columns, Window};
 use crate::error::{Error, Result};
@@ -35,6 +35,8 @@ pub struct Finale<'a> {
     pub ending: &'a Ending,
     /// Whether to trust it.
     pub fidelity: Fidelity,
+    /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
+    pub used: Vec<RealDuration>,
 }
 
 /// The result of a run that came to its end before it began.
@@ -49,7 +51,7 @@ pub fn unmeasured(experiment: &Experiment, plan: &Plan) -> RunResult {
         virtual_seconds: 0.0,
         real_seconds: 0.0,
         metrics: IndexMap::new(),
-        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false))).collect(),
+        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None))).collect(),
         fidelity: Fidelity::of(Vec::new()),
     }
 }
@@ -63,7 +65,7 @@ pub fn gather(
     dir: &mut RunDir,
     finale: Finale,
 ) -> Result<RunResult> {
-    let Finale { line, end, script, ending, fidelity } = finale;
+    let Finale { line, end, script, ending, fidelity, used } = finale;
     let end_virtual = line.at(end);
     let mut why = why(ending, experiment, script, stage, dir);
     let (from, to) = experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
@@ -98,7 +100,8 @@ pub fn gather(
         .iter()
         .enumerate()
         .map(|(index, n)| {
-            (n.name.clone(), outcome(script.outcome(index), stage.cast.with(index, node::Node::oom_killed)))
+            let oom = stage.cast.with(index, node::Node::oom_killed);
+            (n.name.clone(), outcome(script.outcome(index), oom, used.get(index).copied()))
         })
         .collect();
     Ok(RunResult {
@@ -305,7 +308,7 @@ fn last_line(path: &Path) -> Option<String> {
     text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(|l| l.chars().take(300).collect())
 }
 
-fn outcome(outcome: Option<(Ended, Exit)>, oom: bool) -> NodeOutcome {
+fn outcome(outcome: Option<(Ended, Exit)>, oom: bool, used: Option<RealDuration>) -> NodeOutcome {
     let (ended, exit) = outcome.unwrap_or((Ended::Stopped, Exit::Signal(0)));
     let exit = match exit {
         Exit::Code(code) => Some(code),
@@ -317,7 +320,7 @@ fn outcome(outcome: Option<(Ended, Exit)>, oom: bool) -> NodeOutcome {
         Ended::Killed if oom => EndedRecord::Oom,
         Ended::Killed => EndedRecord::Killed,
     };
-    NodeOutcome { exit, ended }
+    NodeOutcome { exit, ended, core_seconds: used.map(RealDuration::as_secs_f64) }
 }
 
 #[cfg(test)]
@@ -366,13 +369,15 @@ mod tests {
     #[test]
     fn what_became_of_a_node_is_told_in_the_words_of_the_contract() {
         let of = |ended, exit, oom| {
-            let o = outcome(Some((ended, exit)), oom);
+            let o = outcome(Some((ended, exit)), oom, None);
             (o.ended, o.exit)
         };
         assert_eq!(of(Ended::Exited, Exit::Code(3), false), (EndedRecord::Exited, Some(3)));
         assert_eq!(of(Ended::Stopped, Exit::Signal(9), false), (EndedRecord::Stopped, None));
         assert_eq!(of(Ended::Killed, Exit::Signal(9), true), (EndedRecord::Oom, None));
         assert_eq!(of(Ended::Killed, Exit::Signal(9), false), (EndedRecord::Killed, None));
-        assert_eq!(outcome(None, false).ended, EndedRecord::Stopped);
+        assert_eq!(outcome(None, false, None).ended, EndedRecord::Stopped);
+        let used = RealDuration::from_nanos(2_500_000_000);
+        assert_eq!(outcome(None, false, Some(used)).core_seconds, Some(2.5));
     }
 }

@@ -6,9 +6,11 @@
 //! median` over its runs. An error that is smaller than the spread says nothing.
 
 mod bounds;
+mod nodes;
 mod text;
 
 pub use bounds::{Bound, Statistic};
+pub use nodes::{NodeComparison, busiest};
 use serde::Serialize;
 pub use text::{figure, labels, table};
 
@@ -24,6 +26,8 @@ pub struct Comparison {
     pub within: bool,
     /// In the order of the base's metrics.
     pub metrics: Vec<MetricComparison>,
+    /// In the order of the base's nodes.
+    pub nodes: Vec<NodeComparison>,
     /// Of base and other; suspect if any of their runs is.
     pub verdicts: [Verdict; 2],
     /// How many pairs of runs were compared.
@@ -106,6 +110,7 @@ pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Compar
     Ok(Comparison {
         within: metrics.iter().all(|m| m.outside.is_empty()),
         metrics,
+        nodes: nodes::compare(&pairs),
         verdicts: [base.verdict(), other.verdict()],
         pairs: pairs.len(),
         suspect,

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::*;
 use crate::checks::{cpu_grain, steal};
-use crate::record::{Fidelity, MetricRecord, RunResult, Status, Variant};
+use crate::record::{Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Variant};
 use crate::samples::{self, Row, Samples};
 use crate::watch::Worst;
 
@@ -44,6 +44,12 @@ impl Made {
         samples::write(&self.dir.join(&file), &rows).unwrap();
         let summary = Samples::new(values.to_vec()).unwrap().summary().unwrap();
         self.result.metrics.insert(name.into(), MetricRecord { unit: unit.into(), summary, file });
+        self
+    }
+
+    fn node(mut self, name: &str, core_seconds: Option<f64>) -> Made {
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds };
+        self.result.nodes.insert(name.into(), outcome);
         self
     }
 
@@ -147,6 +153,34 @@ fn repetitions_are_paired_and_the_median_of_their_errors_counts() {
     assert!(about(latency.base_spread_percent.unwrap().p50, 100.0 * 0.3 / 1.2), "{:?}", latency.base_spread_percent);
     assert!(about(Some(latency.base.p50), 1.2 * 100.5), "the median run");
     assert!(compared.within);
+}
+
+#[test]
+fn the_cpu_time_of_nodes_is_compared_pair_by_pair() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = |name: &str, used: [f64; 3]| {
+        for (n, used) in used.into_iter().enumerate() {
+            made(dir.path().join(name).join(n.to_string()), Variant::Scaled)
+                .metric("latency", "ms", &latencies(1.0))
+                .node("server", Some(used))
+                .node("client", Some(0.1))
+                .node("old", None)
+                .write();
+        }
+        Series::open(&dir.path().join(name)).unwrap()
+    };
+    let (base, other) = (runs("a", [1.0, 2.0, 4.0]), runs("b", [1.5, 2.2, 4.0]));
+    let compared = compare(&base, &other, &[]).unwrap();
+    let [server, client, old] = &compared.nodes[..] else { panic!("{:?}", compared.nodes) };
+    assert_eq!((server.base_core_seconds, server.other_core_seconds), (Some(2.0), Some(2.2)), "medians");
+    assert!(about(server.error_percent, 10.0), "of +50, +10 and 0 %: {server:?}");
+    assert_eq!(client.error_percent, Some(0.0));
+    assert_eq!((old.base_core_seconds, old.error_percent), (None, None), "a run of an earlier version");
+    let text = table(&base, &[(&other, &compared)]);
+    let row = text.lines().find(|l| l.starts_with("CPU of ")).unwrap();
+    let shown: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(shown, ["CPU", "of", "server", "core", "s", "2.000", "2.200", "+10.0", "%"]);
+    assert!(!text.contains("CPU of client"), "it did little: {text}");
 }
 
 #[test]

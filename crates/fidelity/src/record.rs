@@ -70,12 +70,16 @@ pub enum Ended {
 }
 
 /// One node at the end of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeOutcome {
     /// The program's exit code; `None` if it ended by a signal or did not end by itself.
     pub exit: Option<i32>,
     /// How it ended.
     pub ended: Ended,
+    /// How long its programs had a core of this machine, t = 0 to the end, in seconds of the core. The same work takes the same in
+    /// every variant, so this is neither real nor virtual time. `None` if it was not measured.
+    #[serde(default)]
+    pub core_seconds: Option<f64>,
 }
 
 /// One metric, summarised; the samples are in `file`.
@@ -249,7 +253,10 @@ mod tests {
         fs::write(dir.path().join(RESULT), GOLDEN).unwrap();
         let result = RunResult::read(dir.path()).unwrap();
         assert_eq!(result.metrics.keys().collect::<Vec<_>>(), ["requests", "latency"], "order of the experiment");
-        assert_eq!(result.nodes["web-1"], NodeOutcome { exit: None, ended: Ended::Oom });
+        assert_eq!(
+            result.nodes["web-1"],
+            NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567) }
+        );
         assert_eq!(result.fidelity.checks[1].ok, None);
         result.write(dir.path()).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join(RESULT)).unwrap(), GOLDEN);

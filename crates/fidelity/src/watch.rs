@@ -129,6 +129,8 @@ pub struct Seen {
     pub entitled_intervals: usize,
     /// CPU that a node used over the whole run, per cent of its entitlement: the most of any.
     pub busiest: Option<Worst>,
+    /// CPU time that each node's programs used over the whole run, in the order of [`Watch::new`].
+    pub used: Vec<RealDuration>,
     /// Others' use of the nodes' core, per cent of the core.
     pub foreign_nodes: Option<Worst>,
     /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel does
@@ -249,6 +251,7 @@ impl Watch {
     /// What was seen. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Seen {
         self.seen.busiest = self.busiest();
+        self.seen.used = self.used();
         let last = std::mem::take(&mut self.last);
         let rest = last.at.since(self.window.at);
         let enough = if self.seen.foreign_nodes.is_some() { WINDOW.as_nanos() / 2 } else { LEAST.as_nanos() };
@@ -267,6 +270,13 @@ impl Watch {
                 (entitled > 0.0).then(|| Worst { value: 100.0 * used / entitled, whose: Some(name.clone()), from, to })
             });
         uses.max_by(|a, b| a.value.total_cmp(&b.value))
+    }
+
+    fn used(&self) -> Vec<RealDuration> {
+        let Some(first) = &self.first else { return Vec::new() };
+        let grew =
+            |(before, after): (&NodeCounters, &NodeCounters)| after.container_ns.saturating_sub(before.container_ns);
+        first.nodes.iter().zip(&self.last.nodes).map(grew).map(RealDuration::from_nanos).collect()
     }
 
     fn at(&self, real: RealInstant) -> VirtualInstant {

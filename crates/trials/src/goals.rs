@@ -169,7 +169,7 @@ mod tests {
             outside: vec![],
         };
         let verdicts = [Verdict::Trustworthy; 2];
-        Comparison { within: true, metrics: vec![metric], verdicts, pairs: 1, suspect: vec![] }
+        Comparison { within: true, metrics: vec![metric], nodes: vec![], verdicts, pairs: 1, suspect: vec![] }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Comparison, MetricComparison, Statistic};
+use super::{Comparison, MetricComparison, NodeComparison, Statistic, busiest};
 use crate::runs::Series;
 
 /// One table of `base` against all `others`, each with the comparison that was made of it.
@@ -22,6 +22,7 @@ pub fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String {
         let each: Vec<&MetricComparison> = others.iter().map(|(_, c)| &c.metrics[index]).collect();
         rows.extend(metric_rows(metric, &each, repeated));
     }
+    rows.extend(node_rows(others, repeated));
     let mut text = format!("{}: {}", base.first().result.experiment, labels.join(" – "));
     if repeated {
         let _ = write!(text, ", {} pairs: medians; error: median of the paired errors", base.runs.len());
@@ -85,6 +86,24 @@ fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated
         rows.push(row);
     }
     rows
+}
+
+/// What the nodes that did most used of their CPU.
+fn node_rows(others: &[(&Series, &Comparison)], repeated: bool) -> Vec<Vec<String>> {
+    let nodes = others.first().map_or(&[][..], |(_, c)| &c.nodes);
+    let seconds = |s: Option<f64>| s.map_or("–".into(), figure);
+    let row = |node: &NodeComparison| {
+        let mut row =
+            vec![format!("CPU of {}", node.name), "core s".into(), String::new(), seconds(node.base_core_seconds)];
+        row.extend(repeated.then(String::new));
+        // The nodes of all comparisons are the base's.
+        for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
+            row.push(seconds(other.other_core_seconds));
+            row.push(other.error_percent.map_or("–".into(), |e| format!("{e:+.1} %")));
+        }
+        row
+    };
+    busiest(nodes).into_iter().map(row).collect()
 }
 
 /// Columns of text to the left for the first three, numbers to the right.

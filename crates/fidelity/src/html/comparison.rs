@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Text, chart, checks, page, text, verdict};
-use crate::compare::{Comparison, Statistic, figure, labels};
+use crate::compare::{Comparison, Statistic, busiest, figure, labels};
 use crate::runs::Series;
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
@@ -42,6 +42,7 @@ pub fn comparison(base: &Series, others: &[(&Series, &Comparison)]) -> String {
             body += &chart::distribution(name, &metric.unit, &curves);
         }
     }
+    body += &cpu(&labels, others);
     body += "<h2>Whether to trust it</h2>\n";
     for (label, series) in labels.iter().zip(&all) {
         for run in series.runs.values() {
@@ -103,6 +104,35 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
     format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n")
 }
 
+/// How long the nodes that did most had the core.
+fn cpu(labels: &[String], others: &[(&Series, &Comparison)]) -> String {
+    let nodes = others.first().map_or(Vec::new(), |(_, c)| busiest(&c.nodes));
+    if nodes.is_empty() {
+        return String::new();
+    }
+    let seconds = |s: Option<f64>| s.map_or("–".into(), figure);
+    let mut head = format!("<th scope=\"col\">node</th><th scope=\"col\" class=\"n\">{}</th>", Text(&labels[0]));
+    for label in &labels[1..] {
+        let _ =
+            write!(head, "<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">error</th>", Text(label));
+    }
+    let mut rows = String::new();
+    for node in nodes {
+        let base = seconds(node.base_core_seconds);
+        let _ = write!(rows, "<tr><th scope=\"row\">{}</th><td class=\"n\">{base}</td>", Text(&node.name));
+        for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
+            let error = other.error_percent.map_or("–".into(), |e| format!("{e:+.1} %"));
+            let value = seconds(other.other_core_seconds);
+            let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n\">{error}</td>");
+        }
+        rows += "</tr>\n";
+    }
+    format!(
+        "<h2>CPU of the nodes <span class=\"quiet\">(seconds of a core)</span></h2>\n\
+         <div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{self, HOSTILE};
@@ -120,6 +150,7 @@ mod tests {
         testing::assert_harmless(&html);
         assert_eq!(html.matches("class=\"line s").count(), 6, "three curves and their legend");
         assert!(html.contains(&Text(HOSTILE).to_string()));
+        assert!(html.contains("CPU of the nodes") && html.contains("+50.0 %"), "2 core s, 3 and 52");
         assert!(
             html.contains("⚠ outside") && html.contains("KS distance") && html.contains("class=\"badge trustworthy\"")
         );

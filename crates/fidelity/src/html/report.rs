@@ -170,9 +170,10 @@ fn nodes(result: &RunResult, plan: &Value) -> String {
         let addresses: Vec<_> = addresses.iter().filter_map(Value::as_str).collect();
         let _ = writeln!(
             rows,
-            "<tr><th scope=\"row\">{}</th><td>{ended}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{ended}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             Text(name),
             planned["share"].as_f64().map_or("–".into(), |s| format!("{} %", number(100.0 * s))),
+            outcome.core_seconds.map_or("–".into(), |s| format!("{} s", figure(s))),
             planned["memory_bytes"].as_f64().map_or("–".into(), |b| format!("{:.0} MiB", b / 1048576.0)),
             Text(&addresses.join(", "))
         );
@@ -180,7 +181,7 @@ fn nodes(result: &RunResult, plan: &Value) -> String {
     section(
         "Nodes",
         "<th scope=\"col\">node</th><th scope=\"col\">ended</th><th scope=\"col\" class=\"n\">share of the core</th>\
-         <th scope=\"col\" class=\"n\">memory</th><th scope=\"col\">addresses</th>",
+         <th scope=\"col\" class=\"n\">had it for</th><th scope=\"col\" class=\"n\">memory</th><th scope=\"col\">addresses</th>",
         &rows,
     )
 }

@@ -37,7 +37,10 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         virtual_seconds: 10.0,
         real_seconds: 100.0,
         metrics: IndexMap::from([(HOSTILE.to_string(), MetricRecord { unit: HOSTILE.into(), summary, file })]),
-        nodes: IndexMap::from([(HOSTILE.to_string(), NodeOutcome { exit: Some(0), ended: Ended::Exited })]),
+        nodes: IndexMap::from([(
+            HOSTILE.to_string(),
+            NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift) },
+        )]),
         fidelity: Fidelity::of(vec![check]),
     };
     result.write(dir).unwrap();
