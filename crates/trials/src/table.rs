@@ -17,7 +17,8 @@ pub struct Group {
 
 /// Markdown that is also readable as it is: one line a run, and how far each figure is from the baseline's.
 pub fn render(groups: &[Group]) -> Result<String, Failure> {
-    let mut rows = vec![["", "", "requests/s", "latency mean", "p50", "p90", "p99", "verdict"].map(String::from)];
+    let mut rows =
+        vec![["", "", "requests/s", "latency mean", "p50", "p90", "p99", "CPU a request", "verdict"].map(String::from)];
     for group in groups {
         let base = figures(group.runs.first().expect("a group has a baseline"))?;
         for run in &group.runs {
@@ -45,7 +46,7 @@ struct Figure {
     unit: String,
 }
 
-/// Requests/s, then mean, p50, p90 and p99 of the latency.
+/// Requests/s, then mean, p50, p90 and p99 of the latency, then what a request cost the server, which is the busiest node.
 fn figures(run: &RunResult) -> Result<Vec<Figure>, Failure> {
     let metric = |name: &str| {
         run.metrics.get(name).ok_or_else(|| {
@@ -55,8 +56,11 @@ fn figures(run: &RunResult) -> Result<Vec<Figure>, Failure> {
     let latency = metric(LATENCY)?;
     let Summary { mean, p50, p90, p99, .. } = latency.summary;
     let of_latency = [mean, p50, p90, p99].map(|value| Figure { value, unit: format!(" {}", latency.unit) });
-    let mut all = vec![Figure { value: metric(REQUESTS)?.summary.mean, unit: String::new() }];
+    let rate = metric(REQUESTS)?.summary.mean;
+    let cores = run.nodes.values().filter_map(|n| n.core_seconds).fold(0.0, f64::max) / run.virtual_seconds;
+    let mut all = vec![Figure { value: rate, unit: String::new() }];
     all.extend(of_latency);
+    all.push(Figure { value: 1e3 * cores / rate, unit: " ms".into() });
     Ok(all)
 }
 
@@ -105,7 +109,8 @@ mod tests {
             |v: f64| serde_json::json!({"unit": "ms", "n": 9, "mean": v, "p50": v, "p90": v, "p99": v, "file": "x"});
         serde_json::from_value(serde_json::json!({
             "experiment": "web", "variant": variant, "tdf": 1, "scaling_factor": 1, "status": "ok", "why": null,
-            "virtual_seconds": 1.0, "real_seconds": 1.0, "nodes": {},
+            "virtual_seconds": 10.0, "real_seconds": 10.0,
+            "nodes": {"client": {"exit": 0, "ended": "exited", "core_seconds": 0.1}, "server": {"exit": 0, "ended": "stopped", "core_seconds": 4.5}},
             "metrics": {"latency": summary(p50), "requests": summary(requests)},
             "fidelity": {"verdict": "suspect", "checks": []}
         }))
@@ -119,6 +124,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[2].starts_with("| web | baseline |") && !lines[2].contains('%'), "{text}");
+        assert!(
+            lines[2].contains("2.50 ms") && lines[4].contains("2.53 ms (+1.0 %)"),
+            "0.45 cores of the server: {text}"
+        );
         assert!(lines[3].contains("18.0 (-90.0 %)") && lines[3].contains("300 ms (+1400 %)"), "{text}");
         assert!(lines[4].contains("178 (-1.0 %)") && lines[4].contains("20.5 ms (+2.5 %)"), "{text}");
         let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
