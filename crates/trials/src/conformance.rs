@@ -74,7 +74,7 @@ impl Outcome {
 /// Runs the verb. A program that fails dilated, or natively (and so proves nothing), is a failure of this command.
 pub fn main(args: Args) -> Result<(), Failure> {
     let driver = Driver::new()?;
-    let scripts = scripts(&args.programs)?;
+    let scripts = scripts(SCRIPTS, &args.programs)?;
     let mut rows = Vec::new();
     let mut failed = Vec::new();
     for script in &scripts {
@@ -121,15 +121,16 @@ pub fn main(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn scripts(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
-    let io = |e| Failure::input(format!("{SCRIPTS}: {e}: run this in Diorama's own directory"));
-    let mut all: Vec<PathBuf> = fs::read_dir(SCRIPTS).map_err(io)?.flatten().map(|e| e.path()).collect();
+/// The scripts in `directory` that have these names, all of them if there is none, in their order. A name without a script is an error.
+pub fn scripts(directory: &str, names: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    let io = |e| Failure::input(format!("{directory}: {e}: run this in Diorama's own directory"));
+    let mut all: Vec<PathBuf> = fs::read_dir(directory).map_err(io)?.flatten().map(|e| e.path()).collect();
     all.retain(|path| path.extension().is_some_and(|e| e == "sh"));
     all.sort();
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|path| stem(path) == **name)) {
         let known: Vec<String> = all.iter().map(stem).collect();
-        return Err(Failure::input(format!("there is no program `{unknown}`; there are {}", known.join(", "))));
+        return Err(Failure::input(format!("{directory} has no `{unknown}`; it has {}", known.join(", "))));
     }
     all.retain(|path| names.is_empty() || names.contains(&stem(path)));
     Ok(all)
@@ -244,5 +245,14 @@ mod tests {
             matches!(judge(Some(ExitStatus::from_raw(1 << 8)), "200 200 x\n"), Verdict::Bad(why) if why == "exit 1")
         );
         assert!(matches!(judge(None, ""), Verdict::Bad(why) if why == "hangs"));
+    }
+
+    #[test]
+    fn a_name_without_a_script_is_an_error() {
+        let of = |names: &[&str]| scripts("work", &names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        let error = of(&["redis", "pgbench"]).unwrap_err().message;
+        assert_eq!(error, "work has no `pgbench`; it has build, postgresql, redis");
+        assert_eq!(of(&["redis"]).unwrap(), [PathBuf::from("work/redis.sh")]);
+        assert_eq!(of(&[]).unwrap().len(), 3);
     }
 }

@@ -8,7 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::conformance::{children_cpu, header};
+use fidelity::samples::Samples;
+
+use crate::conformance::{children_cpu, header, scripts};
 use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -31,14 +33,7 @@ pub struct Args {
 
 /// Runs the verb. A goal that is missed is printed as such and is no failure.
 pub fn main(args: Args) -> Result<(), Failure> {
-    let io = |e| Failure::input(format!("{SCRIPTS}: {e}: run this in Diorama's own directory"));
-    let mut scripts: Vec<PathBuf> = fs::read_dir(SCRIPTS).map_err(io)?.flatten().map(|e| e.path()).collect();
-    scripts.sort();
-    let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    scripts.retain(|path| args.work.is_empty() || args.work.contains(&stem(path)));
-    if scripts.is_empty() {
-        return Err(Failure::input(format!("there is no such work in {SCRIPTS}")));
-    }
+    let scripts = scripts(SCRIPTS, &args.work)?;
     let driver = Driver::new()?;
     println!("| work | native | dilated, TDF 1 | dilated / native (10th to 90th percentile of the pairs) | goal |");
     println!("| --- | --- | --- | --- | --- |");
@@ -81,19 +76,15 @@ fn row(driver: &Driver, script: &Path, args: &Args) -> Result<String, Failure> {
         let second = run(pair % 2 != 0)?;
         pairs.push(if pair % 2 == 0 { (second, first) } else { (first, second) });
     }
-    let sorted = |of: fn(&(f64, f64)) -> f64| {
-        let mut values: Vec<f64> = pairs.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let at = |values: &[f64], part: f64| values[((values.len() - 1) as f64 * part).round() as usize];
-    let ratios = sorted(|p| p.1 / p.0);
+    let samples = |of: fn(&(f64, f64)) -> f64| Samples::new(pairs.iter().map(of).collect()).map_err(Failure::failed);
+    let at = |samples: &Samples, part: f64| samples.quantile(part).expect("there is a pair");
+    let ratios = samples(|p| p.1 / p.0)?;
     let ratio = at(&ratios, 0.5);
     let met = if rate { ratio >= goal } else { ratio <= goal };
     Ok(format!(
         "| {title} | {:.2} {unit} | {:.2} {unit} | {ratio:.3} ({:.3} to {:.3}) | {} {goal}: {} |",
-        at(&sorted(|p| p.0), 0.5),
-        at(&sorted(|p| p.1), 0.5),
+        at(&samples(|p| p.0)?, 0.5),
+        at(&samples(|p| p.1)?, 0.5),
         at(&ratios, 0.1),
         at(&ratios, 0.9),
         if rate { "≥" } else { "≤" },
