@@ -12,7 +12,7 @@ mod text;
 pub use bounds::{Bound, Statistic};
 pub use nodes::{NodeComparison, busiest};
 use serde::Serialize;
-pub use text::{figure, labels, table};
+pub use text::{error, figure, labels, measured, table};
 
 use crate::Error;
 use crate::record::Verdict;

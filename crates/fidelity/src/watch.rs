@@ -61,7 +61,12 @@ impl NodeCounters {
     /// The CPU that a node with this share was entitled to since `before`, and what its programs used; ns.
     fn cpu_since(&self, before: &NodeCounters, share: f64) -> (f64, f64) {
         let entitled = share * self.at.since(before.at).as_nanos() as f64;
-        (entitled, self.container_ns.saturating_sub(before.container_ns) as f64)
+        (entitled, self.used_since(before) as f64)
+    }
+
+    /// What its programs used since `before`, ns.
+    fn used_since(&self, before: &NodeCounters) -> u64 {
+        self.container_ns.saturating_sub(before.container_ns)
     }
 }
 
@@ -274,9 +279,8 @@ impl Watch {
 
     fn used(&self) -> Vec<RealDuration> {
         let Some(first) = &self.first else { return Vec::new() };
-        let grew =
-            |(before, after): (&NodeCounters, &NodeCounters)| after.container_ns.saturating_sub(before.container_ns);
-        first.nodes.iter().zip(&self.last.nodes).map(grew).map(RealDuration::from_nanos).collect()
+        let nodes = first.nodes.iter().zip(&self.last.nodes);
+        nodes.map(|(before, after)| RealDuration::from_nanos(after.used_since(before))).collect()
     }
 
     fn at(&self, real: RealInstant) -> VirtualInstant {

@@ -72,7 +72,7 @@ fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated
         }
         for other in others {
             row.push(figure(s.of(&other.other)));
-            row.push(other.error_percent.get(*s).map_or("–".into(), |e| format!("{e:+.1} %")));
+            row.push(error(other.error_percent.get(*s)));
         }
         rows.push(row);
     }
@@ -91,15 +91,14 @@ fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated
 /// What the nodes that did most used of their CPU.
 fn node_rows(others: &[(&Series, &Comparison)], repeated: bool) -> Vec<Vec<String>> {
     let nodes = others.first().map_or(&[][..], |(_, c)| &c.nodes);
-    let seconds = |s: Option<f64>| s.map_or("–".into(), figure);
     let row = |node: &NodeComparison| {
         let mut row =
-            vec![format!("CPU of {}", node.name), "core s".into(), String::new(), seconds(node.base_core_seconds)];
+            vec![format!("CPU of {}", node.name), "core s".into(), String::new(), measured(node.base_core_seconds)];
         row.extend(repeated.then(String::new));
         // The nodes of all comparisons are the base's.
         for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
-            row.push(seconds(other.other_core_seconds));
-            row.push(other.error_percent.map_or("–".into(), |e| format!("{e:+.1} %")));
+            row.push(measured(other.other_core_seconds));
+            row.push(error(other.error_percent));
         }
         row
     };
@@ -122,6 +121,16 @@ fn aligned(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// An error of so many per cent, signed; a dash if it is infinite or unknown.
+pub fn error(percent: Option<f64>) -> String {
+    percent.map_or("–".into(), |e| format!("{e:+.1} %"))
+}
+
+/// Four significant digits, or a dash for what was not measured.
+pub fn measured(v: Option<f64>) -> String {
+    v.map_or("–".into(), figure)
 }
 
 /// Four significant digits.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Text, chart, checks, page, text, verdict};
-use crate::compare::{Comparison, Statistic, busiest, figure, labels};
+use crate::compare::{Comparison, Statistic, busiest, error, figure, labels, measured};
 use crate::runs::Series;
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
@@ -71,10 +71,7 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
     if spread.is_some() {
         head += "<th scope=\"col\" class=\"n\">its spread</th>";
     }
-    for label in &labels[1..] {
-        let _ =
-            write!(head, "<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">error</th>", Text(label));
-    }
+    head += &others_heads(labels);
     let mut rows = String::new();
     for s in &Statistic::ALL[..if single { 1 } else { 4 }] {
         let row = if single { "value".to_string() } else { s.to_string() };
@@ -86,7 +83,7 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
         for metric in &of {
             let outside = metric.outside.iter().any(|o| o.contains(&format!(" {s} is ")));
             let (class, sign) = if outside { (" outside", " ⚠ outside") } else { ("", "") };
-            let error = metric.error_percent.get(*s).map_or("–".into(), |e| format!("{e:+.1} %"));
+            let error = error(metric.error_percent.get(*s));
             let value = figure(s.of(&metric.other));
             let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n{class}\">{error}{sign}</td>");
         }
@@ -104,25 +101,29 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
     format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n")
 }
 
+/// What stands over the columns of those that are compared with the base.
+fn others_heads(labels: &[String]) -> String {
+    let head = |label: &String| {
+        format!("<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">error</th>", Text(label))
+    };
+    labels[1..].iter().map(head).collect()
+}
+
 /// How long the nodes that did most had the core.
 fn cpu(labels: &[String], others: &[(&Series, &Comparison)]) -> String {
     let nodes = others.first().map_or(Vec::new(), |(_, c)| busiest(&c.nodes));
     if nodes.is_empty() {
         return String::new();
     }
-    let seconds = |s: Option<f64>| s.map_or("–".into(), figure);
     let mut head = format!("<th scope=\"col\">node</th><th scope=\"col\" class=\"n\">{}</th>", Text(&labels[0]));
-    for label in &labels[1..] {
-        let _ =
-            write!(head, "<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">error</th>", Text(label));
-    }
+    head += &others_heads(labels);
     let mut rows = String::new();
     for node in nodes {
-        let base = seconds(node.base_core_seconds);
+        let base = measured(node.base_core_seconds);
         let _ = write!(rows, "<tr><th scope=\"row\">{}</th><td class=\"n\">{base}</td>", Text(&node.name));
         for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
-            let error = other.error_percent.map_or("–".into(), |e| format!("{e:+.1} %"));
-            let value = seconds(other.other_core_seconds);
+            let error = error(other.error_percent);
+            let value = measured(other.other_core_seconds);
             let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n\">{error}</td>");
         }
         rows += "</tr>\n";
