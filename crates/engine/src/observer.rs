@@ -11,9 +11,9 @@ use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
 use fidelity::host::{self, Lookout};
 use fidelity::observe::TcpCounters;
 use fidelity::overload::{LoadWatch, Work};
-use fidelity::record::Fidelity;
 use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
 use net::Observation;
+use record::Fidelity;
 use scale::{RealDuration, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};

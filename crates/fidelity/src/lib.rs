@@ -11,15 +11,14 @@
 pub mod checks;
 pub mod compare;
 mod error;
-pub mod events;
 pub mod host;
 pub mod html;
 pub mod observe;
 pub mod overload;
-pub mod record;
-pub mod runs;
-pub mod samples;
+pub mod statistics;
+mod verdict;
 mod waiting;
 pub mod watch;
 
 pub use error::Error;
+pub use verdict::conclude;

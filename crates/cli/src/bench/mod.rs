@@ -6,7 +6,7 @@ pub mod net;
 
 use std::process::ExitCode;
 
-use fidelity::samples;
+use fidelity::statistics;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -50,7 +50,7 @@ fn bounded(name: &str, params: serde_json::Value, value: f64, unit: &str, goal: 
 
 /// Not a number of nothing: a figure that was not measured meets no goal.
 fn median(values: Vec<f64>) -> f64 {
-    samples::median(values).unwrap_or(f64::NAN)
+    statistics::median(values).unwrap_or(f64::NAN)
 }
 
 /// Arguments of `diorama bench`.
