@@ -1,8 +1,10 @@
-//! The documentation as readers use it: every link inside the repository leads somewhere, and every page is on the map.
+//! The documentation as readers use it: every link inside the repository leads somewhere, every page is on the map, and
+//! the page on the command line has what the program offers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
@@ -139,6 +141,34 @@ fn every_page_is_on_the_map() {
         .filter(|page| page.starts_with("docs") && page != Path::new("docs/README.md") && !linked.contains(page))
         .collect();
     assert!(missing.is_empty(), "docs/README.md does not lead to {missing:?}");
+}
+
+#[test]
+fn the_command_line_has_its_page() {
+    let page = fs::read_to_string(root().join("docs/command-line.md")).expect("the page");
+    let help = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_diorama")).args(args).output().expect("the program");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let all = help(&["--help"]);
+    let listed = all.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let verbs: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).filter(|v| *v != "help").collect();
+    assert!(verbs.contains(&"run"), "{all}");
+    let mut missing = Vec::new();
+    for verb in verbs {
+        let Some((_, section)) = page.split_once(&format!("\n## `diorama {verb}`\n")) else {
+            missing.push(verb.to_owned());
+            continue;
+        };
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let help = help(&[verb, "--help"]);
+        // Those that are explained, one a line; text that mentions others does not begin so.
+        let options = help
+            .lines()
+            .filter_map(|line| line.split_whitespace().take(2).find(|w| w.starts_with("--") && *w != "--help"));
+        missing.extend(options.filter(|option| !section.contains(option)).map(|option| format!("{verb} {option}")));
+    }
+    assert!(missing.is_empty(), "docs/command-line.md does not have {missing:?}");
 }
 
 #[test]
