@@ -8,21 +8,28 @@ use std::path::PathBuf;
 use crate::error::{Context, Error};
 
 /// A line of `/proc/PID/mountinfo`.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mounted {
-    pub(crate) point: PathBuf,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where.
+    pub point: PathBuf,
     /// The file system, such as `ext4`.
-    pub(crate) kind: String,
+    pub kind: String,
     /// The options of the file system itself, such as `rw,memory`.
-    pub(crate) options: String,
+    pub options: String,
 }
 
 /// All mounts.
-pub(crate) fn all() -> Result<Vec<Mounted>, Error> {
-    // The enclosure's thread has a /proc in which its own process does not exist, but PID 1 there sees the same mounts.
+pub fn all() -> Result<Vec<Mounted>, Error> {
+    // A thread with a PID namespace for its children may have their /proc, in which it does not exist itself; PID 1 there
+    // sees the same mounts.
     let text = fs::read("/proc/thread-self/mountinfo").or_else(|_| fs::read("/proc/1/mountinfo"));
     let text = text.context(|| "cannot read the table of mounts".into())?;
-    Ok(text.split(|b| *b == b'\n').filter_map(parse).collect())
+    Ok(of_table(&text))
+}
+
+/// Reads the text of a `/proc/PID/mountinfo`, proc(5).
+pub fn of_table(text: &[u8]) -> Vec<Mounted> {
+    text.split(|b| *b == b'\n').filter_map(parse).collect()
 }
 
 /// File systems that are the kernel's state, and hold no files.
@@ -31,12 +38,12 @@ const STATE: [&str; 12] = [
 ];
 
 /// Mount points of file systems that hold files (and not the kernel's state), outermost first.
-pub(crate) fn points() -> Result<Vec<PathBuf>, Error> {
+pub fn points() -> Result<Vec<PathBuf>, Error> {
     Ok(sorted(all()?).0)
 }
 
 /// Mount points of nothing but the kernel's state, outermost first.
-pub(crate) fn points_of_state() -> Result<Vec<PathBuf>, Error> {
+pub fn points_of_state() -> Result<Vec<PathBuf>, Error> {
     Ok(sorted(all()?).1)
 }
 

@@ -7,7 +7,7 @@
 //! sockets of a namespace.
 
 /// A request for all IPv4 TCP sockets that may be sending, with their `tcp_info`.
-pub(crate) fn request() -> Vec<u8> {
+pub(super) fn request() -> Vec<u8> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const NLM_F_REQUEST_DUMP: u16 = 0x301;
     const AF_INET: u8 = 2;
@@ -37,7 +37,7 @@ const NLMSG_DONE: u16 = 3;
 
 /// What one datagram of the answer holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(super) struct Part {
     /// How many sockets in it wait.
     pub waiting: u64,
     /// Whether it is the last.
@@ -45,7 +45,7 @@ pub(crate) struct Part {
 }
 
 /// Reads one datagram of the answer.
-pub(crate) fn read(mut datagram: &[u8]) -> Result<Part, String> {
+pub(super) fn read(mut datagram: &[u8]) -> Result<Part, String> {
     let mut part = Part { waiting: 0, last: false };
     while datagram.len() >= HEADER {
         let length = u32_at(datagram, 0).unwrap_or(0) as usize;

@@ -1,4 +1,4 @@
-//! A network namespace that no path on the host names.
+//! Network namespaces that no path on the host names, and work inside them.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::error::{Context, Error};
 
@@ -17,26 +17,19 @@ pub struct NetNamespace(Arc<OwnedFd>);
 impl NetNamespace {
     /// Makes an empty namespace, with nothing but a `lo` that is down.
     pub fn create() -> Result<NetNamespace, Error> {
-        on_a_thread(|| {
+        let made = on_a_thread(|| {
             // SAFETY: unsharing the network namespace of a thread touches no memory and no descriptor.
-            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
             Ok(openat(CWD, "/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
-        })
-        .context(|| "cannot make a network namespace".into())
-        .map(|fd| NetNamespace(Arc::new(fd)))
+        });
+        Ok(NetNamespace(Arc::new(made.context(|| "cannot make a network namespace".into())?)))
     }
 
-    /// Runs `work` on a thread that is in this namespace: sockets it makes, and `/proc/sys/net`, are the namespace's.
+    /// Runs `work` on a thread that is in this namespace: see [`in_netns`].
     pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, Error> {
-        on_a_thread(|| {
-            rustix::thread::move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))?;
-            Ok(work())
-        })
-        .context(|| "cannot enter a network namespace".into())
+        in_netns(self.as_fd(), work)
     }
-}
 
-impl NetNamespace {
     /// The number by which BPF programs know the namespace; it is never used again while the machine runs.
     pub fn cookie(&self) -> Result<u64, Error> {
         let read = self.enter(|| {
@@ -58,6 +51,22 @@ impl AsFd for NetNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Runs `work` on a thread of its own that has entered `netns`: sockets that it makes, `/proc/thread-self/net` and
+/// `/proc/sys/net` are the namespace's. The caller stays where it is.
+pub fn in_netns<R: Send>(netns: BorrowedFd<'_>, work: impl FnOnce() -> R + Send) -> Result<R, Error> {
+    let entered = on_a_thread(|| {
+        move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))?;
+        Ok(work())
+    });
+    entered.context(|| "cannot enter a network namespace".into())
+}
+
+/// Moves the calling thread into `netns` for good: for a thread of one's own that reads many namespaces.
+pub fn move_into_netns(netns: BorrowedFd<'_>) -> Result<(), Error> {
+    move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))
+        .context(|| "cannot enter a network namespace".into())
 }
 
 /// Runs `work` on a thread of its own, whose namespaces it may change.
