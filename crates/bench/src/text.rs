@@ -1,21 +1,39 @@
-//! The figures of Netbed's tables, as tables.
+//! Rows for people: Netbed's tables as tables, everything else a line each.
 
 use serde_json::Value;
 
-use super::Figure;
+use crate::Row;
 
-/// Netbed's three tables for each TDF, with the paper's figures beside our own; and the figures that stand in none.
-pub fn tables(figures: &[Figure]) -> (String, Vec<&Figure>) {
+/// The whole text.
+pub fn text(rows: &[Row]) -> String {
+    let (tables, rest) = tables(rows);
+    tables + &rest.into_iter().map(line).collect::<String>()
+}
+
+fn line(r: &Row) -> String {
+    let reference = r.reference.map(|v| format!("  reference {v:.4}")).unwrap_or_default();
+    let error = r.error_percent.map(|e| format!("  error {e:+.3} %")).unwrap_or_default();
+    let goal = match (r.goal, r.ok) {
+        (Some(g), Some(true)) => format!("  goal {g}: met"),
+        (Some(g), _) => format!("  goal {g}: MISSED"),
+        _ => String::new(),
+    };
+    let params = if r.params.is_null() { String::new() } else { format!(" {}", r.params) };
+    format!("{}{params}: {:.4} {}{reference}{error}{goal}\n", r.name, r.value, r.unit)
+}
+
+/// Netbed's three tables for each TDF, with the paper's figures beside our own; and the rows that stand in none.
+fn tables(rows: &[Row]) -> (String, Vec<&Row>) {
     let mut text = String::new();
     let mut tdfs: Vec<&Value> = Vec::new();
-    for tdf in figures.iter().map(|f| &f.params["tdf"]).filter(|t| !t.is_null()) {
+    for tdf in rows.iter().map(|r| &r.params["tdf"]).filter(|t| !t.is_null()) {
         if !tdfs.contains(&tdf) {
             tdfs.push(tdf);
         }
     }
     for tdf in tdfs {
-        let at = |names: &[&str]| -> Vec<&Figure> {
-            figures.iter().filter(|f| f.params["tdf"] == *tdf && names.contains(&f.name.as_str())).collect()
+        let at = |names: &[&str]| -> Vec<&Row> {
+            rows.iter().filter(|r| r.params["tdf"] == *tdf && names.contains(&r.name.as_str())).collect()
         };
         text += &table(
             &format!("Table 1 at TDF {tdf}: round trip, virtual ms"),
@@ -37,38 +55,38 @@ pub fn tables(figures: &[Figure]) -> (String, Vec<&Figure>) {
         );
     }
     let in_tables = ["net_round_trip_base", "net_round_trip_adjusted", "net_bandwidth", "net_loss"];
-    (text, figures.iter().filter(|f| !in_tables.contains(&f.name.as_str())).collect())
+    (text, rows.iter().filter(|r| !in_tables.contains(&r.name.as_str())).collect())
 }
 
-fn delay(f: &Figure) -> Vec<String> {
-    let p = &f.params;
+fn delay(r: &Row) -> Vec<String> {
+    let p = &r.params;
     let mut row =
         vec![number(&p["delay_ms"], 0), number(&p["bytes"], 0), number(&p["observed_ms"], 3), number(&p["sd_ms"], 3)];
     row.push(number(&p["observed_error_percent"], 2));
-    row.extend(match f.ok {
-        Some(_) => [format!("{:.3}", f.value), error(f), met(f)],
+    row.extend(match r.ok {
+        Some(_) => [format!("{:.3}", r.value), error(r), met(r)],
         None => [String::new(), String::new(), String::new()],
     });
-    let key = if f.ok.is_some() { "adjusted_ms" } else { "observed_ms" };
+    let key = if r.ok.is_some() { "adjusted_ms" } else { "observed_ms" };
     row.extend(paper(p, key, 3, 1.0));
     row
 }
 
-fn bandwidth(f: &Figure) -> Vec<String> {
-    let p = &f.params;
+fn bandwidth(r: &Row) -> Vec<String> {
+    let p = &r.params;
     let kbit = |v: &Value| v.as_f64().map_or(String::new(), |v| format!("{:.2}", v / 1e3));
     let set = p["bits_per_s"].as_f64().map_or(String::new(), |v| format!("{}", v / 1e3));
-    let mut row = vec![set, number(&p["bytes"], 0), format!("{:.2}", f.value / 1e3), kbit(&p["sd_bits_per_s"])];
-    row.extend([error(f), met(f)]);
+    let mut row = vec![set, number(&p["bytes"], 0), format!("{:.2}", r.value / 1e3), kbit(&p["sd_bits_per_s"])];
+    row.extend([error(r), met(r)]);
     row.extend(paper(p, "bits_per_s", 2, 1e3));
     row
 }
 
-fn loss(f: &Figure) -> Vec<String> {
-    let p = &f.params;
+fn loss(r: &Row) -> Vec<String> {
+    let p = &r.params;
     let interval = format!("±{}", number(&p["interval_percent"], 3));
-    let mut row = vec![number(&p["loss_percent"], 1), number(&p["bytes"], 0), format!("{:.3}", f.value), interval];
-    row.extend([error(f), met(f)]);
+    let mut row = vec![number(&p["loss_percent"], 1), number(&p["bytes"], 0), format!("{:.3}", r.value), interval];
+    row.extend([error(r), met(r)]);
     row.extend(paper(p, "loss_percent", 3, 1.0));
     row
 }
@@ -83,12 +101,12 @@ fn paper(params: &Value, key: &str, places: usize, unit: f64) -> Vec<String> {
     [of("dummynet"), of("nse")].concat()
 }
 
-fn error(f: &Figure) -> String {
-    f.error_percent.map_or(String::new(), |e| format!("{e:+.3}"))
+fn error(r: &Row) -> String {
+    r.error_percent.map_or(String::new(), |e| format!("{e:+.3}"))
 }
 
-fn met(f: &Figure) -> String {
-    match f.ok {
+fn met(r: &Row) -> String {
+    match r.ok {
         Some(true) => "met".into(),
         Some(false) => "MISSED".into(),
         None => String::new(),

@@ -1,20 +1,24 @@
 //! A network of many nodes: how long it takes to make and to remove, and how exact it is when all of them send.
 
+use std::io;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use net::{Emulator, Network, Options, PipeConfig, Tap};
+use net::PipeConfig;
 use node::NetNamespace;
 use rustix::time::{ClockId, clock_gettime};
 use scale::RealDuration;
 use serde_json::json;
 
-use super::bed::{self, Cores};
-use super::{Figure, ROUNDS, bounded, median, short};
-use crate::failure::Failure;
+use super::ROUNDS;
+use super::bed::{Bed, star};
+use super::traffic::PORT;
+use crate::cores::{Cores, pin};
+use crate::row::short;
+use crate::stats::median;
+use crate::{Error, Row};
 
-const PORT: u16 = 7000;
 /// Packets per second from all nodes together.
 const RATE: u64 = 60_000;
 /// Of each of the two links that a packet passes.
@@ -26,45 +30,31 @@ const UNDERWAY: u64 = 2 * IDEAL_NS * RATE / 1_000_000_000;
 const SENDING: Duration = Duration::from_secs(3);
 
 /// Nodes around one switch.
-struct Crowd {
-    emulator: Emulator,
-    spaces: Vec<NetNamespace>,
-    addresses: Vec<std::net::Ipv4Addr>,
-}
+struct Crowd(Bed);
 
 impl Crowd {
-    fn gather(nodes: usize, cores: &Cores) -> Result<Crowd, Failure> {
+    fn gather(nodes: usize, cores: &Cores) -> Result<Crowd, Error> {
         let config = PipeConfig { delay: DELAY, ..Default::default() };
-        let network = Network::new(bed::star(nodes, &config), 0).map_err(Failure::failed)?;
-        let (mut spaces, mut taps) = (Vec::new(), Vec::new());
-        for port in network.ports() {
-            let space = NetNamespace::create().map_err(Failure::machine)?;
-            taps.push(Tap::create(space.as_fd(), port).map_err(Failure::machine)?);
-            spaces.push(space);
-        }
-        let addresses = network.ports().iter().map(|p| p.address).collect();
-        let options = Options { core: Some(cores.harness), polling: None };
-        let emulator = Emulator::start(network, taps, options).map_err(Failure::machine)?;
-        Ok(Crowd { emulator, spaces, addresses })
+        Ok(Crowd(Bed::start(star(nodes, &config), cores, None, 0)?))
     }
 
     /// A socket in every node, which notes when the kernel got each packet.
-    fn sockets(&self) -> Result<Vec<UdpSocket>, Failure> {
-        let socket = |space: &NetNamespace| -> std::io::Result<UdpSocket> {
+    fn sockets(&self) -> Result<Vec<UdpSocket>, Error> {
+        let socket = |space: &NetNamespace| -> io::Result<UdpSocket> {
             let made = space.enter(|| UdpSocket::bind(("0.0.0.0", PORT)));
-            let socket = made.map_err(std::io::Error::other)??;
+            let socket = made.map_err(io::Error::other)??;
             socket.set_nonblocking(true)?;
             rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 1 << 20)?;
             // The first question turns the stamps on, and has no answer yet.
             let _ = stamp(&socket);
             Ok(socket)
         };
-        self.spaces.iter().map(|space| socket(space).map_err(Failure::machine)).collect()
+        self.0.spaces.iter().map(|space| socket(space).map_err(Error::machine)).collect()
     }
 
-    /// Every node sends in turn, each time to another one, `RATE` packets in each second. What must have arrived by then is
-    /// received in between, as programs do: packets that pile up would fill the caches that real ones do not.
-    fn exchange(&self, sockets: &[UdpSocket]) -> Result<Received, Failure> {
+    /// Every node sends in turn, each time to another one, `RATE` packets in each second. What must have arrived by then
+    /// is received in between, as programs do: packets that pile up would fill the caches that real ones do not.
+    fn exchange(&self, sockets: &[UdpSocket]) -> Result<Received, Error> {
         let nodes = sockets.len() as u64;
         let ends = |packet: u64| {
             let (from, turn) = (packet % nodes, packet / nodes);
@@ -77,7 +67,7 @@ impl Crowd {
             while sent < due {
                 let (from, to) = ends(sent);
                 // What is not taken is missed at the other end.
-                let _ = sockets[from].send_to(&real_time().to_le_bytes(), (self.addresses[to], PORT));
+                let _ = sockets[from].send_to(&real_time().to_le_bytes(), (self.0.addresses[to], PORT));
                 if let Some(earlier) = sent.checked_sub(UNDERWAY) {
                     received.from(&sockets[ends(earlier).1])?;
                 }
@@ -99,10 +89,10 @@ struct Received {
 
 impl Received {
     /// Takes what a socket has.
-    fn from(&mut self, socket: &UdpSocket) -> Result<(), Failure> {
+    fn from(&mut self, socket: &UdpSocket) -> Result<(), Error> {
         let mut buffer = [0; 8];
         while let Ok(8) = socket.recv(&mut buffer) {
-            let arrived = stamp(socket).map_err(Failure::failed)?;
+            let arrived = stamp(socket).map_err(Error::failed)?;
             let delay = arrived.saturating_sub(u64::from_le_bytes(buffer));
             self.errors += delay.abs_diff(IDEAL_NS) as f64 / IDEAL_NS as f64;
             self.packets += 1;
@@ -117,7 +107,7 @@ impl Received {
 }
 
 /// Makes the network, and removes it.
-pub fn made_and_removed(nodes: usize, cores: &Cores) -> Result<Vec<Figure>, Failure> {
+pub fn made_and_removed(nodes: usize, cores: &Cores) -> Result<Vec<Row>, Error> {
     let (mut made, mut gone, mut traffic) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let start = Instant::now();
@@ -132,10 +122,11 @@ pub fn made_and_removed(nodes: usize, cores: &Cores) -> Result<Vec<Figure>, Fail
     }
     // The goal of 1,000 nodes in 10 s, and of as much for each of fewer.
     let goal = nodes as f64 / 100.0;
-    let figure = |name, values| bounded(name, json!({"nodes": nodes, "rounds": ROUNDS}), median(values), "s", goal);
-    let mut figures = vec![figure("net_setup_real", made), figure("net_teardown_real", gone)];
-    figures.extend(traffic);
-    Ok(figures)
+    let params = json!({"nodes": nodes, "rounds": ROUNDS});
+    let row = |name, values| Row::new(name, params.clone(), median(values), "s").goal(goal);
+    let mut rows = vec![row("net_setup_real", made), row("net_teardown_real", gone)];
+    rows.extend(traffic);
+    Ok(rows)
 }
 
 /// Namespaces, and the interfaces in them, are removed after the last use by a thread of the kernel, which is called
@@ -154,29 +145,28 @@ fn wait_for_the_kernel() -> Instant {
 }
 
 /// Packets from all to all, and how far from the links' delay each one's was.
-fn busy(crowd: &Crowd, cores: &Cores) -> Result<Vec<Figure>, Failure> {
+fn busy(crowd: &Crowd, cores: &Cores) -> Result<Vec<Row>, Error> {
     let sockets = crowd.sockets()?;
     let exchange = || {
-        bed::pin(cores.nodes);
+        pin(cores.nodes);
         crowd.exchange(&sockets)
     };
     let (mut rates, mut errors) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let done = std::thread::scope(|scope| scope.spawn(exchange).join());
-        let received = done.map_err(|_| Failure::failed("the sender died"))??;
+        let received = done.map_err(|_| Error::failed("the sender died"))??;
         rates.push(received.packets as f64 / SENDING.as_secs_f64());
         errors.push(received.error_percent());
     }
-    let seen = crowd.emulator.observe().map_err(Failure::failed)?;
+    let seen = crowd.0.emulator.observe().map_err(Error::failed)?;
     let params = json!({"nodes": sockets.len(), "delay_ms": IDEAL_NS as f64 / 1e6, "offered_per_s": RATE,
         "rounds_error_percent": errors.iter().copied().map(short).collect::<Vec<_>>(), "ring_drops": seen.ring_drops(),
         "lateness_p999_us": seen.lateness.all.value_at_quantile(0.999) as f64 / 1e3});
-    let percent = median(errors);
     // The last packet of a second may leave in the next.
     let wanted = RATE as f64 * 0.999;
     Ok(vec![
-        bounded("net_crowd_rate", params.clone(), median(rates), "packets/s", wanted),
-        Figure { ok: Some(percent < 1.0), ..bounded("net_crowd_delay_error", params, percent, "%", 1.0) },
+        Row::new("net_crowd_rate", params.clone(), median(rates), "packets/s").goal(wanted),
+        Row::new("net_crowd_delay_error", params, median(errors), "%").goal(1.0),
     ])
 }
 
@@ -187,14 +177,14 @@ fn real_time() -> u64 {
 }
 
 /// When the kernel got the packet that was read last.
-fn stamp(socket: &UdpSocket) -> std::io::Result<u64> {
+fn stamp(socket: &UdpSocket) -> io::Result<u64> {
     // From <asm-generic/sockios.h>.
     const SIOCGSTAMPNS: libc::Ioctl = 0x8907;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the operation writes one timespec, which `time` is.
     match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSTAMPNS, &raw mut time) } {
         0 => Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64),
-        _ => Err(std::io::Error::last_os_error()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -206,6 +196,6 @@ mod tests {
     fn a_network_that_carries_nothing_meets_no_goal() {
         let error = |packets, errors| Received { packets, errors }.error_percent();
         assert_eq!(error(4, 0.02), 0.5);
-        assert!(!bounded("net_crowd_delay_error", json!({}), error(0, 0.0), "%", 1.0).ok.expect("it has a goal"));
+        assert_eq!(Row::new("net_crowd_delay_error", json!({}), error(0, 0.0), "%").goal(1.0).ok, Some(false));
     }
 }

@@ -1,4 +1,4 @@
-//! `diorama bench clock`: what dilation costs, against the same program run natively in the same minute.
+//! What dilation costs, against the same program run natively in the same minute.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -11,8 +11,9 @@ use clock::{ClockPage, CpuRate, Injector, Prober};
 use scale::Tdf;
 use serde_json::json;
 
-use super::{Figure, median};
-use crate::failure::Failure;
+use crate::cores::{self, first_and_last};
+use crate::stats::median;
+use crate::{Error, Row, Tell};
 
 /// Native and dilated blocks alternate so often; the median of the paired ratios counts.
 const BLOCKS: usize = 20;
@@ -79,11 +80,16 @@ const OPERATIONS: &[Operation] = &[
     apart(operation("execs-at-once", "at-once", 320, None)),
 ];
 
-/// Measures the mechanism here and now.
-pub fn measure() -> Result<Vec<Figure>, Failure> {
-    let tdf: Tdf = "10".parse().map_err(Failure::failed)?;
-    let bench = Bench::new(tdf)?;
-    let mut figures = Vec::new();
+/// What dilation costs a program's system calls and execs, against the same natively, and how far a dilated clock is off.
+/// Takes some three minutes, and no root.
+///
+/// # Errors
+///
+/// If a program cannot be dilated here, or the measuring program fails.
+pub fn measure(tell: Tell) -> Result<Vec<Row>, Error> {
+    let tdf: Tdf = "10".parse().map_err(Error::failed)?;
+    let bench = Bench::new(tdf, tell)?;
+    let mut rows = Vec::new();
     for operation in OPERATIONS {
         let mut pairs = Vec::new();
         for block in 0..=BLOCKS {
@@ -93,20 +99,12 @@ pub fn measure() -> Result<Vec<Figure>, Failure> {
                 pairs.push(pair);
             }
         }
-        figures.push(ratio(operation, &pairs));
+        rows.push(ratio(operation, &pairs));
     }
     let ppm = bench.rate_error()?.abs();
-    figures.push(Figure {
-        name: "clock-rate-error".to_owned(),
-        params: json!({"tdf": 10, "real_s": RATE_OVER.as_secs()}),
-        value: ppm,
-        unit: "ppm".to_owned(),
-        reference: None,
-        error_percent: None,
-        goal: Some(10.0),
-        ok: Some(ppm <= 10.0),
-    });
-    Ok(figures)
+    let params = json!({"tdf": 10, "real_s": RATE_OVER.as_secs()});
+    rows.push(Row::new("clock-rate-error", params, ppm, "ppm").goal(10.0));
+    Ok(rows)
 }
 
 struct Bench {
@@ -116,21 +114,23 @@ struct Bench {
     anywhere: Injector,
     /// On the last core.
     apart: Injector,
+    /// The core of the measured program where the injector is on the last.
+    core: usize,
 }
 
 impl Bench {
-    fn new(tdf: Tdf) -> Result<Bench, Failure> {
+    fn new(tdf: Tdf, tell: Tell) -> Result<Bench, Error> {
         let exec = clock::dilate_exec_file().map_err(wrong)?;
         let page = ClockPage::new(tdf).map_err(wrong)?;
-        let (_, other) = crate::dilate::cores();
-        let injector = |core| Injector::start(&page, core, |sentence| eprintln!("diorama: {sentence}")).map_err(wrong);
+        let (core, other) = first_and_last()?;
+        let injector = |core| Injector::start(&page, core, tell).map_err(wrong);
         let (anywhere, apart) = (injector(None)?, injector(other)?);
         page.start();
-        Ok(Bench { tdf, exec, anywhere, apart })
+        Ok(Bench { tdf, exec, anywhere, apart, core })
     }
 
     /// Costs of the reference and of the dilated operation, in ns.
-    fn pair(&self, operation: &Operation) -> Result<(f64, f64), Failure> {
+    fn pair(&self, operation: &Operation) -> Result<(f64, f64), Error> {
         let reference = match operation.against {
             Against::Native => operation.what,
             Against::Other(what) => what,
@@ -140,20 +140,20 @@ impl Bench {
         native.args(["--measure", reference, &count]);
         let mut dilated = self.launch(operation.place, &["/proc/self/exe", "--measure", operation.what, &count])?;
         if operation.place == Place::Apart {
-            pin(&mut native);
-            pin(&mut dilated);
+            pin(&mut native, self.core);
+            pin(&mut dilated, self.core);
         }
         Ok((run(&mut native)?, run(&mut dilated)?))
     }
 
     /// `/proc/self/exe` is dilate-exec itself, in the process that executes it.
-    fn launch(&self, place: Place, command: &[&str]) -> Result<Command, Failure> {
+    fn launch(&self, place: Place, command: &[&str]) -> Result<Command, Error> {
         let injector = if place == Place::Apart { &self.apart } else { &self.anywhere };
         let admitted = injector.admit(CpuRate::undivided(self.tdf)).map_err(wrong)?;
         Ok(clock::launch(self.exec.as_fd(), admitted, command))
     }
 
-    fn rate_error(&self) -> Result<f64, Failure> {
+    fn rate_error(&self) -> Result<f64, Error> {
         let mut command = self.launch(Place::Anywhere, &["/proc/self/exe", "--probe"])?;
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(wrong)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -170,7 +170,7 @@ impl Bench {
 }
 
 /// The figure of pairs of (reference, dilated) costs in ns.
-fn ratio(operation: &Operation, pairs: &[(f64, f64)]) -> Figure {
+fn ratio(operation: &Operation, pairs: &[(f64, f64)]) -> Row {
     let ratio = median(pairs.iter().map(|(reference, dilated)| dilated / reference).collect());
     let reference_ns = median(pairs.iter().map(|p| p.0).collect());
     let ns = median(pairs.iter().map(|p| p.1).collect());
@@ -178,33 +178,28 @@ fn ratio(operation: &Operation, pairs: &[(f64, f64)]) -> Figure {
         Against::Native => "x native",
         Against::Other(_) => "x reference",
     };
-    Figure {
-        name: operation.name.to_owned(),
-        params: json!({"tdf": 10, "blocks": pairs.len(), "reference_ns": reference_ns, "ns": ns}),
-        value: ratio,
-        unit: unit.to_owned(),
-        reference: Some(1.0),
-        error_percent: Some(100.0 * (ratio - 1.0)),
-        goal: operation.goal,
-        ok: operation.goal.map(|goal| ratio <= goal),
+    let params = json!({"tdf": 10, "blocks": pairs.len(), "reference_ns": reference_ns, "ns": ns});
+    let row = Row::new(operation.name, params, ratio, unit).against(1.0);
+    match operation.goal {
+        Some(goal) => row.goal(goal),
+        None => row,
     }
 }
 
-/// Has a command run on the first core.
-fn pin(command: &mut Command) {
-    let (core, _) = crate::dilate::cores();
-    // SAFETY: one system call, on a set that lives on the stack.
+/// Has a command run on a core of its own.
+fn pin(command: &mut Command, core: usize) {
+    // SAFETY: between fork and exec it makes one system call, on a set that lives on its own stack; it takes no lock and
+    // allocates nothing.
     unsafe {
         command.pre_exec(move || {
-            let mut set = rustix::thread::CpuSet::new();
-            set.set(core);
-            Ok(rustix::thread::sched_setaffinity(None, &set)?)
-        });
-    }
+            cores::pin(core);
+            Ok(())
+        })
+    };
 }
 
 /// Runs a measuring process; ns per operation.
-fn run(command: &mut Command) -> Result<f64, Failure> {
+fn run(command: &mut Command) -> Result<f64, Error> {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(wrong)?;
     let mut text = String::new();
     if let Some(mut output) = child.stdout.take() {
@@ -215,6 +210,6 @@ fn run(command: &mut Command) -> Result<f64, Failure> {
     Ok(hundredths / 100.0)
 }
 
-fn wrong(error: impl Display) -> Failure {
-    Failure::failed(format!("the clock cannot be measured: {error}"))
+fn wrong(error: impl Display) -> Error {
+    Error::failed(format!("the clock cannot be measured: {error}"))
 }

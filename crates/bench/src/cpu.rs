@@ -1,4 +1,4 @@
-//! `diorama bench cpu`: shares and bursts at full speed and at a tenth of it, as a baseline and its scaled twin have them.
+//! Shares and bursts at full speed and at a tenth of it, as a baseline and its scaled twin have them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -6,14 +6,15 @@ use std::thread::{Scope, ScopedJoinHandle, scope, sleep};
 use std::time::Duration;
 
 use cpu::{CpuGroups, Doors, NodeShare, NodeUse, Policy, probe};
-use scale::{RealDuration, Tdf, VirtualDuration};
+use scale::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 use serde_json::json;
 
-use super::{Figure, bounded};
-use crate::failure::Failure;
+use crate::row::percent_off;
+use crate::stats::median;
+use crate::{Error, Row, Tell};
 
-/// The shares of the demo's server and clients at TDF 1.
-const SHARES: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
+/// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
+const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
 const CORE: usize = 0;
 /// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
@@ -24,47 +25,48 @@ const TURN_MS: f64 = 0.2;
 /// Bursts: work in virtual ms on the target's whole core, and how often.
 const BURSTS: [(f64, usize); 4] = [(0.1, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
 
-/// Measures the mechanism here and now.
-pub fn measure() -> Result<Vec<Figure>, Failure> {
+/// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10. Takes
+/// some 20 s; needs root.
+///
+/// # Errors
+///
+/// If the shares cannot be enforced here.
+pub fn measure(tell: Tell) -> Result<Vec<Row>, Error> {
     let (policy, why) = cpu::best_policy();
     if let Some(why) = why {
-        eprintln!("diorama: measuring CFS quota, the fallback: {why}");
+        tell(&format!("measuring CFS quota, the fallback: {why}"));
     }
-    let mut figures = Vec::new();
+    let mut rows = Vec::new();
     let mut medians = Vec::new();
     for tdf in [1, 10] {
-        let tdf = Tdf::new(tdf, 1).map_err(Failure::failed)?;
-        let idle = at(tdf, policy, false, &mut figures)?;
-        let busy = at(tdf, policy, true, &mut figures)?;
+        let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
+        let idle = at(tdf, policy, false, &mut rows)?;
+        let busy = at(tdf, policy, true, &mut rows)?;
         medians.push([idle, busy]);
     }
     for (siblings, of) in [("idle", 0), ("busy", 1)] {
         for (i, (work, _)) in BURSTS.iter().enumerate() {
             let (base, scaled) = (medians[0][of][i], medians[1][of][i]);
-            let mut figure = bounded(
-                "burst-scaled-from-baseline",
-                json!({"work_ms": work, "siblings": siblings}),
-                (scaled - base).abs(),
-                "virtual ms",
-                f64::max(0.1 * base, TURN_MS),
-            );
-            figure.reference = Some(base);
-            figure.error_percent = Some(100.0 * (scaled / base - 1.0));
-            figures.push(figure);
+            let params = json!({"work_ms": work, "siblings": siblings});
+            let row = Row::new("burst-scaled-from-baseline", params, (scaled - base).abs(), "virtual ms");
+            let error_percent = Some(percent_off(scaled, base));
+            // The value is the difference, the reference what the difference is from.
+            rows.push(Row { error_percent, ..row.beside(base).goal(f64::max(0.1 * base, TURN_MS)) });
         }
     }
-    Ok(figures)
+    Ok(rows)
 }
 
 /// Measures one variant with sleeping or busy siblings; the medians of the bursts, in virtual ms.
-fn at(tdf: Tdf, policy: Policy, busy: bool, figures: &mut Vec<Figure>) -> Result<Vec<f64>, Failure> {
+fn at(tdf: Tdf, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f64>, Error> {
     let id = format!("bench-{}", std::process::id());
-    let node = |(i, share): (usize, f64)| NodeShare { name: format!("n{i}"), share: share / tdf.as_f64() };
-    let shares: Vec<_> = SHARES.into_iter().enumerate().map(node).collect();
-    let mut groups = CpuGroups::create(&id, CORE, &shares, policy).map_err(failure)?;
-    let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Failure::failed)?;
-    let calibration = groups.engage(helper).map_err(failure)?;
-    let doors = shares.iter().map(|n| groups.doors(&n.name)).collect::<Result<Vec<_>, _>>().map_err(failure)?;
+    let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
+    let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), share: share(speed) };
+    let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
+    let mut groups = CpuGroups::create(&id, CORE, &shares, policy)?;
+    let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
+    let calibration = groups.engage(helper)?;
+    let doors = shares.iter().map(|n| groups.doors(&n.name)).collect::<Result<Vec<_>, _>>()?;
     let stop = &AtomicBool::new(false);
     let siblings = if busy { "busy" } else { "idle" };
     let (medians, entitled) = scope(|threads| {
@@ -82,33 +84,22 @@ fn at(tdf: Tdf, policy: Policy, busy: bool, figures: &mut Vec<Figure>) -> Result
         stop.store(true, Ordering::Relaxed);
         (medians, entitled.transpose())
     });
-    groups.release().map_err(failure)?;
-    if let Some(worst) = entitled.map_err(failure)? {
+    groups.release()?;
+    if let Some(worst) = entitled? {
+        let of_tdf = json!({"tdf": tdf.as_f64()});
         let params = json!({"tdf": tdf.as_f64(), "virtual_s": ENTITLEMENT_WINDOW.as_secs_f64()});
-        figures.push(bounded("entitlement-error", params, worst, "%, worst node", 3.0));
-        figures.push(bounded(
-            "usable_rate",
-            json!({"tdf": tdf.as_f64()}),
-            calibration.usable,
-            "of a core",
-            cpu::PLANNED_USABLE,
-        ));
+        rows.push(Row::new("entitlement-error", params, worst, "%, worst node").goal(3.0));
+        let usable = Row::new("usable_rate", of_tdf.clone(), calibration.usable, "of a core");
+        rows.push(usable.goal(cpu::PLANNED_USABLE));
         if let Some(grain) = calibration.grain {
-            figures.push(bounded("grain", json!({"tdf": tdf.as_f64()}), grain.as_secs_f64() * 1e3, "real ms", 0.2));
+            rows.push(Row::new("grain", of_tdf, grain.as_secs_f64() * 1e3, "real ms").goal(0.2));
         }
     }
     for ((work, times), median) in BURSTS.iter().zip(&medians) {
-        let ideal = work / SHARES[0];
-        figures.push(Figure {
-            name: "burst".into(),
-            params: json!({"tdf": tdf.as_f64(), "share": shares[0].share, "work_ms": work, "siblings": siblings, "n": times}),
-            value: *median,
-            unit: "virtual ms, p50".into(),
-            reference: Some(ideal),
-            error_percent: Some(100.0 * (median / ideal - 1.0)),
-            goal: None,
-            ok: None,
-        });
+        let ideal = work / SPEEDS[0];
+        let params = json!({"tdf": tdf.as_f64(), "share": shares[0].share, "work_ms": work, "siblings": siblings,
+            "n": times});
+        rows.push(Row::new("burst", params, *median, "virtual ms, p50").against(ideal));
     }
     Ok(medians)
 }
@@ -132,9 +123,9 @@ fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
         return vec![f64::NAN; BURSTS.len()];
     }
     let mut phase = 0u64;
-    let mut median = |(work, times): &(f64, usize)| {
+    let wall = |(work, times): &(f64, usize)| {
         let work = RealDuration::from_secs_f64(work / 1e3);
-        let mut walls: Vec<f64> = (0..*times)
+        let walls = (0..*times)
             .map(|_| {
                 // Steps that fit no period of the scheduler's.
                 phase = (phase + 1_618_033) % 5_000_000;
@@ -143,10 +134,9 @@ fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
                 tdf.to_virtual(probe::work(work).since(start)).as_secs_f64() * 1e3
             })
             .collect();
-        walls.sort_by(f64::total_cmp);
-        walls[times / 2]
+        median(walls)
     };
-    BURSTS.iter().map(&mut median).collect()
+    BURSTS.iter().map(wall).collect()
 }
 
 /// A thread that computes in a node until told to stop; returns when it has begun.
@@ -161,12 +151,4 @@ fn hog<'scope>(threads: &'scope Scope<'scope, '_>, doors: Doors, stop: &'scope A
         }
     });
     let _ = begun.recv();
-}
-
-fn failure(error: cpu::Error) -> Failure {
-    match error {
-        cpu::Error::Input(_) => Failure::input(error),
-        cpu::Error::Machine { .. } => Failure::machine(error),
-        _ => Failure::failed(error),
-    }
 }
