@@ -52,7 +52,7 @@ fn a_scaled_run_measures_in_virtual_time() {
     assert!((24.0..100.0).contains(&latency.p50), "{}", latency.p50);
     let ratio = result.real_seconds / result.virtual_seconds;
     assert!((ratio - 5.0).abs() < 0.01, "{ratio}");
-    let clock = result.fidelity.checks.iter().find(|c| c.name == "clock-rate").unwrap();
+    let clock = result.fidelity.checks.iter().find(|c| c.name.as_str() == "clock-rate").unwrap();
     assert_eq!(clock.ok, Some(true), "{}", clock.says);
 }
 

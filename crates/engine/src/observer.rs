@@ -7,10 +7,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::Policy;
 use cpu::caches::Watcher;
-use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
-use fidelity::observe::{CoreTicks, TcpCounters};
-use fidelity::overload::{LoadWatch, Work};
-use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Stranger, Watch};
+use fidelity::checks;
+use fidelity::counters::{CoreCounters, CoreTicks, ForeignThread, NodeCounters, Snapshot, TcpCounters};
+use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
+use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, ScaledTimers};
+use fidelity::monitor::Monitor;
 use host::foreign::{self, Foreign};
 use host::{stat, tcp, time};
 use net::Observation;
@@ -26,11 +27,11 @@ use crate::timeline::Timeline;
 
 /// The observer of one run.
 pub struct Observer {
-    watch: Watch,
+    monitor: Monitor,
     foreign: Foreign,
     probe: Result<Probe, String>,
     series: PipeSeries,
-    load: LoadWatch,
+    load: EmulatorLoad,
     /// How long the nodes' core remembers data; nobody asks in a run that is not dilated.
     caches: Option<Watcher>,
     line: Timeline,
@@ -58,10 +59,10 @@ impl Observer {
     pub fn begin(stage: &mut Stage, plan: &Plan, dir: &RunDir, line: Timeline) -> Result<Observer> {
         let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
         let mut observer = Observer {
-            watch: Watch::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
+            monitor: Monitor::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
             foreign: Foreign::new(&stage.groups_tree()),
             series: PipeSeries::begin(&stage.emulator, dir, line)?,
-            load: LoadWatch::default(),
+            load: EmulatorLoad::default(),
             caches: watcher(plan),
             probe: Probe::start(stage).map_err(|e| e.to_string()),
             line,
@@ -91,13 +92,13 @@ impl Observer {
             },
             (true, Err(why)) => ClockRate::Unknown(why),
         };
-        let seen = self.watch.finish();
+        let observations = self.monitor.finish();
         let line = self.line;
         // Before virtual zero nobody's frames were late but those of interfaces coming up.
         let seconds =
             network.lateness.seconds.iter().filter(|s| s.start + RealDuration::from_nanos(1_000_000_000) > line.zero);
         let latest = seconds.max_by_key(|s| s.p999).map(|s| (line.at(s.start), s.p999));
-        let loads = self.load.loads();
+        let loads = self.load.intervals();
         let fidelity = checks::judge(&Evidence {
             tdf: plan.tdf,
             lateness: &network.lateness.all,
@@ -116,14 +117,14 @@ impl Observer {
                 rto_min: !stage.conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
                 initial_rto: plan.offers.initial_timeout,
             },
-            seen: &seen,
+            observations: &observations,
         });
-        Ok(Observed { fidelity, network, used: seen.used })
+        Ok(Observed { fidelity, network, used: observations.used })
     }
 
     fn push(&mut self, stage: &mut Stage, plan: &Plan, network: &Observation) -> Result<()> {
-        let work = Work { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
-        self.load.push(network.at, self.line.at(network.at), work);
+        let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
+        self.load.push(network.at, self.line.at(network.at), done);
         let cpu = stage.groups.sample()?;
         let ticks = stat::core_ticks()?;
         let tcp = tcp_counters(stage);
@@ -148,8 +149,8 @@ impl Observer {
             CoreCounters { run_ns, all_ns: *all, ticks }
         });
         let cores = cores.collect();
-        let strangers = self.foreign.list(cpu.at).into_iter().map(stranger).collect();
-        self.watch.push(Snapshot { at: cpu.at, nodes, cores, strangers });
+        let foreign = self.foreign.list(cpu.at).into_iter().map(foreign_thread).collect();
+        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign });
         Ok(())
     }
 }
@@ -200,7 +201,7 @@ fn counters(read: tcp::Counters) -> TcpCounters {
     TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
 }
 
-fn stranger(thread: foreign::Thread) -> Stranger {
+fn foreign_thread(thread: foreign::Thread) -> ForeignThread {
     let foreign::Thread { pid, tid, name, core, ns, waited_ns } = thread;
-    Stranger { pid, tid, name, core, ns, waited_ns }
+    ForeignThread { pid, tid, name, core, ns, waited_ns }
 }
