@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fidelity::record::Variant;
 use model::Experiment;
+use record::Variant;
 
 use crate::failure::Failure;
 
