@@ -22,12 +22,12 @@ pub struct Args {
     /// Also limit the command to 1/TDF of a core, so that it sees one core of usual speed (needs root)
     #[arg(long, conflicts_with = "control")]
     cpu: bool,
-    /// What rdtsc and rdtscp show: `native`, the processor's own count, which runs on in real time, or `dilated`, virtual time; then each
-    /// costs microseconds, and each reading of a clock a system call
+    /// What rdtsc and rdtscp show: `native`, the processor's own count, which runs on in real time, or `dilated`,
+    /// virtual time; then each costs microseconds, and each reading of a clock a system call
     #[arg(long, value_name = "COUNTER", default_value = "native")]
     tsc: Tsc,
-    /// Make a socket over which the factor can be changed while the command runs. Without a command: change the factor of
-    /// the command that was started with this socket
+    /// Make a socket over which the factor can be changed while the command runs. Without a command: change the factor
+    /// of the command that was started with this socket
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// The command and its arguments

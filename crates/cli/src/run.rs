@@ -17,8 +17,8 @@ use crate::terminal;
 pub struct Args {
     /// The experiment: its folder, or its YAML file
     experiment: PathBuf,
-    /// With which resources: `scaled` as the plan says, `baseline` at TDF 1 with every node's full target share, `naive`
-    /// at TDF 1 with the scaled variant's resources
+    /// With which resources: `scaled` as the plan says, `baseline` at TDF 1 with every node's full target share,
+    /// `naive` at TDF 1 with the scaled variant's resources
     #[arg(long, value_enum, default_value = "scaled")]
     variant: VariantArg,
     /// Another time dilation factor than the experiment's (scaled variant only)

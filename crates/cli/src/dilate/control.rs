@@ -24,7 +24,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes the socket, which only this user may use, and answers on it from a thread of its own until the process ends.
+    /// Makes the socket, which only this user may use, and answers on it from a thread of its own until the process
+    /// ends.
     pub fn open(path: &Path, rate: &RateChanger) -> Result<Control, String> {
         let failed = |e: std::io::Error| format!("--control {}: {e}", path.display());
         // What a killed `dilate` has left refuses connections.
