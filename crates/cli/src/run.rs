@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Outcome, Plan, Request};
+use engine::{Outcome, Plan, Request, Tdf};
 use fidelity::record::{Status, Variant, Verdict};
-use scale::Tdf;
 
-use crate::experiment::{VariantArg, load, parse_override};
+use crate::experiment::{VariantArg, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::terminal;
@@ -43,7 +42,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let experiment = load(&args.experiment, &args.set)?;
+    let experiment = engine::load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
     for warning in &plan.warnings {
