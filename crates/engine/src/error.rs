@@ -80,6 +80,16 @@ from_room!(cpu, cpu::Error::Input(text) => text);
 from_room!(net, net::Error::Input(text) => text);
 from_room!(node, node::Error::Input(text) => text);
 
+impl From<host::Error> for Error {
+    fn from(e: host::Error) -> Error {
+        match e {
+            host::Error::Input(text) => Error::Input(text),
+            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+            other => Error::Failed(other.to_string()),
+        }
+    }
+}
+
 impl From<tcp::Error> for Error {
     fn from(e: tcp::Error) -> Error {
         Error::machine(e.to_string(), "see `diorama doctor`")

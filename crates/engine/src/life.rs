@@ -20,7 +20,7 @@ use crate::results::{self, Finale};
 use crate::rundir::{self, RunDir};
 use crate::script::{Action, Cue, Ending, NodeIndex, Part, Script};
 use crate::stage::{self, Stage};
-use crate::timeline::{Timeline, real_now};
+use crate::timeline::Timeline;
 use crate::versions::Programs;
 
 /// How often a node that is to become ready is looked at, in real time.
@@ -104,7 +104,7 @@ fn run_in(
     interrupts: &Receiver<i32>,
     tell: &mut dyn FnMut(&Notice),
 ) -> Result<Outcome> {
-    let asked = real_now();
+    let asked = host::now();
     let experiment = request.experiment;
     dir.write("experiment.yaml", &experiment.resolved)?;
     request.plan.write(dir)?;
@@ -139,7 +139,7 @@ fn run_in(
         broken = Some(e);
         Ending::Broken(why)
     });
-    let end = real_now();
+    let end = host::now();
     tell(&Notice::Step("collecting the results".into()));
     let Play { mut script, observer, captures, programs, .. } = play;
     if let Some(counters) = stage.cast.injections() {
@@ -232,7 +232,7 @@ impl Play<'_> {
             }
             if !all_ready && self.script.all_ready() {
                 all_ready = true;
-                let since = real_now().since(self.asked).as_secs_f64();
+                let since = host::now().since(self.asked).as_secs_f64();
                 self.look_at_programs();
                 self.event("all-ready", None, serde_json::json!({ "real_s_since_command": since }));
             }
@@ -244,7 +244,7 @@ impl Play<'_> {
                     next_sample = next_sample + SAMPLE;
                 }
             }
-            let real = real_now();
+            let real = host::now();
             if real.since(told) >= TICK.into() {
                 told = real;
                 tell(&Notice::Tick(self.tick(now)));
@@ -356,7 +356,7 @@ impl Play<'_> {
         let running = (0..self.stage.cast.len()).filter(|n| self.script.is_running(*n)).count();
         Tick {
             virtual_now: now,
-            real: real_now().since(self.line.zero),
+            real: host::now().since(self.line.zero),
             expected_end,
             real_left: self.line.until(expected_end),
             running: (running, self.stage.cast.len()),
@@ -369,7 +369,7 @@ impl Play<'_> {
     }
 
     fn record(&mut self, event: &str, target: Option<String>, detail: serde_json::Value) {
-        self.dir.record(self.line, real_now(), event, target, detail);
+        self.dir.record(self.line, host::now(), event, target, detail);
     }
 }
 

@@ -35,10 +35,9 @@ pub struct Cores {
 impl Cores {
     /// The first two cores that this process may use: one for all nodes, one for the harness.
     pub fn here() -> Result<Cores> {
-        let allowed = rustix::thread::sched_getaffinity(None).map_err(|e| Error::failed("sched_getaffinity", e))?;
-        let mut usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-        match (usable.next(), usable.next()) {
-            (Some(nodes), Some(harness)) => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
+        let usable = host::cores::usable().map_err(|e| Error::failed("sched_getaffinity", e))?;
+        match usable[..] {
+            [nodes, harness, ..] => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
             _ => Err(Error::machine(
                 "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
                 "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",

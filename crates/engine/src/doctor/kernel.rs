@@ -186,7 +186,7 @@ fn bpf() -> Vec<Finding> {
 fn settings() -> Vec<Finding> {
     let refused = Tdf::new(10, 1).map_err(|e| e.to_string()).and_then(|tdf| {
         let namespace = NetNamespace::create().map_err(|e| e.to_string())?;
-        namespace.apply("reno", tdf).map_err(|e| e.to_string())
+        node::apply(&namespace, "reno", tdf).map_err(|e| e.to_string())
     });
     match refused {
         Ok(none) if none.is_empty() => {
