@@ -80,8 +80,8 @@ const OPERATIONS: &[Operation] = &[
     apart(operation("execs-at-once", "at-once", 320, None)),
 ];
 
-/// What dilation costs a program's system calls and execs, against the same natively, and how far a dilated clock is off.
-/// Takes some three minutes, and no root.
+/// What dilation costs a program's system calls and execs, against the same natively, and how far a dilated clock is
+/// off. Takes some three minutes, and no root.
 ///
 /// # Errors
 ///
@@ -188,8 +188,8 @@ fn ratio(operation: &Operation, pairs: &[(f64, f64)]) -> Row {
 
 /// Has a command run on a core of its own.
 fn pin(command: &mut Command, core: usize) {
-    // SAFETY: between fork and exec it makes one system call, on a set that lives on its own stack; it takes no lock and
-    // allocates nothing.
+    // SAFETY: between fork and exec it makes one system call, on a set that lives on its own stack; it takes no lock
+    // and allocates nothing.
     unsafe {
         command.pre_exec(move || {
             cores::pin(core);

@@ -45,7 +45,8 @@ pub(crate) fn pin(core: usize) {
 /// Puts the calling thread under a scheduling policy, if it may be.
 pub(crate) fn schedule(policy: i32, priority: i32) {
     let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the call reads one sched_param, which outlives it; 0 is the calling thread, whose memory it does not touch.
+    // SAFETY: the call reads one sched_param, which outlives it; 0 is the calling thread, whose memory it does not
+    // touch.
     unsafe { libc::sched_setscheduler(0, policy, &parameters) };
 }
 

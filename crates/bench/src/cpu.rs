@@ -25,8 +25,8 @@ const TURN_MS: f64 = 0.2;
 /// Bursts: work in virtual ms on the target's whole core, and how often.
 const BURSTS: [(f64, usize); 4] = [(0.1, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
 
-/// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10. Takes
-/// some 20 s; needs root.
+/// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10.
+/// Takes some 20 s; needs root.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! How accurate and how fast each mechanism is, on this machine and now: what `diorama bench` prints.
 //!
 //! A benchmark drives one mechanism by itself, without an experiment, and gives [`Row`]s: what it measured, beside a
-//! reference of the same minute or of a paper, and the goal if there is one. A missed goal is a row that says so, not an
-//! [`Error`]. `docs/bench.md` says what each row means.
+//! reference of the same minute or of a paper, and the goal if there is one. A missed goal is a row that says so, not
+//! an [`Error`]. `docs/bench.md` says what each row means.
 //!
 //! The network and the CPU need root, the network two cores as well.
 

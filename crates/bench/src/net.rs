@@ -18,9 +18,9 @@ use crate::{Error, Row, Tell};
 /// Medians of this many.
 const ROUNDS: usize = 3;
 
-/// How exactly the emulator keeps to delay, bandwidth and loss at TDF 1 and 10, beside what Netbed's authors measured; what
-/// a frame costs; and how long large networks take to make and to remove. Takes some three minutes; needs root and two
-/// cores. The calling thread stays bound to a core afterwards.
+/// How exactly the emulator keeps to delay, bandwidth and loss at TDF 1 and 10, beside what Netbed's authors measured;
+/// what a frame costs; and how long large networks take to make and to remove. Takes some three minutes; needs root and
+/// two cores. The calling thread stays bound to a core afterwards.
 ///
 /// # Errors
 ///

@@ -101,8 +101,9 @@ fn captured(cores: &Cores, file: Option<(&Path, usize)>) -> Result<Stream, Error
     Ok(Stream { frames, us_per_frame, late_us, missed: captured.iter().map(|c| c.missed).sum() })
 }
 
-/// What delivering a frame of a bulk transfer takes: the receiver's TCP runs inside the write and is charged to no node.
-/// The reference is a frame of the same size that UDP drops at once. Both through the bare loop, which can be timed.
+/// What delivering a frame of a bulk transfer takes: the receiver's TCP runs inside the write and is charged to no
+/// node. The reference is a frame of the same size that UDP drops at once. Both through the bare loop, which can be
+/// timed.
 pub fn uncharged(cores: &Cores) -> Result<Row, Error> {
     let (mut tcp, mut udp) = (Vec::new(), Vec::new());
     let time = Duration::from_secs(1);

@@ -52,8 +52,8 @@ impl Crowd {
         self.0.spaces.iter().map(|space| socket(space).map_err(Error::machine)).collect()
     }
 
-    /// Every node sends in turn, each time to another one, `RATE` packets in each second. What must have arrived by then
-    /// is received in between, as programs do: packets that pile up would fill the caches that real ones do not.
+    /// Every node sends in turn, each time to another one, `RATE` packets in each second. What must have arrived by
+    /// then is received in between, as programs do: packets that pile up would fill the caches that real ones do not.
     fn exchange(&self, sockets: &[UdpSocket]) -> Result<Received, Error> {
         let nodes = sockets.len() as u64;
         let ends = |packet: u64| {

@@ -1,7 +1,8 @@
 //! Netbed's tables 1 to 3 (White et al., *An Integrated Experimental Environment for Distributed Systems and Networks*,
 //! OSDI 2002, §6.1): delay, bandwidth and loss as programs see them.
 //!
-//! Frames of "64" and "1518" bytes count their check sequence, which no software sees: they are charged 60 and 1514 bytes.
+//! Frames of "64" and "1518" bytes count their check sequence, which no software sees: they are charged 60 and 1514
+//! bytes.
 //!
 //! Everything is in virtual time: the emulator is given what `scale` makes of the link, and what sockets then show is
 //! turned back by it.

@@ -1,7 +1,7 @@
 //! Table 1: delay.
 //!
-//! A delay is also *adjusted*: what the same path costs without any delay, measured in the same round, is subtracted. As
-//! in the paper the path is never idle: probes follow one another so closely that many are on their way at once.
+//! A delay is also *adjusted*: what the same path costs without any delay, measured in the same round, is subtracted.
+//! As in the paper the path is never idle: probes follow one another so closely that many are on their way at once.
 
 use std::io;
 use std::thread;

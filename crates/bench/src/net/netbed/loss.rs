@@ -53,8 +53,8 @@ fn loss(cores: &Cores, tdf: Tdf, percent: f64, bytes: usize) -> Result<Row, Erro
     Ok(Row::new("net_loss", params, lost, "%").within(100.0 * interval / p, percent))
 }
 
-/// Each cell of the table has chances of its own, the same in every run of the benchmark: one seed for all would draw one
-/// sample and show it twelve times.
+/// Each cell of the table has chances of its own, the same in every run of the benchmark: one seed for all would draw
+/// one sample and show it twelve times.
 fn seed(tdf: Tdf, percent: f64, bytes: usize) -> u64 {
     shown(tdf) << 32 | ((10.0 * percent) as u64) << 16 | bytes as u64
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 /// The numbers of Dummynet and of nse, where there are any.
 type Both<const N: usize> = [Option<[f64; N]>; 2];
 
-/// Delay ms, bytes; of Dummynet and nse: observed round trip ms, its standard deviation, adjusted round trip ms, its error %.
+/// Delay ms, bytes; of Dummynet and nse: observed round trip ms, its standard deviation, adjusted round trip ms, its
+/// error %.
 #[rustfmt::skip]
 const DELAY: [(u64, usize, [[f64; 4]; 2]); 10] = [
     (0, 64, [[0.177, 0.003, 0.0, 0.0], [0.238, 0.004, 0.0, 0.0]]),

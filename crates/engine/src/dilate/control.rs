@@ -1,8 +1,9 @@
-//! `diorama dilate --control SOCKET`: changing the factor of a command that runs.
+//! The socket over which the factor of a command that runs can be changed (`diorama dilate --control SOCKET`).
 //!
 //! One line a request, one line an answer: `tdf 2.5` → `ok 3.200` (the virtual seconds since the start at which it
 //! changed), anything else → `error …`.
 
+use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,6 +12,8 @@ use std::thread;
 
 use clock::RateChanger;
 use scale::Tdf;
+
+use super::Error;
 
 /// More than any request needs.
 const LONGEST: u64 = 256;
@@ -24,9 +27,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes the socket, which only this user may use, and answers on it from a thread of its own until the process ends.
-    pub fn open(path: &Path, rate: &RateChanger) -> Result<Control, String> {
-        let failed = |e: std::io::Error| format!("--control {}: {e}", path.display());
+    /// Makes the socket, which only this user may use, and answers on it from a thread of its own until the process
+    /// ends.
+    pub fn open(path: &Path, rate: &RateChanger) -> Result<Control, Error> {
+        let failed = |e: std::io::Error| wrong(path, e);
         // What a killed `dilate` has left refuses connections.
         let stale = path.metadata().is_ok_and(|m| m.file_type().is_socket()) && UnixStream::connect(path).is_err();
         if stale {
@@ -83,17 +87,19 @@ fn converse(stream: &UnixStream, rate: &RateChanger) {
 }
 
 /// Asks the command that answers on `path` to go on at `tdf`; the virtual seconds since its start at which it did.
-pub fn ask(path: &Path, tdf: Tdf) -> Result<String, String> {
-    let failed = |e: std::io::Error| {
-        format!("--control {}: {e}; is a `diorama dilate --control` running there?", path.display())
-    };
+pub fn ask(path: &Path, tdf: Tdf) -> Result<String, Error> {
+    let failed = |e: std::io::Error| wrong(path, format_args!("{e}; is a `diorama dilate --control` running there?"));
     let mut stream = UnixStream::connect(path).map_err(failed)?;
     stream.write_all(format!("tdf {tdf}\n").as_bytes()).map_err(failed)?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).map_err(failed)?;
     match answer.trim().split_once(' ') {
         Some(("ok", at)) => Ok(at.to_owned()),
-        Some(("error", why)) => Err(why.to_owned()),
-        _ => Err(format!("--control {}: the command has ended", path.display())),
+        Some(("error", why)) => Err(Error::Refused(why.to_owned())),
+        _ => Err(wrong(path, "the command has ended")),
     }
+}
+
+fn wrong(path: &Path, why: impl Display) -> Error {
+    Error::Control { path: path.to_owned(), why: why.to_string() }
 }

@@ -87,7 +87,8 @@ fn judged(found: String, late: f64) -> Finding {
         _ => return Finding::ok("caches", found, costs),
     };
     let says = format!(
-        "{costs}: neighbours of this machine use its caches, so nodes' work is dearer under dilation; {suspect} would be suspect now (docs/fidelity.md)"
+        "{costs}: neighbours of this machine use its caches, so nodes' work is dearer under dilation; \
+         {suspect} would be suspect now (docs/fidelity.md)"
     );
     Finding::degraded("caches", found, says)
 }
