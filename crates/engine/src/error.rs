@@ -108,11 +108,11 @@ impl From<record::Error> for Error {
     }
 }
 
-impl From<fidelity::Error> for Error {
-    fn from(e: fidelity::Error) -> Error {
+impl From<report::Error> for Error {
+    fn from(e: report::Error) -> Error {
         match e {
-            fidelity::Error::Record(e) => e.into(),
-            fidelity::Error::Incomparable(what) => Error::Input(what),
+            report::Error::Record(e) => e.into(),
+            report::Error::Incomparable(e) => Error::Input(e.to_string()),
         }
     }
 }

@@ -173,7 +173,7 @@ fn run_in(
     let written = results::gather(experiment, &request.plan, &stage, dir, finale).and_then(|result| {
         dir.files().write_result(&result)?;
         dir.files().write_plan(&request.plan.recorded())?;
-        fidelity::html::write_report(dir.path())?;
+        report::write_report(dir.files())?;
         Ok(result)
     });
     // What broke the run, such as a full disk, is the reason for this too.
