@@ -21,7 +21,7 @@ struct Tail {
 pub fn find_run(run: &str) -> Result<PathBuf> {
     let path = Path::new(run);
     if path.join("nodes").is_dir() {
-        return path.canonicalize().map_err(|e| Error::failed(run, e));
+        return path.canonicalize().map_err(Error::io(run));
     }
     find_live(run).map(|r| r.out)
 }
@@ -44,9 +44,9 @@ pub fn find_live(run: &str) -> Result<LiveRun> {
                 live.iter().map(|r| format!("{}/{} ({})", r.name, r.variant, r.out.display())).collect();
             let known =
                 if known.is_empty() { "no run is live".to_string() } else { format!("live: {}", known.join(", ")) };
-            Err(Error::Input(format!("`{run}` is neither a run directory nor a live run; {known}")))
+            Err(Error::Usage(format!("`{run}` is neither a run directory nor a live run; {known}")))
         }
-        _ => Err(Error::Input(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
+        _ => Err(Error::Usage(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
     }
 }
 
@@ -61,7 +61,7 @@ pub fn print(dir: &Path, node: Option<&str>, follow: bool, out: &mut impl Write)
         for tail in &mut tails {
             match tail.copy(out, !live) {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                other => other.map_err(|e| Error::failed(tail.path.display(), e))?,
+                other => other.map_err(Error::io(tail.path.display()))?,
             }
         }
         if !live {
@@ -74,14 +74,14 @@ pub fn print(dir: &Path, node: Option<&str>, follow: bool, out: &mut impl Write)
 fn tails(dir: &Path, node: Option<&str>) -> Result<Vec<Tail>> {
     let nodes_dir = dir.join("nodes");
     let mut names: Vec<String> = fs::read_dir(&nodes_dir)
-        .map_err(|e| Error::Input(format!("{}: not a run directory: {e}", dir.display())))?
+        .map_err(|e| Error::Usage(format!("{}: not a run directory: {e}", dir.display())))?
         .flatten()
         .filter_map(|e| e.file_name().into_string().ok())
         .collect();
     names.sort();
     if let Some(node) = node {
         if !names.iter().any(|n| n == node) {
-            return Err(Error::Input(format!(
+            return Err(Error::Usage(format!(
                 "there is no node `{node}` in {}; its nodes: {}",
                 dir.display(),
                 names.join(", ")

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::process::Command;
 
+use node::Runtime;
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 
@@ -15,11 +16,19 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, Default)]
 pub struct Programs {
     seen: BTreeMap<String, File>,
+    /// Programs in the enclosure that are Diorama's.
+    own: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Looks at the programs that all processes below a `/proc` execute now, but for `own` of Diorama.
-    pub fn look(&mut self, proc: BorrowedFd<'_>, own: &[PathBuf]) -> io::Result<()> {
+    /// None yet. This program itself, which is the enclosure's first process, and the runtime are never among them.
+    pub fn but_own(runtime: &Runtime) -> Programs {
+        let own = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
+        Programs { seen: BTreeMap::new(), own }
+    }
+
+    /// Looks at the programs that all processes below a `/proc` execute now.
+    pub fn look(&mut self, proc: BorrowedFd<'_>) -> io::Result<()> {
         for entry in Dir::read_from(proc)? {
             let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
             let link = format!("{pid}/exe");
@@ -28,7 +37,7 @@ impl Programs {
             let path = path.to_string_lossy().into_owned();
             // Between being admitted and its own exec a process is still our launcher.
             let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:");
-            if launcher || self.seen.contains_key(&path) || own.iter().any(|o| o.as_os_str() == path.as_str()) {
+            if launcher || self.seen.contains_key(&path) || self.own.iter().any(|o| o.as_os_str() == path.as_str()) {
                 continue;
             }
             if let Ok(file) = openat(proc, &link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
@@ -40,24 +49,25 @@ impl Programs {
 
     /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
     /// SHA-256 of what really ran.
-    pub fn versions(self) -> BTreeMap<String, String> {
+    pub fn versions(&self) -> BTreeMap<String, String> {
         self.seen
-            .into_iter()
-            .map(|(path, mut file)| {
-                let sum = sha256(&mut file).unwrap_or_else(|e| format!("cannot be read: {e}"));
-                let version = match debian_package(&path) {
+            .iter()
+            .map(|(path, file)| {
+                let sum = sha256(file).unwrap_or_else(|e| format!("cannot be read: {e}"));
+                let version = match debian_package(path) {
                     Some(package) => format!("{package} sha256:{sum}"),
                     None => format!("sha256:{sum}"),
                 };
-                (path, version)
+                (path.clone(), version)
             })
             .collect()
     }
 }
 
-fn sha256(file: &mut File) -> io::Result<String> {
+fn sha256(mut file: &File) -> io::Result<String> {
     let mut hash = Sha256::new();
-    io::copy(file, &mut hash)?;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file, &mut hash)?;
     Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
 
@@ -82,12 +92,13 @@ mod tests {
         use std::os::fd::AsFd;
         let proc = File::open("/proc").unwrap();
         let me = std::env::current_exe().unwrap();
-        let mut programs = Programs::default();
-        programs.look(proc.as_fd(), std::slice::from_ref(&me)).unwrap();
+        let mut programs = Programs { own: vec![me.clone()], ..Programs::default() };
+        programs.look(proc.as_fd()).unwrap();
         assert!(!programs.seen.contains_key(me.to_str().unwrap()));
-        programs.look(proc.as_fd(), &[]).unwrap();
+        programs.own.clear();
+        programs.look(proc.as_fd()).unwrap();
         programs.seen.retain(|path, _| path == me.to_str().unwrap());
-        let expected = sha256(&mut File::open(&me).unwrap()).unwrap();
+        let expected = sha256(&File::open(&me).unwrap()).unwrap();
         let versions = programs.versions();
         assert_eq!(versions.len(), 1);
         assert!(versions[me.to_str().unwrap()].ends_with(&expected), "{versions:?}");
