@@ -55,6 +55,9 @@ pub enum Error {
     /// A metric could not be read.
     #[error(transparent)]
     Metric(#[from] MetricError),
+    /// The experiment's file is wrong: each place with its line and a pointer into that line.
+    #[error("{0}")]
+    Experiment(String),
     /// The user named something that is not there, or gave something that cannot be used.
     #[error("{0}")]
     Usage(String),
@@ -95,6 +98,9 @@ pub enum Error {
     /// A node failed.
     #[error(transparent)]
     Node(node::Error),
+    /// The kernel refused something.
+    #[error(transparent)]
+    Host(host::Error),
     /// A file of a run directory could not be written or read.
     #[error(transparent)]
     Record(record::Error),
@@ -129,9 +135,10 @@ impl Error {
         match self {
             Error::Interrupted => Kind::Interrupted,
             Error::Machine { .. } => Kind::Machine,
-            Error::Plan(_) | Error::Usage(_) | Error::NoSuchNode { .. } => Kind::Input,
+            Error::Plan(_) | Error::Experiment(_) | Error::Usage(_) | Error::NoSuchNode { .. } => Kind::Input,
             Error::Cpu(cpu::Error::Input(_)) | Error::Net(net::Error::Input(_)) => Kind::Input,
-            Error::Node(node::Error::Input(_)) | Error::Record(record::Error::Input { .. }) => Kind::Input,
+            Error::Node(node::Error::Input(_)) | Error::Host(host::Error::Input(_)) => Kind::Input,
+            Error::Record(record::Error::Input { .. } | record::Error::NotEmpty(_)) => Kind::Input,
             Error::Told(told) => told.kind,
             _ => Kind::Failed,
         }
@@ -203,9 +210,23 @@ impl From<tcp::Error> for Error {
     }
 }
 
+impl From<host::Error> for Error {
+    fn from(e: host::Error) -> Error {
+        match e {
+            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+            other => Error::Host(other),
+        }
+    }
+}
+
 impl From<record::Error> for Error {
     fn from(e: record::Error) -> Error {
-        Error::Record(e)
+        match e {
+            record::Error::InUse { .. } => {
+                Error::machine(e.to_string(), "wait for that run to end, or give another directory with --out")
+            }
+            other => Error::Record(other),
+        }
     }
 }
 

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use model::{Action, Experiment, NodeAction};
-use record::events::{Event, EventLog};
-use record::{Fidelity, RunDir, RunResult};
+use record::{Event, EventLog, Fidelity, RunDir, RunResult};
 use scale::{RealDuration, RealInstant, VirtualDuration};
 
 pub use self::samples::MetricError;
@@ -121,7 +120,7 @@ fn run_on(
 ) -> Result<Outcome> {
     let asked = host::now();
     dir.write_experiment(&request.experiment.resolved)?;
-    dir.write_plan(&request.plan.record())?;
+    dir.write_plan(request.plan.record())?;
     let keep = request.keep;
     let mut run = Run::begin(site, request, dir, asked, interrupts, tell)?;
 
@@ -235,7 +234,7 @@ impl<'a> Run<'a> {
     /// Ends counting, and judges the run by what was counted. What fails is `broken`, and leaves the rest as it is.
     fn close(&mut self, end: RealInstant, broken: &mut Option<Error>) -> Closed {
         let mut closed = Closed {
-            judged: Judged { fidelity: Fidelity::of(Vec::new()), used: Vec::new() },
+            judged: Judged { fidelity: fidelity::conclude(Vec::new()), used: Vec::new() },
             recordings: Vec::new(),
         };
         let closing = match self.site.finish() {

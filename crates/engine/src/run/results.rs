@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
-use net::{Observation, PipeCounters, PortCounters};
+use net::{Observation, PipeCounters, PortObservation};
 use record::{
-    Counters, Ended as EndedRecord, Fidelity, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir,
+    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir,
     RunResult, Sample, Samples, Status,
 };
 use regex::bytes::Regex;
@@ -35,7 +35,7 @@ pub fn unmeasured(experiment: &Experiment, plan: &Plan) -> RunResult {
         real_seconds: 0.0,
         metrics: IndexMap::new(),
         nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None))).collect(),
-        fidelity: Fidelity::of(Vec::new()),
+        fidelity: fidelity::conclude(Vec::new()),
     }
 }
 
@@ -44,14 +44,14 @@ pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
     let ports = network.ports.iter().map(|port| PortTotals {
         node: port.node.clone(),
         interface: port.interface.clone(),
-        counters: Counters::new(&net::PortObservation::COLUMNS, port.values()),
+        counters: Counters::new(PortObservation::COLUMNS, port.values()),
     });
-    dir.write_port_totals(&net::PortObservation::COLUMNS, &ports.collect::<Vec<_>>())?;
+    dir.write_port_totals(PortObservation::COLUMNS, &ports.collect::<Vec<_>>())?;
     let pipes = network.pipes.iter().map(|pipe| PipeTotals {
         pipe: pipe.name.clone(),
-        counters: Counters::new(&PipeCounters::COLUMNS, pipe.counters.values()),
+        counters: Counters::new(PipeCounters::COLUMNS, pipe.counters.values()),
     });
-    Ok(dir.write_pipe_totals(&PipeCounters::COLUMNS, &pipes.collect::<Vec<_>>())?)
+    Ok(dir.write_pipe_totals(PipeCounters::COLUMNS, &pipes.collect::<Vec<_>>())?)
 }
 
 impl Run<'_> {
@@ -90,8 +90,8 @@ impl Run<'_> {
         };
         self.dir.write_result(&result)?;
         self.plan.versions.extend(collected.programs);
-        self.dir.write_plan(&self.plan.record())?;
-        report::write(self.dir)?;
+        self.dir.write_plan(self.plan.record())?;
+        fidelity::html::write_report(self.dir.path())?;
         Ok(result)
     }
 

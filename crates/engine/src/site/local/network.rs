@@ -50,7 +50,7 @@ impl Network {
                 Congestion::Cubic => cubic.as_ref().map_or("cubic", |c| c.name()),
                 Congestion::Reno => "reno",
             };
-            not_applied.extend(node::apply_kernel_settings(&namespace, congestion, setup.tdf)?);
+            not_applied.extend(node::apply(&namespace, congestion, setup.tdf)?);
             let mut ports = network.ports_of(&node.name).peekable();
             // A TAP brings `lo` up as well.
             if ports.peek().is_none() {
@@ -59,7 +59,7 @@ impl Network {
             for port in ports {
                 taps.push(Tap::create(namespace.as_fd(), port)?);
             }
-            not_applied.extend(node::apply_device_settings(&namespace, setup.tdf)?);
+            not_applied.extend(node::apply_to_devices(&namespace, setup.tdf)?);
             namespaces.push(namespace);
         }
         not_applied.dedup();
