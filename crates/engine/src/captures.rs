@@ -44,13 +44,13 @@ impl Captures {
     ) -> Result<Captures> {
         let mut links = Vec::new();
         let mut files = Vec::new();
-        for link in &experiment.links {
-            let Some(snap) = link.capture else { continue };
+        for capture in &experiment.captures {
+            let link = &experiment.links[capture.link];
             links.push(link.name.clone());
             files.push(CaptureFile {
                 path: dir.path().join(file_of(&link.name)),
                 pipes: plan.pipe_ids_of(&link.name),
-                snap: usize::try_from(snap).unwrap_or(usize::MAX),
+                snap: usize::try_from(capture.snap).unwrap_or(usize::MAX),
             });
         }
         if files.is_empty() {

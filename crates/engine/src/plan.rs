@@ -220,7 +220,8 @@ impl Plan {
 
     /// What the emulator is to do when the experiment changes a link, in the order of [`Plan::pipe_ids_of`].
     pub fn harness_changes(&self, change: &LinkChange) -> [PipeChange; 2] {
-        pipes::changes(change, self.tdf)
+        let change = change.to_harness(self.tdf);
+        [change.ab, change.ba]
     }
 
     /// The plan as `plan.json` has it.
@@ -293,7 +294,7 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
-        links: experiment.links.iter().map(|l| pipes::link(l, tdf)).collect(),
+        links: experiment.links.iter().map(|l| l.to_harness(tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
     }
 }
@@ -303,7 +304,8 @@ fn changes_are_possible(experiment: &Experiment, network: &Network, tdf: Tdf) ->
     for event in &experiment.events {
         let Action::Link { link, change } = &event.action else { continue };
         let link = &experiment.links[*link].name;
-        for (direction, change) in ["ab", "ba"].into_iter().zip(pipes::changes(change, tdf)) {
+        let change = change.to_harness(tdf);
+        for (direction, change) in [("ab", change.ab), ("ba", change.ba)] {
             let Some(pipe) = network.pipe(&format!("{link}/{direction}")) else { continue };
             let at = event.at.as_secs_f64();
             let refused = |e| Error::Input(format!("{}: the event at {at} s: {e}", experiment.name));

@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or a file.
 
 mod kernel;
+pub mod link;
 mod polling;
 mod rate;
 mod rto;
@@ -15,6 +16,7 @@ mod rtt;
 mod share;
 mod tdf;
 mod time;
+mod times;
 
 pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use rate::{RealRate, VirtualRate};
@@ -22,3 +24,4 @@ pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};
 pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
+pub use times::{Real, Time, Virtual};
