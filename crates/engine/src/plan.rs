@@ -115,7 +115,7 @@ impl Plan {
         let mut pipes = IndexMap::new();
         for link in &experiment.links {
             for (direction, pipe) in [("ab", &link.ab), ("ba", &link.ba)] {
-                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, link, clock_tdf));
+                pipes.insert(format!("{}/{direction}", link.name), pipes::planned(pipe, link, clock_tdf));
             }
         }
         let record = record::plan::Plan {
@@ -160,12 +160,10 @@ impl Plan {
 
     /// What a site has to know to carry the plan out.
     pub fn setup(&self, experiment: &Experiment, seed: u64) -> Setup {
-        let captures = experiment.links.iter().filter_map(|link| {
-            Some(CaptureSetup {
-                link: link.name.clone(),
-                pipes: DIRECTIONS.map(|d| format!("{}/{d}", link.name)).to_vec(),
-                snap: usize::try_from(link.capture?).unwrap_or(usize::MAX),
-            })
+        let captures = experiment.captures.iter().map(|capture| {
+            let link = experiment.links[capture.link].name.clone();
+            let pipes = DIRECTIONS.map(|d| format!("{link}/{d}")).to_vec();
+            CaptureSetup { link, pipes, snap: usize::try_from(capture.snap).unwrap_or(usize::MAX) }
         });
         Setup {
             tdf: self.tdf,
@@ -207,7 +205,8 @@ impl Plan {
 
     /// What the emulator is to do when the experiment changes a link, from its first end to its second, and back.
     pub fn harness_changes(&self, change: &LinkChange) -> [PipeChange; 2] {
-        pipes::changes(change, self.tdf)
+        let change = change.to_harness(self.tdf);
+        [change.ab, change.ba]
     }
 }
 
@@ -252,7 +251,7 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
-        links: experiment.links.iter().map(|l| pipes::link(l, tdf)).collect(),
+        links: experiment.links.iter().map(|l| l.to_harness(tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
     }
 }
@@ -262,7 +261,8 @@ fn changes_are_possible(experiment: &Experiment, network: &Network, tdf: Tdf) ->
     for event in &experiment.events {
         let Action::Link { link, change } = &event.action else { continue };
         let link = &experiment.links[*link].name;
-        for (direction, change) in DIRECTIONS.into_iter().zip(pipes::changes(change, tdf)) {
+        let change = change.to_harness(tdf);
+        for (direction, change) in DIRECTIONS.into_iter().zip([change.ab, change.ba]) {
             let Some(pipe) = network.pipe(&format!("{link}/{direction}")) else { continue };
             let refused = |reason: net::Error| Refusal::Event {
                 experiment: experiment.name.clone(),

@@ -243,7 +243,7 @@ fn every_property_of_a_link_reaches_the_emulator_scaled_if_it_is_a_time() {
     // What is said of both holds for the one that says nothing of its own.
     assert_eq!((ab.duplicate, ab.corrupt, ba.duplicate, ba.corrupt), (0.01, 0.02, 0.01, 0.02));
     let limit = net::Limit::Packets(50);
-    let red = net::Red { min: 5.0, max: 15.0, max_p: 0.2, weight: 0.002, limit, mean_packet: 500, gentle: true };
+    let red = net::Red { min: 5, max: 15, max_p: 0.2, weight: 0.002, limit, packet: 500, gentle: true };
     assert_eq!(ab.queue, net::Queue::Red(red));
     assert_eq!(ba.queue, net::Queue::DropTail(net::Limit::Bytes(65_536)));
     // A baseline has the target's times.

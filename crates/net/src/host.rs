@@ -4,6 +4,7 @@ pub(crate) mod awake;
 pub(crate) mod capture;
 pub(crate) mod emulator;
 mod event_loop;
+mod histogram;
 pub(crate) mod lateness;
 mod namespace;
 mod netlink;

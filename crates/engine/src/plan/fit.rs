@@ -131,11 +131,11 @@ fn slowest_crossing(experiment: &Experiment, link: usize) -> [u64; 2] {
 
 /// How long a SYN takes in one direction at worst: by the longest delay, the largest jitter and the least bandwidth.
 fn slowest_passage<'a>(pipe: &Pipe, changes: impl Iterator<Item = &'a PipeChange>) -> VirtualDuration {
-    let (mut delay, mut jitter, mut bandwidth) = (pipe.delay, pipe.jitter.spread, pipe.bandwidth);
+    let (mut delay, mut jitter, mut bandwidth) = (pipe.delay, pipe.jitter.spread, pipe.rate);
     for change in changes {
         delay = delay.max(change.delay.unwrap_or(delay));
         jitter = jitter.max(change.jitter.map_or(jitter, |j| j.spread));
-        bandwidth = match (bandwidth, change.bandwidth) {
+        bandwidth = match (bandwidth, change.rate.flatten()) {
             (Some(a), Some(b)) => Some(if b < a { b } else { a }),
             (a, b) => a.or(b),
         };

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
 use scale::{RealDuration, RealInstant};
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::host::awake::Awake;
@@ -22,7 +23,7 @@ use crate::links::network::Network;
 use crate::links::spec::PipeChange;
 
 /// How the emulator runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Options {
     /// The core that its thread is bound to; it should have that core for itself, and keeps it from sleeping, so it
     /// shows as fully used. `None`: any core, and no care for its sleep.

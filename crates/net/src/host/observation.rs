@@ -1,6 +1,7 @@
 //! What the emulator has seen, for the run's record and its verdict.
 
 use scale::{RealDuration, RealInstant};
+use serde::{Deserialize, Serialize};
 
 use crate::host::lateness::Lateness;
 use crate::links::counters::{PipeCounters, PortCounters};
@@ -8,7 +9,7 @@ use crate::links::ids::PortId;
 use crate::links::series::PipeInterval;
 
 /// Everything counted since the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observation {
     /// When the counters were read.
     pub at: RealInstant,
@@ -27,7 +28,7 @@ pub struct Observation {
 }
 
 /// One direction of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipeObservation {
     /// `A--B/ab` or `A--B/ba`.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct PipeObservation {
 }
 
 /// A node's interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortObservation {
     /// Which port.
     pub port: PortId,

@@ -5,19 +5,20 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::net::Ipv4Addr;
 
+use scale::link::{DEFAULT_MTU, largest_frame};
 use scale::{RealDuration, RealInstant};
 
 use crate::Error;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::fate::Fate;
-use crate::links::frame::{self, Frame, Pool, Refused};
+use crate::links::frame::{Frame, Pool, Refused};
 use crate::links::ids::{PipeId, PortId};
 use crate::links::pipe::draws::Draws;
 use crate::links::pipe::{Entry, Packet, Pipe};
 use crate::links::port::Port;
 use crate::links::series::{PipeInterval, Series};
 use crate::links::sniffer::Sniffer;
-use crate::links::spec::{DEFAULT_MTU, NetworkSpec, PipeChange, PipeConfig};
+use crate::links::spec::{NetworkSpec, PipeChange, PipeConfig};
 use crate::links::topology::{End, Topology};
 
 /// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods a
@@ -69,14 +70,14 @@ impl Network {
     /// none, or if a number is out of its range. Nodes without any link are allowed when there are no links at all.
     pub fn new(spec: NetworkSpec, seed: u64) -> Result<Network, Error> {
         let topology = Topology::new(&spec)?;
-        let largest: Vec<usize> = spec.links.iter().map(|l| frame::largest(l.mtu)).collect();
+        let largest: Vec<usize> = spec.links.iter().map(|l| largest_frame(l.mtu)).collect();
         let pool = Pool::of(spec.links.iter().map(|l| l.mtu).max().unwrap_or(0).max(DEFAULT_MTU));
         let room = MAX_INSIDE / pool.capacity();
         let configs =
             spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
         let mut pipes = Vec::new();
         for ((config, largest), name) in configs.zip(&topology.pipe_names) {
-            config.validate(name, largest)?;
+            in_range(&config, name, largest)?;
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
@@ -245,7 +246,7 @@ impl Network {
     /// Whether a change of a pipe would be taken; what is wrong with it if not.
     pub fn allows(&self, pipe: PipeId, change: &PipeChange) -> Result<(), Error> {
         let (name, largest) = (&self.topology.pipe_names[pipe.index()], self.largest[pipe.link()]);
-        change.applied_to(&self.pipes[pipe.index()].config).validate(name, largest)
+        in_range(&self.pipes[pipe.index()].config.with(change), name, largest)
     }
 
     /// Changes pipes at `now`, all at the same instant; the network must have been advanced to `now`.
@@ -322,4 +323,9 @@ impl Network {
             record.finish(Fate::of(&entered.counters.since(&counted)));
         }
     }
+}
+
+/// Fails if a number of `pipe` is not in its range, for a link whose largest frame has this many bytes.
+fn in_range(config: &PipeConfig, pipe: &str, largest: usize) -> Result<(), Error> {
+    config.wrong(largest).map_or(Ok(()), |wrong| Err(Error::Input(format!("pipe `{pipe}`: {wrong}"))))
 }

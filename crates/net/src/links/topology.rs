@@ -6,6 +6,8 @@ mod shortest;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
+use scale::link::MTUS;
+
 use self::given::Given;
 use self::shortest::Routes;
 use crate::Error;
@@ -13,7 +15,7 @@ use crate::links::address;
 use crate::links::ids::{Edges, PipeId, PortId, Vertex};
 use crate::links::port::{Port, Rule};
 use crate::links::prefix;
-use crate::links::spec::{LARGEST_MTU, LEAST_MTU, LinkSpec, NetworkSpec};
+use crate::links::spec::{LinkSpec, NetworkSpec};
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +74,9 @@ impl Topology {
             if a == b {
                 return wrong(" joins a node or switch with itself".into());
             }
-            if !(LEAST_MTU..=LARGEST_MTU).contains(&link.mtu) {
-                return wrong(format!(": an MTU of {}; it must be from {LEAST_MTU} to {LARGEST_MTU}", link.mtu));
+            if !MTUS.contains(&link.mtu) {
+                let (least, most) = (MTUS.start(), MTUS.end());
+                return wrong(format!(": an MTU of {}; it must be from {least} to {most}", link.mtu));
             }
             let (ab, ba) = (PipeId(2 * i as u32), PipeId(2 * i as u32 + 1));
             for (pipe, direction) in [(ab, "ab"), (ba, "ba")] {
