@@ -34,7 +34,7 @@ pub struct Args {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let experiment = engine::load(&args.experiment, &args.set)?;
     let plan = Plan::new(&experiment, args.variant.into(), args.tdf)?;
-    let text = if args.json { plan.to_json()? + "\n" } else { table::plan(&experiment, &plan) };
+    let text = if args.json { plan.recorded().to_json() + "\n" } else { table::plan(&experiment, &plan) };
     terminal::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! What the verbs that take an experiment have in common.
 
-use fidelity::record::Variant;
+use record::Variant;
 
 /// `--variant`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

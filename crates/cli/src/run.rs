@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::{Outcome, Plan, Request, Tdf};
-use fidelity::record::{Status, Variant, Verdict};
+use record::{Status, Variant, Verdict};
 
 use crate::experiment::{VariantArg, parse_override};
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let cores = engine::Cores::claim(&plan.all_cores())?;
     let mut outs = vec![args.out];
     if args.repeat > 1 {
-        let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant.as_str())?;
+        let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant)?;
         outs = (1..=args.repeat).map(|n| Some(all.join(n.to_string()))).collect();
     }
     let mut failed = false;

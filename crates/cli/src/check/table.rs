@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use engine::Plan;
 use engine::plan::{LossModel, PipeValues, PlannedPipe};
-use fidelity::record::Variant;
 use model::{Congestion, Experiment};
+use record::Variant;
 use scale::{
     INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
     stuck_timers,

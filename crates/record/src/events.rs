@@ -1,15 +1,12 @@
 //! `events.jsonl`: what happened during a run, one JSON object a line.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-
-/// The file's name inside a run directory.
-pub const EVENTS: &str = "events.jsonl";
+use crate::error::{Error, Result};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,44 +32,42 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Starts `DIR/events.jsonl`, or continues it.
-    pub fn open(dir: &Path) -> Result<EventLog, Error> {
-        let path = dir.join(EVENTS);
+    pub(crate) fn open(path: PathBuf) -> Result<EventLog> {
         let file =
             OpenOptions::new().create(true).append(true).open(&path).map_err(|e| Error::io(&path, "write", e))?;
         Ok(EventLog { path, file })
     }
 
     /// Appends one line.
-    pub fn write(&mut self, event: &Event) -> Result<(), Error> {
+    pub fn write(&mut self, event: &Event) -> Result<()> {
         let mut line = serde_json::to_vec(event).expect("an event has only string keys");
         line.push(b'\n');
         self.file.write_all(&line).map_err(|e| Error::io(&self.path, "write", e))
     }
 }
 
-/// Reads `DIR/events.jsonl`; a run directory without one has no events.
-pub fn read(dir: &Path) -> Result<Vec<Event>, Error> {
-    let path = dir.join(EVENTS);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?;
+/// From the text of the file `path`.
+pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<Event>> {
+    let text = std::str::from_utf8(text).map_err(|e| Error::input(path, e))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
-            serde_json::from_str(line).map_err(|e| Error::input(&path, format!("line {}: not an event: {e}", i + 1)))
+            serde_json::from_str(line).map_err(|e| Error::input(path, format!("line {}: not an event: {e}", i + 1)))
         })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::RunDir;
 
     #[test]
     fn events_are_appended_and_read_back() {
-        let dir = tempfile::tempdir().unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RunDir::at(temp.path());
         let down = Event {
             virtual_s: Some(5.0),
             real_s: 50.0,
@@ -81,18 +76,19 @@ mod tests {
             detail: serde_json::json!({"up": false}),
         };
         let up = Event { virtual_s: None, target: None, detail: "line\nbreak".into(), ..down.clone() };
-        EventLog::open(dir.path()).unwrap().write(&down).unwrap();
-        EventLog::open(dir.path()).unwrap().write(&up).unwrap();
-        assert_eq!(fs::read_to_string(dir.path().join(EVENTS)).unwrap().lines().count(), 2);
-        assert_eq!(read(dir.path()).unwrap(), [down, up]);
+        dir.event_log().unwrap().write(&down).unwrap();
+        dir.event_log().unwrap().write(&up).unwrap();
+        assert_eq!(fs::read_to_string(temp.path().join("events.jsonl")).unwrap().lines().count(), 2);
+        assert_eq!(dir.events().unwrap(), [down, up]);
     }
 
     #[test]
     fn a_bad_line_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(dir.path()).unwrap(), [], "no file, no events");
-        fs::write(dir.path().join(EVENTS), "{\"real_s\":1,\"event\":\"a\"}\n\n{}\n").unwrap();
-        let error = read(dir.path()).unwrap_err().to_string();
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RunDir::at(temp.path());
+        assert_eq!(dir.events().unwrap(), [], "no file, no events");
+        fs::write(temp.path().join("events.jsonl"), "{\"real_s\":1,\"event\":\"a\"}\n\n{}\n").unwrap();
+        let error = dir.events().unwrap_err().to_string();
         assert!(error.contains("events.jsonl: line 3: not an event"), "{error}");
     }
 }

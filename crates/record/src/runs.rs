@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 
-use crate::Error;
-use crate::record::{RESULT, RunResult, Status, Verdict};
+use crate::dir::{RESULT, RunDir};
+use crate::error::{Error, Result};
+use crate::result::{RunResult, Status, Verdict};
 use crate::samples::{self, Samples};
 
 /// One run: its result and all samples of its metrics.
@@ -23,15 +24,15 @@ pub struct Run {
 
 impl Run {
     /// Reads a run directory. Samples that are not those that the result summarises are an error.
-    pub fn open(dir: &Path) -> Result<Run, Error> {
-        let result = RunResult::read(dir)?;
+    pub fn open(dir: &Path) -> Result<Run> {
+        let result = RunDir::at(dir).result()?;
         let mut samples = IndexMap::new();
         for (name, metric) in &result.metrics {
             let path = dir.join(&metric.file);
             let values = samples::read_values(&path)?;
             if values.sorted().len() != metric.summary.n {
                 let what = format!(
-                    "holds {} samples, but result.json counts {} for metric `{name}`",
+                    "holds {} samples, but {RESULT} counts {} for metric `{name}`",
                     values.sorted().len(),
                     metric.summary.n
                 );
@@ -54,9 +55,9 @@ pub struct Series {
 
 impl Series {
     /// Opens a run directory or a `--repeat` folder. All runs must have ended well and be of one experiment and variant.
-    pub fn open(path: &Path) -> Result<Series, Error> {
+    pub fn open(path: &Path) -> Result<Series> {
         let mut runs = BTreeMap::new();
-        if path.join(RESULT).exists() || !path.is_dir() {
+        if RunDir::at(path).has_result() || !path.is_dir() {
             runs.insert(0, Run::open(path)?);
         } else {
             for (number, dir) in repetitions(path)? {
@@ -66,7 +67,7 @@ impl Series {
         let series = Series { path: path.to_owned(), runs };
         let Some(first) = series.runs.values().next() else {
             // The error of a single run says what is missing.
-            return Err(RunResult::read(path).expect_err("there is no result.json"));
+            return Err(RunDir::at(path).result().expect_err("there is no result"));
         };
         for run in series.runs.values() {
             if run.result.status == Status::Failed {
@@ -104,7 +105,7 @@ impl Series {
 }
 
 /// The sub-directories of `path` that are named by a number and nothing else.
-fn repetitions(path: &Path) -> Result<BTreeMap<u32, PathBuf>, Error> {
+fn repetitions(path: &Path) -> Result<BTreeMap<u32, PathBuf>> {
     let failed = |e| Error::io(path, "list", e);
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(path).map_err(failed)? {

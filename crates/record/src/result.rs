@@ -2,19 +2,13 @@
 //!
 //! All times are virtual unless a name says `real`. Maps keep the order in which the experiment named things.
 
-use std::fs;
-use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use indexmap::IndexMap;
 use scale::Tdf;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::samples::Summary;
-
-/// The file's name inside a run directory.
-pub const RESULT: &str = "result.json";
+use crate::error::{Error, Result};
 
 /// With which resources the experiment ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,6 +76,21 @@ pub struct NodeOutcome {
     pub core_seconds: Option<f64>,
 }
 
+/// Count, mean and quantiles of at least one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How many samples.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
 /// One metric, summarised; the samples are in `file`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricRecord {
@@ -147,14 +156,6 @@ pub struct Fidelity {
 }
 
 impl Fidelity {
-    /// One breach makes the run suspect. So does a run that checked nothing: silence is not trust.
-    pub fn of(checks: Vec<Check>) -> Fidelity {
-        let breached = checks.iter().any(|c| c.ok == Some(false));
-        let checked = checks.iter().any(|c| c.ok == Some(true));
-        let verdict = if breached || !checked { Verdict::Suspect } else { Verdict::Trustworthy };
-        Fidelity { verdict, checks }
-    }
-
     /// The checks that do not hold.
     pub fn breaches(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|c| c.ok == Some(false))
@@ -191,21 +192,10 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Reads `DIR/result.json`.
-    pub fn read(dir: &Path) -> Result<RunResult, Error> {
-        if !dir.is_dir() {
-            return Err(Error::input(dir, "there is no such directory; name a run directory such as runs/NAME/scaled"));
-        }
-        let path = dir.join(RESULT);
-        if !path.exists() {
-            return Err(Error::input(
-                dir,
-                "not a finished run directory: it holds no result.json (a run writes it at its end)",
-            ));
-        }
-        let text = fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?;
+    /// From the text of the file `path`.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<RunResult> {
         let result: RunResult =
-            serde_json::from_str(&text).map_err(|e| Error::input(&path, format!("not the result of a run: {e}")))?;
+            serde_json::from_str(text).map_err(|e| Error::input(path, format!("not the result of a run: {e}")))?;
         for (name, metric) in &result.metrics {
             let inside = metric.file.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
             if !inside {
@@ -213,82 +203,69 @@ impl RunResult {
                     "the samples of metric `{name}` must lie inside the run directory, not at `{}`",
                     metric.file.display()
                 );
-                return Err(Error::input(&path, what));
+                return Err(Error::input(path, what));
             }
         }
         Ok(result)
     }
 
-    /// Writes `DIR/result.json`, whole or not at all: it is renamed into place.
-    pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let path = dir.join(RESULT);
-        let part = dir.join(".result.json.part");
-        let mut text = serde_json::to_string_pretty(self).expect("a result has only finite numbers and string keys");
-        text.push('\n');
-        let written = fs::File::create(&part).and_then(|mut file| file.write_all(text.as_bytes()));
-        written.and_then(|()| fs::rename(&part, &path)).map_err(|e| Error::io(&path, "write", e))
+    /// The text of the file.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a result has only finite numbers and string keys") + "\n"
     }
 }
 
 /// Writes 10 and not 10.0, as a person would.
-fn whole_if_whole<T: Copy + Into<f64>, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn whole_if_whole<T: Copy + Into<f64>, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     let value: f64 = (*value).into();
     if value.fract() == 0.0 && value.abs() < 1e15 { to.serialize_i64(value as i64) } else { to.serialize_f64(value) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::RunDir;
 
-    /// The example of the design, completed.
+    /// A result with everything in it.
     const GOLDEN: &str = include_str!("../tests/golden/result.json");
-
-    fn check(ok: Option<bool>) -> Check {
-        Check { name: "x".into(), value: Some(1.0), limit: Some(2.0), unit: "1".into(), ok, says: String::new() }
-    }
 
     #[test]
     fn the_golden_result_survives_a_round_trip_byte_for_byte() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(RESULT), GOLDEN).unwrap();
-        let result = RunResult::read(dir.path()).unwrap();
+        let file = dir.path().join("result.json");
+        fs::write(&file, GOLDEN).unwrap();
+        let result = RunDir::at(dir.path()).result().unwrap();
         assert_eq!(result.metrics.keys().collect::<Vec<_>>(), ["requests", "latency"], "order of the experiment");
         assert_eq!(
             result.nodes["web-1"],
             NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567) }
         );
         assert_eq!(result.fidelity.checks[1].ok, None);
-        result.write(dir.path()).unwrap();
-        assert_eq!(fs::read_to_string(dir.path().join(RESULT)).unwrap(), GOLDEN);
+        RunDir::at(dir.path()).write_result(&result).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);
     }
 
     #[test]
     fn what_is_not_a_run_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = RunResult::read(&dir.path().join("absent")).unwrap_err().to_string();
-        assert!(error.contains("absent: there is no such directory"), "{error}");
-        let error = RunResult::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("holds no result.json"), "{error}");
-        fs::write(dir.path().join(RESULT), GOLDEN.replace("\"scaled\"", "\"warped\"")).unwrap();
-        let error = RunResult::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("result.json: not the result of a run: unknown variant `warped`"), "{error}");
+        let error = |dir: &Path| RunDir::at(dir).result().unwrap_err().to_string();
+        let absent = error(&dir.path().join("absent"));
+        assert!(absent.contains("absent: there is no such directory"), "{absent}");
+        assert!(error(dir.path()).contains("holds no result.json"), "{}", error(dir.path()));
+        fs::write(dir.path().join("result.json"), GOLDEN.replace("\"scaled\"", "\"warped\"")).unwrap();
+        let unknown = error(dir.path());
+        assert!(unknown.contains("result.json: not the result of a run: unknown variant `warped`"), "{unknown}");
     }
 
     #[test]
     fn samples_outside_the_run_directory_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         for path in ["/etc/shadow", "../other/metrics/latency.csv"] {
-            fs::write(dir.path().join(RESULT), GOLDEN.replace("metrics/latency.csv", path)).unwrap();
-            let error = RunResult::read(dir.path()).unwrap_err().to_string();
+            fs::write(dir.path().join("result.json"), GOLDEN.replace("metrics/latency.csv", path)).unwrap();
+            let error = RunDir::at(dir.path()).result().unwrap_err().to_string();
             assert!(error.contains("must lie inside the run directory"), "{error}");
         }
-    }
-
-    #[test]
-    fn one_breach_makes_a_run_suspect_and_null_does_not() {
-        assert_eq!(Fidelity::of(vec![check(Some(true)), check(None)]).verdict, Verdict::Trustworthy);
-        assert_eq!(Fidelity::of(vec![check(Some(true)), check(Some(false))]).verdict, Verdict::Suspect);
-        assert_eq!(Fidelity::of(vec![check(None)]).verdict, Verdict::Suspect, "nothing was checked");
-        assert_eq!(Fidelity::of(vec![]).verdict, Verdict::Suspect);
     }
 }
