@@ -5,6 +5,7 @@
 
 mod fit;
 mod pipes;
+mod table;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
