@@ -129,8 +129,8 @@ fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
             .map(|_| {
                 // Steps that fit no period of the scheduler's.
                 phase = (phase + 1_618_033) % 5_000_000;
-                let start = probe::now() + RealDuration::from_nanos(3_000_000 + phase);
-                probe::sleep_until(start);
+                let start = host::now() + RealDuration::from_nanos(3_000_000 + phase);
+                host::time::sleep_until(start);
                 tdf.to_virtual(probe::work(work).since(start)).as_secs_f64() * 1e3
             })
             .collect();

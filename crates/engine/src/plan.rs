@@ -5,6 +5,7 @@
 
 mod fit;
 mod pipes;
+mod table;
 
 mod refusal;
 
@@ -134,7 +135,7 @@ impl Plan {
     }
 
     /// What `plan.json` says.
-    pub fn record(&self) -> &record::plan::Plan {
+    pub fn recorded(&self) -> &record::plan::Plan {
         &self.record
     }
 

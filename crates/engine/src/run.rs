@@ -120,7 +120,7 @@ fn run_on(
 ) -> Result<Outcome> {
     let asked = host::now();
     dir.write_experiment(&request.experiment.resolved)?;
-    dir.write_plan(request.plan.record())?;
+    dir.write_plan(request.plan.recorded())?;
     let keep = request.keep;
     let mut run = Run::begin(site, request, dir, asked, interrupts, tell)?;
 

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use node::NetNamespace;
+use host::NetNamespace;
 
 use crate::Error;
 

@@ -90,7 +90,7 @@ impl Run<'_> {
         };
         self.dir.write_result(&result)?;
         self.plan.versions.extend(collected.programs);
-        self.dir.write_plan(self.plan.record())?;
+        self.dir.write_plan(self.plan.recorded())?;
         fidelity::html::write_report(self.dir.path())?;
         Ok(result)
     }

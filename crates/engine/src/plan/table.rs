@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use engine::Plan;
-use engine::plan::{LossModel, PipeValues, PlannedPipe};
 use model::{Congestion, Experiment};
 use record::Variant;
 use scale::{
@@ -11,19 +9,24 @@ use scale::{
     stuck_timers,
 };
 
-/// The whole text.
-pub fn plan(experiment: &Experiment, plan: &Plan) -> String {
-    let mut text = head(experiment, plan);
-    text.push('\n');
-    text.push_str(&nodes(experiment, plan));
-    if !plan.pipes.is_empty() {
+use super::{LossModel, PipeValues, Plan, PlannedPipe};
+
+impl Plan {
+    /// The plan as `diorama check` prints it: what every node and link of the experiment that it was made of gets, and
+    /// what becomes of the timers of their kernels. [`Plan::recorded`] has the same for programs.
+    pub fn to_text(&self, experiment: &Experiment) -> String {
+        let mut text = head(experiment, self);
         text.push('\n');
-        text.push_str(&links(experiment, plan));
-        text.push_str(&routes(experiment));
+        text.push_str(&nodes(experiment, self));
+        if !self.pipes.is_empty() {
+            text.push('\n');
+            text.push_str(&links(experiment, self));
+            text.push_str(&routes(experiment));
+        }
+        text.push('\n');
+        text.push_str(&timers(self));
+        text
     }
-    text.push('\n');
-    text.push_str(&timers(plan));
-    text
 }
 
 fn head(experiment: &Experiment, plan: &Plan) -> String {
