@@ -3,12 +3,12 @@
 mod support;
 
 use fidelity::record::{Ended, Status};
-use support::{ECHO, Lab, wait_until};
+use support::{ECHO, Lab, PATIENCE, wait_until};
 
 use std::time::Duration;
 
 #[test]
-fn a_baseline_run_leaves_what_the_contract_says() {
+fn a_baseline_run_leaves_the_files_that_the_documentation_names() {
     let lab = Lab::new(ECHO);
     let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
     assert_eq!(done.code, 0);
@@ -264,7 +264,7 @@ fn one_can_look_into_a_live_run() {
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("client-1, client-2, server"), "{}", done.stderr);
 
-    wait_until("the results", Duration::from_secs(60), || lab.said().contains("kept until Ctrl-C"));
+    wait_until("the results", PATIENCE, || lab.said().contains("kept until Ctrl-C"));
     assert!(lab.diorama(&["logs", "echo", "client-1"]).stdout.contains("done=5"));
     assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "true"]).code, 0);
     // A command that is cut off with its node takes what it has started with it, and its client is told.
@@ -273,10 +273,10 @@ fn one_can_look_into_a_live_run() {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
         all.filter(|p| std::fs::read(p.path().join("cmdline")).is_ok_and(|c| c == b"sleep\x00777\x00")).count()
     };
-    wait_until("both have started", Duration::from_secs(20), || sleepers() == 2);
+    wait_until("both have started", PATIENCE, || sleepers() == 2);
     rustix::process::kill_process(rustix::process::Pid::from_child(&exec), rustix::process::Signal::KILL).unwrap();
     { exec }.wait().unwrap();
-    wait_until("both have ended", Duration::from_secs(20), || sleepers() == 0);
+    wait_until("both have ended", PATIENCE, || sleepers() == 0);
     rustix::process::kill_process(rustix::process::Pid::from_child(&run), rustix::process::Signal::INT).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(0));
     assert!(lab.diorama(&["logs", "runs/echo/scaled"]).stdout.contains("client-2 | done=5"));

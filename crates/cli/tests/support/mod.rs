@@ -17,6 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The program under test.
 pub const DIORAMA: &str = env!("CARGO_BIN_EXE_diorama");
 
+/// How long a test waits for what must come. Generous: on a busy machine everything takes its time, and only a test that fails waits so
+/// long.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 /// An experiment in a folder of its own, and the right to use the cores: runs of several tests must not meet, or all
 /// but one of them would (rightly) be refused.
 pub struct Lab {
@@ -129,7 +133,7 @@ impl Lab {
     pub fn wait_for_event(&self, run: &str, event: &str) {
         let path = self.path().join("runs").join(run).join("events.jsonl");
         let wanted = format!("\"event\":\"{event}\"");
-        wait_until(&format!("event {event}"), Duration::from_secs(60), || {
+        wait_until(&format!("event {event}"), PATIENCE, || {
             fs::read_to_string(&path).is_ok_and(|text| text.contains(&wanted))
         });
     }
