@@ -74,8 +74,8 @@ fn the_factor_can_be_changed_while_the_command_runs() {
         command
     };
     // Sleeps until it is told that the factor has changed, and twenty times since.
-    let script = "echo; until read -t 0; do sleep 0.02; done; s=${EPOCHREALTIME/./}; for i in {1..20}; do sleep 0.02; done; \
-                  e=${EPOCHREALTIME/./}; echo $((e - s))";
+    let script = "echo; until read -t 0; do sleep 0.02; done; s=${EPOCHREALTIME/./}; \
+                  for i in {1..20}; do sleep 0.02; done; e=${EPOCHREALTIME/./}; echo $((e - s))";
     let mut command = diorama("1", &["--", "bash", "-c", script]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());

@@ -54,8 +54,8 @@ fn ended_at_20_moments(signal: Signal, salt: u64) {
         let code = run.wait().unwrap().code();
         if signal == Signal::KILL {
             assert_eq!(code, None);
-            // Processes, mounts and interfaces go with the engine (in less time than they took to be made); groups and files with
-            // the next command.
+            // Processes, mounts and interfaces go with the engine (in less time than they took to be made); groups and
+            // files with the next command.
             wait_until(&format!("all gone after KILL at {moment:?}"), going.max(Duration::from_secs(2)), || {
                 left_behind(false).is_empty()
             });
