@@ -42,13 +42,18 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    // First of all: from here on, whoever asks the run to end finds somebody who hears it.
+    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    engine::sweep();
     let experiment = engine::load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
     for warning in &plan.warnings {
         engine::warn(warning);
     }
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    if !interrupts.is_empty() {
+        return Err(engine::Error::Interrupted.into());
+    }
 
     // For all repetitions, so that nothing comes between.
     let cores = engine::CoreLocks::claim(&plan.all_cores())?;

@@ -1,5 +1,5 @@
-//! The quick part of `make conformance`, and what becomes of it when it is interrupted. Needs root, and the `diorama` beside
-//! `diorama-trials` (`cargo test --workspace` builds it).
+//! The quick part of `make conformance`, and what becomes of it when it is interrupted. Needs root, and the `diorama`
+//! beside `diorama-trials` (`cargo test --workspace` builds it).
 
 use std::fs;
 use std::os::unix::process::CommandExt;
