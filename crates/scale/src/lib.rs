@@ -7,6 +7,8 @@
 //!
 //! Nothing here reads a clock or a file.
 
+mod cpu_pace;
+mod fixed;
 mod kernel;
 pub mod link;
 mod polling;
@@ -18,6 +20,8 @@ mod tdf;
 mod time;
 mod times;
 
+pub use cpu_pace::CpuPace;
+pub use fixed::Fixed;
 pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use rate::{RealRate, VirtualRate};
 pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};
