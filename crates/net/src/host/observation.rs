@@ -56,7 +56,29 @@ pub struct PortObservation {
     pub receive_drops: Option<u64>,
 }
 
+/// What is counted at a port beyond its [`PortCounters`].
+const OF_THE_INTERFACE: [&str; 3] = ["write_errors", "ring_drops", "receive_drops"];
+
 impl PortObservation {
+    /// The names of all that is counted at a port, in the order in which files have it.
+    pub const COLUMNS: &[&str] = &Self::columns();
+
+    const fn columns() -> [&'static str; PortCounters::COLUMNS.len() + OF_THE_INTERFACE.len()] {
+        let mut columns = [""; PortCounters::COLUMNS.len() + OF_THE_INTERFACE.len()];
+        let (refused, own) = columns.split_at_mut(PortCounters::COLUMNS.len());
+        refused.copy_from_slice(PortCounters::COLUMNS);
+        own.copy_from_slice(&OF_THE_INTERFACE);
+        columns
+    }
+
+    /// All that is counted at the port, in the order of [`Self::COLUMNS`]; `None` is not known, as the node has removed
+    /// or renamed the interface.
+    pub fn values(&self) -> [Option<u64>; Self::COLUMNS.len()] {
+        let of_the_interface = [Some(self.write_errors), self.ring_drops, self.receive_drops];
+        let mut all = self.refused.values().into_iter().map(Some).chain(of_the_interface);
+        std::array::from_fn(|_| all.next().flatten())
+    }
+
     /// Frames from and for this port that were lost, though no link was told to lose any: what the emulator did not read in time,
     /// had no memory for, or could not hand over. What the node's own kernel refused is not among them.
     pub fn missed(&self) -> u64 {
@@ -98,8 +120,12 @@ mod tests {
             receive_drops: Some(7_000_000),
         };
         assert_eq!((port.missed(), port.no_memory()), (7_604_300, 4_300));
+        assert_eq!(port.values(), [1, 20, 300, 4_000, 50_000, 600_000, 7_000_000].map(Some));
+        let columns = "unroutable malformed no_memory uncopied write_errors ring_drops receive_drops";
+        assert_eq!(PortObservation::COLUMNS.join(" "), columns);
         // The node has removed its interface.
         (port.ring_drops, port.receive_drops) = (None, None);
         assert_eq!(port.missed(), 4_300);
+        assert_eq!(port.values()[4..], [Some(50_000), None, None]);
     }
 }

@@ -43,7 +43,7 @@ counters! {
         down_drops,
         /// Frames longer than the link's MTU allows, which a switch had to send into it.
         too_long,
-        /// Frames that RED dropped before it was.
+        /// Frames that RED dropped before the queue was full.
         red_drops,
         /// Copies made, whatever became of them.
         duplicated,
