@@ -4,13 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use record::{Ended, MetricRecord, NodeOutcome, RunDir, RunResult, Sample, Samples, Status, Variant};
+use record::{Check, CheckName, Ended, MetricRecord, NodeOutcome, RunDir, RunResult, Sample, Samples, Status, Variant};
 
 use super::*;
-use crate::checks::{cpu_grain, steal};
 use crate::conclude;
 use crate::statistics::summary;
-use crate::watch::Worst;
+
+fn check(name: CheckName, ok: bool, says: &str) -> Check {
+    Check { name, value: Some(1.0), limit: Some(2.0), unit: "%".into(), ok: Some(ok), says: says.into() }
+}
 
 /// A run directory under construction.
 struct Made {
@@ -31,9 +33,7 @@ fn made(dir: PathBuf, variant: Variant) -> Made {
         real_seconds: 10.0,
         metrics: IndexMap::new(),
         nodes: IndexMap::new(),
-        fidelity: conclude(vec![cpu_grain(&crate::checks::Grain::Slots(Some(scale::RealDuration::from_nanos(
-            100_000,
-        ))))]),
+        fidelity: conclude(vec![check(CheckName::CpuGrain, true, "Nodes took turns on their core every 0.1 ms.")]),
     };
     Made { dir, result }
 }
@@ -192,9 +192,8 @@ fn a_suspect_run_is_flagged_on_its_side() {
         "1/s",
         &[1.0],
     );
-    let at = scale::VirtualInstant::ZERO;
-    let stolen = Worst { value: 3.0, whose: Some("core 0".into()), from: at, to: at };
-    made.result.fidelity = conclude(vec![steal(Some(&stolen))]);
+    made.result.fidelity =
+        conclude(vec![check(CheckName::Steal, false, "At most, the hypervisor took 3 % of core 0.")]);
     let other = made.write();
     let compared = compared(&base, &other, &[]);
     assert_eq!(compared.verdicts, [Verdict::Trustworthy, Verdict::Suspect]);

@@ -75,11 +75,11 @@ fn checks(checks: &[Check]) -> String {
             Some(false) => ("breach", "⚠ breached"),
             None => ("unknown", "– not measured"),
         };
-        let number = |v: Option<f64>| v.map_or("–".to_string(), crate::checks::number);
+        let number = |v: Option<f64>| v.map_or("–".to_string(), crate::wording::number);
         rows += &format!(
             "<tr class=\"{class}\"><th scope=\"row\">{}</th><td class=\"sign\">{held}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td>{}</td><td class=\"says\">{}</td></tr>\n",
-            Text(&check.name),
+            check.name,
             number(check.value),
             number(check.limit),
             Text(&check.unit),

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use cpu::Policy;
 use cpu::caches::Staleness;
-use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
-use fidelity::observe::{CoreTicks, TcpCounters};
-use fidelity::overload::{LoadWatch, Work};
-use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Stranger, Watch};
+use fidelity::checks;
+use fidelity::counters::{CoreCounters, CoreTicks, ForeignThread, NodeCounters, Snapshot, TcpCounters};
+use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
+use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, ScaledTimers};
+use fidelity::monitor::Monitor;
 use net::{PipeCounters, PipeInterval};
 use record::{Counters, PipeIntervalLog, RunDir};
 use scale::RealDuration;
@@ -21,8 +22,8 @@ use crate::timeline::Timeline;
 /// The observer of one run.
 pub struct Observer {
     conditions: Conditions,
-    watch: Watch,
-    load: LoadWatch,
+    monitor: Monitor,
+    load: EmulatorLoad,
     intervals: PipeIntervalLog,
     timeline: Timeline,
 }
@@ -33,8 +34,8 @@ impl Observer {
         let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
         Ok(Observer {
             conditions,
-            watch: Watch::new(plan.tdf, timeline.zero, nodes, plan.nodes_core(), plan.harness_core()),
-            load: LoadWatch::default(),
+            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.nodes_core(), plan.harness_core()),
+            load: EmulatorLoad::default(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
             timeline,
         })
@@ -60,13 +61,13 @@ impl Observer {
         let lateness = sample.network.lateness.clone();
         self.add(plan, sample)?;
         self.intervals.flush()?;
-        let seen = std::mem::take(&mut self.watch).finish();
+        let observations = self.monitor.clone().finish();
         let timeline = self.timeline;
         // Before virtual zero nobody's frames were late but those of interfaces coming up.
         let second = RealDuration::from_nanos(1_000_000_000);
         let seconds = lateness.seconds.iter().filter(|s| s.start + second > timeline.zero);
         let latest = seconds.max_by_key(|s| s.p999).map(|s| (timeline.at(s.start), s.p999));
-        let loads = std::mem::take(&mut self.load).loads();
+        let loads = std::mem::take(&mut self.load).intervals();
         let conditions = &self.conditions;
         let fidelity = checks::judge(&Evidence {
             tdf: plan.tdf,
@@ -90,9 +91,9 @@ impl Observer {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
                 initial_rto: plan.offers.initial_timeout,
             },
-            seen: &seen,
+            observations: &observations,
         });
-        Ok(Judged { fidelity, used: seen.used })
+        Ok(Judged { fidelity, used: observations.used })
     }
 
     fn recorded(&self, interval: &PipeInterval, sample: &Sample) -> record::PipeInterval {
@@ -109,8 +110,8 @@ impl Observer {
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
         let Sample { network, cpu, ticks, tcp, foreign, own } = sample;
-        let work = Work { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
-        self.load.push(network.at, self.timeline.at(network.at), work);
+        let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
+        self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.
         let mut drops: HashMap<&str, (u64, u64)> = HashMap::new();
         for port in &network.ports {
@@ -131,8 +132,8 @@ impl Observer {
             CoreCounters { run_ns, all_ns: *all, ticks }
         });
         let cores = cores.collect();
-        let strangers = foreign.into_iter().map(stranger).collect();
-        self.watch.push(Snapshot { at: cpu.at, nodes, cores, strangers });
+        let foreign = foreign.into_iter().map(foreign_thread).collect();
+        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign });
     }
 }
 
@@ -141,7 +142,7 @@ fn counters(read: host::tcp::Counters) -> TcpCounters {
     TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
 }
 
-fn stranger(thread: host::foreign::Thread) -> Stranger {
+fn foreign_thread(thread: host::foreign::Thread) -> ForeignThread {
     let host::foreign::Thread { pid, tid, name, core, ns, waited_ns } = thread;
-    Stranger { pid, tid, name, core, ns, waited_ns }
+    ForeignThread { pid, tid, name, core, ns, waited_ns }
 }

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use record::{PipeInterval, RunDir};
 
 use super::Text;
-use crate::checks::number;
+use crate::wording::number;
 
 /// More would fill a page that nobody reads; the file has them all.
 const SHOWN: usize = 24;

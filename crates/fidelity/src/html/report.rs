@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{Text, chart, checks, page, pipes, verdict};
 use crate::Error;
-use crate::checks::number;
 use crate::compare::figure;
+use crate::wording::number;
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &Path) -> Result<PathBuf, Error> {
@@ -241,7 +241,7 @@ mod tests {
         {
             assert!(html.contains(shown), "{shown} is missing");
         }
-        // Title, heading, metric, chart, check, event, target, detail, node, pipe and version; an address has a type.
+        // Title, heading, metric, chart, the check's unit and sentence, event, target, detail, node, pipe and version; an address has a type.
         assert!(html.matches(&Text(HOSTILE).to_string()).count() >= 11);
         assert_eq!(html.matches("class=\"mark\"").count(), 2);
     }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use record::plan::{Congestion, Cores, PipeValues, PlannedNode, PlannedPipe};
 use record::{
-    Check, Ended, Event, MetricRecord, NodeOutcome, Plan, RunDir, RunResult, Sample, Samples, Status, Variant,
+    Check, CheckName, Ended, Event, MetricRecord, NodeOutcome, Plan, RunDir, RunResult, Sample, Samples, Status,
+    Variant,
 };
 
 use crate::conclude;
@@ -21,7 +22,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     let file = run.write_samples("m", &rows).unwrap();
     let summary = summary(&Samples::new(values).unwrap()).unwrap();
     let check = Check {
-        name: HOSTILE.into(),
+        name: CheckName::Steal,
         value: Some(1.0),
         limit: Some(2.0),
         unit: HOSTILE.into(),

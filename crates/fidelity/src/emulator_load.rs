@@ -1,9 +1,9 @@
-//! Whether the emulator had more to do than one thread can: the cause to be named where frames were late or lost.
+//! How busy the emulator's thread was, and whether it had more to do than one thread can: the cause to be named where
+//! frames were late or lost.
 
 use scale::{RealDuration, RealInstant, VirtualInstant};
 
-use crate::checks::number;
-use record::Check;
+use crate::wording::number;
 
 /// A thread that used this much of its core, per cent, may have been too slow; below, something else was the matter. It leaves a
 /// fifteenth to others in any case.
@@ -13,7 +13,7 @@ const SHORTEST: RealDuration = RealDuration::from_nanos(100_000_000);
 
 /// What the emulator's thread did in an interval.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct LoadInterval {
     /// When the interval began.
     pub from: VirtualInstant,
     /// When it ended.
@@ -26,7 +26,7 @@ pub struct Load {
 
 /// What the emulator's thread has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct EmulatorCounters {
     /// Its CPU time.
     pub cpu: RealDuration,
     /// Of that, the time in which it was awake and had nothing to do: it does not sleep shortly before a frame is due, so
@@ -38,93 +38,90 @@ pub struct Work {
 
 /// Follows how much of its core the emulator needs, interval by interval.
 #[derive(Clone, Debug, Default)]
-pub struct LoadWatch {
-    last: Option<(RealInstant, VirtualInstant, Work)>,
-    loads: Vec<Load>,
+pub struct EmulatorLoad {
+    last: Option<(RealInstant, VirtualInstant, EmulatorCounters)>,
+    intervals: Vec<LoadInterval>,
 }
 
-impl LoadWatch {
+impl EmulatorLoad {
     /// At `real`, which is `at` in virtual time, the thread had done this much.
-    pub fn push(&mut self, real: RealInstant, at: VirtualInstant, work: Work) {
+    pub fn push(&mut self, real: RealInstant, at: VirtualInstant, counters: EmulatorCounters) {
         let Some((real_before, from, before)) = self.last else {
-            self.last = Some((real, at, work));
+            self.last = Some((real, at, counters));
             return;
         };
         let length = real.since(real_before);
         if length < SHORTEST {
             return;
         }
-        self.last = Some((real, at, work));
-        let used = work.cpu.saturating_sub(before.cpu).saturating_sub(work.spun.saturating_sub(before.spun));
-        self.loads.push(Load {
+        self.last = Some((real, at, counters));
+        let used = counters.cpu.saturating_sub(before.cpu).saturating_sub(counters.spun.saturating_sub(before.spun));
+        self.intervals.push(LoadInterval {
             from,
             to: at,
             cpu_percent: 100.0 * used.as_secs_f64() / length.as_secs_f64(),
-            frames_per_real_s: work.frames.saturating_sub(before.frames) as f64 / length.as_secs_f64(),
+            frames_per_real_s: counters.frames.saturating_sub(before.frames) as f64 / length.as_secs_f64(),
         });
     }
 
     /// The intervals, in the order of time.
-    pub fn loads(self) -> Vec<Load> {
-        self.loads
+    pub fn intervals(self) -> Vec<LoadInterval> {
+        self.intervals
     }
 }
 
-/// Adds the cause to the sentence of a check that failed, if the emulator was as busy as it can be at one of the times `when` it
-/// failed, or shortly before; at any time, if none is known.
-pub(crate) fn explain(check: &mut Check, loads: &[Load], when: &[(VirtualInstant, VirtualInstant)]) {
-    if check.ok != Some(false) {
-        return;
-    }
+/// A sentence, if the emulator was as busy as it can be at one of the times `when` frames were late or lost, or shortly
+/// before; at any time, if none is known.
+pub(crate) fn overload(loads: &[LoadInterval], when: &[(VirtualInstant, VirtualInstant)]) -> Option<String> {
     let concerned = |(from, to): &(VirtualInstant, VirtualInstant)| {
         // Frames are late until the work that has piled up is done, which may be after the interval in which it did.
         let first = loads.partition_point(|l| l.to <= *from).saturating_sub(1);
         &loads[first..loads.partition_point(|l| l.from < *to).max(first)]
     };
-    let concerned: Vec<&[Load]> = if when.is_empty() { vec![loads] } else { when.iter().map(concerned).collect() };
+    let concerned: Vec<&[LoadInterval]> =
+        if when.is_empty() { vec![loads] } else { when.iter().map(concerned).collect() };
     let busiest = concerned.into_iter().flatten().max_by(|a, b| a.cpu_percent.total_cmp(&b.cpu_percent));
-    let Some(load) = busiest.filter(|l| l.cpu_percent >= BUSY) else { return };
-    check.says += &format!(
-        " The emulator had more to do than its one thread can: from {:.1} s to {:.1} s it used {} % of its core for {} \
+    let load = busiest.filter(|l| l.cpu_percent >= BUSY)?;
+    Some(format!(
+        "The emulator had more to do than its one thread can: from {:.1} s to {:.1} s it used {} % of its core for {} \
          frames per real second.",
         load.from.as_secs_f64(),
         load.to.as_secs_f64(),
         number(load.cpu_percent),
         number(load.frames_per_real_s)
-    );
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::ring_drops;
-    use crate::watch::Worst;
 
     /// Intervals of so many real ms, at TDF 10, with the CPU time used and spun in each, in ms, and the frames delivered.
-    fn pushed(intervals: &[(u64, u64, u64, u64)]) -> Vec<Load> {
+    fn pushed(intervals: &[(u64, u64, u64, u64)]) -> Vec<LoadInterval> {
         let ms = |n: u64| RealDuration::from_nanos(n * 1_000_000);
-        let mut watch = LoadWatch::default();
-        let (mut now, mut work) = (0, Work { frames: 7, ..Work::default() });
-        watch.push(RealInstant::ZERO, VirtualInstant::ZERO, work);
+        let mut load = EmulatorLoad::default();
+        let (mut now, mut work) = (0, EmulatorCounters { frames: 7, ..EmulatorCounters::default() });
+        load.push(RealInstant::ZERO, VirtualInstant::ZERO, work);
         for (length, cpu, spun, frames) in intervals {
             now += length;
-            work = Work { cpu: work.cpu + ms(*cpu), spun: work.spun + ms(*spun), frames: work.frames + frames };
-            watch.push(RealInstant::ZERO + ms(now), VirtualInstant::from_nanos(now * 100_000), work);
+            work = EmulatorCounters {
+                cpu: work.cpu + ms(*cpu),
+                spun: work.spun + ms(*spun),
+                frames: work.frames + frames,
+            };
+            load.push(RealInstant::ZERO + ms(now), VirtualInstant::from_nanos(now * 100_000), work);
         }
-        watch.loads()
+        load.intervals()
     }
 
     fn at(ms: u64) -> VirtualInstant {
         VirtualInstant::from_nanos(ms * 1_000_000)
     }
 
-    /// What is said of three frames lost between these two virtual ms.
-    fn said(loads: &[Load], when: &[(u64, u64)]) -> String {
+    /// What is said of frames lost between these two virtual ms.
+    fn said(loads: &[LoadInterval], when: &[(u64, u64)]) -> String {
         let when: Vec<_> = when.iter().map(|(from, to)| (at(*from), at(*to))).collect();
-        let worst = Worst { value: 3.0, whose: None, from: at(0), to: at(0) };
-        let mut check = ring_drops(3, 0, Some(&worst));
-        explain(&mut check, loads, &when);
-        check.says
+        overload(loads, &when).unwrap_or_default()
     }
 
     #[test]
@@ -136,15 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn only_an_overloaded_emulator_is_blamed_and_only_for_a_breach() {
+    fn only_an_overloaded_emulator_is_blamed() {
         let loads = |cpu, spun| pushed(&[(1000, cpu, spun, 350_000)]);
         let blamed = said(&loads(930, 0), &[]);
         assert!(blamed.contains("it used 93 % of its core for 350000 frames per real second"), "{blamed}");
-        assert!(!said(&loads(500, 0), &[]).contains("one thread"));
-        assert!(!said(&loads(900, 700), &[]).contains("one thread"), "it was awake, and had little to do");
-        let mut kept = ring_drops(0, 0, None);
-        explain(&mut kept, &loads(930, 0), &[]);
-        assert!(!kept.says.contains("one thread"));
+        assert_eq!(said(&loads(500, 0), &[]), "");
+        assert_eq!(said(&loads(900, 700), &[]), "", "it was awake, and had little to do");
     }
 
     #[test]
