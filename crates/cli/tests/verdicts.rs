@@ -58,8 +58,9 @@ fn piecemeal() -> String {
     yaml
 }
 
-/// A node that sends 64-byte frames as fast as it can, 512 a call, through so many switches that the emulator has no
-/// time for them even if others leave the node only a part of its core.
+/// A node that sends 64-byte frames as fast as it can, 512 a call, for longer than a busy engine takes from one look at
+/// the emulator to the next, through so many switches that the emulator has no time for them even if others leave the
+/// node only a part of its core.
 fn flood() -> String {
     const SWITCHES: usize = 40;
     let names: Vec<String> = (1..=SWITCHES).map(|n| format!("s{n}")).collect();
@@ -79,7 +80,7 @@ nodes:
     run: [perl, -MSocket, -e, 'socket(S, PF_INET, SOCK_DGRAM, 0);
       connect(S, pack_sockaddr_in(9, inet_aton("sink"))) or die; $data = "x" x 18; $iov = pack("pJ", $data, 18);
       $one = pack("JLx4pJJJLx4Lx4", 0, 0, $iov, 1, 0, 0, 0, 0); $many = $one x 512;
-      for ($end = time + 2; time < $end;) { syscall(307, fileno(S), $many, 512, 0) }']
+      for ($end = time + 5; time < $end;) { syscall(307, fileno(S), $many, 512, 0) }']
 ends: { exited: [source], limit: 30s }
 "#;
 
