@@ -96,9 +96,22 @@ impl From<tcp::Error> for Error {
     }
 }
 
+impl From<record::Error> for Error {
+    fn from(e: record::Error) -> Error {
+        match e {
+            record::Error::Input { .. } | record::Error::NotEmpty(_) => Error::Input(e.to_string()),
+            record::Error::InUse { .. } => {
+                Error::machine(e.to_string(), "wait for that run to end, or give another directory with --out")
+            }
+            record::Error::Io { .. } => Error::Failed(e.to_string()),
+        }
+    }
+}
+
 impl From<fidelity::Error> for Error {
     fn from(e: fidelity::Error) -> Error {
         match e {
+            fidelity::Error::Record(e) => e.into(),
             fidelity::Error::Input { .. } => Error::Input(e.to_string()),
             other => Error::Failed(other.to_string()),
         }

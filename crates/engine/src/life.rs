@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
-use fidelity::record::{Fidelity, RunResult};
 use model::{Action as EventAction, Experiment, NodeAction, Ready};
 use net::PipeChange;
+use record::{RunResult, Variant};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
 use crate::captures::{Captures, Recording};
@@ -17,7 +17,7 @@ use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::registry::{self, Cores, LiveRun, Registration};
 use crate::results::{self, Finale};
-use crate::rundir::{self, RunDir};
+use crate::rundir::RunDir;
 use crate::script::{Action, Cue, Ending, NodeIndex, Part, Script};
 use crate::stage::{self, Stage};
 use crate::timeline::Timeline;
@@ -66,8 +66,8 @@ pub struct Outcome {
 }
 
 /// The directory for the repetitions of a run, chosen as that of a single run is.
-pub fn claim_directory(out: Option<&Path>, name: &str, variant: &str) -> Result<PathBuf> {
-    registry::with_live_directories(|live| rundir::claim(out, name, variant, live))
+pub fn claim_directory(out: Option<&Path>, name: &str, variant: Variant) -> Result<PathBuf> {
+    registry::with_live_directories(|live| Ok(record::claim(out, name, variant, live)?))
 }
 
 /// Runs an experiment to its end. Whatever happens, nothing of it is left when this returns, and its directory says what did.
@@ -75,7 +75,7 @@ pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&N
     let (experiment, variant) = (request.experiment, request.plan.variant);
     let registration = Registration::new(request.cores.clone())?;
     let mut dir = registry::with_live_directories(|live| {
-        let path = rundir::claim(request.out.as_deref(), &experiment.name, variant.as_str(), live)?;
+        let path = record::claim(request.out.as_deref(), &experiment.name, variant, live)?;
         let dir = RunDir::open(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
         registration.publish(&LiveRun {
             id: registration.id.clone(),
@@ -89,10 +89,10 @@ pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&N
     let unmeasured = results::unmeasured(experiment, &request.plan);
     let outcome = run_in(&mut dir, request, registration, interrupts, tell);
     if let Err(e) = &outcome
-        && !dir.has_result()
+        && !dir.files().has_result()
     {
         // What is worse than the error itself is told by it.
-        let _ = RunResult { why: Some(e.to_string()), ..unmeasured }.write(dir.path());
+        let _ = dir.files().write_result(&RunResult { why: Some(e.to_string()), ..unmeasured });
     }
     outcome
 }
@@ -106,8 +106,8 @@ fn run_in(
 ) -> Result<Outcome> {
     let asked = host::now();
     let experiment = request.experiment;
-    dir.write("experiment.yaml", &experiment.resolved)?;
-    request.plan.write(dir)?;
+    dir.files().write_experiment(&experiment.resolved)?;
+    dir.files().write_plan(&request.plan.recorded())?;
 
     let mut step = |what: String| {
         tell(&Notice::Step(what));
@@ -146,10 +146,10 @@ fn run_in(
         tell_injections(dir, line, end, counters);
     }
     let observed = observer.finish(&mut stage, &request.plan);
-    let observed = observed.and_then(|o| results::write_pipes(dir, &o.network).map(|()| (o.fidelity, o.used)));
+    let observed = observed.and_then(|o| results::write_totals(dir, &o.network).map(|()| (o.fidelity, o.used)));
     let (fidelity, used) = observed.unwrap_or_else(|e| {
         broken.get_or_insert(e);
-        (Fidelity::of(Vec::new()), Vec::new())
+        (fidelity::conclude(Vec::new()), Vec::new())
     });
     let recordings = captures.finish(&stage.emulator).unwrap_or_else(|e| {
         broken.get_or_insert(e);
@@ -171,8 +171,8 @@ fn run_in(
     request.plan.versions.extend(programs.versions());
     let finale = Finale { line, end, script: &script, ending: &ending, fidelity, used };
     let written = results::gather(experiment, &request.plan, &stage, dir, finale).and_then(|result| {
-        result.write(dir.path())?;
-        request.plan.write(dir)?;
+        dir.files().write_result(&result)?;
+        dir.files().write_plan(&request.plan.recorded())?;
         fidelity::html::write_report(dir.path())?;
         Ok(result)
     });

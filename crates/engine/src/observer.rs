@@ -10,11 +10,11 @@ use cpu::caches::Watcher;
 use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
 use fidelity::observe::{CoreTicks, TcpCounters};
 use fidelity::overload::{LoadWatch, Work};
-use fidelity::record::Fidelity;
 use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Stranger, Watch};
 use host::foreign::{self, Foreign};
 use host::{stat, tcp, time};
 use net::Observation;
+use record::Fidelity;
 use scale::{RealDuration, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};

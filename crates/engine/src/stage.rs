@@ -9,11 +9,11 @@ use std::sync::Arc;
 use clock::{ClockPage, Injector};
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
-use fidelity::record::Variant;
 use host::NetNamespace;
 use model::{Congestion, Experiment};
 use net::{Emulator, Network, Tap};
 use node::{Enclosure, EnclosureOptions, Exit, Node, NodeSpec, NotApplied, Root, Runtime};
+use record::Variant;
 use scale::{RealDuration, Tdf};
 use tcp::{Cubic, InitialTimeout};
 

@@ -11,13 +11,12 @@
 pub mod checks;
 pub mod compare;
 mod error;
-pub mod events;
 pub mod html;
 pub mod observe;
 pub mod overload;
-pub mod record;
-pub mod runs;
-pub mod samples;
+pub mod statistics;
+mod verdict;
 pub mod watch;
 
 pub use error::Error;
+pub use verdict::conclude;

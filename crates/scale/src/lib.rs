@@ -7,6 +7,8 @@
 //!
 //! Nothing here reads a clock or a file.
 
+mod cpu_pace;
+mod fixed;
 mod kernel;
 mod polling;
 mod rate;
@@ -16,6 +18,8 @@ mod share;
 mod tdf;
 mod time;
 
+pub use cpu_pace::CpuPace;
+pub use fixed::Fixed;
 pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use rate::{RealRate, VirtualRate};
 pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};

@@ -49,6 +49,12 @@ impl Dilation {
         self
     }
 
+    /// For a virtual CPU of this speed.
+    pub fn with_speed(mut self, speed: f64) -> Dilation {
+        self.cpu = CpuRate::speed(speed).unwrap();
+        self
+    }
+
     pub fn command<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
         launch(self.exec.as_fd(), self.injector.admit(self.cpu).unwrap(), argv)
     }
