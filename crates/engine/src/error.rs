@@ -76,19 +76,26 @@ macro_rules! from_room {
 }
 
 from_room!(clock);
-from_room!(cpu, cpu::Error::Input(text) => text);
 from_room!(net, net::Error::Input(text) => text);
-from_room!(node, node::Error::Input(text) => text);
 
-impl From<host::Error> for Error {
-    fn from(e: host::Error) -> Error {
-        match e {
-            host::Error::Input(text) => Error::Input(text),
-            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
-            other => Error::Failed(other.to_string()),
+/// The same of those that share `host`'s word for it.
+macro_rules! from_room_with_lack {
+    ($room:ident) => {
+        impl From<$room::Error> for Error {
+            fn from(e: $room::Error) -> Error {
+                match e {
+                    $room::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+                    $room::Error::Input(text) => Error::Input(text),
+                    other => Error::Failed(other.to_string()),
+                }
+            }
         }
-    }
+    };
 }
+
+from_room_with_lack!(host);
+from_room_with_lack!(cpu);
+from_room_with_lack!(node);
 
 impl From<tcp::Error> for Error {
     fn from(e: tcp::Error) -> Error {

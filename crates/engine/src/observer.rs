@@ -59,7 +59,7 @@ impl Observer {
         let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
         let mut observer = Observer {
             watch: Watch::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
-            foreign: Foreign::new(&stage.groups_tree()),
+            foreign: Foreign::new(stage.groups_tree()?),
             series: PipeSeries::begin(&stage.emulator, dir, line)?,
             load: LoadWatch::default(),
             caches: watcher(plan),

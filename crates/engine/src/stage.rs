@@ -10,6 +10,7 @@ use clock::{ClockPage, Injector};
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
 use host::NetNamespace;
+use host::cgroup::Tree;
 use model::{Congestion, Experiment};
 use net::{Emulator, Network, Tap};
 use node::{Enclosure, EnclosureOptions, Exit, Node, NodeSpec, NotApplied, Root, Runtime};
@@ -178,9 +179,9 @@ impl Stage {
         }
     }
 
-    /// What the paths of all control groups of the run begin with.
-    pub fn groups_tree(&self) -> String {
-        format!("diorama-{}", self.registration.id)
+    /// The control groups of the run.
+    pub fn groups_tree(&self) -> Result<Tree> {
+        Ok(Tree::of(&self.registration.id)?)
     }
 
     /// The launcher of dilated programs as a file outside the nodes, for processes of the engine's own.

@@ -114,8 +114,10 @@ pub enum Layout {
 pub struct Offers {
     /// How they are mounted.
     pub layout: Layout,
-    /// What nodes need and is not there.
-    pub lack: Option<Lack>,
+    /// What is missing for CPU time to be divided and counted.
+    pub no_shares: Option<Lack>,
+    /// What is missing for nodes, whose memory, devices and processes are limited too.
+    pub no_nodes: Option<Lack>,
     /// Whether this process may make groups.
     pub writable: bool,
     /// Whether there are idle groups, which give way to every sibling (Linux 5.15).

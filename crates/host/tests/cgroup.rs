@@ -25,7 +25,7 @@ fn member(tree: &Tree, inside: &str) -> Child {
 #[test]
 fn this_machine_can_hold_nodes() {
     let offers = cgroup::offers();
-    assert_eq!((offers.lack, offers.writable), (None, true), "the tests below need it");
+    assert_eq!((offers.no_shares, offers.no_nodes, offers.writable), (None, None, true), "the tests below need it");
 }
 
 #[test]

@@ -121,17 +121,19 @@ pub(super) fn offers() -> Offers {
     };
     let root = Hierarchies::among(&mounts).map(|hierarchies| hierarchies.group("/"));
     let missing: Vec<_> = CONTROLLERS.into_iter().filter(|c| place_of(&mounts, c).is_none()).collect();
-    let lack = match (&root, missing.as_slice()) {
-        (Err(lack), _) => Some(lack.clone()),
-        (Ok(_), []) => None,
-        (Ok(_), missing) => Some(Lack::new(
+    let no_shares = root.as_ref().err().cloned();
+    let no_nodes = match (&no_shares, missing.as_slice()) {
+        (Some(lack), _) => Some(lack.clone()),
+        (None, []) => None,
+        (None, missing) => Some(Lack::new(
             format!("controllers of control groups are not mounted: {}", missing.join(", ")),
             format!("`mount -t cgroup -o NAME cgroup {NODE_VIEW}/NAME` for each"),
         )),
     };
     Offers {
         layout,
-        lack,
+        no_shares,
+        no_nodes,
         writable: root.as_ref().is_ok_and(Group::is_writable),
         idle: root.is_ok_and(|root| root.cpu.join(IDLE).exists()),
     }
