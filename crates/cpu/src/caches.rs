@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use scale::RealDuration;
+use serde::{Deserialize, Serialize};
 
 use host::sched::{self, Class};
 use host::time::sleep_until;
@@ -28,7 +29,7 @@ const REPEATS: usize = 15;
 struct Line(usize);
 
 /// What it costs on a core to come back to data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staleness {
     /// Mean real time to fetch a line of memory that was touched [`SOON`] ago.
     pub soon: RealDuration,

@@ -200,22 +200,29 @@ macro_rules! from_room {
 }
 
 from_room!(clock, Clock);
-from_room!(cpu, Cpu);
 from_room!(net, Net);
-from_room!(node, Node);
+
+/// The same of those that share `host`'s word for it.
+macro_rules! from_room_with_lack {
+    ($room:ident, $variant:ident) => {
+        impl From<$room::Error> for Error {
+            fn from(e: $room::Error) -> Error {
+                match e {
+                    $room::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+                    other => Error::$variant(other),
+                }
+            }
+        }
+    };
+}
+
+from_room_with_lack!(host, Host);
+from_room_with_lack!(cpu, Cpu);
+from_room_with_lack!(node, Node);
 
 impl From<tcp::Error> for Error {
     fn from(e: tcp::Error) -> Error {
         Error::machine(e.to_string(), "see `diorama doctor`")
-    }
-}
-
-impl From<host::Error> for Error {
-    fn from(e: host::Error) -> Error {
-        match e {
-            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
-            other => Error::Host(other),
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use host::cgroup::Tree;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -184,8 +185,8 @@ fn sweep_dead(_registry: &File) {
     }
     // Those of a killed `dilate --cpu`, which is no run.
     for dead in cpu::stale_limits().unwrap_or_default() {
-        if let Err(e) = cpu::sweep(&dead) {
-            warn(format_args!("left behind by {dead}: {e}"));
+        if let Err(e) = dead.sweep() {
+            warn(format_args!("left behind by {}: {e}", dead.id()));
         }
     }
 }
@@ -193,7 +194,7 @@ fn sweep_dead(_registry: &File) {
 /// Removes all that a run may have left that outlives its processes. Failures are told, not fatal: the next command
 /// tries again.
 fn remove_run(id: &str) {
-    if let Err(e) = cpu::sweep(id) {
+    if let Err(e) = Tree::of(id).and_then(|tree| tree.sweep()) {
         warn(format_args!("left behind by run {id}: {e}"));
     }
     for dir in [Path::new(STATE).join(id), Path::new(LIVE).join(id)] {

@@ -15,9 +15,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
-use host::descriptors;
+use host::{Lack, cgroup, descriptors};
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
 use crate::error::{Context, Error};
@@ -204,18 +204,13 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
         .context(|| "cannot make a mount and a PID namespace".into())?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(|e| match e {
-        rustix::io::Errno::INVAL => Error::Machine {
-            what: "`/` is no mount point here, as in a chroot, so the nodes' mounts cannot be kept apart from others'"
-                .into(),
-            help: "make it one: `mount --bind DIR DIR` before `chroot DIR`".into(),
-        },
+        rustix::io::Errno::INVAL => Error::Machine(Lack::new(
+            "`/` is no mount point here, as in a chroot, so the nodes' mounts cannot be kept apart from others'",
+            "make it one: `mount --bind DIR DIR` before `chroot DIR`",
+        )),
         e => Error::system("cannot make the enclosure's mounts private", e),
     })?;
-    // crun 1.8.1 does not know what to do with version 2 controllers beside version 1 ones.
-    if Path::new("/sys/fs/cgroup/unified/cgroup.procs").exists() {
-        rustix::mount::unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH)
-            .context(|| "cannot hide the second cgroup tree from the runtime".into())?;
-    }
+    cgroup::hide_second_version()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("diorama", stage, "tmpfs", flags, Some(c"mode=0755"))
         .map_err(|e| Error::file("mount a file system in memory at", stage, e))?;

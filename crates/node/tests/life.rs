@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{World, io, program, remove_groups, text, with_each_runtime};
+use common::{World, io, program, text, with_each_runtime};
 use diorama_node::{Error, ExecSpec, NetNamespace, Node, Root, Runtime};
+use host::cgroup::Tree;
 use scale::Tdf;
 
 fn exec(node: &Node, script: &str) -> (Option<i32>, String) {
@@ -87,7 +88,7 @@ fn a_command_joins_the_node_and_its_limits() {
         let expected = "CapEff:\t000000001004fdfb\nCapBnd:\t000000001004fdfb\nNoNewPrivs:\t1\nSeccomp:\t2\n";
         assert_eq!(output, expected);
         let groups = node.read_proc("cgroup").unwrap();
-        assert!(groups.contains(&format!("{}/host", world.cgroup)), "{groups}");
+        assert!(groups.contains(&world.groups.path("host")), "{groups}");
 
         let (io, _) = io();
         let spec = ExecSpec {
@@ -208,9 +209,9 @@ fn kernel_settings_are_the_namespaces_own() {
 #[test]
 fn nothing_is_left_when_the_engine_is_killed() {
     let state = tempfile::tempdir_in("/var/tmp").unwrap();
-    let cgroup = format!("/diorama-test-killed-{}", std::process::id());
+    let groups = Tree::of(&format!("test-killed-{}", std::process::id())).unwrap();
     let mut engine = Command::new(program())
-        .args(["hold", &state.path().to_string_lossy(), &format!("{cgroup}/held")])
+        .args(["hold", &state.path().to_string_lossy(), &groups.path("held")])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -241,9 +242,8 @@ fn nothing_is_left_when_the_engine_is_killed() {
     eprintln!("gone after {:?}", killed.elapsed());
     assert!(!mounts());
     assert!(fs::read_dir(state.path().join("stage")).unwrap().next().is_none(), "the stage was in memory");
-    for tree in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-        remove_groups(&tree.path().join(cgroup.trim_start_matches('/')));
-    }
+    assert!(!groups.remains().is_empty(), "groups are not removed by dying");
+    groups.sweep().unwrap();
     diorama_node::remove_tree(state.path()).unwrap();
 }
 

@@ -5,15 +5,17 @@ use std::path::Path;
 
 use clock::probe::Notification;
 use cpu::Policy;
-use node::NetNamespace;
+use host::NetNamespace;
+use host::cgroup::{self, Layout};
 use scale::{Tdf, stuck_timers};
 use tcp::{Cubic, InitialTimeout, Offers};
 
 use super::Finding;
 
 pub(super) fn findings() -> Vec<Finding> {
-    let mut all =
-        vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace(), cgroups(), shares(), idle_groups()];
+    let mut all = vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace()];
+    let groups = cgroup::offers();
+    all.extend([cgroups(&groups), shares(), idle_groups(&groups)]);
     all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
@@ -85,42 +87,16 @@ fn ptrace() -> Finding {
 }
 
 /// Which layout the control groups have, and whether the controllers that a node needs are in it.
-fn cgroups() -> Finding {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let of_kind =
-        |kind: &str| mounts.lines().filter_map(|l| l.split_once(" - ")).filter(|(_, r)| r.starts_with(kind)).count();
-    let (v1, v2) = (of_kind("cgroup "), of_kind("cgroup2 "));
-    let found = match (v1, v2) {
-        (0, 0) => "none",
-        (0, _) => "version 2",
-        (_, 0) => "version 1",
-        _ => "hybrid",
+fn cgroups(groups: &cgroup::Offers) -> Finding {
+    let found = match groups.layout {
+        Layout::None => "none",
+        Layout::V1 => "version 1",
+        Layout::V2 => "version 2",
+        Layout::Hybrid => "hybrid",
     };
-    if v1 == 0 {
-        let says = "nodes need version 1 controllers, for now: boot with `systemd.unified_cgroup_hierarchy=0 \
-                    systemd.legacy_systemd_cgroup_controller`";
-        return Finding::lacking("control groups", found, says);
-    }
-    let lacking: Vec<_> = ["cpu", "cpuacct", "cpuset", "devices", "memory", "pids"]
-        .into_iter()
-        .filter(|c| {
-            let mounted = |l: &str| {
-                let options = l
-                    .split_once(" - ")
-                    .filter(|(_, r)| r.starts_with("cgroup "))
-                    .and_then(|(_, r)| r.split(' ').nth(2));
-                options.is_some_and(|o| o.split(',').any(|o| o == *c))
-            };
-            !mounts.lines().any(mounted)
-        })
-        .collect();
-    match lacking.is_empty() {
-        true => Finding::ok("control groups", found, "CPU, memory, devices and processes of a node are limited"),
-        false => {
-            let says =
-                format!("not mounted: {}: `mount -t cgroup -o NAME cgroup /sys/fs/cgroup/NAME`", lacking.join(", "));
-            Finding::lacking("control groups", found, says)
-        }
+    match &groups.no_nodes {
+        None => Finding::ok("control groups", found, "CPU, memory, devices and processes of a node are limited"),
+        Some(lack) => Finding::lacking("control groups", found, lack.to_string()),
     }
 }
 
@@ -139,12 +115,11 @@ fn shares() -> Finding {
 }
 
 /// Part of what [`cpu::best_policy`] rests on, so that a user sees which one is missing.
-fn idle_groups() -> Finding {
-    let places = ["/sys/fs/cgroup/cpu/cpu.idle", "/sys/fs/cgroup/cpu,cpuacct/cpu.idle"];
+fn idle_groups(groups: &cgroup::Offers) -> Finding {
     let says = "idle groups fill what a node does not use (Linux 5.15)";
-    match places.iter().any(|p| Path::new(p).exists()) {
-        true => Finding::ok("cpu.idle", "yes", says),
-        false => Finding::degraded("cpu.idle", "no", format!("{says}: without them shares are quotas")),
+    match groups.idle {
+        true => Finding::ok("idle groups", "yes", says),
+        false => Finding::degraded("idle groups", "no", format!("{says}: without them shares are quotas")),
     }
 }
 

@@ -42,8 +42,10 @@ fn clock_source() -> Finding {
 fn punctuality() -> (Finding, Option<Finding>) {
     // For the calling thread only, which ends after the probe.
     if let Err(e) = sched::set(Class::RealTime { priority: 1, inherited: true }) {
-        let says = "the emulator must be a real-time thread: run as root, where a control group has real-time budget \
-                    (`cat /sys/fs/cgroup/cpu/cpu.rt_runtime_us`)";
+        let says = format!(
+            "the emulator must be a real-time thread: run as root, where a control group has real-time budget (`{}`)",
+            host::cgroup::REAL_TIME_BUDGET
+        );
         return (Finding::lacking("real time", e.to_string(), says), None);
     }
     let allowed = Finding::ok("real time", "SCHED_FIFO", "the emulator and the injector come first on their core");
