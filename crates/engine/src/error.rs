@@ -101,6 +101,9 @@ pub enum Error {
     /// The kernel refused something.
     #[error(transparent)]
     Host(host::Error),
+    /// The page of a run could not be written.
+    #[error(transparent)]
+    Report(fidelity::Error),
     /// A file of a run directory could not be written or read.
     #[error(transparent)]
     Record(record::Error),
@@ -233,6 +236,15 @@ impl From<record::Error> for Error {
                 Error::machine(e.to_string(), "wait for that run to end, or give another directory with --out")
             }
             other => Error::Record(other),
+        }
+    }
+}
+
+impl From<fidelity::Error> for Error {
+    fn from(e: fidelity::Error) -> Error {
+        match e {
+            fidelity::Error::Record(e) => e.into(),
+            other => Error::Report(other),
         }
     }
 }

@@ -91,9 +91,9 @@ impl Registration {
         self.live.join("control.sock")
     }
 
-    /// What the paths of all control groups of the run begin with.
-    pub fn groups(&self) -> String {
-        format!("diorama-{}", self.id)
+    /// The control groups of the run.
+    pub fn groups(&self) -> Result<Tree> {
+        Ok(Tree::of(&self.id)?)
     }
 
     /// Makes the run findable by its name and directory.

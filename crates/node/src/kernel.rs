@@ -8,11 +8,12 @@ use std::path::Path;
 
 use host::NetNamespace;
 use scale::{KernelTimer, Tdf};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
 /// A setting that the kernel did not take, and so behaves as without scaling.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotApplied {
     /// Its path below `/proc/sys/net`.
     pub setting: String,

@@ -2,14 +2,16 @@
 
 use std::fmt::Write;
 
-use model::{Congestion, Experiment};
+use model::Experiment;
 use record::Variant;
+use record::plan::{Congestion, LossModel, PipeValues, PlannedPipe};
+use scale::link::Distribution;
 use scale::{
     INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
     stuck_timers,
 };
 
-use super::{LossModel, PipeValues, Plan, PlannedPipe};
+use super::Plan;
 
 impl Plan {
     /// The plan as `diorama check` prints it: what every node and link of the experiment that it was made of gets, and
@@ -136,7 +138,10 @@ fn delay(pipe: &PipeValues, real: bool) -> String {
     };
     let mean = time(pipe.delay_s);
     let Some(jitter) = &pipe.jitter else { return mean };
-    let shape = if jitter.distribution == "uniform" { String::new() } else { format!(" {}", jitter.distribution) };
+    let shape = match jitter.distribution {
+        Distribution::Uniform => String::new(),
+        other => format!(" {}", other.name()),
+    };
     let order = if jitter.reorder { ", reorders" } else { "" };
     format!("{mean} ± {}{shape}{order}", time(jitter.spread_s))
 }

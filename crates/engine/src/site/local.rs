@@ -164,7 +164,7 @@ impl Site for LocalSite {
         let place = self.place()?;
         let captures = Captures::begin(&prepared.setup.captures, &prepared.network, &place.results, timeline)?;
         prepared.network.start_series(timeline);
-        let counters = Counters::begin(prepared, &place.registration);
+        let counters = Counters::begin(prepared, &place.registration)?;
         self.counting = Some(Counting { captures, counters });
         Ok(zero)
     }

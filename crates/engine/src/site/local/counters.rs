@@ -30,20 +30,20 @@ pub struct Counters {
 
 impl Counters {
     /// Starts to count, at virtual zero.
-    pub fn begin(prepared: &Prepared, registration: &Registration) -> Counters {
+    pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
-        Counters {
-            foreign: Foreign::new(&registration.groups()),
+        Ok(Counters {
+            foreign: Foreign::new(registration.groups()?),
             probe: prepared.dilation.as_deref().map(probe),
             caches: watcher(&prepared.setup),
-        }
+        })
     }
 
     /// All counters, beside this observation of the network.
     pub fn sample(&mut self, network: Observation, prepared: &mut Prepared) -> Result<Sample> {
         let cpu = prepared.shares.sample()?;
         let foreign = self.foreign.list(cpu.at);
-        let ticks = host::stat::core_ticks().map_err(Error::io("/proc/stat"))?;
+        let ticks = host::stat::core_ticks()?;
         let tcp = prepared.namespaces.tcp_counters();
         Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process() })
     }

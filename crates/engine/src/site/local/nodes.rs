@@ -116,10 +116,12 @@ impl Nodes {
 
     /// Runs a command in a node to its end.
     pub fn execute(&self, command: &Command) -> Result<Execution> {
-        let memory = || rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC).map(File::from);
-        let why = || Error::io("the output of a command");
-        let (stdout, stderr) = (memory().map_err(why())?, memory().map_err(why())?);
-        let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(why());
+        let why = |source: io::Error| Error::Io { what: "the output of a command".into(), source };
+        let memory = || -> io::Result<File> {
+            Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+        };
+        let (stdout, stderr) = (memory().map_err(why)?, memory().map_err(why)?);
+        let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(why);
         let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
         let exec = self.exec(command.node, &command.argv, [null.into(), copy(&stdout)?, copy(&stderr)?])?;
         let status = exec.wait(Some(command.limit.into())).or_else(|| {
@@ -133,7 +135,7 @@ impl Nodes {
             file.take(LONGEST_OUTPUT).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        let (stdout, stderr) = (read(stdout).map_err(why())?, read(stderr).map_err(why())?);
+        let (stdout, stderr) = (read(stdout).map_err(why)?, read(stderr).map_err(why)?);
         Ok(Execution { exit: status.into(), stdout, stderr })
     }
 
