@@ -103,7 +103,7 @@ pub enum Error {
     Host(host::Error),
     /// The page of a run could not be written.
     #[error(transparent)]
-    Report(fidelity::Error),
+    Report(report::Error),
     /// A file of a run directory could not be written or read.
     #[error(transparent)]
     Record(record::Error),
@@ -142,6 +142,7 @@ impl Error {
             Error::Cpu(cpu::Error::Input(_)) | Error::Net(net::Error::Input(_)) => Kind::Input,
             Error::Node(node::Error::Input(_)) | Error::Host(host::Error::Input(_)) => Kind::Input,
             Error::Record(record::Error::Input { .. } | record::Error::NotEmpty(_)) => Kind::Input,
+            Error::Report(report::Error::Incomparable(_)) => Kind::Input,
             Error::Told(told) => told.kind,
             _ => Kind::Failed,
         }
@@ -240,10 +241,10 @@ impl From<record::Error> for Error {
     }
 }
 
-impl From<fidelity::Error> for Error {
-    fn from(e: fidelity::Error) -> Error {
+impl From<report::Error> for Error {
+    fn from(e: report::Error) -> Error {
         match e {
-            fidelity::Error::Record(e) => e.into(),
+            report::Error::Record(e) => e.into(),
             other => Error::Report(other),
         }
     }

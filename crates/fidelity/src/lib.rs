@@ -15,14 +15,11 @@ pub mod checks;
 pub mod compare;
 pub mod counters;
 pub mod emulator_load;
-mod error;
 pub mod evidence;
-pub mod html;
 pub mod monitor;
 pub mod observations;
 pub mod statistics;
 mod verdict;
 pub mod wording;
 
-pub use error::Error;
 pub use verdict::conclude;

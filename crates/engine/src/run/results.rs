@@ -91,7 +91,7 @@ impl Run<'_> {
         self.dir.write_result(&result)?;
         self.plan.versions.extend(collected.programs);
         self.dir.write_plan(self.plan.recorded())?;
-        fidelity::html::write_report(self.dir.path())?;
+        report::write_report(self.dir)?;
         Ok(result)
     }
 

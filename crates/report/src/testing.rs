@@ -1,20 +1,64 @@
-//! A run whose every name tries to become markup.
+//! Runs that are made up: ordinary ones, and one whose every name tries to become markup.
 
 use std::path::{Path, PathBuf};
 
+use fidelity::conclude;
+use fidelity::statistics::summary;
 use indexmap::IndexMap;
 use record::plan::{Congestion, Cores, PipeValues, PlannedNode, PlannedPipe};
 use record::{
-    Check, CheckName, Ended, Event, MetricRecord, NodeOutcome, Plan, RunDir, RunResult, Sample, Samples, Status,
-    Variant,
+    Check, CheckName, Ended, Event, MetricRecord, NodeOutcome, Plan, Run, RunDir, RunResult, Sample, Samples, Series,
+    Status, Variant,
 };
-
-use crate::conclude;
-use crate::statistics::summary;
 
 pub const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;";
 
-/// Writes it to `dir`.
+/// Two hundred samples, in ms.
+pub fn latencies(scale: f64) -> Vec<f64> {
+    (1..=200).map(|i| scale * f64::from(i)).collect()
+}
+
+/// A check with made-up figures.
+pub fn check(name: CheckName, ok: bool, says: &str) -> Check {
+    Check { name, value: Some(1.0), limit: Some(2.0), unit: "%".into(), ok: Some(ok), says: says.into() }
+}
+
+/// A trustworthy run with these latencies and one sample of requests, whose nodes used a core for so many seconds.
+pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Option<f64>)]) -> Run {
+    let mut result = RunResult {
+        experiment: "web-half".into(),
+        variant,
+        tdf: "1".parse().unwrap(),
+        scaling_factor: 1.0,
+        status: Status::Ok,
+        why: None,
+        virtual_seconds: 10.0,
+        real_seconds: 10.0,
+        metrics: IndexMap::new(),
+        nodes: IndexMap::new(),
+        fidelity: conclude(vec![check(CheckName::CpuGrain, true, "Nodes took turns on their core every 0.1 ms.")]),
+    };
+    let mut samples = IndexMap::new();
+    for (metric, unit, values) in [("latency", "ms", latencies.to_vec()), ("requests", "1/s", vec![800.0])] {
+        let of_metric = Samples::new(values).unwrap();
+        let (unit, file) = (unit.into(), format!("metrics/{metric}.csv").into());
+        let record = MetricRecord { unit, summary: summary(&of_metric).unwrap(), file };
+        result.metrics.insert(metric.into(), record);
+        samples.insert(metric.into(), of_metric);
+    }
+    for (node, core_seconds) in nodes {
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds };
+        result.nodes.insert(node.to_string(), outcome);
+    }
+    Run { dir: name.into(), result, samples }
+}
+
+/// These runs, numbered from 0.
+pub fn series<const N: usize>(name: &str, runs: [Run; N]) -> Series {
+    Series { path: name.into(), runs: (0..).zip(runs).collect() }
+}
+
+/// Writes a run to `dir` whose every name is hostile.
 pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     let run = RunDir::prepare(dir, []).unwrap();
     let values: Vec<f64> = (0..300).map(|i| 10.0 + shift + f64::from(i % 70)).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Text, page};
+use crate::page::{Text, page};
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 380.0;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use fidelity::statistics::quantile;
 use record::Samples;
 
-use super::Text;
-use crate::compare::figure;
-use crate::statistics::quantile;
+use crate::numbers;
+use crate::page::Text;
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 380.0;
@@ -81,7 +81,7 @@ impl Axis {
 }
 
 /// A figure with one curve per entry of `curves`: what part of the samples is at most x.
-pub fn distribution(title: &str, unit: &str, curves: &[(String, Samples)]) -> String {
+pub(crate) fn figure(title: &str, unit: &str, curves: &[(String, Samples)]) -> String {
     let curves: Vec<_> = curves.iter().filter(|(_, s)| !s.sorted().is_empty()).cloned().collect();
     if curves.is_empty() {
         return String::new();
@@ -171,7 +171,8 @@ fn path(samples: &Samples, axis: &Axis, y: impl Fn(f64) -> f64) -> String {
 }
 
 fn description(title: &str, unit: &str, curves: &[(String, Samples)]) -> String {
-    let medians = curves.iter().map(|(label, s)| format!("{label} {}", figure(quantile(s, 0.5).unwrap_or(0.0))));
+    let medians =
+        curves.iter().map(|(label, s)| format!("{label} {}", numbers::figure(quantile(s, 0.5).unwrap_or(0.0))));
     format!("Distribution of {title}; medians in {unit}: {}", medians.collect::<Vec<_>>().join(", "))
 }
 
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn without_samples_there_is_no_figure() {
-        assert_eq!(distribution("x", "ms", &[("a".into(), samples([]))]), "");
-        assert!(distribution("x", "ms", &[("a".into(), samples([])), ("b".into(), samples([1.0]))]).contains("n = 1)"));
+        assert_eq!(figure("x", "ms", &[("a".into(), samples([]))]), "");
+        assert!(figure("x", "ms", &[("a".into(), samples([])), ("b".into(), samples([1.0]))]).contains("n = 1)"));
     }
 }

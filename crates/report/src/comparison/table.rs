@@ -1,12 +1,15 @@
-//! The comparison as a table for a terminal.
+//! A comparison as a table for a terminal.
 
 use std::fmt::Write;
 
-use super::{Comparison, MetricComparison, NodeComparison, Statistic, busiest};
+use fidelity::compare::{Comparison, MetricComparison, NodeComparison, Statistic, busiest};
 use record::Series;
 
+use super::labels;
+use crate::numbers::{error, figure, measured};
+
 /// One table of `base` against all `others`, each with the comparison that was made of it.
-pub fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String {
+pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String {
     let labels = labels(&std::iter::once(base).chain(others.iter().map(|(s, _)| *s)).collect::<Vec<_>>());
     let repeated = base.runs.len() > 1;
     let mut head = vec!["metric".into(), "unit".into(), String::new(), labels[0].clone()];
@@ -45,16 +48,6 @@ pub fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String {
         }
     }
     text
-}
-
-/// A short name for each series: its variant, or its path where two have the same.
-pub fn labels(series: &[&Series]) -> Vec<String> {
-    let variant = |s: &Series| s.first().result.variant;
-    let label = |s: &&Series| {
-        let alike = series.iter().filter(|o| variant(o) == variant(s)).count();
-        if alike > 1 { s.path.display().to_string() } else { variant(s).to_string() }
-    };
-    series.iter().map(label).collect()
 }
 
 fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated: bool) -> Vec<Vec<String>> {
@@ -123,24 +116,59 @@ fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// An error of so many per cent, signed; a dash if it is infinite or unknown.
-pub fn error(percent: Option<f64>) -> String {
-    percent.map_or("–".into(), |e| format!("{e:+.1} %"))
-}
+#[cfg(test)]
+mod tests {
+    use fidelity::compare::compare;
+    use record::{CheckName, Variant};
 
-/// Four significant digits, or a dash for what was not measured.
-pub fn measured(v: Option<f64>) -> String {
-    v.map_or("–".into(), figure)
-}
+    use super::*;
+    use crate::testing::{check, latencies, run, series};
 
-/// Four significant digits.
-pub fn figure(v: f64) -> String {
-    if v == 0.0 {
-        return "0".into();
+    #[test]
+    fn one_table_holds_several_variants() {
+        let made = |name, variant, scale| series(name, [run(name, variant, &latencies(scale), &[])]);
+        let base = made("baseline", Variant::Baseline, 1.0);
+        let (scaled, naive) = (made("scaled", Variant::Scaled, 1.02), made("naive", Variant::Naive, 2.0));
+        let comparisons = [&scaled, &naive].map(|o| compare(&base, o, &["5%".parse().unwrap()]).unwrap());
+        let text = table(&base, &[(&scaled, &comparisons[0]), (&naive, &comparisons[1])]);
+        let head = text.lines().find(|l| l.starts_with("metric")).unwrap();
+        assert_eq!(
+            head.split_whitespace().collect::<Vec<_>>(),
+            ["metric", "unit", "baseline", "scaled", "error", "naive", "error"]
+        );
+        let mean = text.lines().find(|l| l.starts_with("latency")).unwrap();
+        assert_eq!(
+            mean.split_whitespace().collect::<Vec<_>>(),
+            ["latency", "ms", "mean", "100.5", "102.5", "+2.0", "%", "201.0", "+100.0", "%"]
+        );
+        assert!(text.contains("outside: naive: latency mean is +100.00 % off, more than 5 %"), "{text}");
+        assert_eq!(text.matches("\nrequests").count(), 1, "a metric of one sample has one row: {text}");
     }
-    let magnitude = v.abs().log10().floor() as i32;
-    match magnitude {
-        -4..=5 => format!("{v:.*}", (3 - magnitude).max(0) as usize),
-        _ => format!("{v:.3e}"),
+
+    #[test]
+    fn only_nodes_that_did_much_have_a_row() {
+        let made = |name, server| {
+            let nodes = [("server", Some(server)), ("client", Some(0.1)), ("old", None)];
+            series(name, [run(name, Variant::Scaled, &latencies(1.0), &nodes)])
+        };
+        let (base, other) = (made("a", 2.0), made("b", 2.2));
+        let compared = compare(&base, &other, &[]).unwrap();
+        let text = table(&base, &[(&other, &compared)]);
+        let row = text.lines().find(|l| l.starts_with("CPU of ")).unwrap();
+        let shown: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(shown, ["CPU", "of", "server", "core", "s", "2.000", "2.200", "+10.0", "%"]);
+        assert!(!text.contains("CPU of client"), "it did little: {text}");
+    }
+
+    #[test]
+    fn a_suspect_run_is_flagged_with_what_its_checks_say() {
+        let base = series("baseline", [run("baseline", Variant::Baseline, &latencies(1.0), &[])]);
+        let mut suspect = run("scaled", Variant::Scaled, &latencies(1.0), &[]);
+        let stolen = check(CheckName::Steal, false, "At most, the hypervisor took 3 % of core 0.");
+        suspect.result.fidelity = fidelity::conclude(vec![stolen]);
+        let other = series("scaled", [suspect]);
+        let compared = compare(&base, &other, &[]).unwrap();
+        let text = table(&base, &[(&other, &compared)]);
+        assert!(text.contains("scaled: suspect") && text.contains("steal: At most, the hypervisor took 3 %"), "{text}");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use fidelity::wording::number;
 use indexmap::IndexMap;
 use record::{PipeInterval, RunDir};
 
-use super::Text;
-use crate::wording::number;
+use crate::page::Text;
 
 /// More would fill a page that nobody reads; the file has them all.
 const SHOWN: usize = 24;

@@ -1,23 +1,25 @@
 //! `report.html`: one run.
 
+mod pipes;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use fidelity::wording::number;
 use indexmap::IndexMap;
 use record::plan::{PipeValues, PlannedNode, PlannedPipe};
 use record::{Ended, Event, Plan, Run, RunDir, RunResult, Status};
 use serde_json::Value;
 
-use super::{Text, chart, checks, page, pipes, verdict};
-use crate::Error;
-use crate::compare::figure;
-use crate::wording::number;
+use crate::distribution;
+use crate::error::Error;
+use crate::numbers::figure;
+use crate::page::{Text, checks, page, verdict};
 
 /// Reads a run directory, writes its report into it and says where.
-pub fn write_report(dir: &Path) -> Result<PathBuf, Error> {
-    let run = Run::open(dir)?;
-    let dir = RunDir::at(dir);
+pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
+    let run = Run::open(dir.path())?;
     let (events, plan) = (dir.events()?, dir.plan()?);
     let over_time = pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds);
     Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
@@ -43,7 +45,7 @@ fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &str) -> 
         ];
         body += &fact_list(facts.iter().map(|(k, v)| (*k, v.clone())));
         let curve = [(result.variant.to_string(), run.samples[name].clone())];
-        body += &chart::distribution(name, &metric.unit, &curve);
+        body += &distribution::figure(name, &metric.unit, &curve);
     }
     let _ = writeln!(body, "<h2>Whether to trust it</h2>\n<p>{}</p>", verdict(result.fidelity.verdict));
     body += &checks(&result.fidelity.checks);
@@ -226,16 +228,16 @@ fn section(title: &str, head: &str, rows: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{self, HOSTILE};
     use std::fs;
 
     use super::*;
+    use crate::testing::{self, HOSTILE};
 
     #[test]
     fn a_report_holds_the_run_and_cannot_be_injected_into() {
         let dir = tempfile::tempdir().unwrap();
         let run = testing::hostile_run(&dir.path().join("scaled"), 0.0);
-        let html = fs::read_to_string(write_report(&run).unwrap()).unwrap();
+        let html = fs::read_to_string(write_report(&RunDir::at(run)).unwrap()).unwrap();
         testing::assert_harmless(&html);
         for shown in [">10 Mbit/s", ">100 Mbit/s", ">5 %", "10.0.0.1", "256 MiB", "exited with 0", "2 events", "✓ held"]
         {
@@ -257,7 +259,7 @@ mod tests {
         RunDir::at(&path).write_result(&result).unwrap();
         fs::remove_file(path.join("plan.json")).unwrap();
         fs::remove_file(path.join("events.jsonl")).unwrap();
-        let html = fs::read_to_string(write_report(&path).unwrap()).unwrap();
+        let html = fs::read_to_string(write_report(&RunDir::at(&path)).unwrap()).unwrap();
         testing::assert_harmless(&html);
         assert!(html.contains("The run failed:</strong> node web-1 exited with 1 &lt;at once&gt;"));
     }

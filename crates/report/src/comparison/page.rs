@@ -2,13 +2,17 @@
 
 use std::fmt::Write;
 
-use super::{Text, chart, checks, page, text, verdict};
-use crate::compare::{Comparison, Statistic, busiest, error, figure, labels, measured};
+use fidelity::compare::{Comparison, Statistic, busiest};
 use record::Series;
+
+use super::labels;
+use crate::distribution;
+use crate::numbers::{error, figure, measured};
+use crate::page::{Text, checks, page, text, verdict};
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
 /// verdicts and checks.
-pub fn comparison(base: &Series, others: &[(&Series, &Comparison)]) -> String {
+pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> String {
     let all: Vec<&Series> = std::iter::once(base).chain(others.iter().map(|(s, _)| *s)).collect();
     let labels = labels(&all);
     let experiment = &base.first().result.experiment;
@@ -39,7 +43,7 @@ pub fn comparison(base: &Series, others: &[(&Series, &Comparison)]) -> String {
         body += &errors(name, &labels, others);
         // A metric of one sample per run has too few of them to show a distribution.
         if curves.iter().all(|(_, s)| s.sorted().len() > all[0].runs.len().max(1)) {
-            body += &chart::distribution(name, &metric.unit, &curves);
+            body += &distribution::figure(name, &metric.unit, &curves);
         }
     }
     body += &cpu(&labels, others);
@@ -136,9 +140,10 @@ fn cpu(labels: &[String], others: &[(&Series, &Comparison)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{self, HOSTILE};
+    use fidelity::compare::compare;
+
     use super::*;
-    use crate::compare::compare;
+    use crate::testing::{self, HOSTILE};
 
     #[test]
     fn a_page_holds_every_variant_and_cannot_be_injected_into() {
@@ -147,7 +152,7 @@ mod tests {
         let (base, near, far) = (series("a", 0.0), series("b", 1.0), series("c<b>", 50.0));
         let bound = ["5%".parse().unwrap()];
         let [one, two] = [&near, &far].map(|o| compare(&base, o, &bound).unwrap());
-        let html = comparison(&base, &[(&near, &one), (&far, &two)]);
+        let html = page_of(&base, &[(&near, &one), (&far, &two)]);
         testing::assert_harmless(&html);
         assert_eq!(html.matches("class=\"line s").count(), 6, "three curves and their legend");
         assert!(html.contains(&Text(HOSTILE).to_string()));

@@ -3,20 +3,9 @@
 //! Colours are Okabe and Ito's, which stay apart for the colour-blind, in a light and a dark set; lines differ in their
 //! dashes too, and nothing is said by colour alone.
 
-mod chart;
-mod comparison;
-mod lines;
-mod pipes;
-mod report;
-#[cfg(test)]
-mod testing;
-
 use std::fmt;
 
-pub use comparison::comparison;
-pub use lines::{Line, lines_page};
-pub use report::write_report;
-
+use fidelity::wording::number;
 use record::{Check, Verdict};
 
 /// Text that is shown as it is, whatever it holds.
@@ -46,7 +35,7 @@ pub(crate) fn text(value: impl fmt::Display) -> String {
 }
 
 /// A whole page. `title` is plain text, `body` is HTML.
-fn page(title: &str, body: &str) -> String {
+pub(crate) fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -54,11 +43,11 @@ fn page(title: &str, body: &str) -> String {
          <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
          <footer>Written by Diorama. All times and rates are virtual unless they say <em>real</em>.</footer>\n</body>\n</html>\n",
         Text(title),
-        include_str!("html/style.css"),
+        include_str!("style.css"),
     )
 }
 
-fn verdict(verdict: Verdict) -> String {
+pub(crate) fn verdict(verdict: Verdict) -> String {
     let sign = match verdict {
         Verdict::Trustworthy => "✓",
         Verdict::Suspect => "⚠",
@@ -67,7 +56,7 @@ fn verdict(verdict: Verdict) -> String {
 }
 
 /// A table of checks, breaches first to the eye.
-fn checks(checks: &[Check]) -> String {
+pub(crate) fn checks(checks: &[Check]) -> String {
     let mut rows = String::new();
     for check in checks {
         let (class, held) = match check.ok {
@@ -75,13 +64,13 @@ fn checks(checks: &[Check]) -> String {
             Some(false) => ("breach", "⚠ breached"),
             None => ("unknown", "– not measured"),
         };
-        let number = |v: Option<f64>| v.map_or("–".to_string(), crate::wording::number);
+        let shown = |v: Option<f64>| v.map_or("–".to_string(), number);
         rows += &format!(
             "<tr class=\"{class}\"><th scope=\"row\">{}</th><td class=\"sign\">{held}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td>{}</td><td class=\"says\">{}</td></tr>\n",
             check.name,
-            number(check.value),
-            number(check.limit),
+            shown(check.value),
+            shown(check.limit),
             Text(&check.unit),
             Text(&check.says)
         );
