@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use fidelity::compare::{Bound, compare, table};
 use fidelity::html;
-use fidelity::runs::Series;
+use record::Series;
 
 use crate::failure::Failure;
 use crate::terminal;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use fidelity::record::{Ended, Status};
+use record::{Ended, Status};
 use support::{ECHO, Lab, wait_until};
 
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use fidelity::record::{Check, Verdict};
+use record::{Check, Verdict};
 use support::{ECHO, Hog, Lab};
 
 /// How often each infidelity is provoked.

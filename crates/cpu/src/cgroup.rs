@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host::mounts::Mounted;
+
 use crate::Error;
 
 /// The largest value of `cpu.shares`.
@@ -31,29 +33,23 @@ pub struct Mounts {
 impl Mounts {
     /// Finds the hierarchies that this process sees.
     pub fn discover() -> Result<Mounts, Error> {
-        let path = "/proc/self/mountinfo";
-        Mounts::parse(&fs::read_to_string(path).map_err(Error::io(format!("read {path}")))?)
+        Mounts::among(host::mounts::all()?)
     }
 
-    /// Reads the text of `/proc/self/mountinfo`, proc(5).
-    fn parse(mountinfo: &str) -> Result<Mounts, Error> {
+    fn among(mounts: Vec<Mounted>) -> Result<Mounts, Error> {
         let (mut cpu, mut cpuacct, mut all) = (None, None, Vec::new());
-        for line in mountinfo.lines() {
-            let Some((left, right)) = line.split_once(" - ") else { continue };
-            let Some(dir) = left.split(' ').nth(4).map(|d| PathBuf::from(d.replace("\\040", " "))) else { continue };
-            let mut right = right.split(' ');
-            let (kind, options) = (right.next().unwrap_or(""), right.nth(1).unwrap_or(""));
-            if (kind != "cgroup" && kind != "cgroup2") || all.contains(&dir) {
+        for Mounted { point, kind, options } in mounts {
+            if (kind != "cgroup" && kind != "cgroup2") || all.contains(&point) {
                 continue;
             }
             let has = |controller| kind == "cgroup" && options.split(',').any(|o| o == controller);
             if cpu.is_none() && has("cpu") {
-                cpu = Some(dir.clone());
+                cpu = Some(point.clone());
             }
             if cpuacct.is_none() && has("cpuacct") {
-                cpuacct = Some(dir.clone());
+                cpuacct = Some(point.clone());
             }
-            all.push(dir);
+            all.push(point);
         }
         match (cpu, cpuacct) {
             (Some(cpu), Some(cpuacct)) => Ok(Mounts { cpu, cpuacct, all }),
@@ -231,22 +227,26 @@ mod tests {
 41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 ";
 
+    fn table(text: &str) -> Vec<Mounted> {
+        host::mounts::of_table(text.as_bytes())
+    }
+
     #[test]
     fn finds_separate_and_joint_mounts() {
-        let mounts = Mounts::parse(HYBRID).unwrap();
+        let mounts = Mounts::among(table(HYBRID)).unwrap();
         assert_eq!(mounts.cpu, Path::new("/sys/fs/cgroup/cpu"));
         assert_eq!(mounts.cpuacct, Path::new("/sys/fs/cgroup/cpuacct"));
         assert_eq!(mounts.all.len(), 4, "cpuset and the unified tree are swept too");
 
         let joint = "25 20 0:22 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
-        let mounts = Mounts::parse(joint).unwrap();
+        let mounts = Mounts::among(table(joint)).unwrap();
         assert_eq!(mounts.cpu, mounts.cpuacct);
     }
 
     #[test]
     fn says_what_a_version_2_host_lacks() {
         let v2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
-        let error = Mounts::parse(v2).unwrap_err().to_string();
+        let error = Mounts::among(table(v2)).unwrap_err().to_string();
         assert!(error.contains("cgroup v2 is not supported yet"), "{error}");
     }
 }

@@ -17,18 +17,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::thread;
 
+use host::cores;
+use host::sched::{self, Class};
+use host::time::sleep_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use scale::{RealDuration, RealInstant};
 
 use crate::cgroup::{self, Group, Mounts};
 use crate::groups::Paths;
-use crate::{Error, probe, sched};
+use crate::{Error, SLICE};
 
 /// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is over.
 /// Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large share are
 /// and scaled ones are not: they then ran 3 % apart.
-const POKE: RealDuration = RealDuration::from_nanos(sched::SLICE_NS + 10_000);
+const POKE: RealDuration = RealDuration::from_nanos(SLICE.as_nanos() + 10_000);
 
 /// A poke later than this was not merely preempted by the emulator: somebody else had the core in between.
 const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
@@ -90,7 +92,7 @@ fn run(args: &[String]) -> Result<(), Error> {
         }
     }
     drop((gate, reporter));
-    sched::avoid(core).map_err(Error::io("leave the nodes' core"))?;
+    cores::avoid(core).map_err(Error::io("leave the nodes' core"))?;
 
     // It ends early if both children have died.
     let reports = io::BufReader::new(File::from(news)).lines().take(reports_due);
@@ -179,7 +181,7 @@ impl Child {
         let settle = || {
             enter(own.doors()?)?;
             enter(vec![everybody.sched_door()?])?;
-            sched::avoid(core).map_err(Error::io("leave the nodes' core"))
+            cores::avoid(core).map_err(Error::io("leave the nodes' core"))
         };
         self.report("_poke", settle());
         self.wait();
@@ -230,9 +232,9 @@ fn enter(doors: Vec<File>) -> Result<(), Error> {
 /// Puts the calling thread on its core, into its group and under its scheduling.
 fn settle(group: &Group, core: usize) -> Result<(), Error> {
     // Pinned first: load that a group once had on another core would lower its weight here for a while.
-    sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
+    host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
     enter(group.thread_doors()?)?;
-    sched::set_slice(sched::SLICE_NS).map_err(Error::io("set a scheduling slice"))
+    sched::set(Class::Slices(SLICE)).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever, in user mode and without PAUSE: hypervisors take a loop of PAUSEs for a lock and deschedule
@@ -254,27 +256,27 @@ fn spin() -> ! {
 /// first. Where others want that core for long, it sleeps between pokes, in real time, until they have stopped.
 fn poke(poked: &Group) -> ! {
     let weight = poked.weight_file().unwrap_or_else(|_| std::process::exit(1));
-    let mut next = probe::now() + POKE;
+    let mut next = host::now() + POKE;
     let (mut window, mut lost) = (next, 0);
     let mut real_time_until: Option<RealInstant> = None;
     for turn in (0u8..2).cycle() {
         match real_time_until {
-            Some(_) => probe::sleep_until(next),
-            None => while probe::now() < next {},
+            Some(_) => sleep_until(next),
+            None => while host::now() < next {},
         }
         if weight.write_at(&[b'2' + turn], 0).is_err() {
             std::process::exit(1);
         }
         rustix::thread::sched_yield();
-        let now = probe::now();
+        let now = host::now();
         if let Some(until) = real_time_until {
-            if now > until && sched::set_slice(0).is_ok() {
+            if now > until && sched::set(Class::Slices(RealDuration::ZERO)).is_ok() {
                 (real_time_until, window, lost) = (None, now, 0);
             }
         } else {
             let gap = now.since(next);
             lost += if gap > LATE { gap.as_nanos() } else { 0 };
-            if lost > WINDOW.as_nanos() / 5 && sched::set_fifo().is_ok() {
+            if lost > WINDOW.as_nanos() / 5 && sched::set(Class::RealTime { priority: 1, inherited: true }).is_ok() {
                 real_time_until = Some(now + REAL_TIME);
             }
             if now.since(window) > WINDOW {

@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use host::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::{RealDuration, RealInstant};
 
 use crate::cgroup::{self, Group, Mounts, Usage};
-use crate::probe::now;
 use crate::sweep::check_name;
 use crate::weights::{self, PLANNED_USABLE};
-use crate::{Error, NodeShare, Policy, fillers, sched, sweep};
+use crate::{Error, NodeShare, Policy, fillers, sweep};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -132,7 +132,7 @@ pub struct Doors {
 impl Doors {
     /// Puts the calling thread into the group and on its core. Makes system calls only: may run between fork and exec.
     pub fn enter(&self) -> io::Result<()> {
-        sched::pin(self.core)?;
+        host::pin(self.core)?;
         cgroup::enter(&self.files)
     }
 }

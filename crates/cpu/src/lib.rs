@@ -17,7 +17,6 @@ mod groups;
 mod limit;
 mod policy;
 pub mod probe;
-mod sched;
 mod sweep;
 mod weights;
 
@@ -27,6 +26,9 @@ pub use limit::{Limit, limit_this};
 pub use policy::best_policy;
 pub use sweep::{stale_limits, sweep};
 pub use weights::PLANNED_USABLE;
+
+/// The slice asked for by every filler, and with it the grain of the whole core: the shortest that the kernel grants.
+pub(crate) const SLICE: scale::RealDuration = scale::RealDuration::from_nanos(100_000);
 
 /// What a node gets of the core.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +69,7 @@ pub enum Error {
         help: String,
     },
     /// A file of the kernel's control groups could not be read or written.
-    #[error("cannot {what}: {source}")]
+    #[error("{what}: {source}")]
     Io {
         /// The operation and the file.
         what: String,
@@ -79,9 +81,19 @@ pub enum Error {
     Fillers(String),
 }
 
+impl From<host::Error> for Error {
+    fn from(error: host::Error) -> Error {
+        match error {
+            host::Error::Input(text) => Error::Input(text),
+            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+            host::Error::System { what, source } => Error::Io { what, source },
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
-        let what = what.into();
+        let what = format!("cannot {}", what.into());
         move |source| Error::Io { what, source }
     }
 }

@@ -1,7 +1,10 @@
 //! What this machine's kernel can enforce.
 
+use host::cores;
+use host::sched::{self, Class};
+
 use crate::cgroup::{Group, Mounts};
-use crate::{Policy, sched};
+use crate::{Policy, SLICE};
 
 /// The best policy that this machine offers, and if that is not [`Policy::Slots`], the reason.
 pub fn best_policy() -> (Policy, Option<String>) {
@@ -25,10 +28,10 @@ fn lacking() -> Option<String> {
     if !root.knows_idle() {
         return Some("the kernel has no idle groups (cpu.idle, Linux 5.15)".into());
     }
-    if sched::set_slice(sched::SLICE_NS).is_err() || sched::slice().ok() != Some(sched::SLICE_NS) {
+    if sched::set(Class::Slices(SLICE)).is_err() || sched::slice().ok() != Some(SLICE) {
         return Some("the kernel has no per-task slices (sched_setattr sched_runtime, Linux 6.12)".into());
     }
-    if sched::cores() < 2 {
+    if cores::count() < 2 {
         return Some("slices are kept short from a second core, and there is none".into());
     }
     None

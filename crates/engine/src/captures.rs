@@ -1,7 +1,6 @@
 //! The captures of a run: one file per link that asks for it, stamped in virtual time.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use model::Experiment;
 use net::{Capture, CaptureFile, Emulator};
@@ -10,9 +9,6 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::rundir::RunDir;
 use crate::timeline::Timeline;
-
-/// The directory in a run's.
-const DIR: &str = "captures";
 
 /// What was recorded of one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +44,7 @@ impl Captures {
             let Some(snap) = link.capture else { continue };
             links.push(link.name.clone());
             files.push(CaptureFile {
-                path: dir.path().join(file_of(&link.name)),
+                path: dir.path().join(record::RunDir::capture_file(&link.name)),
                 pipes: plan.pipe_ids_of(&link.name),
                 snap: usize::try_from(snap).unwrap_or(usize::MAX),
             });
@@ -56,8 +52,7 @@ impl Captures {
         if files.is_empty() {
             return Ok(Captures { links, capture: None });
         }
-        let path = dir.path().join(DIR);
-        fs::create_dir_all(&path).map_err(|e| Error::failed(format!("{}: cannot create", path.display()), e))?;
+        dir.files().make_captures()?;
         let capture = emulator.capture(files, Box::new(move |at| line.date(at)))?;
         Ok(Captures { links, capture: Some(capture) })
     }
@@ -75,16 +70,11 @@ impl Captures {
         let Some(capture) = self.capture else { return Ok(Vec::new()) };
         let captured = capture.finish(emulator)?.into_iter();
         let recording = |(link, captured): (String, net::Captured)| Recording {
-            file: file_of(&link),
+            file: record::RunDir::capture_file(&link),
             link,
             frames: captured.frames,
             missed: captured.missed,
         };
         Ok(self.links.into_iter().zip(captured).map(recording).collect())
     }
-}
-
-/// Names of nodes and switches are labels, so a link's name is fit for a file.
-fn file_of(link: &str) -> PathBuf {
-    Path::new(DIR).join(format!("{link}.pcapng"))
 }

@@ -1,12 +1,12 @@
 //! The nodes of a live run, as the main loop and `diorama exec` share them.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use clock::{CpuRate, Injector};
 use node::{ExecSpec, Io, Node};
+use record::LogStream;
 
 use crate::error::{Error, Result};
 use crate::rundir::RunDir;
@@ -124,8 +124,12 @@ impl Cast {
 
 /// The logs of a node and, for a dilated one, the socket to the injector.
 pub fn io_of(dir: &RunDir, node: &str, injector: Option<OwnedFd>) -> Result<Io> {
-    let log = |stream| -> Result<File> { dir.log(node, stream) };
-    Ok(Io { stdout: log("stdout")?, stderr: log("stderr")?, preserve: injector.into_iter().collect() })
+    let log = |stream| dir.files().append_log(node, stream);
+    Ok(Io {
+        stdout: log(LogStream::Stdout)?,
+        stderr: log(LogStream::Stderr)?,
+        preserve: injector.into_iter().collect(),
+    })
 }
 
 /// The socket for the first start of `node`.

@@ -1,6 +1,6 @@
 //! Turning what the nodes wrote into samples.
 
-use fidelity::samples::Row;
+use record::Sample;
 use regex::bytes::Regex;
 use scale::VirtualInstant;
 
@@ -40,7 +40,7 @@ const UNIX_TIME_FROM_S: f64 = 1e9;
 
 /// Reads one sample per row. Rows are split at white space, or at commas where a row has any. A last row without its
 /// newline was cut off when its writer was stopped, and is left out.
-pub fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result<Vec<Row>, BadRow> {
+pub fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result<Vec<Sample>, BadRow> {
     let mut samples = Vec::new();
     let whole = text.iter().rposition(|b| *b == b'\n').map_or(&[][..], |end| &text[..end]);
     for (index, line) in whole.split(|b| *b == b'\n').enumerate() {
@@ -73,7 +73,7 @@ pub fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result
             }
         };
         if virtual_s.is_none_or(|s| s >= window.from.as_secs_f64() && s < window.to.as_secs_f64()) {
-            samples.push(Row { virtual_s, value, node: node.to_string() });
+            samples.push(Sample { virtual_s, value, node: node.to_string() });
         }
     }
     Ok(samples)
@@ -118,7 +118,7 @@ mod tests {
     fn a_start_that_is_no_unix_time_counts_from_zero() {
         let columns = Columns { start: Some(1), value: 2, per_second: 1e3 };
         let samples = rows(b"1000, 5\n3000, 6\n", "c", columns, window(2.0, 12.0)).unwrap();
-        assert_eq!(samples, [Row { virtual_s: Some(3.0), value: 6.0, node: "c".into() }]);
+        assert_eq!(samples, [Sample { virtual_s: Some(3.0), value: 6.0, node: "c".into() }]);
     }
 
     #[test]

@@ -80,15 +80,38 @@ from_room!(cpu, cpu::Error::Input(text) => text);
 from_room!(net, net::Error::Input(text) => text);
 from_room!(node, node::Error::Input(text) => text);
 
+impl From<host::Error> for Error {
+    fn from(e: host::Error) -> Error {
+        match e {
+            host::Error::Input(text) => Error::Input(text),
+            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+            other => Error::Failed(other.to_string()),
+        }
+    }
+}
+
 impl From<tcp::Error> for Error {
     fn from(e: tcp::Error) -> Error {
         Error::machine(e.to_string(), "see `diorama doctor`")
     }
 }
 
+impl From<record::Error> for Error {
+    fn from(e: record::Error) -> Error {
+        match e {
+            record::Error::Input { .. } | record::Error::NotEmpty(_) => Error::Input(e.to_string()),
+            record::Error::InUse { .. } => {
+                Error::machine(e.to_string(), "wait for that run to end, or give another directory with --out")
+            }
+            record::Error::Io { .. } => Error::Failed(e.to_string()),
+        }
+    }
+}
+
 impl From<fidelity::Error> for Error {
     fn from(e: fidelity::Error) -> Error {
         match e {
+            fidelity::Error::Record(e) => e.into(),
             fidelity::Error::Input { .. } => Error::Input(e.to_string()),
             other => Error::Failed(other.to_string()),
         }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
-use fidelity::record::{Fidelity, RunResult};
 use model::{Action as EventAction, Experiment, NodeAction, Ready};
 use net::PipeChange;
+use record::{RunResult, Variant};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
 use crate::captures::{Captures, Recording};
@@ -17,10 +17,10 @@ use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::registry::{self, Cores, LiveRun, Registration};
 use crate::results::{self, Finale};
-use crate::rundir::{self, RunDir};
+use crate::rundir::RunDir;
 use crate::script::{Action, Cue, Ending, NodeIndex, Part, Script};
 use crate::stage::{self, Stage};
-use crate::timeline::{Timeline, real_now};
+use crate::timeline::Timeline;
 use crate::versions::Programs;
 
 /// How often a node that is to become ready is looked at, in real time.
@@ -66,8 +66,8 @@ pub struct Outcome {
 }
 
 /// The directory for the repetitions of a run, chosen as that of a single run is.
-pub fn claim_directory(out: Option<&Path>, name: &str, variant: &str) -> Result<PathBuf> {
-    registry::with_live_directories(|live| rundir::claim(out, name, variant, live))
+pub fn claim_directory(out: Option<&Path>, name: &str, variant: Variant) -> Result<PathBuf> {
+    registry::with_live_directories(|live| Ok(record::claim(out, name, variant, live)?))
 }
 
 /// Runs an experiment to its end. Whatever happens, nothing of it is left when this returns, and its directory says what did.
@@ -75,7 +75,7 @@ pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&N
     let (experiment, variant) = (request.experiment, request.plan.variant);
     let registration = Registration::new(request.cores.clone())?;
     let mut dir = registry::with_live_directories(|live| {
-        let path = rundir::claim(request.out.as_deref(), &experiment.name, variant.as_str(), live)?;
+        let path = record::claim(request.out.as_deref(), &experiment.name, variant, live)?;
         let dir = RunDir::open(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
         registration.publish(&LiveRun {
             id: registration.id.clone(),
@@ -89,10 +89,10 @@ pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&N
     let unmeasured = results::unmeasured(experiment, &request.plan);
     let outcome = run_in(&mut dir, request, registration, interrupts, tell);
     if let Err(e) = &outcome
-        && !dir.has_result()
+        && !dir.files().has_result()
     {
         // What is worse than the error itself is told by it.
-        let _ = RunResult { why: Some(e.to_string()), ..unmeasured }.write(dir.path());
+        let _ = dir.files().write_result(&RunResult { why: Some(e.to_string()), ..unmeasured });
     }
     outcome
 }
@@ -104,10 +104,10 @@ fn run_in(
     interrupts: &Receiver<i32>,
     tell: &mut dyn FnMut(&Notice),
 ) -> Result<Outcome> {
-    let asked = real_now();
+    let asked = host::now();
     let experiment = request.experiment;
-    dir.write("experiment.yaml", &experiment.resolved)?;
-    request.plan.write(dir)?;
+    dir.files().write_experiment(&experiment.resolved)?;
+    dir.files().write_plan(&request.plan.recorded())?;
 
     let mut step = |what: String| {
         tell(&Notice::Step(what));
@@ -139,17 +139,17 @@ fn run_in(
         broken = Some(e);
         Ending::Broken(why)
     });
-    let end = real_now();
+    let end = host::now();
     tell(&Notice::Step("collecting the results".into()));
     let Play { mut script, observer, captures, programs, .. } = play;
     if let Some(counters) = stage.cast.injections() {
         tell_injections(dir, line, end, counters);
     }
     let observed = observer.finish(&mut stage, &request.plan);
-    let observed = observed.and_then(|o| results::write_pipes(dir, &o.network).map(|()| (o.fidelity, o.used)));
+    let observed = observed.and_then(|o| results::write_totals(dir, &o.network).map(|()| (o.fidelity, o.used)));
     let (fidelity, used) = observed.unwrap_or_else(|e| {
         broken.get_or_insert(e);
-        (Fidelity::of(Vec::new()), Vec::new())
+        (fidelity::conclude(Vec::new()), Vec::new())
     });
     let recordings = captures.finish(&stage.emulator).unwrap_or_else(|e| {
         broken.get_or_insert(e);
@@ -171,8 +171,8 @@ fn run_in(
     request.plan.versions.extend(programs.versions());
     let finale = Finale { line, end, script: &script, ending: &ending, fidelity, used };
     let written = results::gather(experiment, &request.plan, &stage, dir, finale).and_then(|result| {
-        result.write(dir.path())?;
-        request.plan.write(dir)?;
+        dir.files().write_result(&result)?;
+        dir.files().write_plan(&request.plan.recorded())?;
         fidelity::html::write_report(dir.path())?;
         Ok(result)
     });
@@ -232,7 +232,7 @@ impl Play<'_> {
             }
             if !all_ready && self.script.all_ready() {
                 all_ready = true;
-                let since = real_now().since(self.asked).as_secs_f64();
+                let since = host::now().since(self.asked).as_secs_f64();
                 self.look_at_programs();
                 self.event("all-ready", None, serde_json::json!({ "real_s_since_command": since }));
             }
@@ -244,7 +244,7 @@ impl Play<'_> {
                     next_sample = next_sample + SAMPLE;
                 }
             }
-            let real = real_now();
+            let real = host::now();
             if real.since(told) >= TICK.into() {
                 told = real;
                 tell(&Notice::Tick(self.tick(now)));
@@ -356,7 +356,7 @@ impl Play<'_> {
         let running = (0..self.stage.cast.len()).filter(|n| self.script.is_running(*n)).count();
         Tick {
             virtual_now: now,
-            real: real_now().since(self.line.zero),
+            real: host::now().since(self.line.zero),
             expected_end,
             real_left: self.line.until(expected_end),
             running: (running, self.stage.cast.len()),
@@ -369,7 +369,7 @@ impl Play<'_> {
     }
 
     fn record(&mut self, event: &str, target: Option<String>, detail: serde_json::Value) {
-        self.dir.record(self.line, real_now(), event, target, detail);
+        self.dir.record(self.line, host::now(), event, target, detail);
     }
 }
 

@@ -8,12 +8,13 @@ use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::Policy;
 use cpu::caches::Watcher;
 use fidelity::checks::{self, Caches, ClockRate, Evidence, Grain, ScaledTimers};
-use fidelity::host::{self, Lookout};
-use fidelity::observe::TcpCounters;
+use fidelity::observe::{CoreTicks, TcpCounters};
 use fidelity::overload::{LoadWatch, Work};
-use fidelity::record::Fidelity;
-use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Watch};
+use fidelity::watch::{CoreCounters, NodeCounters, Snapshot, Stranger, Watch};
+use host::foreign::{self, Foreign};
+use host::{stat, tcp, time};
 use net::Observation;
+use record::Fidelity;
 use scale::{RealDuration, Tdf, VirtualDuration};
 
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ use crate::timeline::Timeline;
 /// The observer of one run.
 pub struct Observer {
     watch: Watch,
-    lookout: Lookout,
+    foreign: Foreign,
     probe: Result<Probe, String>,
     series: PipeSeries,
     load: LoadWatch,
@@ -58,7 +59,7 @@ impl Observer {
         let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
         let mut observer = Observer {
             watch: Watch::new(plan.tdf, line.zero, nodes, plan.nodes_core(), plan.harness_core()),
-            lookout: Lookout::new(&stage.groups_tree()),
+            foreign: Foreign::new(&stage.groups_tree()),
             series: PipeSeries::begin(&stage.emulator, dir, line)?,
             load: LoadWatch::default(),
             caches: watcher(plan),
@@ -124,7 +125,7 @@ impl Observer {
         let work = Work { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.line.at(network.at), work);
         let cpu = stage.groups.sample()?;
-        let ticks = host::core_ticks()?;
+        let ticks = stat::core_ticks()?;
         let tcp = tcp_counters(stage);
         // By node: frames lost, and those of them for which there was no memory.
         let mut drops: HashMap<&str, (u64, u64)> = HashMap::new();
@@ -139,14 +140,16 @@ impl Observer {
             NodeCounters { at: n.at, container_ns, filler_ns, tcp, ring_drops, no_memory }
         });
         let nodes = nodes.collect();
-        let own = host::own_cpu_ns();
+        let own = time::of_this_process().as_nanos();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
             // The engine is pinned to the harness core, and not in the run's groups.
             let run_ns = run + if core == plan.harness_core() { own } else { 0 };
+            let ticks = CoreTicks { steal: ticks.steal, total: ticks.total };
             CoreCounters { run_ns, all_ns: *all, ticks }
         });
         let cores = cores.collect();
-        self.watch.push(Snapshot { at: cpu.at, nodes, cores, strangers: self.lookout.look(cpu.at) });
+        let strangers = self.foreign.list(cpu.at).into_iter().map(stranger).collect();
+        self.watch.push(Snapshot { at: cpu.at, nodes, cores, strangers });
         Ok(())
     }
 }
@@ -187,7 +190,17 @@ impl Probe {
 
 /// The TCP counters of all nodes; `None` for one that could not be read this time.
 fn tcp_counters(stage: &Stage) -> Vec<Option<TcpCounters>> {
-    let read = || stage.netns.iter().map(|space| host::tcp(space.as_fd()).ok()).collect();
+    let read = || stage.netns.iter().map(|space| tcp::counters(space.as_fd()).ok().map(counters)).collect();
     // The thread that reads a namespace's counters has to move into it.
     std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; stage.netns.len()])
+}
+
+fn counters(read: tcp::Counters) -> TcpCounters {
+    let tcp::Counters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting } = read;
+    TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
+}
+
+fn stranger(thread: foreign::Thread) -> Stranger {
+    let foreign::Thread { pid, tid, name, core, ns, waited_ns } = thread;
+    Stranger { pid, tid, name, core, ns, waited_ns }
 }

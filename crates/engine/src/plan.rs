@@ -1,7 +1,7 @@
 //! The plan of a run: who runs where, and what every node and link gets there.
 //!
 //! An experiment says what the target is; its plan says what the harness does to look like it. Making a plan is pure
-//! arithmetic, and refuses what the harness could not keep to: `diorama check` prints it, `plan.json` records it.
+//! arithmetic, and refuses what the harness could not keep to: `diorama check` prints it, and a run records it.
 
 mod fit;
 mod pipes;
@@ -10,55 +10,40 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use clock::CpuRate;
-use fidelity::record::Variant;
 use indexmap::IndexMap;
 use model::{Action, Congestion, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
+use record::Variant;
+pub use record::plan::Cores;
 use scale::{TargetCpu, Tdf, VirtualDuration};
-use serde::Serialize;
 use tcp::Offers;
 
 use crate::error::{Error, Result};
-use crate::rundir::RunDir;
 
 pub use self::pipes::{JitterValues, LossModel, PipeValues, PlannedPipe, RedValues};
 
-/// Which cores of the harness do what.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cores {
-    /// Hold the nodes.
-    pub nodes: Vec<usize>,
-    /// Hold the emulator, the injector and the engine.
-    pub harness: Vec<usize>,
-}
-
-impl Cores {
-    /// The first two cores that this process may use: one for all nodes, one for the harness.
-    pub fn here() -> Result<Cores> {
-        let allowed = rustix::thread::sched_getaffinity(None).map_err(|e| Error::failed("sched_getaffinity", e))?;
-        let mut usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-        match (usable.next(), usable.next()) {
-            (Some(nodes), Some(harness)) => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
-            _ => Err(Error::machine(
-                "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
-                "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",
-            )),
-        }
+/// The first two cores that this process may use: one for all nodes, one for the harness.
+pub fn cores_here() -> Result<Cores> {
+    let usable = host::cores::usable().map_err(|e| Error::failed("sched_getaffinity", e))?;
+    match usable[..] {
+        [nodes, harness, ..] => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
+        _ => Err(Error::machine(
+            "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
+            "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",
+        )),
     }
 }
 
-/// What a run is going to do. Serialises to `plan.json`.
-#[derive(Clone, Debug, Serialize)]
+/// What a run is going to do; [`Plan::recorded`] is what of it is kept with the results.
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
     /// With which resources it runs.
     pub variant: Variant,
     /// Real time over virtual time of this run; 1 in every variant but the scaled one.
-    #[serde(serialize_with = "number")]
     pub tdf: Tdf,
     /// Nodes per harness machine over nodes per target machine: on one machine, the number of nodes.
-    #[serde(serialize_with = "whole")]
     pub scaling_factor: f64,
     /// Who runs where.
     pub cores: Cores,
@@ -71,20 +56,16 @@ pub struct Plan {
     /// The programs that nodes used, as the engine found them.
     pub versions: BTreeMap<String, String>,
     /// What a reader of the results has to know, because this machine lacks something; a sentence each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The least propagation delay of a route from one node to another, on the target; `None` without a network.
-    #[serde(skip)]
     pub shortest_path: Option<VirtualDuration>,
     /// Which of TCP's times are scaled by programs in the kernel.
-    #[serde(skip)]
     pub offers: Offers,
-    #[serde(skip)]
     pipe_ids: Vec<PipeId>,
 }
 
 /// What a node gets.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct PlannedNode {
     /// The core that it runs on.
     pub core: usize,
@@ -97,9 +78,7 @@ pub struct PlannedNode {
     /// What its CPU clocks are divided by: the speed of its machine where time is dilated, else 1.
     pub cpu_clock_divisor: f64,
     /// Its TCP's congestion control.
-    #[serde(serialize_with = "congestion")]
     pub congestion: Congestion,
-    #[serde(skip)]
     cpu_rate: CpuRate,
 }
 
@@ -114,7 +93,7 @@ impl Plan {
     /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
     pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        Plan::with(Offers::here(), Cores::here()?, experiment, variant, tdf)
+        Plan::with(Offers::here(), cores_here()?, experiment, variant, tdf)
     }
 
     /// The same, on given cores of a machine that offers so much; pure. Fails if the harness could not keep to it.
@@ -223,14 +202,35 @@ impl Plan {
         pipes::changes(change, self.tdf)
     }
 
-    /// The plan as `plan.json` has it.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self).map_err(|e| Error::failed("plan.json", e))
-    }
-
-    /// Writes `plan.json`.
-    pub fn write(&self, dir: &RunDir) -> Result<()> {
-        dir.write("plan.json", self.to_json()? + "\n")
+    /// What is kept of it with the results of the run; `diorama check --json` prints it.
+    pub fn recorded(&self) -> record::Plan {
+        let node = |node: &PlannedNode| record::plan::PlannedNode {
+            core: node.core,
+            share: node.share,
+            memory_bytes: node.memory_bytes,
+            addresses: node.addresses.clone(),
+            cpu_clock_divisor: node.cpu_clock_divisor,
+            congestion: match node.congestion {
+                Congestion::Cubic => record::plan::Congestion::Cubic,
+                Congestion::Reno => record::plan::Congestion::Reno,
+            },
+        };
+        let pipe = |pipe: &PlannedPipe| {
+            let values = serde_json::to_value(pipe).expect("a pipe has only numbers and string keys");
+            serde_json::from_value(values).expect("the record has the same form")
+        };
+        record::Plan {
+            experiment: self.experiment.clone(),
+            variant: self.variant,
+            tdf: self.tdf,
+            scaling_factor: self.scaling_factor,
+            cores: self.cores.clone(),
+            sold: self.sold,
+            nodes: self.nodes.iter().map(|(name, n)| (name.clone(), node(n))).collect(),
+            pipes: self.pipes.iter().map(|(name, p)| (name.clone(), pipe(p))).collect(),
+            versions: self.versions.clone(),
+            warnings: self.warnings.clone(),
+        }
     }
 }
 
@@ -258,25 +258,6 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
             experiment.nodes.len()
         )
     })
-}
-
-fn congestion<S: serde::Serializer>(congestion: &Congestion, s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_str(match congestion {
-        Congestion::Cubic => "cubic",
-        Congestion::Reno => "reno",
-    })
-}
-
-/// A factor as a person writes it: 10 and not 10.0.
-fn number<S: serde::Serializer>(tdf: &Tdf, s: S) -> Result<S::Ok, S::Error> {
-    match tdf.ratio() {
-        (whole, 1) => s.serialize_u64(whole),
-        _ => s.serialize_f64(tdf.as_f64()),
-    }
-}
-
-fn whole<S: serde::Serializer>(count: &f64, s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_u64(*count as u64)
 }
 
 fn target_cpu(experiment: &Experiment, node: &model::Node) -> TargetCpu {

@@ -4,11 +4,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use fidelity::record::{Ended as EndedRecord, Fidelity, MetricRecord, NodeOutcome, RunResult, Status};
-use fidelity::samples::{self, Row, Samples};
+use fidelity::statistics::summary;
 use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
 use net::Observation;
+use record::{
+    Counters, Ended as EndedRecord, Fidelity, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunResult,
+    Sample, Samples, Status,
+};
 use regex::bytes::Regex;
 use scale::{RealDuration, RealInstant, VirtualInstant};
 
@@ -17,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::rundir::RunDir;
 use crate::script::{Ended, Ending, Exit, Late, NodeIndex, Script};
+use crate::series::{PIPE_COUNTERS, pipe_counters};
 use crate::stage::Stage;
 use crate::timeline::Timeline;
 
@@ -52,7 +56,7 @@ pub fn unmeasured(experiment: &Experiment, plan: &Plan) -> RunResult {
         real_seconds: 0.0,
         metrics: IndexMap::new(),
         nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None))).collect(),
-        fidelity: Fidelity::of(Vec::new()),
+        fidelity: fidelity::conclude(Vec::new()),
     }
 }
 
@@ -79,10 +83,9 @@ pub fn gather(
                     let detail = serde_json::json!({ "metric": metric.name, "because": "an event ended the node" });
                     dir.record(line, end, "metric-without", Some(experiment.nodes[node].name.clone()), detail);
                 }
-                let file = Path::new("metrics").join(format!("{}.csv", metric.name));
-                samples::write(&dir.path().join(&file), &rows)?;
+                let file = dir.files().write_samples(&metric.name, &rows)?;
                 let values = rows.iter().map(|r| r.value).collect();
-                match Samples::new(values).map(|s| s.summary()) {
+                match Samples::new(values).map(|s| summary(&s)) {
                     Ok(Some(summary)) => {
                         let record = MetricRecord { unit: metric.unit.result.clone(), summary, file };
                         metrics.insert(metric.name.clone(), record);
@@ -119,40 +122,33 @@ pub fn gather(
     })
 }
 
-/// What came to no pipe, or out of the last one to no node, interface by interface.
-fn ports_csv(ports: &[net::PortObservation]) -> String {
-    let mut text =
-        String::from("node,interface,unroutable,malformed,no_memory,uncopied,write_errors,ring_drops,receive_drops\n");
-    for port in ports {
-        let net::PortCounters { unroutable, malformed, no_memory, uncopied } = port.refused;
-        let refused = [unroutable, malformed, no_memory, uncopied, port.write_errors].map(|n| n.to_string());
-        // An interface that the node has removed took its counters along.
-        let of_kernel = [port.ring_drops, port.receive_drops].map(|n| n.map_or(String::new(), |n| n.to_string()));
-        text += &format!("{},{},{},{}\n", port.node, port.interface, refused.join(","), of_kernel.join(","));
-    }
-    text
+/// The counters of an interface, as the files of a run name them.
+const PORT_COUNTERS: [&str; 7] =
+    ["unroutable", "malformed", "no_memory", "uncopied", "write_errors", "ring_drops", "receive_drops"];
+
+/// What came to no pipe, or out of the last one to no node.
+fn port_totals(port: &net::PortObservation) -> PortTotals {
+    let net::PortCounters { unroutable, malformed, no_memory, uncopied } = port.refused;
+    let refused = [unroutable, malformed, no_memory, uncopied, port.write_errors].map(Some);
+    // An interface that the node has removed took the kernel's counters along.
+    let of_kernel = [port.ring_drops, port.receive_drops];
+    let counters = Counters::new(&PORT_COUNTERS, refused.into_iter().chain(of_kernel));
+    PortTotals { node: port.node.clone(), interface: port.interface.clone(), counters }
 }
 
-/// Writes what each direction of each link did as `pipes.csv`, and what happened at their ends as `ports.csv`.
-pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
-    dir.write("ports.csv", ports_csv(&network.ports))?;
-    let mut text = String::from(
-        "pipe,packets,bytes,lost,queue_drops,down_drops,too_long,red_drops,duplicated,corrupted,reordered\n",
-    );
-    for pipe in &network.pipes {
-        let c = &pipe.counters;
-        let carried = [c.packets, c.bytes];
-        let dropped = [c.lost, c.queue_drops, c.down_drops, c.too_long, c.red_drops];
-        let altered = [c.duplicated, c.corrupted, c.reordered];
-        let row = carried.iter().chain(&dropped).chain(&altered).map(u64::to_string).collect::<Vec<_>>().join(",");
-        text += &format!("{},{row}\n", pipe.name);
-    }
-    dir.write("pipes.csv", text)
+/// Records what each direction of each link did in all, and what happened at their ends.
+pub fn write_totals(dir: &RunDir, network: &Observation) -> Result<()> {
+    let ports: Vec<_> = network.ports.iter().map(port_totals).collect();
+    dir.files().write_port_totals(&PORT_COUNTERS, &ports)?;
+    let pipe =
+        |pipe: &net::PipeObservation| PipeTotals { pipe: pipe.name.clone(), counters: pipe_counters(&pipe.counters) };
+    let pipes: Vec<_> = network.pipes.iter().map(pipe).collect();
+    Ok(dir.files().write_pipe_totals(&PIPE_COUNTERS, &pipes)?)
 }
 
 /// The samples of a metric.
 struct Collected {
-    rows: Vec<Row>,
+    rows: Vec<Sample>,
     /// Nodes that have none because an event ended them.
     without: Vec<NodeIndex>,
 }
@@ -192,12 +188,12 @@ fn samples_of(
         Source::Line { regex, from, combine } => {
             let pattern = Regex::new(regex.as_str()).map_err(|e| Error::failed("its pattern", e))?;
             let stream = match from {
-                Stream::Stdout => "stdout",
-                Stream::Stderr => "stderr",
+                Stream::Stdout => LogStream::Stdout,
+                Stream::Stderr => LogStream::Stderr,
             };
             let mut values = Vec::new();
             for node in &metric.nodes {
-                let path = dir.log_path(&experiment.nodes[*node].name, stream);
+                let path = dir.files().log(&experiment.nodes[*node].name, stream);
                 let text = fs::File::open(&path).and_then(read).map_err(|e| Error::failed(path.display(), e))?;
                 match collect::line(&text, &pattern) {
                     Some(value) => values.push(value),
@@ -206,7 +202,7 @@ fn samples_of(
             }
             if !values.is_empty() {
                 let value = combined(&values, *combine);
-                rows.push(Row { virtual_s: None, value, node: String::new() });
+                rows.push(Sample { virtual_s: None, value, node: String::new() });
             }
         }
     }
@@ -265,7 +261,8 @@ fn add(why: &mut Option<String>, what: String) {
 fn why(ending: &Ending, experiment: &Experiment, script: &Script, stage: &Stage, dir: &RunDir) -> Option<String> {
     let name = |n: &usize| experiment.nodes[*n].name.as_str();
     let last_words = |n: &usize| {
-        let words = ["stderr", "stdout"].iter().find_map(|stream| last_line(&dir.log_path(name(n), stream)));
+        let mut words = [LogStream::Stderr, LogStream::Stdout].into_iter();
+        let words = words.find_map(|stream| last_line(&dir.files().log(name(n), stream)));
         words.map(|w| format!("; its last words: {w}")).unwrap_or_default()
     };
     match ending {
@@ -350,11 +347,14 @@ mod tests {
             ring_drops: drops,
             receive_drops: drops.map(|n| n + 1),
         };
-        let text = ports_csv(&[of(0, Some(6)), of(1, None)]);
-        let mut lines = text.lines();
-        let columns = lines.next().map(|header| header.split(',').count());
-        assert_eq!(lines.collect::<Vec<_>>(), ["a,eth0,1,2,3,4,5,6,7", "b,eth0,1,2,3,4,5,,"]);
-        assert_eq!(columns, Some(9));
+        let row = |port: &net::PortObservation| {
+            let PortTotals { node, interface, counters } = port_totals(port);
+            (node, interface, counters.iter().map(|(_, value)| value).collect::<Vec<_>>())
+        };
+        let counted = [1, 2, 3, 4, 5, 6, 7].map(Some);
+        assert_eq!(row(&of(0, Some(6))), ("a".into(), "eth0".into(), counted.to_vec()));
+        let removed = [&counted[..5], &[None, None]].concat();
+        assert_eq!(row(&of(1, None)), ("b".into(), "eth0".into(), removed));
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use clock::{ClockPage, Injector};
 use cpu::{CpuGroups, NodeShare, Policy};
 use crossbeam_channel::Receiver;
-use fidelity::record::Variant;
+use host::NetNamespace;
 use model::{Congestion, Experiment};
 use net::{Emulator, Network, Tap};
-use node::{Enclosure, EnclosureOptions, Exit, NetNamespace, Node, NodeSpec, NotApplied, Root, Runtime};
+use node::{Enclosure, EnclosureOptions, Exit, Node, NodeSpec, NotApplied, Root, Runtime};
+use record::Variant;
 use scale::{RealDuration, Tdf};
 use tcp::{Cubic, InitialTimeout};
 
@@ -22,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::registry::Registration;
 use crate::rundir::RunDir;
-use crate::timeline::{Timeline, real_now};
+use crate::timeline::Timeline;
 
 /// A run that is set up. The order of the fields is that in which they are dropped: first what lives, last what it lived in.
 pub struct Stage {
@@ -104,7 +105,7 @@ pub fn set(
             Congestion::Cubic => cubic.as_ref().map_or("cubic", |c| c.name()),
             Congestion::Reno => "reno",
         };
-        not_applied.extend(space.apply(congestion, plan.tdf)?);
+        not_applied.extend(node::apply(&space, congestion, plan.tdf)?);
         let mut ports = network.ports_of(&node.name).peekable();
         // A TAP brings `lo` up as well.
         if ports.peek().is_none() {
@@ -113,7 +114,7 @@ pub fn set(
         for port in ports {
             taps.push(Tap::create(std::os::fd::AsFd::as_fd(&space), port)?);
         }
-        not_applied.extend(space.apply_to_devices(plan.tdf)?);
+        not_applied.extend(node::apply_to_devices(&space, plan.tdf)?);
         netns.push(space);
     }
     let initial_timeout = initial_timeout_of(plan, &netns)?;
@@ -172,7 +173,7 @@ impl Stage {
             }
             None => {
                 let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-                Timeline { zero: real_now(), zero_unix_ns: unix.as_nanos() as u64, tdf: Tdf::ONE }
+                Timeline { zero: host::now(), zero_unix_ns: unix.as_nanos() as u64, tdf: Tdf::ONE }
             }
         }
     }
@@ -222,9 +223,7 @@ fn policy_of(plan: &Plan) -> (Policy, Option<String>) {
 
 /// Keeps the engine, and all threads that it starts from here on, off the nodes' core.
 fn pin_to(core: usize) -> Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(core);
-    rustix::thread::sched_setaffinity(None, &set).map_err(|e| {
+    host::pin(core).map_err(|e| {
         Error::machine(
             format!("core {core} cannot be used: {e}"),
             "a run needs two cores that this process may use (see `taskset -p $$`)",

@@ -2,14 +2,8 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use host::now;
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
-
-/// The real time now.
-pub fn real_now() -> RealInstant {
-    let t = clock_gettime(ClockId::Monotonic);
-    RealInstant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
-}
 
 /// Virtual zero, and the rate at which virtual time passes from there.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +34,13 @@ impl Timeline {
 
     /// The virtual time now.
     pub fn now(&self) -> VirtualInstant {
-        self.at(real_now())
+        self.at(now())
     }
 
     /// The real time from now until `virtual_instant`; zero if that has passed.
     pub fn until(&self, virtual_instant: VirtualInstant) -> RealDuration {
         let real = self.zero + self.tdf.to_real(virtual_instant.since(VirtualInstant::ZERO));
-        real.since(real_now())
+        real.since(now())
     }
 
     /// The same, as the standard library counts.

@@ -4,8 +4,8 @@ use std::fs;
 
 use diorama_engine::plan::{Cores, PipeValues, Plan};
 use diorama_engine::{Error, Result};
-use fidelity::record::Variant;
 use model::{Congestion, Experiment};
+use record::Variant;
 use scale::{Tdf, VirtualDuration};
 use tcp::Offers;
 
@@ -158,14 +158,14 @@ fn nodes_have_cubic_where_it_can_be_had() {
         let plan = plan(variant, None, &reno).unwrap();
         assert_eq!(plan.nodes["server"].congestion, Congestion::Cubic);
         assert_eq!(plan.nodes["client-2"].congestion, Congestion::Reno);
-        assert!(plan.to_json().unwrap().contains("\"congestion\": \"cubic\""));
-        assert!(plan.warnings.is_empty() && !plan.to_json().unwrap().contains("warnings"));
+        assert!(plan.recorded().to_json().contains("\"congestion\": \"cubic\""));
+        assert!(plan.warnings.is_empty() && !plan.recorded().to_json().contains("warnings"));
     }
     let bare = with(Offers::NONE, Variant::Baseline, None, &[]).unwrap();
     assert!(bare.nodes.values().all(|n| n.congestion == Congestion::Reno));
     let count = bare.nodes.len();
     assert!(bare.warnings[0].contains(&format!("{count} of {count} nodes have Reno")), "{:?}", bare.warnings);
-    assert!(bare.to_json().unwrap().contains("\"warnings\""));
+    assert!(bare.recorded().to_json().contains("\"warnings\""));
     // Who asked for Reno is not told about it.
     let chosen = with(Offers::NONE, Variant::Baseline, None, &[("nodes.server.congestion", "reno")]).unwrap();
     assert!(chosen.warnings[0].contains(&format!("{} of {count} nodes", count - 1)), "{:?}", chosen.warnings);
@@ -256,7 +256,7 @@ fn every_property_of_a_link_reaches_the_emulator_scaled_if_it_is_a_time() {
 #[test]
 fn plan_json_has_more_keys_only_where_they_are_used() {
     let json: serde_json::Value =
-        serde_json::from_str(&plan(Variant::Scaled, None, &rough()).unwrap().to_json().unwrap()).unwrap();
+        serde_json::from_str(&plan(Variant::Scaled, None, &rough()).unwrap().recorded().to_json()).unwrap();
     let keys = |v: &serde_json::Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let plain = ["bits_per_s", "delay_s", "loss", "queue_packets"];
     assert_eq!(keys(&json["pipes"]["server--core/ab"]["target"]), plain);
@@ -303,7 +303,7 @@ fn the_way_back_and_the_jitter_count_in_a_round_trip() {
 
 #[test]
 fn plan_json_has_the_keys_of_the_contract() {
-    let text = plan(Variant::Scaled, None, &[]).unwrap().to_json().unwrap();
+    let text = plan(Variant::Scaled, None, &[]).unwrap().recorded().to_json();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["tdf"].to_string(), "10");
     assert_eq!(json["cores"].to_string(), r#"{"nodes":[0],"harness":[1]}"#);
@@ -316,7 +316,7 @@ fn plan_json_has_the_keys_of_the_contract() {
         }
     }
     assert!(json["versions"].is_object());
-    let fraction = plan(Variant::Scaled, Some("1.5"), &[]).unwrap().to_json().unwrap();
+    let fraction = plan(Variant::Scaled, Some("1.5"), &[]).unwrap().recorded().to_json();
     assert!(fraction.contains("\"tdf\": 1.5"));
 }
 

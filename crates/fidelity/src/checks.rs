@@ -3,10 +3,11 @@
 //! Why each limit is what it is, and what to do about a breach, is in `docs/fidelity.md`.
 
 use hdrhistogram::Histogram;
+use record::{Check, Fidelity};
 use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
 
 use crate::overload::{self, Load};
-use crate::record::{Check, Fidelity};
+use crate::verdict::conclude;
 use crate::watch::{NodeTcp, Seen, Worst};
 
 /// Emulator lateness that is always good enough.
@@ -144,7 +145,7 @@ pub fn judge(e: &Evidence) -> Fidelity {
         let lost = [&e.seen.first_ring_drop, &e.seen.most_ring_drops].into_iter().flatten();
         overload::explain(&mut checks[1], e.loads, &lost.map(|w| (w.from, w.to)).collect::<Vec<_>>());
     }
-    Fidelity::of(checks)
+    conclude(checks)
 }
 
 /// How late 99.9 % of the frames were delivered at most, and how long 99 % waited before they were seen, in virtual ms.

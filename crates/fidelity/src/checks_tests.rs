@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::observe::TcpCounters;
-use crate::record::Verdict;
+use record::Verdict;
 
 const TEN: f64 = 10.0;
 const ALL: ScaledTimers = ScaledTimers { rto_min: true, initial_rto: true };

@@ -11,13 +11,12 @@ mod text;
 
 pub use bounds::{Bound, Statistic};
 pub use nodes::{NodeComparison, busiest};
+use record::{Run, Series, Summary, Verdict};
 use serde::Serialize;
 pub use text::{error, figure, labels, measured, table};
 
 use crate::Error;
-use crate::record::Verdict;
-use crate::runs::{Run, Series};
-use crate::samples::{Summary, median};
+use crate::statistics::{ks_distance, median};
 
 /// One series against another: `diorama compare --json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -174,7 +173,7 @@ fn compare_metric(
         // One infinite error in the middle would make the median meaningless; in any place it is no small error.
         median(pair_error_percent.iter().map(|e| e.get(s)).collect::<Option<_>>()?)
     });
-    let pair_ks_d: Vec<_> = pairs.iter().map(|(b, o)| b.samples[name].ks_distance(&o.samples[name])).collect();
+    let pair_ks_d: Vec<_> = pairs.iter().map(|(b, o)| ks_distance(&b.samples[name], &o.samples[name])).collect();
     let distances: Option<Vec<f64>> = pair_ks_d.iter().copied().collect();
     let spread = |s: Statistic| {
         let values: Vec<f64> = base.runs.values().map(|run| s.of(&summary(run))).collect();

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
+use record::{Ended, MetricRecord, NodeOutcome, RunDir, RunResult, Sample, Samples, Status, Variant};
 
 use super::*;
 use crate::checks::{cpu_grain, steal};
-use crate::record::{Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Variant};
-use crate::samples::{self, Row, Samples};
+use crate::conclude;
+use crate::statistics::summary;
 use crate::watch::Worst;
 
 /// A run directory under construction.
@@ -18,7 +19,7 @@ struct Made {
 }
 
 fn made(dir: PathBuf, variant: Variant) -> Made {
-    fs::create_dir_all(dir.join("metrics")).unwrap();
+    RunDir::prepare(&dir, []).unwrap();
     let result = RunResult {
         experiment: "web-half".into(),
         variant,
@@ -30,7 +31,7 @@ fn made(dir: PathBuf, variant: Variant) -> Made {
         real_seconds: 10.0,
         metrics: IndexMap::new(),
         nodes: IndexMap::new(),
-        fidelity: Fidelity::of(vec![cpu_grain(&crate::checks::Grain::Slots(Some(scale::RealDuration::from_nanos(
+        fidelity: conclude(vec![cpu_grain(&crate::checks::Grain::Slots(Some(scale::RealDuration::from_nanos(
             100_000,
         ))))]),
     };
@@ -39,10 +40,9 @@ fn made(dir: PathBuf, variant: Variant) -> Made {
 
 impl Made {
     fn metric(mut self, name: &str, unit: &str, values: &[f64]) -> Made {
-        let file = PathBuf::from(format!("metrics/{name}.csv"));
-        let rows: Vec<_> = values.iter().map(|v| Row { virtual_s: None, value: *v, node: "c".into() }).collect();
-        samples::write(&self.dir.join(&file), &rows).unwrap();
-        let summary = Samples::new(values.to_vec()).unwrap().summary().unwrap();
+        let rows: Vec<_> = values.iter().map(|v| Sample { virtual_s: None, value: *v, node: "c".into() }).collect();
+        let file = RunDir::at(&self.dir).write_samples(name, &rows).unwrap();
+        let summary = summary(&Samples::new(values.to_vec()).unwrap()).unwrap();
         self.result.metrics.insert(name.into(), MetricRecord { unit: unit.into(), summary, file });
         self
     }
@@ -54,7 +54,7 @@ impl Made {
     }
 
     fn write(self) -> PathBuf {
-        self.result.write(&self.dir).unwrap();
+        RunDir::at(&self.dir).write_result(&self.result).unwrap();
         self.dir
     }
 }
@@ -76,8 +76,8 @@ fn compared(base: &Path, other: &Path, bounds: &[&str]) -> Comparison {
 }
 
 fn refused(base: &Path, other: &Path) -> String {
-    let opened = Series::open(base).and_then(|b| Series::open(other).and_then(|o| compare(&b, &o, &[])));
-    opened.unwrap_err().to_string()
+    let open = |path| Series::open(path).map_err(Error::from);
+    open(base).and_then(|base| compare(&base, &open(other)?, &[])).unwrap_err().to_string()
 }
 
 fn about(value: Option<f64>, expected: f64) -> bool {
@@ -194,7 +194,7 @@ fn a_suspect_run_is_flagged_on_its_side() {
     );
     let at = scale::VirtualInstant::ZERO;
     let stolen = Worst { value: 3.0, whose: Some("core 0".into()), from: at, to: at };
-    made.result.fidelity = Fidelity::of(vec![steal(Some(&stolen))]);
+    made.result.fidelity = conclude(vec![steal(Some(&stolen))]);
     let other = made.write();
     let compared = compared(&base, &other, &[]);
     assert_eq!(compared.verdicts, [Verdict::Trustworthy, Verdict::Suspect]);

@@ -14,6 +14,9 @@ pub enum Error {
         /// What is wrong and what would be right.
         what: String,
     },
+    /// A run directory that cannot be read or written.
+    #[error(transparent)]
+    Record(#[from] record::Error),
     /// Runs that cannot be compared with one another.
     #[error("{0}")]
     Incomparable(String),

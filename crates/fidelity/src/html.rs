@@ -17,7 +17,7 @@ pub use comparison::comparison;
 pub use lines::{Line, lines_page};
 pub use report::write_report;
 
-use crate::record::{Check, Verdict};
+use record::{Check, Verdict};
 
 /// Text that is shown as it is, whatever it holds.
 pub(crate) struct Text<'a>(pub &'a str);

@@ -3,7 +3,7 @@
 use scale::{RealDuration, RealInstant, VirtualInstant};
 
 use crate::checks::number;
-use crate::record::Check;
+use record::Check;
 
 /// A thread that used this much of its core, per cent, may have been too slow; below, something else was the matter. It leaves a
 /// fifteenth to others in any case.

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use host::descriptors;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::UnshareFlags;
@@ -148,7 +149,7 @@ impl Enclosure {
 
     /// The text of a file below the enclosure's `/proc`, such as `17/net/netstat`.
     pub fn read_proc(&self, path: &str) -> io::Result<String> {
-        read_at(self.proc(), path)
+        descriptors::read_at(self.proc(), path)
     }
 }
 
@@ -195,9 +196,7 @@ struct Inside {
 /// Moves the calling thread into new namespaces and starts their PID 1.
 fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error> {
     if let Some(core) = core {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(core);
-        rustix::thread::sched_setaffinity(None, &set).context(|| format!("cannot run on core {core}"))?;
+        host::pin(core).context(|| format!("cannot run on core {core}"))?;
     }
     // SAFETY: the flags unshare nothing that another thread of this process relies on sharing: the
     // working directory and root (implied by NEWNS) are never changed by this program.
@@ -221,8 +220,8 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
     rustix::mount::mount("diorama", stage, "tmpfs", flags, Some(c"mode=0755"))
         .map_err(|e| Error::file("mount a file system in memory at", stage, e))?;
 
-    let (ours, theirs) = spawn::socket_pair().context(|| "cannot make the reaper's socket".into())?;
-    let null = spawn::null().context(|| "cannot open /dev/null".into())?;
+    let (ours, theirs) = descriptors::socket_pair().context(|| "cannot make the reaper's socket".into())?;
+    let null = descriptors::null().context(|| "cannot open /dev/null".into())?;
     let stderr = io::stderr();
     let argv = [init.to_string_lossy().into_owned(), "__init".into()];
     let init = spawn::spawn(&argv, &[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()])
@@ -247,10 +246,4 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
     let proc = openat(CWD, "/proc", flags, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
     let stage = openat(CWD, stage, flags, Mode::empty()).map_err(|e| Error::file("open", stage, e))?;
     Ok(Inside { init, socket: ours, proc, stage })
-}
-
-/// The text of the file `path` below the directory `dir`.
-pub(crate) fn read_at(dir: impl AsFd, path: &str) -> io::Result<String> {
-    let file = openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    io::read_to_string(File::from(file))
 }

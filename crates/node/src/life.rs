@@ -17,7 +17,7 @@ use crate::error::{Context, Error};
 use crate::prepare::{self, NodeSpec};
 use crate::rootfs::RootFs;
 use crate::runtime::Runtime;
-use crate::{bundle, memory, spawn};
+use crate::{bundle, memory};
 
 /// The descriptors with which a node's program starts; descriptor 0 is `/dev/null`.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl Exec {
 }
 
 fn create(shared: &Arc<Shared>, runtime: &Runtime, name: &str, generation: u32, io: Io) -> Result<Tracked, Error> {
-    let null = spawn::null().context(|| "cannot open /dev/null".into())?;
+    let null = host::descriptors::null().context(|| "cannot open /dev/null".into())?;
     let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
     let bundle = shared.stage.join("nodes").join(name);
     let verb = ["create", "--bundle", &bundle.to_string_lossy()];

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::mounts;
+use host::mounts;
 
 /// Processes of `cgroup` (and its descendants) that the OOM killer has ended so far; 0 if the group is gone.
 pub(crate) fn oom_kills(cgroup: &str) -> u64 {

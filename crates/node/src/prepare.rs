@@ -5,15 +5,15 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use host::{NetNamespace, mounts};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
 use crate::bundle::{self, Parts};
 use crate::enclosure::Shared;
 use crate::error::{Context, Error};
-use crate::netns::NetNamespace;
 use crate::rootfs::RootFs;
-use crate::{image, mask, memory, mounts, own_files, rootfs};
+use crate::{image, mask, memory, own_files, rootfs};
 
 /// What a node's root file system is made from; the node's own writes never reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]

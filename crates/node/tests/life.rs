@@ -188,12 +188,12 @@ fn a_root_of_the_users_own_is_used_and_not_written() {
 fn kernel_settings_are_the_namespaces_own() {
     let namespace = NetNamespace::create().unwrap();
     let tdf: Tdf = "10".parse().unwrap();
-    let refused = namespace.apply("reno", tdf).unwrap();
+    let refused = diorama_node::apply(&namespace, "reno", tdf).unwrap();
     assert_eq!(refused, [], "an old kernel lacks some of them, and says so");
     // A name that the kernel does not know must be reported.
-    let refused = namespace.apply("no-such-thing", tdf).unwrap();
+    let refused = diorama_node::apply(&namespace, "no-such-thing", tdf).unwrap();
     assert_eq!(refused.iter().map(|r| r.setting.as_str()).collect::<Vec<_>>(), ["ipv4/tcp_congestion_control"]);
-    assert_eq!(namespace.apply_to_devices(tdf).unwrap(), []);
+    assert_eq!(diorama_node::apply_to_devices(&namespace, tdf).unwrap(), []);
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap().trim().to_string();
     let host = read("tcp_keepalive_time");
     let inside =

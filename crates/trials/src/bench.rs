@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use fidelity::compare::{compare, table};
-use fidelity::record::Variant;
-use fidelity::runs::Series;
+use record::{Series, Variant};
 use serde_json::json;
 
 use crate::driver::Driver;

@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use fidelity::compare::compare;
 use fidelity::html::comparison;
-use fidelity::record::Variant;
-use fidelity::runs::Series;
+use record::{Series, Variant};
 
 use crate::driver::Driver;
 use crate::failure::Failure;

@@ -148,8 +148,7 @@ pub fn line(figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use fidelity::compare::Statistics;
-    use fidelity::record::Verdict;
-    use fidelity::samples::Summary;
+    use record::{Summary, Verdict};
 
     use super::*;
 

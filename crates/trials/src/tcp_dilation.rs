@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use fidelity::html::{Line, lines_page};
-use fidelity::record::Variant;
-use fidelity::samples;
+use record::{RunDir, Variant};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -88,7 +87,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
             let set: Vec<_> = kind.set.iter().copied().chain([delay]).collect();
             let result = driver.run_with(&folder, kind.variant, &set, &directory, false)?;
             suspects.add(&directory, &result);
-            let rows = samples::read(&directory.join("metrics/received.csv")).map_err(Failure::failed)?;
+            let rows = RunDir::at(&directory).samples("received").map_err(Failure::failed)?;
             runs.push(by_second(&rows.iter().filter_map(|r| Some((r.virtual_s?, r.value))).collect::<Vec<_>>()));
         }
     }

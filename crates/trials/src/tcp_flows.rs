@@ -7,8 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use fidelity::html::{Line, lines_page};
-use fidelity::record::{RunResult, Variant};
-use fidelity::samples;
+use record::{RunDir, RunResult, Variant};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -147,7 +146,7 @@ impl Figure {
         let (path, value) = (self.set)(x);
         let result = driver.run_with(file, variant, &[("tdf", &tdf.to_string()), (path, &value)], directory, false)?;
         let shares = self.groups.iter().map(|(metric, _)| {
-            let rows = samples::read(&directory.join("metrics").join(format!("{metric}.csv")));
+            let rows = RunDir::at(directory).samples(metric);
             Ok(rows.map_err(Failure::failed)?.iter().map(|row| row.value / self.unit.1).collect())
         });
         Ok((result, shares.collect::<Result<_, Failure>>()?))

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use engine::Plan;
 use engine::plan::{LossModel, PipeValues, PlannedPipe};
-use fidelity::record::Variant;
 use model::{Congestion, Experiment};
+use record::Variant;
 use scale::{
     INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
     stuck_timers,
@@ -170,9 +170,9 @@ fn queue(pipe: &PipeValues) -> String {
     }
 }
 
-/// What becomes of each timer of a node's kernel; all nodes have the same. *Exact*: as on the target, for it follows from
-/// measured round trips or is not dilated. *Scaled*: set to what it has to be. *Short*: scaled as far as the kernel
-/// allows. *Stuck*: in real time.
+/// What becomes of each timer of a node's kernel; all nodes have the same. *Exact*: as on the target, for it follows
+/// from measured round trips or is not dilated. *Scaled*: set to what it has to be. *Short*: scaled as far as the
+/// kernel allows. *Stuck*: in real time.
 fn timers(plan: &Plan) -> String {
     let tdf = plan.tdf;
     if tdf == Tdf::ONE {

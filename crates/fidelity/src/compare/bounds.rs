@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::MetricComparison;
-use crate::samples::Summary;
+use record::Summary;
 
 /// A number that summarises samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

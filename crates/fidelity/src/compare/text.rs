@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Comparison, MetricComparison, NodeComparison, Statistic, busiest};
-use crate::runs::Series;
+use record::Series;
 
 /// One table of `base` against all `others`, each with the comparison that was made of it.
 pub fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String {

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use record::Samples;
+
 use super::Text;
 use crate::compare::figure;
-use crate::samples::Samples;
+use crate::statistics::quantile;
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 380.0;
@@ -30,9 +32,9 @@ impl Axis {
     fn over(curves: &[(String, Samples)]) -> Axis {
         let all = curves.iter().flat_map(|(_, s)| s.sorted().iter().copied()).collect();
         let all = Samples::new(all).expect("samples are finite");
-        let of = |p| all.quantile(p).unwrap_or(0.0);
+        let of = |p| quantile(&all, p).unwrap_or(0.0);
         let low = of(0.0);
-        let high = curves.iter().filter_map(|(_, s)| s.quantile(SHOWN)).fold(f64::MIN, f64::max);
+        let high = curves.iter().filter_map(|(_, s)| quantile(s, SHOWN)).fold(f64::MIN, f64::max);
         let log = low > 0.0 && of(0.99) / of(0.25) > SPREAD_FOR_LOG;
         let spread = high - low;
         match log {
@@ -169,7 +171,7 @@ fn path(samples: &Samples, axis: &Axis, y: impl Fn(f64) -> f64) -> String {
 }
 
 fn description(title: &str, unit: &str, curves: &[(String, Samples)]) -> String {
-    let medians = curves.iter().map(|(label, s)| format!("{label} {}", figure(s.quantile(0.5).unwrap_or(0.0))));
+    let medians = curves.iter().map(|(label, s)| format!("{label} {}", figure(quantile(s, 0.5).unwrap_or(0.0))));
     format!("Distribution of {title}; medians in {unit}: {}", medians.collect::<Vec<_>>().join(", "))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Text, chart, checks, page, text, verdict};
 use crate::compare::{Comparison, Statistic, busiest, error, figure, labels, measured};
-use crate::runs::Series;
+use record::Series;
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
 /// verdicts and checks.

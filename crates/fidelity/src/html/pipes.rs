@@ -1,86 +1,66 @@
 //! What the links did over virtual time, as small curves in a table.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use indexmap::IndexMap;
-use serde::Deserialize;
+use record::{PipeInterval, RunDir};
 
 use super::Text;
-use crate::Error;
 use crate::checks::number;
 
-/// The file inside a run directory.
-const FILE: &str = "metrics/pipes.csv";
 /// More would fill a page that nobody reads; the file has them all.
 const SHOWN: usize = 24;
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 32.0;
 
-/// A row of the file, as far as it is shown.
-#[derive(Debug, Deserialize)]
-struct Row {
-    from_s: f64,
-    to_s: f64,
-    pipe: String,
-    utilisation: Option<f64>,
-    queue_max: f64,
-    bytes: u64,
-    lost: u64,
-    queue_drops: u64,
-    down_drops: u64,
-    too_long: u64,
-    red_drops: u64,
-}
-
-/// The rows of the table, of the directions of links that carried most; empty if there are none. A run that was made elsewhere may
-/// have come without the file.
-pub(super) fn rows(dir: &Path, end_s: f64) -> Result<String, Error> {
-    let path = dir.join(FILE);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(e) => return Err(Error::io(&path, "read", e)),
-    };
-    let mut pipes: IndexMap<String, Vec<Row>> = IndexMap::new();
-    for row in csv::Reader::from_reader(&text[..]).deserialize() {
-        let row: Row = row.map_err(|e| Error::input(&path, e.to_string()))?;
-        pipes.entry(row.pipe.clone()).or_default().push(row);
+/// The rows of the table, of the directions of links that carried most; empty if there are none.
+pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
+    let mut pipes: IndexMap<&str, Vec<&PipeInterval>> = IndexMap::new();
+    for interval in intervals {
+        pipes.entry(&interval.pipe).or_default().push(interval);
     }
-    let carried = |rows: &[Row]| rows.iter().map(|r| r.bytes).sum::<u64>();
+    let sum = |rows: &[&PipeInterval], counters: &[&str]| -> u64 {
+        let of = |row: &&PipeInterval| counters.iter().filter_map(|name| row.counters.get(name)).sum::<u64>();
+        rows.iter().map(of).sum()
+    };
+    let carried = |rows: &[&PipeInterval]| sum(rows, &["bytes"]);
     pipes.sort_by(|_, a, _, b| carried(b).cmp(&carried(a)));
     let all = pipes.len();
     let mut html = String::new();
     for (name, rows) in pipes.iter().take(SHOWN) {
-        let most = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
-        let (used, queue) = (most(|r| r.utilisation.unwrap_or(0.0)), most(|r| r.queue_max));
+        let most = |of: fn(&PipeInterval) -> f64| rows.iter().map(|r| of(r)).fold(0.0, f64::max);
+        let (used, queue) = (most(|r| r.utilisation.unwrap_or(0.0)), most(|r| r.queue_max as f64));
         let used_text = match rows.iter().any(|r| r.utilisation.is_some()) {
             true => format!("{} %", number(100.0 * used)),
             false => "–".into(),
         };
-        let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>();
         let _ = writeln!(
             html,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{used_text}</td><td>{}</td><td class=\"n\">{queue}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             Text(name),
             curve(rows, end_s, 1.0, |r| r.utilisation.unwrap_or(0.0)),
-            curve(rows, end_s, queue, |r| r.queue_max),
-            sum(|r| r.queue_drops + r.red_drops),
-            sum(|r| r.lost),
-            sum(|r| r.down_drops),
-            sum(|r| r.too_long),
+            curve(rows, end_s, queue, |r| r.queue_max as f64),
+            sum(rows, &["queue_drops", "red_drops"]),
+            sum(rows, &["lost"]),
+            sum(rows, &["down_drops"]),
+            sum(rows, &["too_long"]),
         );
     }
     if all > SHOWN {
-        let _ = writeln!(html, "<tr><td colspan=\"9\">… and {} more, in <code>{FILE}</code></td></tr>", all - SHOWN);
+        let file = RunDir::pipe_interval_file();
+        let _ = writeln!(
+            html,
+            "<tr><td colspan=\"9\">… and {} more, in <code>{}</code></td></tr>",
+            all - SHOWN,
+            file.display()
+        );
     }
-    Ok(html)
+    html
 }
 
 /// Steps from the left (t = 0) to the right (the end of the run), as high as `high` at most.
-fn curve(rows: &[Row], end_s: f64, high: f64, value: impl Fn(&Row) -> f64) -> String {
+fn curve(rows: &[&PipeInterval], end_s: f64, high: f64, value: impl Fn(&PipeInterval) -> f64) -> String {
     let x = |s: f64| (s / end_s.max(1e-9)).clamp(0.0, 1.0) * WIDTH;
     let y = |v: f64| HEIGHT - 2.0 - (v / high.max(1e-9)).clamp(0.0, 1.0) * (HEIGHT - 4.0);
     let mut d = format!("M0 {:.1}", y(0.0));
@@ -102,6 +82,8 @@ fn curve(rows: &[Row], end_s: f64, high: f64, value: impl Fn(&Row) -> f64) -> St
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const HEAD: &str = "from_s,to_s,pipe,utilisation,queue_mean,queue_max,packets,bytes,lost,queue_drops,down_drops,\
@@ -109,9 +91,9 @@ mod tests {
 
     fn rows_of(text: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("metrics")).unwrap();
-        fs::write(dir.path().join(FILE), text).unwrap();
-        rows(dir.path(), 10.0).unwrap()
+        let run = RunDir::prepare(dir.path(), []).unwrap();
+        fs::write(dir.path().join(RunDir::pipe_interval_file()), text).unwrap();
+        rows(&run.pipe_intervals().unwrap(), 10.0)
     }
 
     #[test]
@@ -133,6 +115,6 @@ mod tests {
         let html = rows_of(&format!("{HEAD}{all}"));
         assert!(html.contains("p29<") && !html.contains(">p5<") && html.contains("and 6 more"), "{html}");
         assert_eq!(rows_of(HEAD), "");
-        assert_eq!(rows(Path::new("/nowhere"), 1.0).unwrap(), "");
+        assert_eq!(rows(&[], 1.0), "");
     }
 }

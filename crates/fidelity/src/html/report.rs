@@ -1,43 +1,30 @@
 //! `report.html`: one run.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use indexmap::IndexMap;
+use record::plan::{PipeValues, PlannedNode, PlannedPipe};
+use record::{Ended, Event, Plan, Run, RunDir, RunResult, Status};
 use serde_json::Value;
 
-use super::{Text, chart, checks, page, pipes, text, verdict};
+use super::{Text, chart, checks, page, pipes, verdict};
 use crate::Error;
 use crate::checks::number;
 use crate::compare::figure;
-use crate::events::{self, Event};
-use crate::record::{Ended, RunResult, Status};
-use crate::runs::Run;
-
-/// The file's name inside a run directory.
-pub const REPORT: &str = "report.html";
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &Path) -> Result<PathBuf, Error> {
     let run = Run::open(dir)?;
-    let events = events::read(dir)?;
-    let plan_path = dir.join("plan.json");
-    let plan = match fs::read(&plan_path) {
-        Ok(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|e| Error::input(&plan_path, format!("not a plan: {e}")))?
-        }
-        // A run that was made elsewhere may have come without its plan.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Value::Null,
-        Err(e) => return Err(Error::io(&plan_path, "read", e)),
-    };
-    let path = dir.join(REPORT);
-    let over_time = pipes::rows(dir, run.result.virtual_seconds)?;
-    fs::write(&path, report(&run, &events, &plan, &over_time)).map_err(|e| Error::io(&path, "write", e))?;
-    Ok(path)
+    let dir = RunDir::at(dir);
+    let (events, plan) = (dir.events()?, dir.plan()?);
+    let over_time = pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds);
+    Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
 }
 
 /// The page. `over_time` are the rows of what the links did.
-fn report(run: &Run, events: &[Event], plan: &Value, over_time: &str) -> String {
+fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &str) -> String {
     let result = &run.result;
     let mut body = summary(result);
     for (name, metric) in &result.metrics {
@@ -61,8 +48,8 @@ fn report(run: &Run, events: &[Event], plan: &Value, over_time: &str) -> String 
     let _ = writeln!(body, "<h2>Whether to trust it</h2>\n<p>{}</p>", verdict(result.fidelity.verdict));
     body += &checks(&result.fidelity.checks);
     body += &what_happened(result, events);
-    body += &nodes(result, &plan["nodes"]);
-    body += &links(&plan["pipes"]);
+    body += &nodes(result, plan.map(|plan| &plan.nodes));
+    body += &plan.map_or(String::new(), |plan| links(&plan.pipes));
     body += &section(
         "Links over virtual time",
         "<th scope=\"col\">pipe</th><th scope=\"col\">utilisation</th><th scope=\"col\" class=\"n\">most</th>\
@@ -70,7 +57,7 @@ fn report(run: &Run, events: &[Event], plan: &Value, over_time: &str) -> String 
          <th scope=\"col\" class=\"n\">lost</th><th scope=\"col\" class=\"n\">down</th><th scope=\"col\" class=\"n\">too long</th>",
         over_time,
     );
-    body += &versions(&plan["versions"]);
+    body += &plan.map_or(String::new(), |plan| versions(&plan.versions));
     page(&format!("{}, {}", result.experiment, result.variant), &body)
 }
 
@@ -155,10 +142,10 @@ fn what_happened(result: &RunResult, events: &[Event]) -> String {
     )
 }
 
-fn nodes(result: &RunResult, plan: &Value) -> String {
+fn nodes(result: &RunResult, plan: Option<&IndexMap<String, PlannedNode>>) -> String {
     let mut rows = String::new();
     for (name, outcome) in &result.nodes {
-        let planned = &plan[name.as_str()];
+        let planned = plan.and_then(|nodes| nodes.get(name));
         let ended = match (outcome.ended, outcome.exit) {
             (Ended::Exited, Some(code)) => format!("exited with {code}"),
             (Ended::Exited, None) => "exited".into(),
@@ -166,15 +153,15 @@ fn nodes(result: &RunResult, plan: &Value) -> String {
             (Ended::Killed, _) => "killed".into(),
             (Ended::Oom, _) => "ran out of memory".into(),
         };
-        let addresses = planned["addresses"].as_array().map_or(&[][..], Vec::as_slice);
-        let addresses: Vec<_> = addresses.iter().filter_map(Value::as_str).collect();
+        let addresses = planned.map_or(&[][..], |node| &node.addresses);
+        let addresses: Vec<_> = addresses.iter().map(|address| address.to_string()).collect();
         let _ = writeln!(
             rows,
             "<tr><th scope=\"row\">{}</th><td>{ended}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             Text(name),
-            planned["share"].as_f64().map_or("–".into(), |s| format!("{} %", number(100.0 * s))),
+            planned.map_or("–".into(), |node| format!("{} %", number(100.0 * node.share))),
             outcome.core_seconds.map_or("–".into(), |s| format!("{} s", figure(s))),
-            planned["memory_bytes"].as_f64().map_or("–".into(), |b| format!("{:.0} MiB", b / 1048576.0)),
+            planned.map_or("–".into(), |node| format!("{:.0} MiB", node.memory_bytes as f64 / 1048576.0)),
             Text(&addresses.join(", "))
         );
     }
@@ -186,21 +173,19 @@ fn nodes(result: &RunResult, plan: &Value) -> String {
     )
 }
 
-fn links(pipes: &Value) -> String {
-    let rate = |pipe: &Value| match pipe["bits_per_s"].as_f64() {
+fn links(pipes: &IndexMap<String, PlannedPipe>) -> String {
+    let rate = |pipe: &PipeValues| match pipe.bits_per_s {
         Some(v) if v >= 1e9 => format!("{} Gbit/s", number(v / 1e9)),
         Some(v) => format!("{} Mbit/s", number(v / 1e6)),
         None => "unlimited".into(),
     };
-    let delay = |pipe: &Value| match (pipe["delay_s"].as_f64(), pipe["jitter"]["spread_s"].as_f64()) {
-        (None, _) => "–".into(),
-        (Some(s), None) => format!("{} ms", number(1e3 * s)),
-        (Some(s), Some(spread)) => format!("{} ± {} ms", number(1e3 * s), number(1e3 * spread)),
+    let delay = |pipe: &PipeValues| match &pipe.jitter {
+        None => format!("{} ms", number(1e3 * pipe.delay_s)),
+        Some(jitter) => format!("{} ± {} ms", number(1e3 * pipe.delay_s), number(1e3 * jitter.spread_s)),
     };
     let mut rows = String::new();
-    for (name, pipe) in pipes.as_object().into_iter().flatten() {
-        let (target, harness) = (&pipe["target"], &pipe["harness"]);
-        let loss = target["loss"].as_f64().map_or("–".into(), |l| format!("{} %", number(100.0 * l)));
+    for (name, PlannedPipe { target, harness, .. }) in pipes {
+        let loss = format!("{} %", number(100.0 * target.loss));
         let _ = writeln!(
             rows,
             "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{loss}</td>\
@@ -221,11 +206,10 @@ fn links(pipes: &Value) -> String {
     )
 }
 
-fn versions(versions: &Value) -> String {
+fn versions(versions: &BTreeMap<String, String>) -> String {
     let mut rows = String::new();
-    for (name, version) in versions.as_object().into_iter().flatten() {
-        let version = version.as_str().map_or_else(|| version.to_string(), str::to_string);
-        let _ = writeln!(rows, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Text(name), text(version));
+    for (name, version) in versions {
+        let _ = writeln!(rows, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Text(name), Text(version));
     }
     section("Versions", "<th scope=\"col\">of</th><th scope=\"col\">version</th>", &rows)
 }
@@ -243,6 +227,8 @@ fn section(title: &str, head: &str, rows: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{self, HOSTILE};
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -251,11 +237,12 @@ mod tests {
         let run = testing::hostile_run(&dir.path().join("scaled"), 0.0);
         let html = fs::read_to_string(write_report(&run).unwrap()).unwrap();
         testing::assert_harmless(&html);
-        for shown in [">10 Mbit/s", ">100 Mbit/s", ">5 %", "256 MiB", "exited with 0", "2 events", "✓ held"] {
+        for shown in [">10 Mbit/s", ">100 Mbit/s", ">5 %", "10.0.0.1", "256 MiB", "exited with 0", "2 events", "✓ held"]
+        {
             assert!(html.contains(shown), "{shown} is missing");
         }
-        // Title, heading, metric, chart, check, event, target, detail, node, address, pipe and version.
-        assert!(html.matches(&Text(HOSTILE).to_string()).count() >= 12);
+        // Title, heading, metric, chart, check, event, target, detail, node, pipe and version; an address has a type.
+        assert!(html.matches(&Text(HOSTILE).to_string()).count() >= 11);
         assert_eq!(html.matches("class=\"mark\"").count(), 2);
     }
 
@@ -263,13 +250,13 @@ mod tests {
     fn a_failed_run_without_metrics_plan_or_events_has_a_report_too() {
         let dir = tempfile::tempdir().unwrap();
         let path = testing::hostile_run(&dir.path().join("scaled"), 0.0);
-        let mut result = RunResult::read(&path).unwrap();
+        let mut result = RunDir::at(&path).result().unwrap();
         result.status = Status::Failed;
         result.why = Some("node web-1 exited with 1 <at once>".into());
         result.metrics.clear();
-        result.write(&path).unwrap();
+        RunDir::at(&path).write_result(&result).unwrap();
         fs::remove_file(path.join("plan.json")).unwrap();
-        fs::remove_file(path.join(events::EVENTS)).unwrap();
+        fs::remove_file(path.join("events.jsonl")).unwrap();
         let html = fs::read_to_string(write_report(&path).unwrap()).unwrap();
         testing::assert_harmless(&html);
         assert!(html.contains("The run failed:</strong> node web-1 exited with 1 &lt;at once&gt;"));

@@ -1,24 +1,25 @@
 //! A run whose every name tries to become markup.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
+use record::plan::{Congestion, Cores, PipeValues, PlannedNode, PlannedPipe};
+use record::{
+    Check, Ended, Event, MetricRecord, NodeOutcome, Plan, RunDir, RunResult, Sample, Samples, Status, Variant,
+};
 
-use crate::events::{Event, EventLog};
-use crate::record::{Check, Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Variant};
-use crate::samples::{self, Row, Samples};
+use crate::conclude;
+use crate::statistics::summary;
 
 pub const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;";
 
 /// Writes it to `dir`.
 pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
-    fs::create_dir_all(dir.join("metrics")).unwrap();
-    let file = PathBuf::from("metrics/m.csv");
+    let run = RunDir::prepare(dir, []).unwrap();
     let values: Vec<f64> = (0..300).map(|i| 10.0 + shift + f64::from(i % 70)).collect();
-    let rows: Vec<_> = values.iter().map(|v| Row { virtual_s: None, value: *v, node: HOSTILE.into() }).collect();
-    samples::write(&dir.join(&file), &rows).unwrap();
-    let summary = Samples::new(values).unwrap().summary().unwrap();
+    let rows: Vec<_> = values.iter().map(|v| Sample { virtual_s: None, value: *v, node: HOSTILE.into() }).collect();
+    let file = run.write_samples("m", &rows).unwrap();
+    let summary = summary(&Samples::new(values).unwrap()).unwrap();
     let check = Check {
         name: HOSTILE.into(),
         value: Some(1.0),
@@ -41,9 +42,9 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
             HOSTILE.to_string(),
             NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift) },
         )]),
-        fidelity: Fidelity::of(vec![check]),
+        fidelity: conclude(vec![check]),
     };
-    result.write(dir).unwrap();
+    run.write_result(&result).unwrap();
     let event = |virtual_s, event: &str| Event {
         virtual_s: Some(virtual_s),
         real_s: 10.0 * virtual_s,
@@ -51,17 +52,37 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         target: Some(HOSTILE.into()),
         detail: serde_json::json!({ HOSTILE: HOSTILE }),
     };
-    let mut log = EventLog::open(dir).unwrap();
+    let mut log = run.event_log().unwrap();
     log.write(&event(0.0, "start")).unwrap();
     log.write(&event(5.0, HOSTILE)).unwrap();
-    let pipe = |v: f64| serde_json::json!({"bits_per_s": v * 1e6, "delay_s": 0.01, "loss": 0.0, "queue_packets": 100});
-    let plan = serde_json::json!({
-        "tdf": 10,
-        "nodes": { HOSTILE: {"core": 0, "share": 0.05, "memory_bytes": 268435456, "addresses": [HOSTILE]} },
-        "pipes": { HOSTILE: {"target": pipe(100.0), "harness": pipe(10.0)} },
-        "versions": { HOSTILE: HOSTILE },
-    });
-    fs::write(dir.join("plan.json"), plan.to_string()).unwrap();
+    let pipe = |mbit: f64| PipeValues {
+        bits_per_s: Some(mbit * 1e6),
+        delay_s: 0.01,
+        queue_packets: Some(100),
+        ..PipeValues::default()
+    };
+    let node = PlannedNode {
+        core: 0,
+        share: 0.05,
+        memory_bytes: 268435456,
+        addresses: vec!["10.0.0.1".parse().unwrap()],
+        cpu_clock_divisor: 1.0,
+        congestion: Congestion::Cubic,
+    };
+    let planned = PlannedPipe { target: pipe(100.0), harness: pipe(10.0), mtu: 1500, tso: true };
+    let plan = Plan {
+        experiment: HOSTILE.into(),
+        variant: Variant::Scaled,
+        tdf: result.tdf,
+        scaling_factor: 1.0,
+        cores: Cores { nodes: vec![0], harness: vec![1] },
+        sold: 0.05,
+        nodes: IndexMap::from([(HOSTILE.into(), node)]),
+        pipes: IndexMap::from([(HOSTILE.into(), planned)]),
+        versions: [(HOSTILE.to_string(), HOSTILE.to_string())].into(),
+        warnings: Vec::new(),
+    };
+    run.write_plan(&plan).unwrap();
     dir.to_owned()
 }
 
