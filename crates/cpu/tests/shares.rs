@@ -66,8 +66,8 @@ fn quotas_cap_where_there_is_nothing_better() {
     groups.release().unwrap();
 }
 
-/// The point of it all: a short burst takes as long per unit of work as a long one. (With quota, a burst of 1 ms runs at full
-/// speed, ten times too fast.)
+/// The point of it all: a short burst takes as long per unit of work as a long one. (With quota, a burst of 1 ms runs
+/// at full speed, ten times too fast.)
 #[test]
 fn short_bursts_are_as_slow_as_long_ones() {
     let _alone = alone();

@@ -32,8 +32,8 @@ pub struct Tree {
 impl Tree {
     /// The tree with this id, which need not exist.
     ///
-    /// # Errors
-    /// [`Error::Input`] if `id` cannot name a group, [`Error::Machine`] if this machine has no groups that could be used.
+    /// # Errors [`Error::Input`] if `id` cannot name a group, [`Error::Machine`] if this machine has no groups that
+    /// could be used.
     pub fn of(id: &str) -> Result<Tree, Error> {
         check_name(id)?;
         Ok(Tree { id: id.into(), hierarchies: Hierarchies::discover()? })
@@ -134,7 +134,8 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with(['.', '_']) || !name.chars().all(fine) {
         return Err(Error::Input(format!(
-            "`{name}` cannot name a control group: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
+            "`{name}` cannot name a control group: use letters, digits, `-`, `_` and `.`, and begin with a letter or a \
+             digit"
         )));
     }
     Ok(())

@@ -44,8 +44,8 @@ impl InitialTimeout {
 }
 
 /// The root of the version 2 hierarchy. Every socket belongs to a group of it, whether it has controllers (a host with
-/// version 2 only) or not (hybrid and version 1 hosts), and whether it is mounted anywhere or not: this mount is ours and
-/// has no place.
+/// version 2 only) or not (hybrid and version 1 hosts), and whether it is mounted anywhere or not: this mount is ours
+/// and has no place.
 fn root_group() -> std::io::Result<OwnedFd> {
     let context = rustix::mount::fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;

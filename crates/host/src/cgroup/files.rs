@@ -353,8 +353,8 @@ fn memory() -> Option<(PathBuf, &'static str)> {
     v1.or_else(|| mounts.iter().find(|m| is_v2(m)).map(|m| (m.point.clone(), "memory.events")))
 }
 
-/// Processes of the group at `path` (as [`super::Tree::path`] gives it) and its descendants that the kernel's OOM killer
-/// has ended so far; 0 if the group is gone.
+/// Processes of the group at `path` (as [`super::Tree::path`] gives it) and its descendants that the kernel's OOM
+/// killer has ended so far; 0 if the group is gone.
 pub fn oom_kills(path: &str) -> u64 {
     let Some((mount, file)) = memory() else { return 0 };
     let text = fs::read_to_string(mount.join(path.trim_start_matches('/')).join(file)).unwrap_or_default();
