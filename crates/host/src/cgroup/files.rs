@@ -4,12 +4,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::mount::UnmountFlags;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags};
 use scale::RealDuration;
 
 use super::{Layout, Offers};
@@ -369,6 +370,19 @@ pub fn limits_swap() -> bool {
         Some(_) => true,
         None => false,
     }
+}
+
+/// The group to which every socket of this machine belongs, for BPF programs that are to see them all.
+///
+/// It is the root of the version 2 hierarchy, whether that has controllers (a host with version 2 only) or not (hybrid
+/// and version 1 hosts), and whether it is mounted anywhere or not: this mount is ours and has no place.
+pub fn of_all_sockets() -> Result<OwnedFd, Error> {
+    let mount = || {
+        let context = rustix::mount::fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        rustix::mount::fsconfig_create(context.as_fd())?;
+        rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    mount().context(|| "no cgroup v2 hierarchy".into())
 }
 
 /// In a mount namespace of one's own: leaves an OCI runtime only the tree of version 1, where there are both. crun
