@@ -112,7 +112,7 @@ fn commands_that_reach_the_host_fail() {
 fn a_node_cannot_change_its_limits() {
     let script = "
         for m in $(awk '$3 ~ /^cgroup/ {print $2}' /proc/mounts); do
-            for f in $(find $m -type f); do echo file; { : >> $f; } 2>/dev/null && echo \"writes $f\"; done
+            for f in $(find $m -type f); do echo file; { true >> $f; } 2>/dev/null && echo \"writes $f\"; done
             mkdir $m/sub 2>/dev/null && echo \"makes $m/sub\"
         done; true";
     with_each_runtime(|world| {
