@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
 
+/// How long a test waits for what must come, which may take its time on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How a program in a node ended, and what it wrote to both outputs.
 #[derive(Debug)]
 pub struct Outcome {
@@ -80,7 +83,7 @@ impl World {
     pub fn run_spec(&self, spec: NodeSpec) -> Outcome {
         let (node, output) = self.create(spec);
         node.start().expect("a start");
-        let status = node.wait(Some(Duration::from_secs(60))).expect("the node ends within a minute");
+        let status = node.wait(Some(PATIENCE)).expect("the node ends");
         let outcome = Outcome { status, output: text(output) };
         node.delete().expect("a deletion");
         outcome
@@ -108,7 +111,7 @@ pub fn remove_groups(path: &Path) {
         }
     }
     // A process that was killed keeps its group until it has been reaped.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
+    let end = std::time::Instant::now() + PATIENCE;
     while fs::remove_dir(path).is_err() && path.exists() && std::time::Instant::now() < end {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
