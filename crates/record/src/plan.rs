@@ -200,7 +200,7 @@ mod tests {
         fs::write(&file, GOLDEN).unwrap();
         let plan = dir.plan().unwrap().unwrap();
         let pipe = &plan.pipes["a--s/ab"];
-        assert_eq!(pipe.target.jitter.unwrap().distribution, JitterDistribution::Normal);
+        assert_eq!(pipe.target.jitter.unwrap().distribution, Distribution::Normal);
         assert!(matches!(pipe.harness.loss_model, Some(LossModel::GilbertElliott { .. })) && pipe.target.red.is_some());
         assert_eq!(plan.pipes["b--s/ba"].target.loss_model, Some(LossModel::Packets(vec![2, 7])));
         assert_eq!((plan.nodes["a"].congestion, plan.warnings.len()), (Congestion::Reno, 1));

@@ -39,7 +39,7 @@ pub fn cpu_entitlement(grain: &Grain, worst: Option<&Occurrence>, intervals: usi
                 place(worst)
             );
             let ok = Some(ENTITLEMENT.contains(&worst.value));
-            Judgement { value: Some(worst.value), limit: Some(limit), unit: unit.into(), ok, says }
+            Judgement { value: Some(worst.value), limit: Some(limit), unit, ok, says }
         }
     }
 }
