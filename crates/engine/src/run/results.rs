@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_a_node_is_told_in_the_words_of_the_contract() {
+    fn what_became_of_a_node_is_told_in_the_words_of_result_json() {
         let of = |ended, exit, oom| {
             let o = outcome(Some((ended, exit)), oom, None);
             (o.ended, o.exit)
