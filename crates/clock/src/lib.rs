@@ -16,6 +16,7 @@ mod auxv;
 mod crew;
 mod injector;
 mod launch;
+mod memory;
 mod notify;
 mod page;
 mod prober;
@@ -24,7 +25,6 @@ mod remote;
 mod standstill;
 mod supervise;
 mod timers;
-
 mod tracee;
 mod tsc;
 
