@@ -19,6 +19,7 @@ mod launch;
 mod memory;
 mod notify;
 mod page;
+pub mod probe;
 mod prober;
 mod rate;
 mod remote;
