@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle, scope, sleep};
 use std::time::Duration;
 
-use cpu::{CpuGroups, Doors, NodeShare, NodeUse, Policy, probe};
+use cpu::{CpuGroups, Joiner, NodeShare, NodeUse, Policy, probe};
 use scale::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 use serde_json::json;
 
@@ -15,11 +15,12 @@ use crate::{Error, Row, Tell};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
+/// The core that is shared.
 const CORE: usize = 0;
 /// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 
-/// How often a node with half of the core has its turn, in ms: what is shorter than that comes down to luck.
+/// How often a node with half of the core has its turn, in ms: what is shorter may or may not have to wait for one.
 const TURN_MS: f64 = 0.2;
 
 /// Bursts: work in virtual ms on the target's whole core, and how often.
@@ -66,18 +67,18 @@ fn at(tdf: Tdf, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f
     let mut groups = CpuGroups::create(&id, CORE, &shares, policy)?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
     let calibration = groups.engage(helper)?;
-    let doors = shares.iter().map(|n| groups.doors(&n.name)).collect::<Result<Vec<_>, _>>()?;
+    let joiners = shares.iter().map(|n| groups.joiner(&n.name)).collect::<Result<Vec<_>, _>>()?;
     let stop = &AtomicBool::new(false);
     let siblings = if busy { "busy" } else { "idle" };
     let (medians, entitled) = scope(|threads| {
-        let mut doors = doors.into_iter();
-        let own = doors.next().expect("five nodes");
+        let mut joiners = joiners.into_iter();
+        let own = joiners.next().expect("five nodes");
         if busy {
-            doors.for_each(|d| hog(threads, d, stop));
+            joiners.for_each(|j| hog(threads, j, stop));
         }
         let medians = threads.spawn(move || bursts(&own, tdf)).join().expect("the probe does not panic");
         let entitled = busy.then(|| {
-            hog(threads, groups.doors(&shares[0].name)?, stop);
+            hog(threads, groups.joiner(&shares[0].name)?, stop);
             entitlement(&mut groups, &shares, tdf.to_real(ENTITLEMENT_WINDOW).into())
         });
         // Whatever failed: the scope waits for the hogs.
@@ -118,8 +119,8 @@ fn entitlement(groups: &mut CpuGroups, shares: &[NodeShare], window: Duration) -
 }
 
 /// Sleeps, wakes and works, many times; median virtual ms from the moment of waking, by length of burst.
-fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
-    if doors.enter().is_err() {
+fn bursts(joiner: &Joiner, tdf: Tdf) -> Vec<f64> {
+    if joiner.join().is_err() {
         return vec![f64::NAN; BURSTS.len()];
     }
     let mut phase = 0u64;
@@ -129,8 +130,8 @@ fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
             .map(|_| {
                 // Steps that fit no period of the scheduler's.
                 phase = (phase + 1_618_033) % 5_000_000;
-                let start = probe::now() + RealDuration::from_nanos(3_000_000 + phase);
-                probe::sleep_until(start);
+                let start = host::now() + RealDuration::from_nanos(3_000_000 + phase);
+                host::time::sleep_until(start);
                 tdf.to_virtual(probe::work(work).since(start)).as_secs_f64() * 1e3
             })
             .collect();
@@ -140,10 +141,10 @@ fn bursts(doors: &Doors, tdf: Tdf) -> Vec<f64> {
 }
 
 /// A thread that computes in a node until told to stop; returns when it has begun.
-fn hog<'scope>(threads: &'scope Scope<'scope, '_>, doors: Doors, stop: &'scope AtomicBool) {
+fn hog<'scope>(threads: &'scope Scope<'scope, '_>, joiner: Joiner, stop: &'scope AtomicBool) {
     let (ready, begun) = mpsc::channel();
     let _: ScopedJoinHandle<'_, ()> = threads.spawn(move || {
-        let entered = doors.enter();
+        let entered = joiner.join();
         let _ = ready.send(());
         let mut n = 0u64;
         while entered.is_ok() && !stop.load(Ordering::Relaxed) {

@@ -1,35 +1,34 @@
 //! The hidden verb `__fillers`: the processes that keep every node's group always runnable, and the
 //! poke that keeps slices short.
 //!
-//! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are threads
-//! of one process. Each thread enters its group and waits. Over the parent's standard
-//! input and output: `ready` → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children die
-//! with the parent, and the parent with whoever holds its input, so nothing burns the core for longer
-//! than there is a run.
+//! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
+//! threads of one process. Each thread enters its group and waits. Over the parent's standard input and output: `ready`
+//! → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children die with the parent, and the
+//! parent with whoever holds its input, so nothing burns the core for longer than there is a run.
 //!
-//! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between two
-//! turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
+//! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between
+//! two turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
 //! translations at each turn, which made a scaled web server's requests 6 % dearer.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::thread;
 
+use host::cgroup::{Group, Joiner, Poke};
 use host::cores;
 use host::sched::{self, Class};
 use host::time::sleep_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::{RealDuration, RealInstant};
 
-use crate::cgroup::{self, Group, Mounts};
-use crate::groups::Paths;
+use crate::helper::FAILED;
+use crate::layout::Layout;
 use crate::{Error, SLICE};
 
-/// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is over.
-/// Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large share are
-/// and scaled ones are not: they then ran 3 % apart.
+/// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is
+/// over. Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large
+/// share are and scaled ones are not: they then ran 3 % apart.
 const POKE: RealDuration = RealDuration::from_nanos(SLICE.as_nanos() + 10_000);
 
 /// A poke later than this was not merely preempted by the emulator: somebody else had the core in between.
@@ -48,7 +47,7 @@ pub fn main(args: Vec<String>) -> ! {
     let code = match run(&args) {
         Ok(()) => 0,
         Err(error) => {
-            println!("error {error}");
+            println!("{FAILED}{error}");
             1
         }
     };
@@ -60,11 +59,9 @@ fn run(args: &[String]) -> Result<(), Error> {
         return Err(Error::Input("__fillers RUN CORE [NODE…] is started by diorama itself".into()));
     };
     let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
-    let paths = Paths::of(run_id);
-    let mounts = Mounts::discover()?;
-    let at = |path: String| Group::at(&mounts, &path);
-    let mut spinners = vec![("_poked".to_owned(), at(paths.poked())), ("_unsold".to_owned(), at(paths.unsold()))];
-    spinners.extend(nodes.iter().map(|name| (name.clone(), at(paths.filler(name)))));
+    let layout = Layout::of(run_id)?;
+    let mut spinners = vec![("_poked".to_owned(), layout.poked()), ("_unsold".to_owned(), layout.unsold())];
+    spinners.extend(nodes.iter().map(|name| (name.clone(), layout.filler(name))));
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
@@ -84,8 +81,8 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&at(paths.poke()), &at(paths.poked()), &at("/".into()), core),
-                    _ => child.spin(&at(paths.poke()), &spinners, core),
+                    "poke" => child.poke(&layout, core),
+                    _ => child.spin(&layout.poke(), &spinners, core),
                 }
             }
             pid => children.push((pid, name)),
@@ -177,20 +174,22 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, own: &Group, poked: &Group, everybody: &Group, core: usize) -> ! {
+    fn poke(self, layout: &Layout, core: usize) -> ! {
         let settle = || {
-            enter(own.doors()?)?;
-            enter(vec![everybody.sched_door()?])?;
+            join(layout.poke().accounting_joiner()?)?;
             cores::avoid(core).map_err(Error::io("leave the nodes' core"))
         };
         self.report("_poke", settle());
         self.wait();
-        poke(poked)
+        match layout.poked().poke() {
+            Ok(poked) => poke(poked),
+            Err(_) => std::process::exit(1),
+        }
     }
 
     /// `home` is where the process itself is counted and found; its first thread does nothing.
     fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize) -> ! {
-        self.report("_fillers", home.doors().and_then(enter));
+        self.report("_fillers", home.process_joiner().map_err(Error::from).and_then(join));
         thread::scope(|scope| {
             for (name, group) in spinners {
                 let spinner = || {
@@ -206,7 +205,8 @@ impl Child {
         unreachable!("the scope ends after its threads, which have no end")
     }
 
-    /// One line, whole whoever else reports. Bad news is the last.
+    /// Tells the parent how the start went: one line in one write, so that those of several threads do not mix. After an
+    /// error the process ends.
     fn report(&self, name: &str, outcome: Result<(), Error>) {
         let line = match &outcome {
             Ok(()) => "ok\n".to_owned(),
@@ -225,15 +225,15 @@ impl Child {
     }
 }
 
-fn enter(doors: Vec<File>) -> Result<(), Error> {
-    cgroup::enter(&doors).map_err(Error::io("enter a control group"))
+fn join(joiner: Joiner) -> Result<(), Error> {
+    joiner.join().map_err(Error::io("enter a control group"))
 }
 
 /// Puts the calling thread on its core, into its group and under its scheduling.
 fn settle(group: &Group, core: usize) -> Result<(), Error> {
     // Pinned first: load that a group once had on another core would lower its weight here for a while.
     host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
-    enter(group.thread_doors()?)?;
+    join(group.thread_joiner()?)?;
     sched::set(Class::Slices(SLICE)).map_err(Error::io("set a scheduling slice"))
 }
 
@@ -248,23 +248,23 @@ fn spin() -> ! {
 
 /// Makes the kernel account for the nodes' core every [`POKE`], from another core, for ever.
 ///
-/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over and
-/// interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes can
-/// starve the others.
+/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over
+/// and interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes
+/// can starve the others.
 ///
-/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and lets everybody else on its core go
-/// first. Where others want that core for long, it sleeps between pokes, in real time, until they have stopped.
-fn poke(poked: &Group) -> ! {
-    let weight = poked.weight_file().unwrap_or_else(|_| std::process::exit(1));
+/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to all
+/// other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between pokes,
+/// until they have stopped.
+fn poke(mut poked: Poke) -> ! {
     let mut next = host::now() + POKE;
     let (mut window, mut lost) = (next, 0);
     let mut real_time_until: Option<RealInstant> = None;
-    for turn in (0u8..2).cycle() {
+    loop {
         match real_time_until {
             Some(_) => sleep_until(next),
             None => while host::now() < next {},
         }
-        if weight.write_at(&[b'2' + turn], 0).is_err() {
+        if poked.now().is_err() {
             std::process::exit(1);
         }
         rustix::thread::sched_yield();
@@ -285,5 +285,4 @@ fn poke(poked: &Group) -> ! {
         }
         next = now + POKE;
     }
-    unreachable!("the cycle has no end")
 }

@@ -5,6 +5,9 @@ use std::fs;
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::Tree;
+use crate::sched;
+
 /// How often they are listed: it costs some 40 µs a thread.
 const EVERY: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
@@ -28,14 +31,14 @@ pub struct Thread {
 /// Lists the threads that are not the run's, so that who disturbed it can be named.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    groups: String,
+    own: Tree,
     listed: Option<RealInstant>,
 }
 
 impl Foreign {
-    /// `groups` is part of the path of all control groups of the run, such as `diorama-RUNID`.
-    pub fn new(groups: &str) -> Foreign {
-        Foreign { groups: groups.to_string(), listed: None }
+    /// The run's own are this process and those in its control groups.
+    pub fn new(own: Tree) -> Foreign {
+        Foreign { own, listed: None }
     }
 
     /// The threads, or nothing if they were listed less than a second ago.
@@ -45,13 +48,9 @@ impl Foreign {
         }
         self.listed = Some(now);
         let own = std::process::id();
-        let foreign = |pid: &u32| *pid != own && !self.is_ours(*pid);
+        let foreign = |pid: &u32| *pid != own && !self.own.contains(*pid);
         // What ends while it is looked at is of no interest.
         numbers("/proc").filter(foreign).flat_map(|pid| threads(pid).collect::<Vec<_>>()).collect()
-    }
-
-    fn is_ours(&self, pid: u32) -> bool {
-        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(&self.groups))
     }
 }
 
@@ -64,9 +63,8 @@ fn threads(pid: u32) -> impl Iterator<Item = Thread> {
         let name = head.split_once('(')?.1.to_string();
         // The last core is field 39 of the line, the first after the name is field 3.
         let core = rest.split_whitespace().nth(39 - 3)?.parse().ok()?;
-        let schedstat = fs::read_to_string(format!("{dir}/{tid}/schedstat")).ok()?;
-        let mut times = schedstat.split_whitespace().map_while(|t| t.parse::<u64>().ok());
-        Some(Thread { pid, tid, name, core, ns: times.next()?, waited_ns: times.next()? })
+        let sched::Turns { ran, waited, .. } = sched::turns_of(tid).ok()?;
+        Some(Thread { pid, tid, name, core, ns: ran.as_nanos(), waited_ns: waited.as_nanos() })
     })
 }
 

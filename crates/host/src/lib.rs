@@ -4,6 +4,7 @@
 //! The mechanisms (`clock`, `net`, `tcp`, `cpu`, `node`) are built on this crate; it knows none of them, and nothing of
 //! virtual time. `docs/host.md` says what it answers.
 
+pub mod cgroup;
 pub mod cores;
 pub mod descriptors;
 mod error;

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use diorama_host::cgroup::Tree;
 use diorama_host::foreign::Foreign;
 use diorama_host::{NetNamespace, tcp};
 use scale::{RealDuration, RealInstant};
@@ -62,29 +63,20 @@ fn namespaces_are_told_apart() {
 fn foreign_are_all_processes_but_the_runs_own() {
     let mut other = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let at = |s: u64| RealInstant::from_nanos(s * 1_000_000_000);
-    let foreign = Foreign::new("diorama-no-such-run").list(at(1));
-    let mine = own_group();
-    let none_of_mine = Foreign::new(&mine).list(at(1));
+    let foreign = Foreign::new(Tree::of("no-such-run").unwrap()).list(at(1));
     other.kill().unwrap();
     other.wait().unwrap();
     let found = foreign.iter().find(|t| t.pid == other.id()).expect("`sleep` is foreign");
     assert_eq!((found.name.as_str(), found.tid), ("sleep", found.pid));
     assert!(found.ns > 0, "starting took some CPU time: {found:?}");
     assert!(foreign.iter().all(|t| t.pid != std::process::id()), "this process is the run's own");
-    assert!(none_of_mine.iter().all(|t| t.pid != other.id()), "what is in the run's groups is the run's own");
 }
 
 #[test]
 fn they_are_not_listed_twice_in_a_second() {
-    let mut foreign = Foreign::new("diorama-no-such-run");
+    let mut foreign = Foreign::new(Tree::of("no-such-run").unwrap());
     let start = RealInstant::from_nanos(1);
     assert!(!foreign.list(start).is_empty());
     assert!(foreign.list(start + RealDuration::from_nanos(999_999_999)).is_empty());
     assert!(!foreign.list(start + RealDuration::from_nanos(1_000_000_000)).is_empty());
-}
-
-/// The first line of this process's groups: children inherit it.
-fn own_group() -> String {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    groups.lines().next().unwrap().to_string()
 }

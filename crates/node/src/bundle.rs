@@ -19,7 +19,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) memory_bytes: u64,
     /// Whether the kernel can also limit memory and swap together.
     pub(crate) limit_swap: bool,
-    /// (file on the stage, path in the node), shown read-only.
+    /// (file in the staging directory, path in the node), shown read-only.
     pub(crate) shown: &'a [(PathBuf, PathBuf)],
     pub(crate) process: Process,
 }
@@ -110,7 +110,7 @@ fn mounts(shown: &[(PathBuf, PathBuf)], memory_bytes: u64) -> Vec<Mount> {
         ("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", &shm]),
         ("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
         ("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
-        ("/sys/fs/cgroup", "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
+        (host::cgroup::NODE_VIEW, "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
     ];
     let mount = |target: &Path, kind: &str, source: &Path, options: &[&str]| {
         let mut mount = Mount::default();

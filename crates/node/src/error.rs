@@ -10,13 +10,8 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// The machine lacks or already uses something (exit 3).
-    #[error("{what}; {help}")]
-    Machine {
-        /// What is missing or in use.
-        what: String,
-        /// The command or setting that helps.
-        help: String,
-    },
+    #[error(transparent)]
+    Machine(#[from] host::Lack),
     /// A node failed (exit 1).
     #[error("node {node}: {what}")]
     Node {
@@ -39,7 +34,7 @@ impl From<host::Error> for Error {
     fn from(error: host::Error) -> Error {
         match error {
             host::Error::Input(text) => Error::Input(text),
-            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what, help },
+            host::Error::Machine(lack) => Error::Machine(lack),
             host::Error::System { what, source } => Error::System { what, source },
         }
     }

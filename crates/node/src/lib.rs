@@ -17,7 +17,6 @@ mod kernel;
 mod layer;
 mod life;
 mod mask;
-mod memory;
 mod own_files;
 mod prepare;
 mod remove;

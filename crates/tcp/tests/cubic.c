@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * The functions of cubic.bpf.c themselves: this program has the parts of a kernel that they need. What it checks is named by its
- * argument.
+ * The functions of cubic.bpf.c themselves: this program has the parts of a kernel that they need. What it checks is
+ * named by its argument.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +116,10 @@ static int slow_start(void)
 	return 0;
 }
 
-/* What a connection whose window was 100 has for a threshold on the acknowledgement after the kernel went into `state` with `threshold`. */
+/*
+ * What a connection whose window was 100 has for a threshold on the acknowledgement after the kernel went into `state`
+ * with `threshold`.
+ */
 static __u32 after_ack(__u8 state, __u32 undo_marker, __u32 threshold, struct cubic **found)
 {
 	static struct tcp_sock tp;

@@ -15,8 +15,8 @@ fn check(what: &str) {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
 }
 
-/// Linux tells rounds from the first flight on ("tcp_cubic: fix incorrect HyStart round start detection", 6.14). One who
-/// begins when the window has grown to 16 begins in the middle of a flight, and measures trains that are none.
+/// Linux tells rounds from the first flight on ("tcp_cubic: fix incorrect HyStart round start detection", 6.14). One
+/// who begins when the window has grown to 16 begins in the middle of a flight, and measures trains that are none.
 #[test]
 fn rounds_of_slow_start_begin_with_the_flights() {
     check("slow-start");

@@ -1,19 +1,21 @@
 //! What the kernel offers to each mechanism.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
+use clock::probe::Notification;
 use cpu::Policy;
-use node::NetNamespace;
+use host::NetNamespace;
+use host::cgroup::{self, Layout};
 use scale::{Tdf, stuck_timers};
 use tcp::{Cubic, InitialTimeout, Offers};
 
 use super::Finding;
 
 pub(super) fn findings() -> Vec<Finding> {
-    let mut all =
-        vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace(), cgroups(), shares(), idle_groups()];
+    let mut all = vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace()];
+    let groups = cgroup::offers();
+    all.extend([cgroups(&groups), shares(), idle_groups(&groups)]);
     all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
@@ -57,84 +59,44 @@ fn tun() -> Finding {
     }
 }
 
-/// The kernel looks at the flags of a filter before it looks at the filter: EINVAL tells unknown flags from EFAULT.
 fn notifications() -> Finding {
-    const NEW_LISTENER: u64 = 1 << 3;
-    const WAIT_KILLABLE_RECV: u64 = 1 << 5;
-    let refusal = |flags: u64| {
-        // SAFETY: a null filter is never installed; the call can only fail.
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::null::<u8>()) };
-        io::Error::last_os_error().raw_os_error()
-    };
     let name = "seccomp notification";
-    if refusal(NEW_LISTENER) != Some(libc::EFAULT) {
-        return Finding::lacking(name, "no", "programs cannot be dilated: use Linux 5.19 or newer");
-    }
-    match refusal(NEW_LISTENER | WAIT_KILLABLE_RECV) {
-        Some(libc::EFAULT) => Finding::ok(name, "yes", "programs are dilated as they start"),
-        _ => {
+    match clock::probe::notification() {
+        Notification::Offered => Finding::ok(name, "yes", "programs are dilated as they start"),
+        Notification::Interruptible => {
             let says = "no WAIT_KILLABLE_RECV (Linux 5.19): Go programs would hang at their start: use a newer kernel";
             Finding::lacking(name, "old", says)
         }
+        Notification::Lacking => Finding::lacking(name, "no", "programs cannot be dilated: use Linux 5.19 or newer"),
     }
 }
 
 fn ptrace() -> Finding {
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").map(|s| s.trim().to_string());
-    match scope.as_deref() {
-        Err(_) => Finding::ok("ptrace", "unrestricted", "programs can be dilated, with or without root"),
-        Ok("0" | "1") => {
-            Finding::ok("ptrace", format!("scope {}", scope.unwrap_or_default()), "programs can be dilated")
-        }
-        Ok("2") => {
+    match clock::probe::ptrace_scope() {
+        None => Finding::ok("ptrace", "unrestricted", "programs can be dilated, with or without root"),
+        Some(scope @ (0 | 1)) => Finding::ok("ptrace", format!("scope {scope}"), "programs can be dilated"),
+        Some(2) => {
             let says = "only root can dilate programs: `sysctl kernel.yama.ptrace_scope=1`";
             Finding::degraded("ptrace", "scope 2", says)
         }
-        Ok(_) => Finding::lacking(
-            "ptrace",
-            "scope 3",
-            "nothing can be dilated until the next boot with a lower kernel.yama.ptrace_scope",
-        ),
+        Some(_) => {
+            let says = "nothing can be dilated until the next boot with a lower kernel.yama.ptrace_scope";
+            Finding::lacking("ptrace", "scope 3", says)
+        }
     }
 }
 
 /// Which layout the control groups have, and whether the controllers that a node needs are in it.
-fn cgroups() -> Finding {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let of_kind =
-        |kind: &str| mounts.lines().filter_map(|l| l.split_once(" - ")).filter(|(_, r)| r.starts_with(kind)).count();
-    let (v1, v2) = (of_kind("cgroup "), of_kind("cgroup2 "));
-    let found = match (v1, v2) {
-        (0, 0) => "none",
-        (0, _) => "version 2",
-        (_, 0) => "version 1",
-        _ => "hybrid",
+fn cgroups(groups: &cgroup::Offers) -> Finding {
+    let found = match groups.layout {
+        Layout::None => "none",
+        Layout::V1 => "version 1",
+        Layout::V2 => "version 2",
+        Layout::Hybrid => "hybrid",
     };
-    if v1 == 0 {
-        let says = "nodes need version 1 controllers, for now: boot with `systemd.unified_cgroup_hierarchy=0 \
-                    systemd.legacy_systemd_cgroup_controller`";
-        return Finding::lacking("control groups", found, says);
-    }
-    let lacking: Vec<_> = ["cpu", "cpuacct", "cpuset", "devices", "memory", "pids"]
-        .into_iter()
-        .filter(|c| {
-            let mounted = |l: &str| {
-                let options = l
-                    .split_once(" - ")
-                    .filter(|(_, r)| r.starts_with("cgroup "))
-                    .and_then(|(_, r)| r.split(' ').nth(2));
-                options.is_some_and(|o| o.split(',').any(|o| o == *c))
-            };
-            !mounts.lines().any(mounted)
-        })
-        .collect();
-    match lacking.is_empty() {
-        true => Finding::ok("control groups", found, "CPU, memory, devices and processes of a node are limited"),
-        false => {
-            let says =
-                format!("not mounted: {}: `mount -t cgroup -o NAME cgroup /sys/fs/cgroup/NAME`", lacking.join(", "));
-            Finding::lacking("control groups", found, says)
-        }
+    match &groups.no_nodes {
+        None => Finding::ok("control groups", found, "CPU, memory, devices and processes of a node are limited"),
+        Some(lack) => Finding::lacking("control groups", found, lack.to_string()),
     }
 }
 
@@ -153,12 +115,11 @@ fn shares() -> Finding {
 }
 
 /// Part of what [`cpu::best_policy`] rests on, so that a user sees which one is missing.
-fn idle_groups() -> Finding {
-    let places = ["/sys/fs/cgroup/cpu/cpu.idle", "/sys/fs/cgroup/cpu,cpuacct/cpu.idle"];
+fn idle_groups(groups: &cgroup::Offers) -> Finding {
     let says = "idle groups fill what a node does not use (Linux 5.15)";
-    match places.iter().any(|p| Path::new(p).exists()) {
-        true => Finding::ok("cpu.idle", "yes", says),
-        false => Finding::degraded("cpu.idle", "no", format!("{says}: without them shares are quotas")),
+    match groups.idle {
+        true => Finding::ok("idle groups", "yes", says),
+        false => Finding::degraded("idle groups", "no", format!("{says}: without them shares are quotas")),
     }
 }
 

@@ -3,12 +3,17 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+use host::cgroup::Tree;
+
+/// How long a test waits for what must come, which may take its time on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a program in a node ended, and what it wrote to both outputs.
 #[derive(Debug)]
@@ -29,7 +34,7 @@ pub struct World {
     pub enclosure: Option<Enclosure>,
     pub runtime: Runtime,
     pub state: tempfile::TempDir,
-    pub cgroup: String,
+    pub groups: Tree,
 }
 
 impl World {
@@ -44,8 +49,8 @@ impl World {
         let init = program();
         let options = EnclosureOptions { state: state.path().into(), init, core: None, hide };
         let enclosure = Some(Enclosure::open(options).expect("an enclosure"));
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        World { enclosure, runtime, state, cgroup: format!("/diorama-test-{}-{number}", std::process::id()) }
+        let id = format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        World { enclosure, runtime, state, groups: Tree::of(&id).expect("control groups") }
     }
 
     pub fn enclosure(&self) -> &Enclosure {
@@ -65,7 +70,7 @@ impl World {
             tools: Vec::new(),
             memory_bytes: 256 << 20,
             core: 0,
-            cgroup: format!("{}/{name}", self.cgroup),
+            cgroup: self.groups.path(name),
             netns: NetNamespace::create().expect("a network namespace"),
         }
     }
@@ -80,7 +85,7 @@ impl World {
     pub fn run_spec(&self, spec: NodeSpec) -> Outcome {
         let (node, output) = self.create(spec);
         node.start().expect("a start");
-        let status = node.wait(Some(Duration::from_secs(60))).expect("the node ends within a minute");
+        let status = node.wait(Some(PATIENCE)).expect("the node ends");
         let outcome = Outcome { status, output: text(output) };
         node.delete().expect("a deletion");
         outcome
@@ -94,30 +99,15 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         drop(self.enclosure.take());
-        for tree in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-            remove_groups(&tree.path().join(self.cgroup.trim_start_matches('/')));
-        }
+        self.groups.sweep().expect("the control groups can be removed");
         diorama_node::remove_tree(self.state.path()).expect("the state directory can be removed");
-    }
-}
-
-pub fn remove_groups(path: &Path) {
-    for child in fs::read_dir(path).into_iter().flatten().flatten() {
-        if child.path().is_dir() {
-            remove_groups(&child.path());
-        }
-    }
-    // A process that was killed keeps its group until it has been reaped.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(2);
-    while fs::remove_dir(path).is_err() && path.exists() && std::time::Instant::now() < end {
-        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
 /// The program that answers to `__init`: an example of this crate, which `cargo test` builds.
 pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
-    let program = test.parent().and_then(Path::parent).expect("target/PROFILE").join("examples/enclosed");
+    let program = test.parent().and_then(|dir| dir.parent()).expect("target/PROFILE").join("examples/enclosed");
     assert!(program.exists(), "{} is missing: run `cargo build -p diorama-node --examples`", program.display());
     program
 }
@@ -143,5 +133,34 @@ pub fn with_each_runtime(test: impl Fn(World)) {
     for runtime in runtimes {
         eprintln!("with {} {}", runtime.name(), runtime.version());
         test(World::new(runtime));
+    }
+}
+
+/// A directory of the host that nodes see below their own `/opt`, with some files, for tests that change what is the
+/// host's. It goes when it is dropped.
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        let dir = tempfile::Builder::new().prefix("diorama-test-").tempdir_in("/opt").expect("these tests need root");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        fs::create_dir(dir.path().join("doc")).expect("a directory");
+        for name in ["doc/page", "kept", "page"] {
+            fs::write(dir.path().join(name), "kept\n").expect("a file");
+        }
+        Scratch(dir)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// What is in it, as the host sees it.
+    pub fn listed(&self) -> Vec<String> {
+        let found = Command::new("find").arg(self.path()).args(["-mindepth", "1", "-printf", "%P\n"]).output();
+        let mut names: Vec<_> =
+            String::from_utf8(found.expect("find").stdout).expect("text").lines().map(Into::into).collect();
+        names.sort();
+        names
     }
 }
