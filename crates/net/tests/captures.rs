@@ -11,7 +11,7 @@ use diorama_net::{CaptureFile, Captured, Loss, PipeConfig, PipeId};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use scale::RealInstant;
-use support::{Testbed, ms, star};
+use support::{Testbed, enlarge, ms, star, wait_until};
 
 /// Ethernet, IP and UDP headers.
 const HEADERS: usize = 42;
@@ -55,6 +55,7 @@ fn every_frame_is_there_once_a_pipe_in_order_with_its_time_and_its_fate() {
     ];
     let capture = bed.emulator.capture(files, stamp()).expect("the files can be made");
     let server = bed.spaces["n2"].run(|| UdpSocket::bind(("0.0.0.0", 12345)).expect("the port is free"));
+    enlarge(&server);
     let client = bed.spaces["n1"].run(|| UdpSocket::bind(("0.0.0.0", 0)).expect("a socket"));
     let mut sent = Vec::new();
     for i in 0..200u32 {
@@ -142,7 +143,7 @@ fn a_jumbo_frame_is_recorded_whole_and_what_happened_to_it_is_said() {
     let capture = bed.emulator.capture(files, stamp()).expect("the files can be made");
     let client = bed.spaces["n1"].run(|| UdpSocket::bind(("0.0.0.0", 0)).expect("a socket"));
     client.send_to(&[7; 8000], (bed.address("n1", "n2"), 12345)).expect("the kernel takes it");
-    std::thread::sleep(Duration::from_millis(100));
+    wait_until("both copies have come to the second link", || bed.counters("n2--core/ba").too_long == 2);
     capture.finish(&bed.emulator).expect("everything is written");
 
     let said = |p: &EnhancedPacketBlock| -> Vec<String> {

@@ -1,18 +1,20 @@
-//! Real sockets through real interfaces. Needs root. Bounds are generous: other work may share the cores; precise
-//! figures are the business of `diorama bench net`.
+//! Real sockets through real interfaces. Needs root.
+//!
+//! Nothing here depends on how soon the machine lets a program run: times are bounded from below, by what a pipe does, and
+//! from above only against a reference of the same run. How exact delays and rates are is measured by `diorama bench net`.
 
 mod support;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use diorama_net::{Loss, NetworkSpec, PipeChange, PipeConfig};
-use support::{Testbed, link, mbit, ms, star};
+use diorama_net::{Loss, NetworkSpec, PipeChange, PipeConfig, PipeInterval};
+use support::{PATIENCE, Testbed, link, mbit, ms, star, wait_until};
 
 const PORT: u16 = 7000;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends `count` datagrams from `from` to `to`, which echoes them; gives the round-trip times of those that returned
 /// within `timeout`, in seconds.
@@ -20,14 +22,17 @@ fn ping(bed: &Testbed, from: &str, to: &str, count: usize, timeout: Duration) ->
     let server = bed.spaces[to].run(|| UdpSocket::bind(("0.0.0.0", PORT)).expect("the port is free"));
     server.set_read_timeout(Some(Duration::from_millis(100))).expect("a time-out can be set");
     let address = bed.address(from, to);
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut buffer = [0; 2000];
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                if let Ok((len, peer)) = server.recv_from(&mut buffer) {
+            loop {
+                match server.recv_from(&mut buffer) {
                     // The way back may be gone: that is what some tests are about.
-                    let _ = server.send_to(&buffer[..len], peer);
+                    Ok((len, peer)) => drop(server.send_to(&buffer[..len], peer)),
+                    // Only when nothing waits any more.
+                    Err(_) if done.load(Relaxed) => return,
+                    Err(_) => {}
                 }
             }
         });
@@ -50,64 +55,61 @@ fn ping(bed: &Testbed, from: &str, to: &str, count: usize, timeout: Duration) ->
                 }
             }
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.store(true, Relaxed);
         times
     })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    assert!(!values.is_empty(), "nothing came back");
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+fn least(times: &[f64]) -> f64 {
+    times.iter().copied().min_by(f64::total_cmp).expect("something came back")
 }
 
-/// Sends bytes by TCP for `time`; what arrived per second between the first quarter and the end.
-fn bulk(bed: &Testbed, from: &str, to: &str, time: Duration) -> f64 {
+/// Sends by TCP until `enough`, which is asked while data arrive, or `PATIENCE` is over; how many bytes arrived, all of
+/// those that were sent.
+fn transfer(bed: &Testbed, from: &str, to: &str, mut enough: impl FnMut(u64) -> bool) -> u64 {
     let listener = bed.spaces[to].run(|| TcpListener::bind(("0.0.0.0", PORT)).expect("the port is free"));
     let address = bed.address(from, to);
+    let end = AtomicBool::new(false);
     thread::scope(|scope| {
-        bed.spaces[from].spawn(scope, move || {
+        let sender = bed.spaces[from].spawn(scope, || {
             let mut stream = TcpStream::connect((address, PORT)).expect("the server is reached");
             stream.set_write_timeout(Some(PATIENCE)).expect("a time-out can be set");
-            let (start, block) = (Instant::now(), [0; 16384]);
-            while start.elapsed() < time {
+            let (block, mut sent) = ([0; 16384], 0);
+            while !end.load(Relaxed) {
                 stream.write_all(&block).expect("the stream flows");
+                sent += block.len() as u64;
             }
+            sent
         });
         let (mut stream, _) = listener.accept().expect("the client comes");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out can be set");
-        let (start, mut block) = (Instant::now(), vec![0; 1 << 16]);
-        let mut counted: Option<(Instant, u64)> = None;
-        let mut bytes = 0;
-        let mut rate = 0.0;
+        let (start, mut block, mut arrived) = (Instant::now(), vec![0; 1 << 16], 0);
         loop {
-            let n = stream.read(&mut block).expect("the stream flows");
-            if n == 0 {
-                return rate;
+            match stream.read(&mut block).expect("the stream flows") {
+                0 => break,
+                n => arrived += n as u64,
             }
-            bytes += n as u64;
-            match counted {
-                None if start.elapsed() > time / 4 => counted = Some((Instant::now(), bytes)),
-                Some((since, before)) if start.elapsed() < time => {
-                    rate = (bytes - before) as f64 / since.elapsed().as_secs_f64();
-                }
-                _ => {}
+            if !end.load(Relaxed) && (enough(arrived) || start.elapsed() > PATIENCE) {
+                end.store(true, Relaxed);
             }
         }
+        assert_eq!(sender.join().expect("the sender ends"), arrived);
+        arrived
     })
 }
 
 #[test]
 fn delay_is_what_the_pipes_say_and_never_less() {
     let bed = Testbed::start(star(2, &PipeConfig::default()), 0);
-    let reference = median(ping(&bed, "n1", "n2", 40, PATIENCE));
+    let reference = least(&ping(&bed, "n1", "n2", 40, PATIENCE));
     for pipe in ["n1--core/ab", "n2--core/ba", "n2--core/ab", "n1--core/ba"] {
         bed.set(pipe, PipeChange { delay: Some(ms(10)), ..Default::default() });
     }
     let times = ping(&bed, "n1", "n2", 40, PATIENCE);
     assert_eq!(times.len(), 40, "nothing may be lost");
     assert!(times.iter().all(|t| *t >= 0.040), "a frame was early: {times:?}");
-    let adjusted = median(times) - reference;
+    // The least of each: what the machine's other work adds now and then is not the pipes'.
+    let adjusted = least(&times) - reference;
     assert!(adjusted < 0.043, "40 ms became {adjusted} s beyond the reference of {reference} s");
     let seen = bed.emulator.stop().expect("it lives");
     assert_eq!(seen.lateness.all.len(), 160, "each echo is delivered twice");
@@ -115,15 +117,38 @@ fn delay_is_what_the_pipes_say_and_never_less() {
 }
 
 #[test]
-fn a_bulk_transfer_gets_the_bandwidth_of_the_narrowest_link() {
+fn a_bulk_transfer_fills_the_narrowest_link_and_never_more() {
     let mut spec = star(2, &PipeConfig { delay: ms(1), ..Default::default() });
     spec.links[0].ab.rate = mbit(100.0);
     spec.links[1].ba.rate = mbit(20.0);
     let bed = Testbed::start(spec, 0);
-    let rate = bulk(&bed, "n1", "n2", Duration::from_secs(2)) * 8.0;
-    // 1448 bytes of data (with time stamps) travel in a frame of 1514.
-    let ideal = 20e6 * 1448.0 / 1514.0;
-    assert!((0.90..1.02).contains(&(rate / ideal)), "{rate:.0} bit/s of an ideal {ideal:.0}");
+    let (wide, narrow) = (bed.pipe("n1--core/ab"), bed.pipe("n2--core/ba"));
+    let interval = ms(100);
+    bed.emulator.start_series(host::now(), interval);
+    // 20 Mbit/s for 100 ms are 250,000 bytes.
+    let (full, frame) = (250_000, 1514);
+    let mut seen = Vec::new();
+    let filled = |of: &[PipeInterval]| of.iter().any(|i| i.pipe == narrow && i.grew.bytes + frame >= full);
+    let mut looked = Instant::now();
+    // A busy machine starves the programs now and then, but not in every tenth of a second.
+    transfer(&bed, "n1", "n2", |_| {
+        if looked.elapsed() < Duration::from_millis(50) {
+            return false;
+        }
+        looked = Instant::now();
+        seen.extend(bed.emulator.observe().expect("it lives").intervals);
+        filled(&seen)
+    });
+    assert!(filled(&seen), "the narrow link was never full: {seen:?}");
+    for i in &seen {
+        let most = if i.pipe == wide { 5 * full } else { full };
+        let bounded = i.pipe == wide || i.pipe == narrow;
+        assert!(!bounded || i.grew.bytes <= most + frame, "more than the link can carry: {i:?}");
+    }
+    // The link before it carried no more than came through, the queue and what was dropped there.
+    let carried = |pipe| bed.counters(pipe).packets;
+    let dropped = bed.counters("n2--core/ba").queue_drops;
+    assert!(carried("n1--core/ab") <= carried("n2--core/ba") + dropped + 100);
 }
 
 #[test]
@@ -133,7 +158,7 @@ fn the_same_seed_loses_the_same_packets_of_a_real_flow() {
         spec.links[0].ab.loss = Loss::Random(0.1);
         let bed = Testbed::start(spec, seed);
         let server = bed.spaces["n2"].run(|| UdpSocket::bind(("0.0.0.0", PORT)).expect("the port is free"));
-        server.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out can be set");
+        server.set_read_timeout(Some(PATIENCE)).expect("a time-out can be set");
         let client = bed.spaces["n1"].run(|| UdpSocket::bind(("0.0.0.0", 0)).expect("a socket"));
         let address = bed.address("n1", "n2");
         let mut got = Vec::new();
@@ -143,9 +168,10 @@ fn the_same_seed_loses_the_same_packets_of_a_real_flow() {
             }
             // No more at once than any buffer holds: what is missing was lost by the pipe.
             let passed = |bed: &Testbed| bed.counters("n1--core/ab").packets as usize;
-            let (end, mut buffer) = (Instant::now() + PATIENCE, [0; 4]);
             let offered = |c: diorama_net::PipeCounters| c.packets + c.lost;
-            while offered(bed.counters("n1--core/ab")) < u64::from(block + 1) * 100 && Instant::now() < end {}
+            let all = u64::from(block + 1) * 100;
+            wait_until("all have come to the pipe", || offered(bed.counters("n1--core/ab")) >= all);
+            let mut buffer = [0; 4];
             while got.len() < passed(&bed) {
                 server.recv(&mut buffer).expect("what the pipe let through arrives");
                 got.push(u32::from_le_bytes(buffer));
@@ -175,7 +201,7 @@ fn an_interior_node_forwards_with_its_own_kernel() {
         let least = f64::from(hops) * 2.0 * 0.002;
         assert!(times.iter().all(|t| *t >= least), "{from} to {to} passes {hops} links both ways: {times:?}");
     }
-    assert!(bulk(&bed, "a", "b", Duration::from_millis(500)) > 1e5, "TCP crosses the forwarding node");
+    assert!(transfer(&bed, "a", "b", |n| n > 1 << 18) > 1 << 18, "TCP crosses the forwarding node");
     assert_ne!(bed.address("a", "r"), bed.address("b", "r"), "each side knows the interface that faces it");
 }
 
@@ -199,7 +225,7 @@ fn a_link_goes_down_and_comes_up_again() {
     assert_eq!(pings(PATIENCE), 3);
     bed.set("n2--core/ba", PipeChange { up: Some(false), ..Default::default() });
     assert_eq!(pings(Duration::from_millis(300)), 0);
-    assert_eq!(bed.counters("n2--core/ba").down_drops, 3);
+    wait_until("three are lost", || bed.counters("n2--core/ba").down_drops == 3);
     bed.set("n2--core/ba", PipeChange { up: Some(true), ..Default::default() });
     assert_eq!(pings(PATIENCE), 3);
 }
@@ -207,17 +233,19 @@ fn a_link_goes_down_and_comes_up_again() {
 #[test]
 fn tcp_outlives_a_link_that_is_down_for_a_while() {
     let bed = Testbed::start(star(2, &PipeConfig { rate: mbit(10.0), ..Default::default() }), 0);
-    let mut received = 0.0;
-    thread::scope(|scope| {
-        let transfer = scope.spawn(|| bulk(&bed, "n1", "n2", Duration::from_secs(3)));
-        thread::sleep(Duration::from_millis(500));
-        bed.set("n1--core/ab", PipeChange { up: Some(false), ..Default::default() });
-        thread::sleep(Duration::from_millis(500));
-        bed.set("n1--core/ab", PipeChange { up: Some(true), ..Default::default() });
-        received = transfer.join().expect("the transfer ends");
+    let counters = || bed.counters("n1--core/ab");
+    let set = |up| bed.set("n1--core/ab", PipeChange { up: Some(up), ..Default::default() });
+    let (mut down, mut after) = (false, 0);
+    let arrived = transfer(&bed, "n1", "n2", |arrived| {
+        if !down && arrived > 100_000 {
+            (down, after) = (true, arrived);
+            set(false);
+            wait_until("something is lost", || counters().down_drops > 0);
+            set(true);
+        }
+        down && arrived > after + 1_000_000
     });
-    assert!(received > 0.0);
-    assert!(bed.counters("n1--core/ab").down_drops > 0);
+    assert!(down && arrived > 1_000_000, "{arrived} bytes arrived");
 }
 
 /// The thread's CPU time, and what of it was spent awake for nothing, after 50 bursts of 90 frames.

@@ -4,12 +4,31 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use diorama_net::{DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap};
 use host::NetNamespace;
 use scale::{RealDuration, RealRate};
+
+/// How long something may take on a busy machine that takes no time on a free one.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `done`; fails after a while, saying what it waited for.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "this does not come: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Lets a socket hold all that a test sends, however late it is read: 16 MiB.
+pub fn enlarge(socket: &UdpSocket) {
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, 16 << 20).expect("these tests need root");
+}
 
 /// A network namespace, which lives as long as this value.
 pub struct Space(pub NetNamespace);
