@@ -4,7 +4,7 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root machine setup setup-tests fmt lint build test conformance demo bench work tcp-dilation clean
+.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test conformance demo bench work tcp-dilation clean
 .NOTPARALLEL:
 
 all: build
@@ -15,18 +15,25 @@ setup:
 setup-tests:
 	scripts/setup --tests
 
+setup-lint:
+	scripts/setup --lint
+
 build:
 	$(CARGO) build --locked --release --workspace --bins
 
 fmt:
 	$(CARGO) fmt --all
 
-lint:
+lint: setup-lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(MAKE) --no-print-directory doc
 
-# Cargo builds the programs that the tests run, and tells them where they are. Some tests interrupt them, which would be ignored if
-# whoever called make ignores it, as a script's `&` does.
+doc:
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps
+
+# Cargo builds the programs that the tests run, and tells them where they are. Some tests interrupt them, which would be
+# ignored if whoever called make ignores it, as a script's `&` does.
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 

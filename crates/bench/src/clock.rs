@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use clock::{ClockPage, CpuRate, Injector, Prober};
 use scale::Tdf;
 use serde_json::json;
 
-use crate::cores::{self, first_and_last};
+use crate::cores::first_and_last;
 use crate::stats::median;
 use crate::{Error, Row, Tell};
 
@@ -140,8 +139,8 @@ impl Bench {
         native.args(["--measure", reference, &count]);
         let mut dilated = self.launch(operation.place, &["/proc/self/exe", "--measure", operation.what, &count])?;
         if operation.place == Place::Apart {
-            pin(&mut native, self.core);
-            pin(&mut dilated, self.core);
+            host::cores::pin_command(&mut native, self.core);
+            host::cores::pin_command(&mut dilated, self.core);
         }
         Ok((run(&mut native)?, run(&mut dilated)?))
     }
@@ -184,18 +183,6 @@ fn ratio(operation: &Operation, pairs: &[(f64, f64)]) -> Row {
         Some(goal) => row.goal(goal),
         None => row,
     }
-}
-
-/// Has a command run on a core of its own.
-fn pin(command: &mut Command, core: usize) {
-    // SAFETY: between fork and exec it makes one system call, on a set that lives on its own stack; it takes no lock
-    // and allocates nothing.
-    unsafe {
-        command.pre_exec(move || {
-            cores::pin(core);
-            Ok(())
-        })
-    };
 }
 
 /// Runs a measuring process; ns per operation.

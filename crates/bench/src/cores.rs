@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use host::sched::{self, Class};
 
 use crate::Error;
 
@@ -29,25 +29,16 @@ impl Cores {
 
 /// The first core that this process may use, and the last if there is another.
 pub(crate) fn first_and_last() -> Result<(usize, Option<usize>), Error> {
-    let allowed = sched_getaffinity(None).map_err(Error::machine)?;
-    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-    let first = cores.next().ok_or_else(|| Error::machine("this process may use no core"))?;
-    Ok((first, cores.next_back()))
+    match host::cores::usable().map_err(Error::machine)?[..] {
+        [] => Err(Error::machine("this process may use no core")),
+        [only] => Ok((only, None)),
+        [first, .., last] => Ok((first, Some(last))),
+    }
 }
 
 /// Binds the calling thread to a core that this process may use, which cannot fail.
 pub(crate) fn pin(core: usize) {
-    let mut set = CpuSet::new();
-    set.set(core);
-    let _ = sched_setaffinity(None, &set);
-}
-
-/// Puts the calling thread under a scheduling policy, if it may be.
-pub(crate) fn schedule(policy: i32, priority: i32) {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the call reads one sched_param, which outlives it; 0 is the calling thread, whose memory it does not
-    // touch.
-    unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+    let _ = host::pin(core);
 }
 
 /// Keeps a core awake while it lives, as the fillers do in a run, and yields to everything else.
@@ -63,7 +54,8 @@ impl Filler {
         let stopped = stop.clone();
         let spin = move || {
             pin(core);
-            schedule(libc::SCHED_IDLE, 0);
+            // Every thread may give way.
+            let _ = sched::set(Class::Idle);
             while !stopped.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }

@@ -15,11 +15,12 @@ use crate::{Error, Row, Tell};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
+/// The core that is shared.
 const CORE: usize = 0;
 /// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 
-/// How often a node with half of the core has its turn, in ms: what is shorter than that comes down to luck.
+/// How often a node with half of the core has its turn, in ms: what is shorter may or may not have to wait for one.
 const TURN_MS: f64 = 0.2;
 
 /// Bursts: work in virtual ms on the target's whole core, and how often.
@@ -129,8 +130,8 @@ fn bursts(joiner: &Joiner, tdf: Tdf) -> Vec<f64> {
             .map(|_| {
                 // Steps that fit no period of the scheduler's.
                 phase = (phase + 1_618_033) % 5_000_000;
-                let start = probe::now() + RealDuration::from_nanos(3_000_000 + phase);
-                probe::sleep_until(start);
+                let start = host::now() + RealDuration::from_nanos(3_000_000 + phase);
+                host::time::sleep_until(start);
                 tdf.to_virtual(probe::work(work).since(start)).as_secs_f64() * 1e3
             })
             .collect();

@@ -1,7 +1,5 @@
 //! `diorama check`: validate an experiment and print what each node and link gets; nothing is started.
 
-mod table;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,7 +32,7 @@ pub struct Args {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let experiment = engine::load(&args.experiment, &args.set)?;
     let plan = Plan::new(&experiment, args.variant.into(), args.tdf)?;
-    let text = if args.json { plan.recorded().to_json() + "\n" } else { table::plan(&experiment, &plan) };
+    let text = if args.json { plan.recorded().to_json() + "\n" } else { plan.to_text(&experiment) };
     terminal::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

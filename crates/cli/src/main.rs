@@ -50,8 +50,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli.verb,
         Err(e) => return misused(&e),
     };
-    // Whatever the verb: what a killed run left is removed by the next command.
-    engine::sweep();
+    // Whatever the verb: what a killed run left is removed by the next command. (`run` does it when it hears signals.)
+    if !matches!(verb, Verb::Run(_)) {
+        engine::sweep();
+    }
     let outcome = match verb {
         Verb::Run(args) => run::main(args),
         Verb::Check(args) => check::main(args),

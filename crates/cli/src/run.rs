@@ -42,16 +42,21 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    // First of all: from here on, whoever asks the run to end finds somebody who hears it.
+    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    engine::sweep();
     let experiment = engine::load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
     for warning in &plan.warnings {
         engine::warn(warning);
     }
-    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    if !interrupts.is_empty() {
+        return Err(engine::Error::Interrupted.into());
+    }
 
     // For all repetitions, so that nothing comes between.
-    let cores = engine::Cores::claim(&plan.all_cores())?;
+    let cores = engine::CoreLocks::claim(&plan.all_cores())?;
     let mut outs = vec![args.out];
     if args.repeat > 1 {
         let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant)?;

@@ -58,7 +58,8 @@ fn frames_bear_the_date_that_the_nodes_clocks_show() {
             let at = *opened as f64 / 1e9;
             assert!((from - 1e-6..=to + 1e-6).contains(&at), "TDF {tdf}: opened at {at}, between {from} and {to}");
         }
-        // From one link to the next it is the delay and the transmission of its 74 bytes, to the rounding of the two times.
+        // From one link to the next it is the delay and the transmission of its 74 bytes, to the rounding of the two
+        // times.
         let arrived = openings(&of_server, 1);
         let first = arrived.iter().map(|at| at.abs_diff(opened[0] + 5_059_200)).min();
         assert!(first.is_some_and(|off| off <= 2), "TDF {tdf}: opened at {opened:?}, came at {arrived:?}");
@@ -102,7 +103,8 @@ nodes:
   sink: { machine: m, run: sleep 60 }
   source:
     machine: m
-    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => "sink", PeerPort => 9) or die; for ($end = time + 20; time < $end;) { $s->send("x" x 1400) }']
+    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => "sink",
+      PeerPort => 9) or die; for ($end = time + 20; time < $end;) { $s->send("x" x 1400) }']
 links: [{ from: source, to: sink, bandwidth: 100Mbit/s, capture: true }]
 ends: { exited: [source], limit: 30s }
 "#,

@@ -59,9 +59,9 @@ fn the_commands_own_code() {
 fn a_tenth_of_the_time() {
     let start = Instant::now();
     let out = output(&["bash", "-c", "s=$EPOCHREALTIME; sleep 0.1; e=$EPOCHREALTIME; echo $(( ${e/./} - ${s/./} ))"]);
+    let real = start.elapsed();
     let us: u64 = String::from_utf8_lossy(&out.stdout).trim().parse().unwrap();
-    assert!((100_000..200_000).contains(&us), "{us} us");
-    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert!(us >= 100_000 && us * 10 <= real.as_micros() as u64, "{us} virtual us in {real:?}");
 }
 
 #[test]
@@ -73,22 +73,25 @@ fn the_factor_can_be_changed_while_the_command_runs() {
         command.args(["dilate", "--tdf", tdf, "--control", &socket]).args(rest);
         command
     };
-    let script =
-        "s=${EPOCHREALTIME/./}; echo; for i in {1..20}; do sleep 0.02; done; e=${EPOCHREALTIME/./}; echo $((e - s))";
-    let start = Instant::now();
-    let mut child = diorama("1", &["--", "bash", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    // Sleeps until it is told that the factor has changed, and twenty times since.
+    let script = "echo; until read -t 0; do sleep 0.02; done; s=${EPOCHREALTIME/./}; \
+                  for i in {1..20}; do sleep 0.02; done; e=${EPOCHREALTIME/./}; echo $((e - s))";
+    let mut command = diorama("1", &["--", "bash", "-c", script]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     let changed = diorama("5", &[]).output().unwrap();
     assert!(changed.status.success(), "{changed:?}");
+    let start = Instant::now();
+    drop(child.stdin.take());
     line.clear();
     out.read_line(&mut line).unwrap();
+    let real = start.elapsed();
     let us: u64 = line.trim().parse().unwrap();
     assert!(child.wait().unwrap().success());
-    assert!((400_000..1_000_000).contains(&us), "{us} virtual us");
-    // Most of the 0.4 s passed at a fifth of the pace.
-    assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+    // A fifth of the pace: 0.4 s of it take at least 2.
+    assert!(us >= 400_000 && us * 5 <= real.as_micros() as u64, "{us} virtual us in {real:?}");
     assert!(!std::path::Path::new(&socket).exists(), "the socket goes with the command");
     let nobody = diorama("5", &[]).output().unwrap();
     assert_eq!(nobody.status.code(), Some(125));
@@ -102,11 +105,15 @@ fn the_time_stamp_counter_is_dilated_where_asked() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../clock/tests/programs/tsc.c");
     let built = Command::new("cc").args(["-O1", "-pthread", "-o", &program, source]).status();
     assert!(built.expect("the tests need a C compiler: apt install gcc").success());
-    // Cycles per ms of the clock that the program sees.
+    // Cycles per ms of the clock that the program sees; of three, for it may lose the processor between its two looks.
     let cycles = |command: &mut Command| -> f64 {
-        let out = command.output().unwrap();
-        assert!(out.status.success(), "{out:?}");
-        String::from_utf8_lossy(&out.stdout).split(' ').next().unwrap().parse().unwrap()
+        let mut three = [0; 3].map(|_: u8| {
+            let out = command.output().unwrap();
+            assert!(out.status.success(), "{out:?}");
+            String::from_utf8_lossy(&out.stdout).split(' ').next().unwrap().parse().unwrap()
+        });
+        three.sort_by(f64::total_cmp);
+        three[1]
     };
     let native = cycles(&mut Command::new(&program));
     let ratio = |tsc: &str| {
@@ -158,7 +165,7 @@ fn killing_diorama_ends_everything() {
     assert!(runs(mark));
     signal(&child, libc::SIGKILL);
     assert_eq!(child.wait().unwrap().signal(), Some(9));
-    gone_within(mark, Duration::from_secs(2));
+    gone_within(mark, Duration::from_secs(20));
 }
 
 #[test]
@@ -171,7 +178,7 @@ fn killing_the_reaper_ends_everything() {
     // SAFETY: it is the parent of a process that runs, so the number is its own.
     assert_eq!(unsafe { libc::kill(reaper, libc::SIGKILL) }, 0);
     assert_eq!(child.wait().unwrap().code(), Some(125));
-    gone_within(mark, Duration::from_secs(2));
+    gone_within(mark, Duration::from_secs(20));
 }
 
 #[test]

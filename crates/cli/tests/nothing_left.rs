@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{ECHO, Lab, TinyDisk, left_behind, wait_until};
+use support::{ECHO, Lab, PATIENCE, TinyDisk, left_behind, wait_until};
 
 /// Moments that are spread evenly, in an order that differs from signal to signal.
 fn moments(n: usize, over: Duration, salt: u64) -> Vec<Duration> {
@@ -18,31 +20,50 @@ fn send(run: &Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(run), signal);
 }
 
+/// Whether a program has a handler for a signal.
+fn hears(run: &Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", run.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap_or("0");
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
+}
+
+/// How long a run takes from its first instruction until all its nodes are ready, on this machine as it is now.
+fn time_to_get_going(lab: &Lab, args: &[&str]) -> Duration {
+    let started = Instant::now();
+    let mut run = lab.start(args);
+    lab.wait_for_event("echo/scaled", "all-ready");
+    let took = started.elapsed();
+    send(&run, Signal::TERM);
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", lab.said());
+    took
+}
+
 /// Ends a run by `signal` at 20 moments from its first instruction to well after virtual zero.
 fn ended_at_20_moments(signal: Signal, salt: u64) {
     let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
-    for moment in moments(20, Duration::from_millis(3000), salt) {
-        let mut run = lab.start(&["run", "lab", "--tdf", "10"]);
+    let args = ["run", "lab", "--tdf", "10"];
+    let going = time_to_get_going(&lab, &args);
+    for moment in moments(20, going * 4 / 3, salt) {
+        let mut run = lab.start(&args);
         std::thread::sleep(moment);
+        let heard = hears(&run, signal);
+        // Whoever cannot be told to end has made nothing yet.
+        let before = if heard || signal == Signal::KILL { Vec::new() } else { left_behind(true) };
         send(&run, signal);
         let told = Instant::now();
         let code = run.wait().unwrap().code();
         if signal == Signal::KILL {
             assert_eq!(code, None);
-            // Processes, mounts and interfaces go with the engine; groups and files with the next command.
-            wait_until(
-                &format!("all gone after KILL at {moment:?}: {:?}", left_behind(false)),
-                Duration::from_secs(2),
-                || left_behind(false).is_empty(),
-            );
+            // Processes, mounts and interfaces go with the engine (in less time than they took to be made); groups and
+            // files with the next command.
+            wait_until(&format!("all gone after KILL at {moment:?}"), going.max(Duration::from_secs(2)), || {
+                left_behind(false).is_empty()
+            });
         } else {
-            // Before the handler is installed the signal ends the program by itself, and there is nothing to tear down.
-            assert!(
-                code == Some(130) || (code.is_none() && moment < Duration::from_millis(100)),
-                "{moment:?}: {code:?}: {}",
-                lab.said()
-            );
-            assert!(told.elapsed() < Duration::from_secs(20), "{moment:?}: took {:?}", told.elapsed());
+            assert!(before.is_empty(), "{moment:?}: there is no handler yet, and already {before:?}");
+            assert!(code == Some(130) || (code.is_none() && !heard), "{moment:?}: {code:?}: {}", lab.said());
+            let limit = Duration::from_secs(20).max(going * 5);
+            assert!(told.elapsed() < limit, "{moment:?}: took {:?}", told.elapsed());
             assert!(left_behind(true).is_empty(), "{moment:?}: {:?}", left_behind(true));
         }
     }
@@ -53,6 +74,23 @@ fn ended_at_20_moments(signal: Signal, salt: u64) {
         1
     );
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn signals_are_heard_before_anything_is_made() {
+    let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
+    // Whoever makes something of a run registers it first, under this lock.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create("/run/diorama").unwrap();
+    let registry = std::fs::File::create("/run/diorama/lock").unwrap();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        flock(&registry, FlockOperation::LockExclusive).unwrap();
+        let mut run = lab.start(&["run", "lab"]);
+        wait_until("a handler", PATIENCE, || hears(&run, signal));
+        send(&run, signal);
+        flock(&registry, FlockOperation::Unlock).unwrap();
+        assert_eq!(run.wait().unwrap().code(), Some(130), "{signal:?}: {}", lab.said());
+        assert!(left_behind(true).is_empty(), "{signal:?}: {:?}", left_behind(true));
+    }
 }
 
 #[test]
@@ -99,7 +137,7 @@ fn after_kill() {
 #[test]
 fn a_second_run_on_the_same_core_is_refused_and_does_not_touch_the_first() {
     let lab = Lab::new(ECHO);
-    let mut first = lab.start(&["run", "lab"]);
+    let mut first = lab.start(&["run", "lab", "--keep"]);
     lab.wait_for_event("echo/scaled", "zero");
     let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
     assert_eq!(done.code, 3);
@@ -109,6 +147,8 @@ fn a_second_run_on_the_same_core_is_refused_and_does_not_touch_the_first() {
     let done = lab.diorama(&["run", "lab", "--repeat", "2"]);
     assert_eq!(done.code, 3);
     assert!(!lab.path().join("runs/echo/scaled.1").exists());
+    wait_until("the results", PATIENCE, || lab.said().contains("kept until Ctrl-C"));
+    send(&first, Signal::INT);
     assert_eq!(first.wait().unwrap().code(), Some(0), "{}", lab.said());
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
@@ -124,12 +164,12 @@ fn whatever_a_node_has_written_is_removed() {
 
 #[test]
 fn whatever_command_is_next_removes_what_a_killed_run_left() {
-    let lab = Lab::new(ECHO);
+    let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
     let mut run = lab.start(&["run", "lab"]);
     lab.wait_for_event("echo/scaled", "zero");
     send(&run, Signal::KILL);
     run.wait().unwrap();
-    wait_until("processes", Duration::from_secs(2), || left_behind(false).is_empty());
+    wait_until("processes", PATIENCE, || left_behind(false).is_empty());
     assert!(!left_behind(true).is_empty());
     lab.diorama(&["logs", "runs/echo/scaled"]);
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));

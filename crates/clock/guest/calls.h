@@ -73,5 +73,8 @@ CALL(__NR_semctl, call_ipc_stat, ipc_stat, 2)
 CALL(__NR_ioctl, call_ioctl, packet_stamps)
 /* Not by this filter but by packets.c's. */
 CALL(__NR_recvmsg, call_recvmsg, never)
+CALL(__NR_clone3, call_clone3, always)
+CALL(__NR_prctl, call_strict, going_strict, 1)
+CALL(__NR_seccomp, call_strict, going_strict, 0)
 CALL(__NR_execve, call_execute, executing)
 CALL(__NR_execveat, call_execute, executing)

@@ -31,8 +31,8 @@
  *
  *  - The kernel kills a process that gets a *blocked* SIGSYS from seccomp. So SIGSYS is removed from every mask that
  *    a program sets (signals.c), and sigaction(SIGSYS) is kept by us and never reaches the kernel.
- *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), io_uring makes calls that no filter sees: both give ENOSYS,
- *    and every known user falls back to older calls.
+ *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), ours too: the image makes the call and clears the others itself (clone.c).
+ *  - io_uring makes calls that no filter sees: it gives ENOSYS, and every known user falls back to older calls.
  *  - The handler runs wherever the program was: on an alternate stack if there is one (Go's goroutine stacks are
  *    smaller than a frame), with no signal blocked (SA_NODEFER, empty mask), so that the program's own handlers run
  *    on top of it just as they would interrupt the call. They may longjmp away: nothing here holds a lock or counts depth.
@@ -197,10 +197,14 @@ long call_timestamp_option(struct call *c);
 void show_messages(u64 messages, long n);
 /* The signals that come to the image, and that a program may not block: SIGSYS, and SIGSEGV where rdtsc is dilated. */
 u64 our_signals(void);
+/* What the program asked for with sigaction of one of them becomes the default, unless it is to be ignored. */
+void clear_own_action(i32 sig);
 /* One of them that is not meant for us. */
 void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *context);
 /* Reads a signal mask of the program and strips our signals from it. 0, -EFAULT or -EINVAL. */
 long read_mask(u64 *mask, u64 from, u64 size);
+/* strict.c: a thread did what SECCOMP_MODE_STRICT forbids. */
+void end_strictly(void);
 /* trap.c */
 void on_sigsys(int sig, struct siginfo *info, struct ucontext *context);
 void restorer(void);

@@ -7,6 +7,9 @@
 #include <stddef.h>
 
 /* Newer than some headers. */
+#ifndef __NR_clone3
+#define __NR_clone3 435
+#endif
 #ifndef __NR_openat2
 #define __NR_openat2 437
 #endif

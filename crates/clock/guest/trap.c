@@ -28,6 +28,8 @@ static long dispatch(struct call *c)
 
 __attribute__((visibility("hidden"))) void on_sigsys(int sig, struct siginfo *info, struct ucontext *u)
 {
+	if (info->code == SYS_SECCOMP && info->err == DIORAMA_STRICT_DATA)
+		end_strictly();
 	if (info->code != SYS_SECCOMP || info->err != DIORAMA_TRAP_DATA) {
 		foreign_signal(sig, info, u);
 		return;

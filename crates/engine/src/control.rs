@@ -15,6 +15,8 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::error::Told;
+
 /// The longest message, which bounds the length of a command line; the kernel's own bound on one is 2 MiB, and that on
 /// one of its words 128 KiB.
 const LONGEST: usize = 192 * 1024;
@@ -42,12 +44,7 @@ pub enum ExecReply {
     /// With this exit code; 128 + signal if a signal ended it.
     Exit(i32),
     /// It could not be started.
-    Refused {
-        /// The exit code for `diorama exec`.
-        code: u8,
-        /// Why, and what would be right.
-        message: String,
-    },
+    Refused(Told),
 }
 
 /// Starts to listen at `path`, which must not exist.

@@ -11,7 +11,7 @@ use scale::{TargetCpu, Tdf};
 
 use self::control::Control;
 use crate::notice::warn;
-use crate::registry::Cores;
+use crate::registry::CoreLocks;
 
 /// What is to be dilated, and how.
 #[derive(Clone, Debug)]
@@ -62,9 +62,10 @@ pub enum Error {
 ///
 /// If the command could not be started, or not watched to its end.
 pub fn run(dilation: &Dilation) -> Result<u8, Error> {
-    let (core, other) = cores();
+    let usable = host::cores::usable().unwrap_or_default();
+    let (core, other) = (usable.first().copied().unwrap_or(0), usable.get(1..).and_then(<[usize]>::last).copied());
     // Two shares of one core would halve each other.
-    let _claim = dilation.limited.then(|| Cores::claim(&[core])).transpose()?;
+    let _claim = dilation.limited.then(|| CoreLocks::claim(&[core])).transpose()?;
     let share = TargetCpu { cpus: 1, speed: 1.0 }.share(dilation.tdf);
     let limit = dilation.limited.then(|| cpu::limit_this(share, core)).transpose()?;
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
@@ -106,11 +107,4 @@ pub fn change(control: &Path, tdf: Tdf) -> Result<String, Error> {
 fn cpu_rate(dilation: &Dilation) -> CpuRate {
     let rate = if dilation.limited { CpuRate::NATIVE } else { CpuRate::undivided(dilation.tdf) };
     if dilation.dilated_tsc { rate.with_dilated_tsc() } else { rate }
-}
-
-/// The core for a limited command, and one for the injector if there is another.
-fn cores() -> (usize, Option<usize>) {
-    let allowed = rustix::thread::sched_getaffinity(None).ok();
-    let mut cores = (0..).take(rustix::thread::CpuSet::MAX_CPU).filter(|c| allowed.is_some_and(|set| set.is_set(*c)));
-    (cores.next().unwrap_or(0), cores.last())
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`Error::Input`]: what is wrong with it, each place with its line and a pointer into that line.
+/// [`Error::Experiment`]: what is wrong with it, each place with its line and a pointer into that line.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
-    model::load(path, overrides).map_err(|e| Error::Input(e.render()))
+    model::load(path, overrides).map_err(|e| Error::Experiment(e.render()))
 }

@@ -22,7 +22,7 @@ struct Tail {
 /// The directory of the run that the user means: a run directory, or the name of a live run or of its experiment.
 pub fn find_run(run: &str) -> Result<PathBuf> {
     if RunDir::at(run).has_logs() {
-        return Path::new(run).canonicalize().map_err(|e| Error::failed(run, e));
+        return Path::new(run).canonicalize().map_err(Error::io(run));
     }
     find_live(run).map(|r| r.out)
 }
@@ -45,9 +45,9 @@ pub fn find_live(run: &str) -> Result<LiveRun> {
                 live.iter().map(|r| format!("{}/{} ({})", r.name, r.variant, r.out.display())).collect();
             let known =
                 if known.is_empty() { "no run is live".to_string() } else { format!("live: {}", known.join(", ")) };
-            Err(Error::Input(format!("`{run}` is neither a run directory nor a live run; {known}")))
+            Err(Error::Usage(format!("`{run}` is neither a run directory nor a live run; {known}")))
         }
-        _ => Err(Error::Input(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
+        _ => Err(Error::Usage(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
     }
 }
 
@@ -62,7 +62,7 @@ pub fn print(dir: &Path, node: Option<&str>, follow: bool, out: &mut impl Write)
         for tail in &mut tails {
             match tail.copy(out, !live) {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                other => other.map_err(|e| Error::failed(tail.path.display(), e))?,
+                other => other.map_err(Error::io(tail.path.display()))?,
             }
         }
         if !live {
@@ -77,7 +77,7 @@ fn tails(dir: &Path, node: Option<&str>) -> Result<Vec<Tail>> {
     let mut names = run.logged_nodes()?;
     if let Some(node) = node {
         if !names.iter().any(|n| n == node) {
-            return Err(Error::Input(format!(
+            return Err(Error::Usage(format!(
                 "there is no node `{node}` in {}; its nodes: {}",
                 dir.display(),
                 names.join(", ")

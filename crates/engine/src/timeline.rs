@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use host::now;
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
+
+use crate::site::Zero;
 
 /// Virtual zero, and the rate at which virtual time passes from there.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,11 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// The timeline of a run whose virtual zero was at `zero`.
+    pub fn new(zero: Zero, tdf: Tdf) -> Timeline {
+        Timeline { zero: zero.real, zero_unix_ns: zero.unix_ns, tdf }
+    }
+
     /// The virtual time at a real instant.
     pub fn at(&self, real: RealInstant) -> VirtualInstant {
         VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
@@ -34,13 +40,13 @@ impl Timeline {
 
     /// The virtual time now.
     pub fn now(&self) -> VirtualInstant {
-        self.at(now())
+        self.at(host::now())
     }
 
     /// The real time from now until `virtual_instant`; zero if that has passed.
     pub fn until(&self, virtual_instant: VirtualInstant) -> RealDuration {
         let real = self.zero + self.tdf.to_real(virtual_instant.since(VirtualInstant::ZERO));
-        real.since(now())
+        real.since(host::now())
     }
 
     /// The same, as the standard library counts.

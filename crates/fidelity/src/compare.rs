@@ -7,16 +7,18 @@
 
 mod bounds;
 mod nodes;
-mod text;
 
 pub use bounds::{Bound, Statistic};
 pub use nodes::{NodeComparison, busiest};
 use record::{Run, Series, Summary, Verdict};
 use serde::Serialize;
-pub use text::{error, figure, labels, measured, table};
 
-use crate::Error;
 use crate::statistics::{ks_distance, median};
+
+/// Why two series cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Incomparable(String);
 
 /// One series against another: `diorama compare --json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -100,11 +102,10 @@ impl Statistics {
 }
 
 /// Compares `other` with `base`.
-pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Comparison, Error> {
+pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Comparison, Incomparable> {
     let pairs = pair(base, other)?;
     let metrics = base.first().result.metrics.keys();
-    let metrics: Vec<_> =
-        metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect::<Result<_, _>>()?;
+    let metrics: Vec<_> = metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect();
     let suspect = [base, other].into_iter().flat_map(|series| series.runs.values()).filter_map(suspect).collect();
     Ok(Comparison {
         within: metrics.iter().all(|m| m.outside.is_empty()),
@@ -117,10 +118,10 @@ pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Compar
 }
 
 /// The runs that belong together; all of them measure the same things.
-fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run)>, Error> {
+fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run)>, Incomparable> {
     let [b, o] = [base, other].map(|s| s.path.display());
     let [first, second] = [base, other].map(|s| &s.first().result);
-    let apart = |what: String| Err(Error::Incomparable(what));
+    let apart = |what: String| Err(Incomparable(what));
     if first.experiment != second.experiment {
         return apart(format!(
             "{b} is a run of `{}` and {o} one of `{}`: only runs of one experiment can be compared",
@@ -165,7 +166,7 @@ fn compare_metric(
     pairs: &[(&Run, &Run)],
     name: &str,
     bounds: &[Bound],
-) -> Result<MetricComparison, Error> {
+) -> MetricComparison {
     let summary = |run: &Run| run.result.metrics[name].summary;
     let pair_error_percent: Vec<_> =
         pairs.iter().map(|(b, o)| Statistics::each(|s| error_percent(s.of(&summary(b)), s.of(&summary(o))))).collect();
@@ -194,7 +195,7 @@ fn compare_metric(
         outside: Vec::new(),
     };
     compared.outside = bounds.iter().flat_map(|bound| bound.breaches(&compared)).collect();
-    Ok(compared)
+    compared
 }
 
 /// The median of each statistic over the runs of a series, with all samples counted.

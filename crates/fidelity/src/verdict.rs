@@ -12,10 +12,12 @@ pub fn conclude(checks: Vec<Check>) -> Fidelity {
 
 #[cfg(test)]
 mod tests {
+    use record::CheckName;
+
     use super::*;
 
     fn check(ok: Option<bool>) -> Check {
-        Check { name: "x".into(), value: Some(1.0), limit: Some(2.0), unit: "1".into(), ok, says: String::new() }
+        Check { name: CheckName::Steal, value: Some(1.0), limit: Some(2.0), unit: "1".into(), ok, says: String::new() }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Experiment {
     pub nodes: Vec<Node>,
     /// The links, in the order of the file, globs expanded.
     pub links: Vec<Link>,
+    /// The links whose packets are recorded, in the order of the links.
+    pub captures: Vec<Capture>,
     /// The names of the switches.
     pub switches: Vec<String>,
     /// Routes that take the place of the shortest ones.
@@ -118,6 +120,15 @@ pub enum Ready {
     Tcp(u16),
 }
 
+/// A link whose packets are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// A place in [`Experiment::links`].
+    pub link: usize,
+    /// How many bytes of each packet are kept, from its beginning.
+    pub snap: u64,
+}
+
 /// The way of all packets from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -125,8 +136,8 @@ pub struct Route {
     pub from: usize,
     /// The node that the packets are for.
     pub to: usize,
-    /// The links passed, in order: places in [`Experiment::links`]. Each begins where the one before ends, and no node or
-    /// switch is passed twice.
+    /// The links passed, in order: places in [`Experiment::links`]. Each begins where the one before ends, and no node
+    /// or switch is passed twice.
     pub links: Vec<usize>,
 }
 

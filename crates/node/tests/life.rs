@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, World, io, program, text, with_each_runtime};
+use common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
 use diorama_node::{Error, ExecSpec, NetNamespace, Node, Root, Runtime};
 use host::cgroup::Tree;
 use scale::Tdf;
@@ -25,14 +25,14 @@ fn exec(node: &Node, script: &str) -> (Option<i32>, String) {
         preserve: Vec::new(),
     };
     let command = node.exec(spec).expect("a command in the node");
-    let status = command.wait(Some(Duration::from_secs(20))).expect("the command ends");
+    let status = command.wait(Some(PATIENCE)).expect("the command ends");
     (status.code(), text(output))
 }
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < end, "not within ten seconds: {what}");
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -44,7 +44,7 @@ fn a_node_runs_its_program_and_its_exit_is_heard() {
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(text(output.try_clone().unwrap()), "", "nothing runs before the start");
         node.start().unwrap();
-        let exit = world.enclosure().exits().recv_timeout(Duration::from_secs(10)).unwrap();
+        let exit = world.enclosure().exits().recv_timeout(PATIENCE).unwrap();
         assert_eq!((exit.pid, exit.status.code()), (node.pid(), Some(7)));
         assert_eq!(node.wait(None), Some(exit.status));
         assert_eq!(text(output), "hello from one\n");
@@ -61,13 +61,13 @@ fn a_killed_node_can_be_created_again_and_finds_its_files() {
         eventually("the node wrote a file", || node.read_file(Path::new("/out/been")).is_ok());
         assert!(matches!(node.create_again(io().0), Err(Error::Node { .. })), "it still runs");
         node.signal(libc::SIGKILL).unwrap();
-        assert_eq!(node.wait(Some(Duration::from_secs(10))).unwrap().signal(), Some(libc::SIGKILL));
+        assert_eq!(node.wait(Some(PATIENCE)).unwrap().signal(), Some(libc::SIGKILL));
         assert!(!node.oom_killed());
         let (again, output) = io();
         node.create_again(again).unwrap();
         assert_eq!(node.try_wait(), None);
         node.start().unwrap();
-        assert_eq!(node.wait(Some(Duration::from_secs(10))).unwrap().code(), Some(0));
+        assert_eq!(node.wait(Some(PATIENCE)).unwrap().code(), Some(0));
         assert_eq!(text(output), "here before\n");
         node.delete().unwrap();
     });
@@ -127,7 +127,7 @@ fn descriptors_tools_files_and_names_reach_the_program() {
         io.preserve.push(File::open(&letter).unwrap().into());
         let node = Node::create(world.enclosure(), &world.runtime, spec, io).unwrap();
         node.start().unwrap();
-        assert!(node.wait(Some(Duration::from_secs(10))).unwrap().success());
+        assert!(node.wait(Some(PATIENCE)).unwrap().success());
         let output = text(output);
         for part in ["pagescript\ntool\n", "10.0.0.7", "third", "read-only", "/var/tmp\nblue\n/etc/resolv.conf"] {
             assert!(output.contains(part), "`{part}` is missing in: {output}");
@@ -140,17 +140,16 @@ fn descriptors_tools_files_and_names_reach_the_program() {
 fn a_listening_port_is_seen_without_a_connection() {
     with_each_runtime(|world| {
         let server = "ip link set lo up; exec perl -MSocket -e 'socket(S,PF_INET,SOCK_STREAM,0); \
-                      bind(S,sockaddr_in(8080,INADDR_ANY)); sleep 1; listen(S,5); sleep 60'";
+                      bind(S,sockaddr_in(8080,INADDR_ANY)); open F, \">/out/bound\"; close F; \
+                      select undef, undef, undef, .01 until -e \"/out/listen\"; listen(S,5); sleep 600'";
         let (node, output) = world.create(world.spec("server", server));
         assert!(!node.listening(8080));
         node.start().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
+        let said = || text(output.try_clone().unwrap());
+        eventually(&format!("the port is bound: {}", said()), || node.read_file(Path::new("/out/bound")).is_ok());
         assert!(!node.listening(8080), "bound but not listening");
-        let end = Instant::now() + Duration::from_secs(10);
-        while !node.listening(8080) {
-            assert!(Instant::now() < end, "never listens: {}", text(output));
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert_eq!(exec(&node, "touch /out/listen").0, Some(0));
+        eventually(&format!("the port is listened on: {}", said()), || node.listening(8080));
         assert!(!node.listening(80));
         node.delete().unwrap();
     });
@@ -210,6 +209,7 @@ fn kernel_settings_are_the_namespaces_own() {
 fn nothing_is_left_when_the_engine_is_killed() {
     let state = tempfile::tempdir_in("/var/tmp").unwrap();
     let groups = Tree::of(&format!("test-killed-{}", std::process::id())).unwrap();
+    let begun = Instant::now();
     let mut engine = Command::new(program())
         .args(["hold", &state.path().to_string_lossy(), &groups.path("held")])
         .stdout(Stdio::piped())
@@ -223,11 +223,13 @@ fn nothing_is_left_when_the_engine_is_killed() {
         let commands = processes.filter_map(|p| fs::read(p.path().join("cmdline")).ok());
         commands.filter(|c| c.starts_with(b"sleep\x007654")).count()
     };
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     while alive() != 2 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
     let running = alive();
+    // In less time than it took to be made.
+    let limit = begun.elapsed().max(Duration::from_secs(2));
     let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&*state.path().to_string_lossy());
     let visible = mounts();
     engine.kill().unwrap();
@@ -236,7 +238,7 @@ fn nothing_is_left_when_the_engine_is_killed() {
     assert!(!visible, "no mount of the run is visible on the host while it runs");
     let killed = Instant::now();
     while alive() > 0 {
-        assert!(killed.elapsed() < Duration::from_secs(2), "processes of the run live on");
+        assert!(killed.elapsed() < limit, "processes of the run live on after {limit:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
     eprintln!("gone after {:?}", killed.elapsed());

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::events::{self, Event, EventLog};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
@@ -31,7 +33,7 @@ pub struct RunDir {
 }
 
 /// One of the two logs of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogStream {
     /// What its programs wrote to standard output.
     Stdout,

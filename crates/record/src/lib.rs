@@ -35,6 +35,8 @@ pub use error::{Error, Result};
 pub use events::{Event, EventLog};
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 pub use plan::Plan;
-pub use result::{Check, Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Summary, Variant, Verdict};
+pub use result::{
+    Check, CheckName, Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Summary, Variant, Verdict,
+};
 pub use runs::{Run, Series};
 pub use samples::{Sample, Samples};

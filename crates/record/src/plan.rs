@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 
 use indexmap::IndexMap;
 use scale::Tdf;
+use scale::link::Distribution;
 use serde::{Deserialize, Serialize};
 
 use crate::result::{Variant, whole_if_whole};
@@ -147,23 +148,11 @@ pub struct RedValues {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JitterValues {
     /// Its distribution.
-    pub distribution: JitterDistribution,
+    pub distribution: Distribution,
     /// The largest deviation of a uniform distribution, the standard deviation of any other, s.
     pub spread_s: f64,
     /// Whether packets may overtake one another.
     pub reorder: bool,
-}
-
-/// How deviations from the mean delay are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JitterDistribution {
-    /// All equally often.
-    Uniform,
-    /// Gauss's.
-    Normal,
-    /// With a heavy tail.
-    Pareto,
 }
 
 /// Losses that are not independent.

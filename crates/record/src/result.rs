@@ -103,11 +103,64 @@ pub struct MetricRecord {
     pub file: PathBuf,
 }
 
+/// What a check is about; `docs/fidelity.md` describes each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckName {
+    /// How late frames were delivered.
+    EmulatorLateness,
+    /// Frames lost between a node and the emulator.
+    RingDrops,
+    /// How fast the nodes' clocks ran.
+    ClockRate,
+    /// The CPU that nodes got of what they were entitled to.
+    CpuEntitlement,
+    /// How long a node's turn on its core lasted.
+    CpuGrain,
+    /// The time that the hypervisor took.
+    Steal,
+    /// What others used and wanted of the nodes' core.
+    ForeignLoadNodes,
+    /// What others used of the harness core.
+    ForeignLoadHarness,
+    /// Timers of the kernel's TCP that tick in real time and fired.
+    KernelTimers,
+    /// What it cost to come back to data.
+    Caches,
+    /// How long disks took.
+    Disk,
+}
+
+impl CheckName {
+    /// The word used in `result.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CheckName::EmulatorLateness => "emulator-lateness",
+            CheckName::RingDrops => "ring-drops",
+            CheckName::ClockRate => "clock-rate",
+            CheckName::CpuEntitlement => "cpu-entitlement",
+            CheckName::CpuGrain => "cpu-grain",
+            CheckName::Steal => "steal",
+            CheckName::ForeignLoadNodes => "foreign-load-nodes",
+            CheckName::ForeignLoadHarness => "foreign-load-harness",
+            CheckName::KernelTimers => "kernel-timers",
+            CheckName::Caches => "caches",
+            CheckName::Disk => "disk",
+        }
+    }
+}
+
+impl std::fmt::Display for CheckName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// One thing that was measured during the run and what it may be at most (or, where `says` says so, at least).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// `emulator-lateness`, `ring-drops`, …: see docs/fidelity.md.
-    pub name: String,
+    /// What it is about.
+    pub name: CheckName,
     /// The worst value met; `None` if nothing was measured.
     pub value: Option<f64>,
     /// What the value must keep to; `None` if nothing was measured.
@@ -151,11 +204,16 @@ impl std::fmt::Display for Verdict {
 pub struct Fidelity {
     /// Follows from the checks.
     pub verdict: Verdict,
-    /// In the order of docs/fidelity.md.
+    /// In the order of `docs/fidelity.md`.
     pub checks: Vec<Check>,
 }
 
 impl Fidelity {
+    /// The check of that name, if it was made.
+    pub fn check(&self, name: CheckName) -> Option<&Check> {
+        self.checks.iter().find(|c| c.name == name)
+    }
+
     /// The checks that do not hold.
     pub fn breaches(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|c| c.ok == Some(false))

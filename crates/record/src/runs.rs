@@ -119,3 +119,72 @@ fn repetitions(path: &Path) -> Result<BTreeMap<u32, PathBuf>> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{Fidelity, MetricRecord, Summary, Variant};
+    use crate::samples::Sample;
+
+    /// Writes a run with the samples 1, 2 and 3 of one metric.
+    fn written(path: PathBuf, variant: Variant, change: impl Fn(&mut RunResult)) -> PathBuf {
+        let dir = RunDir::prepare(&path, []).unwrap();
+        let sample = |value| Sample { virtual_s: None, value, node: "c".into() };
+        let file = dir.write_samples("latency", &[1.0, 2.0, 3.0].map(sample)).unwrap();
+        let summary = Summary { n: 3, mean: 2.0, p50: 2.0, p90: 3.0, p99: 3.0 };
+        let mut result = RunResult {
+            experiment: "web-half".into(),
+            variant,
+            tdf: scale::Tdf::ONE,
+            scaling_factor: 1.0,
+            status: Status::Ok,
+            why: None,
+            virtual_seconds: 10.0,
+            real_seconds: 10.0,
+            metrics: IndexMap::from([("latency".into(), MetricRecord { unit: "ms".into(), summary, file })]),
+            nodes: IndexMap::new(),
+            fidelity: Fidelity { verdict: Verdict::Trustworthy, checks: Vec::new() },
+        };
+        change(&mut result);
+        dir.write_result(&result).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_folder_of_repetitions_is_its_numbered_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, verdict) in [("1", Verdict::Trustworthy), ("2", Verdict::Suspect), ("10", Verdict::Trustworthy)] {
+            written(dir.path().join(number), Variant::Scaled, |result| result.fidelity.verdict = verdict);
+        }
+        fs::create_dir(dir.path().join("notes")).unwrap();
+        let series = Series::open(dir.path()).unwrap();
+        assert_eq!(series.runs.keys().collect::<Vec<_>>(), [&1, &2, &10]);
+        assert_eq!((series.verdict(), series.pooled("latency").sorted().len()), (Verdict::Suspect, 9));
+        let single = Series::open(&dir.path().join("1")).unwrap();
+        assert_eq!((single.runs.len(), single.first().samples["latency"].sorted()), (1, &[1.0, 2.0, 3.0][..]));
+    }
+
+    #[test]
+    fn what_is_no_series_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| Series::open(path).unwrap_err().to_string();
+        let failed = written(dir.path().join("failed"), Variant::Scaled, |result| {
+            (result.status, result.why) = (Status::Failed, Some("node web-1 exited with 1".into()));
+        });
+        let why = "failed: this run failed, so its numbers mean nothing: node web-1";
+        assert!(refused(&failed).contains(why), "{}", refused(&failed));
+        let miscounted = written(dir.path().join("miscounted"), Variant::Scaled, |result| {
+            result.metrics["latency"].summary.n = 4;
+        });
+        assert!(refused(&miscounted).contains("holds 3 samples, but result.json counts 4"));
+        let sampleless = written(dir.path().join("sampleless"), Variant::Scaled, |_| ());
+        fs::remove_file(sampleless.join("metrics/latency.csv")).unwrap();
+        assert!(refused(&sampleless).contains("latency.csv: cannot read"));
+        assert!(refused(&dir.path().join("absent")).contains("there is no such directory"));
+        assert!(refused(&sampleless.join("metrics")).contains("holds no result.json"));
+        let folder = dir.path().join("repeated");
+        written(folder.join("1"), Variant::Scaled, |_| ());
+        written(folder.join("2"), Variant::Naive, |_| ());
+        assert!(refused(&folder).contains("holds runs of one kind"));
+    }
+}

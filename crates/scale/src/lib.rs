@@ -10,6 +10,7 @@
 mod cpu_pace;
 mod fixed;
 mod kernel;
+pub mod link;
 mod polling;
 mod rate;
 mod rto;
@@ -17,6 +18,7 @@ mod rtt;
 mod share;
 mod tdf;
 mod time;
+mod times;
 
 pub use cpu_pace::CpuPace;
 pub use fixed::Fixed;
@@ -26,3 +28,4 @@ pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};
 pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
+pub use times::{Real, Time, Virtual};

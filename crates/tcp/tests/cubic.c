@@ -116,8 +116,10 @@ static int slow_start(void)
 	return 0;
 }
 
-/* What a connection whose window was 100 has for a threshold on the acknowledgement after the kernel went into `state`
- * with `threshold`. */
+/*
+ * What a connection whose window was 100 has for a threshold on the acknowledgement after the kernel went into `state`
+ * with `threshold`.
+ */
 static __u32 after_ack(__u8 state, __u32 undo_marker, __u32 threshold, struct cubic **found)
 {
 	static struct tcp_sock tp;

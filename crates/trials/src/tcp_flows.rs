@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use fidelity::html::{Line, lines_page};
 use record::{RunDir, RunResult, Variant};
+use report::{Line, lines_page};
 
 use crate::driver::Driver;
 use crate::failure::Failure;

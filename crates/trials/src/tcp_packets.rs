@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use fidelity::html::{Line, lines_page};
 use fidelity::statistics::{self, quantile};
 use record::{RunDir, Samples, Variant};
+use report::{Line, lines_page};
 
 use crate::driver::Driver;
 use crate::failure::Failure;

@@ -1,5 +1,5 @@
-//! The quick part of `make conformance`, and what becomes of it when it is interrupted. Needs root, and the `diorama` beside
-//! `diorama-trials` (`cargo test --workspace` builds it).
+//! The quick part of `make conformance`, and what becomes of it when it is interrupted. Needs root, and the `diorama`
+//! beside `diorama-trials` (`cargo test --workspace` builds it).
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TRIALS: &str = env!("CARGO_BIN_EXE_diorama-trials");
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until something is there.
 fn until<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {

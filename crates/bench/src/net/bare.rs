@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use host::NetNamespace;
+use host::sched::{self, Class};
 use net::{Network, PipeConfig, Port, Tap};
-use node::NetNamespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::bed::{interfaces, pair};
 use crate::Error;
-use crate::cores::{Cores, pin, schedule};
+use crate::cores::{Cores, pin};
 
 /// Two nodes whose interfaces are joined by a real-time thread that only reads and writes.
 pub struct BareBed {
@@ -51,17 +52,17 @@ impl BareBed {
         thread::scope(|scope| {
             let copying = scope.spawn(|| {
                 pin(cores.harness);
-                schedule(libc::SCHED_FIFO, 50);
+                sched::set(Class::RealTime { priority: 50, inherited: true }).map_err(Error::machine)?;
                 let mut copied = Copied::default();
                 while !stop.load(Ordering::Relaxed) {
                     self.turn::<TIMED>(&mut copied);
                 }
-                copied
+                Ok::<_, Error>(copied)
             });
             let done = traffic();
             stop.store(true, Ordering::Relaxed);
             let copied = copying.join().map_err(|_| Error::failed("the copying thread panicked"))?;
-            Ok((done?, copied))
+            Ok((done?, copied?))
         })
     }
 

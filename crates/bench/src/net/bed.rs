@@ -4,11 +4,11 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
+use host::NetNamespace;
 use net::{
     Capture, CaptureFile, DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig,
     PipeId, Tap,
 };
-use node::NetNamespace;
 use scale::{RealDuration, RealInstant};
 
 use super::traffic;

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use host::NetNamespace;
 use net::PipeConfig;
-use node::NetNamespace;
 use rustix::time::{ClockId, clock_gettime};
 use scale::RealDuration;
 use serde_json::json;

@@ -17,6 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The program under test.
 pub const DIORAMA: &str = env!("CARGO_BIN_EXE_diorama");
 
+/// How long a test waits for what must come. Generous: on a busy machine everything takes its time, and only a test
+/// that fails waits so long.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 /// An experiment in a folder of its own, and the right to use the cores: runs of several tests must not meet, or all
 /// but one of them would (rightly) be refused.
 pub struct Lab {
@@ -52,13 +56,16 @@ machines:
 nodes:
   server:
     machine: server
-    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(LocalPort => 7, Listen => 9, ReuseAddr => 1) or die; while ($c = $s->accept) { print $c scalar <$c>; close $c }']
+    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(LocalPort => 7, Listen => 9,
+      ReuseAddr => 1) or die; while ($c = $s->accept) { print $c scalar <$c>; close $c }']
     ready: { tcp: 7 }
   client:
     count: 2
     machine: client
     after: [server]
-    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open L, ">/out/log"; for (1..5) { $t = time; $c = IO::Socket::INET->new("server:7") or die "no server: $!"; print $c "hello\n"; <$c> eq "hello\n" or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
+    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open L, ">/out/log"; for (1..5) {
+      $t = time; $c = IO::Socket::INET->new("server:7") or die "no server: $!"; print $c "hello\n";
+      <$c> eq "hello\n" or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
 links:
   - { from: server, to: core, bandwidth: 100Mbit/s, delay: 1ms }
   - { from: "client-*", to: core, bandwidth: 10Mbit/s, delay: 5ms }
@@ -129,7 +136,7 @@ impl Lab {
     pub fn wait_for_event(&self, run: &str, event: &str) {
         let path = self.path().join("runs").join(run).join("events.jsonl");
         let wanted = format!("\"event\":\"{event}\"");
-        wait_until(&format!("event {event}"), Duration::from_secs(60), || {
+        wait_until(&format!("event {event}"), PATIENCE, || {
             fs::read_to_string(&path).is_ok_and(|text| text.contains(&wanted))
         });
     }
@@ -209,8 +216,8 @@ static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// The processes that there were when the test got its turn: what they start since is not the test's.
 static BEFORE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Whether a process descends from one that there was before the test (and is neither the test nor the reaper of all orphans).
-/// The kernel uses the numbers of namespaces again, also for those of others.
+/// Whether a process descends from one that there was before the test (and is neither the test nor the reaper of all
+/// orphans). The kernel uses the numbers of namespaces again, also for those of others.
 fn is_strange(pid: u32) -> bool {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut pid = pid;

@@ -1,5 +1,5 @@
-// How fast the time-stamp counter runs by the clock, and whether the kernel's stamp of a packet lies between its sending and its
-// receipt.
+// How fast the time-stamp counter runs by the clock, and whether the kernel's stamp of a packet lies between its
+// sending and its receipt.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -276,6 +276,22 @@ static void not_bootstrap(u32 nr)
 	done(here);
 }
 
+/* prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument `mode`. */
+static void going_strict(u32 nr, u8 mode)
+{
+	u32 here = on(nr);
+	if (mode != 0) {
+		load(LOW(0));
+		skip_if(22 /* PR_SET_SECCOMP */, 1);
+		answer(SECCOMP_RET_ALLOW);
+	}
+	load(LOW(mode));
+	skip_if(nr == __NR_prctl ? SECCOMP_MODE_STRICT : SECCOMP_SET_MODE_STRICT, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+}
+
 static void not_monotonic(u32 nr)
 {
 	u32 here = on(nr);
@@ -309,8 +325,14 @@ static void build(void)
 	answer(SECCOMP_RET_ALLOW);
 	answer(SECCOMP_RET_USER_NOTIF);
 	done(traceme);
+	/* The offsets of a time namespace would be taken for virtual time: as on a kernel that has none. */
+	u32 unshare = on(__NR_unshare);
+	load(LOW(0));
+	emit(BPF_JMP | BPF_JSET | BPF_K, 0x80 /* CLONE_NEWTIME */, 0, 1);
+	answer(ERRNO(EINVAL));
+	answer(SECCOMP_RET_ALLOW);
+	done(unshare);
 	/* dilation.h says why. */
-	simply(__NR_clone3, ERRNO(ENOSYS));
 	simply(__NR_io_uring_setup, ERRNO(ENOSYS));
 	simply(__NR_io_uring_enter, ERRNO(ENOSYS));
 	simply(__NR_io_uring_register, ERRNO(ENOSYS));

@@ -313,6 +313,10 @@ static void if_unreadable(void *p)
 	TRY(SYS_setrlimit, RLIMIT_CPU, p);
 	TRY(SYS_prlimit64, 0, RLIMIT_CPU, p, 0);
 	TRY(SYS_rt_sigaction, SIGSYS, p, 0, 8);
+	TRY(SYS_clone3, p, 64);
+	TRY(SYS_clone3, p, 88);
+	TRY(SYS_clone3, p, 8);
+	TRY(SYS_clone3, p, 4097);
 }
 
 static void values(void)
@@ -359,6 +363,9 @@ static void values(void)
 	TRY(SYS_semtimedop, -1, pages, 1, &t);
 	TRY(SYS_recvmmsg, 999, pages, 1, 0, &t);
 	TRY(SYS_alarm, 0);
+	TRY(SYS_prctl, 22 /* PR_SET_SECCOMP */, 99, 0);
+	TRY(SYS_seccomp, 0 /* SECCOMP_SET_MODE_STRICT */, 1, 0);
+	TRY(SYS_seccomp, 0 /* SECCOMP_SET_MODE_STRICT */, 0, 1);
 	TRY(SYS_timerfd_create, CLOCK_REALTIME_ALARM, 0);
 	TRY(SYS_timerfd_create, CLOCK_BOOTTIME_ALARM, 0);
 	TRY(SYS_timer_create, CLOCK_REALTIME_ALARM, 0, &(int){ 0 });

@@ -1,9 +1,9 @@
 //! What the kernel offers to each mechanism.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
+use clock::probe::Notification;
 use cpu::Policy;
 use host::NetNamespace;
 use host::cgroup::{self, Layout};
@@ -59,44 +59,30 @@ fn tun() -> Finding {
     }
 }
 
-/// The kernel looks at the flags of a filter before it looks at the filter: EINVAL tells unknown flags from EFAULT.
 fn notifications() -> Finding {
-    const NEW_LISTENER: u64 = 1 << 3;
-    const WAIT_KILLABLE_RECV: u64 = 1 << 5;
-    let refusal = |flags: u64| {
-        // SAFETY: a null filter is never installed; the call can only fail.
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::null::<u8>()) };
-        io::Error::last_os_error().raw_os_error()
-    };
     let name = "seccomp notification";
-    if refusal(NEW_LISTENER) != Some(libc::EFAULT) {
-        return Finding::lacking(name, "no", "programs cannot be dilated: use Linux 5.19 or newer");
-    }
-    match refusal(NEW_LISTENER | WAIT_KILLABLE_RECV) {
-        Some(libc::EFAULT) => Finding::ok(name, "yes", "programs are dilated as they start"),
-        _ => {
+    match clock::probe::notification() {
+        Notification::Offered => Finding::ok(name, "yes", "programs are dilated as they start"),
+        Notification::Interruptible => {
             let says = "no WAIT_KILLABLE_RECV (Linux 5.19): Go programs would hang at their start: use a newer kernel";
             Finding::lacking(name, "old", says)
         }
+        Notification::Lacking => Finding::lacking(name, "no", "programs cannot be dilated: use Linux 5.19 or newer"),
     }
 }
 
 fn ptrace() -> Finding {
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").map(|s| s.trim().to_string());
-    match scope.as_deref() {
-        Err(_) => Finding::ok("ptrace", "unrestricted", "programs can be dilated, with or without root"),
-        Ok("0" | "1") => {
-            Finding::ok("ptrace", format!("scope {}", scope.unwrap_or_default()), "programs can be dilated")
-        }
-        Ok("2") => {
+    match clock::probe::ptrace_scope() {
+        None => Finding::ok("ptrace", "unrestricted", "programs can be dilated, with or without root"),
+        Some(scope @ (0 | 1)) => Finding::ok("ptrace", format!("scope {scope}"), "programs can be dilated"),
+        Some(2) => {
             let says = "only root can dilate programs: `sysctl kernel.yama.ptrace_scope=1`";
             Finding::degraded("ptrace", "scope 2", says)
         }
-        Ok(_) => Finding::lacking(
-            "ptrace",
-            "scope 3",
-            "nothing can be dilated until the next boot with a lower kernel.yama.ptrace_scope",
-        ),
+        Some(_) => {
+            let says = "nothing can be dilated until the next boot with a lower kernel.yama.ptrace_scope";
+            Finding::lacking("ptrace", "scope 3", says)
+        }
     }
 }
 

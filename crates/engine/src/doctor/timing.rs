@@ -4,17 +4,19 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use fidelity::checks::{LINE, LINE_SATURATED, STEAL};
+use host::sched::{self, Class};
+use host::stat::{self, CoreTicks};
 
 use super::Finding;
 
 pub(super) fn findings() -> Vec<Finding> {
     // Steal and load are watched while the other thread tries how precisely it can sleep: it costs next to nothing.
-    let before = times();
+    let before = ticks();
     let (real_time, punctual) = std::thread::spawn(punctuality)
         .join()
         .unwrap_or_else(|_| (Finding::lacking("real time", "unknown", "the probe failed"), None));
     std::thread::sleep(Duration::from_millis(500));
-    let after = times();
+    let after = ticks();
     [Some(clock_source()), Some(real_time), punctual, steal(&before, &after), load(&before, &after), Some(caches())]
         .into_iter()
         .flatten()
@@ -38,10 +40,8 @@ fn clock_source() -> Finding {
 
 /// Whether this thread may be a real-time one, and how late it then wakes.
 fn punctuality() -> (Finding, Option<Finding>) {
-    let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the structure outlives the call; it changes the calling thread only, which ends after the probe.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) } != 0 {
-        let e = std::io::Error::last_os_error();
+    // For the calling thread only, which ends after the probe.
+    if let Err(e) = sched::set(Class::RealTime { priority: 1, inherited: true }) {
         let says = format!(
             "the emulator must be a real-time thread: run as root, where a control group has real-time budget (`{}`)",
             host::cgroup::REAL_TIME_BUDGET
@@ -71,8 +71,7 @@ fn punctuality() -> (Finding, Option<Finding>) {
 /// How dear memory is that was left alone for as long as a dilated program leaves it.
 fn caches() -> Finding {
     // The nodes' core of a run is the first that this process may use.
-    let cores = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    let core = (0..rustix::thread::CpuSet::MAX_CPU).find(|c| cores.is_set(*c)).unwrap_or(0);
+    let core = host::cores::usable().ok().and_then(|cores| cores.first().copied()).unwrap_or(0);
     let Some(found) = cpu::caches::measure(core, scale::RealDuration::from_nanos(20_000_000)) else {
         return Finding::lacking("caches", "unknown", "the probe failed");
     };
@@ -95,37 +94,21 @@ fn judged(found: String, late: f64) -> Finding {
     Finding::degraded("caches", found, says)
 }
 
-/// The times of a core, in ticks: all, idle, stolen.
-struct Times {
-    core: usize,
-    all: u64,
-    idle: u64,
-    stolen: u64,
+/// What the cores have done so far; nothing, if that cannot be read.
+fn ticks() -> Vec<CoreTicks> {
+    stat::core_ticks().unwrap_or_default()
 }
 
-fn times() -> Vec<Times> {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let parse = |line: &str| {
-        let mut fields = line.strip_prefix("cpu")?.split_whitespace();
-        let core = fields.next()?.parse().ok()?;
-        // user nice system idle iowait irq softirq steal; guest times are in user already.
-        let ticks: Vec<u64> = fields.take(8).map_while(|f| f.parse().ok()).collect();
-        let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
-        Some(Times { core, all: ticks.iter().sum(), idle: at(3) + at(4), stolen: at(7) })
+/// Of each core's time between two looks, how much went where `of` says, per cent.
+fn percent(before: &[CoreTicks], after: &[CoreTicks], of: fn(&CoreTicks) -> u64) -> Vec<f64> {
+    let share = |(b, a): (&CoreTicks, &CoreTicks)| {
+        100.0 * of(a).saturating_sub(of(b)) as f64 / a.total.saturating_sub(b.total).max(1) as f64
     };
-    // The line of all cores together has no number after `cpu`.
-    text.lines().filter(|l| l.as_bytes().get(3).is_some_and(u8::is_ascii_digit)).filter_map(parse).collect()
+    before.iter().zip(after).map(share).collect()
 }
 
-fn percent(before: &[Times], after: &[Times], of: fn(&Times) -> u64) -> Vec<(usize, f64)> {
-    let pairs = before.iter().zip(after).filter(|(b, a)| b.core == a.core);
-    pairs
-        .map(|(b, a)| (a.core, 100.0 * of(a).saturating_sub(of(b)) as f64 / a.all.saturating_sub(b.all).max(1) as f64))
-        .collect()
-}
-
-fn steal(before: &[Times], after: &[Times]) -> Option<Finding> {
-    let worst = percent(before, after, |t| t.stolen).into_iter().map(|(_, p)| p).fold(0.0, f64::max);
+fn steal(before: &[CoreTicks], after: &[CoreTicks]) -> Option<Finding> {
+    let worst = percent(before, after, |t| t.steal).into_iter().fold(0.0, f64::max);
     let found = format!("{worst:.1} %");
     Some(if worst > STEAL {
         let says = "the hypervisor takes time from this machine: runs will be suspect; try another host or hour";
@@ -135,9 +118,9 @@ fn steal(before: &[Times], after: &[Times]) -> Option<Finding> {
     })
 }
 
-fn load(before: &[Times], after: &[Times]) -> Option<Finding> {
-    let busy = percent(before, after, |t| t.all - t.idle);
-    let (core, most) = busy.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+fn load(before: &[CoreTicks], after: &[CoreTicks]) -> Option<Finding> {
+    let busy = percent(before, after, |t| t.total - t.idle);
+    let (core, most) = busy.into_iter().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let found = format!("{most:.0} % of core {core}");
     Some(if most > 20.0 {
         Finding::degraded("load", found, "something else runs: `top` shows it; runs will be suspect")

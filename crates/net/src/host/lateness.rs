@@ -2,25 +2,28 @@
 
 use hdrhistogram::Histogram;
 use scale::{RealDuration, RealInstant};
+use serde::{Deserialize, Serialize};
 
 /// Ten seconds: what is later than that is recorded as that.
 const LONGEST: u64 = 10_000_000_000;
 const SECOND: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
 /// Actual instant of delivery minus computed instant, of every frame delivered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// All frames since the start, in real nanoseconds, to two significant digits.
+    #[serde(with = "crate::host::histogram")]
     pub all: Histogram<u64>,
-    /// For every frame that a node sent, the longest that it can have waited before it was seen: it enters the network that much
-    /// late, and no computed time shows it.
+    /// For every frame that a node sent, the longest that it can have waited before it was seen: it enters the network
+    /// that much late, and no computed time shows it.
+    #[serde(with = "crate::host::histogram")]
     pub unseen: Histogram<u64>,
     /// Each real second in which anything happened; the last one may still be running.
     pub seconds: Vec<LatenessSecond>,
 }
 
 /// One real second of the emulator's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatenessSecond {
     /// When it began.
     pub start: RealInstant,

@@ -1,6 +1,7 @@
 //! What the emulator has seen, for the run's record and its verdict.
 
 use scale::{RealDuration, RealInstant};
+use serde::{Deserialize, Serialize};
 
 use crate::host::lateness::Lateness;
 use crate::links::counters::{PipeCounters, PortCounters};
@@ -8,7 +9,7 @@ use crate::links::ids::PortId;
 use crate::links::series::PipeInterval;
 
 /// Everything counted since the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// When the counters were read.
     pub at: RealInstant,
@@ -27,7 +28,7 @@ pub struct Observation {
 }
 
 /// One direction of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipeObservation {
     /// `A--B/ab` or `A--B/ba`.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct PipeObservation {
 }
 
 /// A node's interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortObservation {
     /// Which port.
     pub port: PortId,
@@ -55,9 +56,31 @@ pub struct PortObservation {
     pub receive_drops: Option<u64>,
 }
 
+/// What is counted at a port beyond its [`PortCounters`].
+const OF_THE_INTERFACE: [&str; 3] = ["write_errors", "ring_drops", "receive_drops"];
+
 impl PortObservation {
-    /// Frames from and for this port that were lost, though no link was told to lose any: what the emulator did not read in time,
-    /// had no memory for, or could not hand over. What the node's own kernel refused is not among them.
+    /// The names of all that is counted at a port, in the order in which files have it.
+    pub const COLUMNS: &[&str] = &Self::columns();
+
+    const fn columns() -> [&'static str; PortCounters::COLUMNS.len() + OF_THE_INTERFACE.len()] {
+        let mut columns = [""; PortCounters::COLUMNS.len() + OF_THE_INTERFACE.len()];
+        let (refused, own) = columns.split_at_mut(PortCounters::COLUMNS.len());
+        refused.copy_from_slice(PortCounters::COLUMNS);
+        own.copy_from_slice(&OF_THE_INTERFACE);
+        columns
+    }
+
+    /// All that is counted at the port, in the order of [`Self::COLUMNS`]; `None` is not known, as the node has removed
+    /// or renamed the interface.
+    pub fn values(&self) -> [Option<u64>; Self::COLUMNS.len()] {
+        let of_the_interface = [Some(self.write_errors), self.ring_drops, self.receive_drops];
+        let mut all = self.refused.values().into_iter().map(Some).chain(of_the_interface);
+        std::array::from_fn(|_| all.next().flatten())
+    }
+
+    /// Frames from and for this port that were lost, though no link was told to lose any: what the emulator did not
+    /// read in time, had no memory for, or could not hand over. What the node's own kernel refused is not among them.
     pub fn missed(&self) -> u64 {
         self.ring_drops.unwrap_or(0) + self.receive_drops.unwrap_or(0) + self.no_memory()
     }
@@ -83,6 +106,46 @@ impl Observation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::lateness::Recorder;
+    use crate::links::ids::PipeId;
+
+    #[test]
+    fn an_observation_is_read_as_it_was_written() {
+        let at = RealInstant::from_nanos(u64::MAX);
+        let mut recorder = Recorder::new(RealInstant::ZERO);
+        (0..1_000).for_each(|n| recorder.delivered(RealInstant::from_nanos(n * n * n * 10), RealInstant::ZERO));
+        recorder.seen(RealDuration::from_nanos(77));
+        let counters = PipeCounters { packets: 3, reordered: 1 << 60, ..Default::default() };
+        let interval = |utilisation| PipeInterval {
+            pipe: PipeId(7),
+            from: RealInstant::ZERO,
+            to: at,
+            utilisation,
+            queue_mean: 0.1 + 0.2,
+            queue_max: 9,
+            grew: counters,
+        };
+        let port = PortObservation {
+            port: PortId(2),
+            node: "a".into(),
+            interface: "eth0".into(),
+            refused: PortCounters { uncopied: 4, ..Default::default() },
+            write_errors: 5,
+            ring_drops: Some(6),
+            receive_drops: None,
+        };
+        let seen = Observation {
+            at,
+            pipes: vec![PipeObservation { name: "a--b/ab".into(), counters }],
+            ports: vec![port],
+            intervals: vec![interval(None), interval(Some(1.0 / 3.0))],
+            lateness: recorder.record(),
+            cpu: RealDuration::from_nanos(8),
+            spun: RealDuration::ZERO,
+        };
+        let text = serde_json::to_string(&seen).unwrap();
+        assert_eq!(serde_json::from_str::<Observation>(&text).unwrap(), seen, "{text}");
+    }
 
     #[test]
     fn what_is_missed_is_what_no_link_lost_and_no_node_refused() {
@@ -97,8 +160,12 @@ mod tests {
             receive_drops: Some(7_000_000),
         };
         assert_eq!((port.missed(), port.no_memory()), (7_604_300, 4_300));
+        assert_eq!(port.values(), [1, 20, 300, 4_000, 50_000, 600_000, 7_000_000].map(Some));
+        let columns = "unroutable malformed no_memory uncopied write_errors ring_drops receive_drops";
+        assert_eq!(PortObservation::COLUMNS.join(" "), columns);
         // The node has removed its interface.
         (port.ring_drops, port.receive_drops) = (None, None);
         assert_eq!(port.missed(), 4_300);
+        assert_eq!(port.values()[4..], [Some(50_000), None, None]);
     }
 }

@@ -1,16 +1,11 @@
 //! Frames: buffers that are used again and again, and what the emulator reads in them.
 
+use scale::link::{DEFAULT_MTU, ETHERNET_HEADER as ETHERNET, largest_frame};
+
 use crate::links::address;
-use crate::links::spec::DEFAULT_MTU;
 
 /// The largest frame of a usual link: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
-pub const MAX_FRAME: usize = largest(DEFAULT_MTU);
-const ETHERNET: usize = 14;
-
-/// The largest frame of a link with this MTU.
-pub(crate) const fn largest(mtu: u16) -> usize {
-    mtu as usize + ETHERNET
-}
+pub const MAX_FRAME: usize = largest_frame(DEFAULT_MTU);
 
 /// An Ethernet frame in a buffer of its own.
 #[derive(Debug)]
@@ -121,9 +116,10 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Buffers for a network with this MTU at most. There is room for more, so that a frame that is too long is seen to be so.
+    /// Buffers for a network with this MTU at most. There is room for more, so that a frame that is too long is seen to
+    /// be so.
     pub fn of(mtu: u16) -> Pool {
-        Pool { free: Vec::new(), capacity: (largest(mtu) + 1).next_multiple_of(64) }
+        Pool { free: Vec::new(), capacity: (largest_frame(mtu) + 1).next_multiple_of(64) }
     }
 
     pub fn capacity(&self) -> usize {

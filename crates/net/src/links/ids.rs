@@ -1,11 +1,13 @@
 //! What pipes, ports and places of a network are called by in here: numbers, in the order of the links.
 
+use serde::{Deserialize, Serialize};
+
 /// One direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PipeId(pub(crate) u32);
 
 /// A node's end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PortId(pub(crate) u32);
 
 impl PipeId {

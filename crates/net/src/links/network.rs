@@ -5,23 +5,24 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::net::Ipv4Addr;
 
+use scale::link::{DEFAULT_MTU, largest_frame};
 use scale::{RealDuration, RealInstant};
 
 use crate::Error;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::fate::Fate;
-use crate::links::frame::{self, Frame, Pool, Refused};
+use crate::links::frame::{Frame, Pool, Refused};
 use crate::links::ids::{PipeId, PortId};
 use crate::links::pipe::draws::Draws;
 use crate::links::pipe::{Entry, Packet, Pipe};
 use crate::links::port::Port;
 use crate::links::series::{PipeInterval, Series};
 use crate::links::sniffer::Sniffer;
-use crate::links::spec::{DEFAULT_MTU, NetworkSpec, PipeChange, PipeConfig};
+use crate::links::spec::{NetworkSpec, PipeChange, PipeConfig};
 use crate::links::topology::{End, Topology};
 
-/// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods a
-/// long pipe without a rate must not take the harness's memory.
+/// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods
+/// a long pipe without a rate must not take the harness's memory.
 const MAX_INSIDE: usize = 1536 << 18;
 
 /// A frame that leaves the network.
@@ -60,7 +61,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet there.
+    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet
+    /// there.
     ///
     /// Every frame takes the route given for its two nodes or else the shortest by delay, as the delays are now; equal
     /// ones differ by the number of links, then by the order of the links. Routes never change.
@@ -69,14 +71,14 @@ impl Network {
     /// none, or if a number is out of its range. Nodes without any link are allowed when there are no links at all.
     pub fn new(spec: NetworkSpec, seed: u64) -> Result<Network, Error> {
         let topology = Topology::new(&spec)?;
-        let largest: Vec<usize> = spec.links.iter().map(|l| frame::largest(l.mtu)).collect();
+        let largest: Vec<usize> = spec.links.iter().map(|l| largest_frame(l.mtu)).collect();
         let pool = Pool::of(spec.links.iter().map(|l| l.mtu).max().unwrap_or(0).max(DEFAULT_MTU));
         let room = MAX_INSIDE / pool.capacity();
         let configs =
             spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
         let mut pipes = Vec::new();
         for ((config, largest), name) in configs.zip(&topology.pipe_names) {
-            config.validate(name, largest)?;
+            in_range(&config, name, largest)?;
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
@@ -104,8 +106,9 @@ impl Network {
         self.topology.route(from, to)
     }
 
-    /// For each node, in the order of the specification, what `weight` says of the pipes on its route to the node number
-    /// `to`, summed. `None` where there is no route, and for `to` itself. Takes time in the order of the network's size.
+    /// For each node, in the order of the specification, what `weight` says of the pipes on its route to the node
+    /// number `to`, summed. `None` where there is no route, and for `to` itself. Takes time in the order of the
+    /// network's size.
     pub fn route_sums(&self, to: usize, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
         self.topology.sums_to(to, weight)
     }
@@ -201,13 +204,14 @@ impl Network {
         self.series = Some(series);
     }
 
-    /// The intervals that have ended, by the instant to which the network has been advanced, and that no earlier call gave.
+    /// The intervals that have ended, by the instant to which the network has been advanced, and that no earlier call
+    /// gave.
     pub fn intervals(&mut self) -> Vec<PipeInterval> {
         self.series.as_mut().map_or(Vec::new(), Series::take)
     }
 
-    /// Ends the series at `now`, to which the network must have been advanced: the intervals not given yet, with the last
-    /// one, which is shorter.
+    /// Ends the series at `now`, to which the network must have been advanced: the intervals not given yet, with the
+    /// last one, which is shorter.
     pub fn end_series(&mut self, now: RealInstant) -> Vec<PipeInterval> {
         let Some(mut series) = self.series.take() else { return Vec::new() };
         self.note_all(&mut series, now);
@@ -245,7 +249,7 @@ impl Network {
     /// Whether a change of a pipe would be taken; what is wrong with it if not.
     pub fn allows(&self, pipe: PipeId, change: &PipeChange) -> Result<(), Error> {
         let (name, largest) = (&self.topology.pipe_names[pipe.index()], self.largest[pipe.link()]);
-        change.applied_to(&self.pipes[pipe.index()].config).validate(name, largest)
+        in_range(&self.pipes[pipe.index()].config.with(change), name, largest)
     }
 
     /// Changes pipes at `now`, all at the same instant; the network must have been advanced to `now`.
@@ -322,4 +326,9 @@ impl Network {
             record.finish(Fate::of(&entered.counters.since(&counted)));
         }
     }
+}
+
+/// Fails if a number of `pipe` is not in its range, for a link whose largest frame has this many bytes.
+fn in_range(config: &PipeConfig, pipe: &str, largest: usize) -> Result<(), Error> {
+    config.wrong(largest).map_or(Ok(()), |wrong| Err(Error::Input(format!("pipe `{pipe}`: {wrong}"))))
 }

@@ -13,6 +13,7 @@ pub(crate) mod red;
 
 use std::collections::VecDeque;
 
+use scale::link::Queue;
 use scale::{RealDuration, RealInstant};
 
 use self::backlog::Backlog;
@@ -22,7 +23,6 @@ use self::red::{Found, RedState};
 use crate::links::counters::PipeCounters;
 use crate::links::frame::{Frame, Pool};
 use crate::links::ids::PortId;
-use crate::links::queue::Queue;
 use crate::links::spec::{PipeChange, PipeConfig};
 
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl Pipe {
         let Queue::Red(red) = &self.config.queue else { return false };
         let found = if self.backlog.is_empty() {
             let idle = now.since(self.free_at).as_secs_f64();
-            let one = self.config.rate.map(|r| r.transmission(red.mean_packet).as_secs_f64());
+            let one = self.config.rate.map(|r| r.transmission(red.packet as usize).as_secs_f64());
             Found::Idle(one.map_or(f64::INFINITY, |one| idle / one))
         } else {
             Found::Queued(self.backlog.measured_as(red.limit) as f64)
@@ -193,7 +193,7 @@ impl Pipe {
 
     /// Applies a change at `now` and gives the frames that it cost.
     pub fn change(&mut self, now: RealInstant, change: &PipeChange) -> Vec<Frame> {
-        let after = change.applied_to(&self.config);
+        let after = self.config.with(change);
         let before = std::mem::replace(&mut self.config, after);
         if change.loss.is_some() {
             self.loss = LossState::since(self.offered);
@@ -254,7 +254,7 @@ impl Pipe {
         let mut travel = *delay;
         if jitter.spread > RealDuration::ZERO {
             let purpose = if ticket.copy { Purpose::CopyJitter } else { Purpose::Jitter };
-            travel = jitter.travel(*delay, self.draws.unit(purpose, ticket.n));
+            travel = jitter::travel(jitter, *delay, self.draws.unit(purpose, ticket.n));
         }
         let alone = sent + travel;
         match self.line.back() {

@@ -2,11 +2,13 @@
 
 use std::net::Ipv4Addr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::links::ids::{PipeId, PortId};
 use crate::links::prefix::Prefix;
 
 /// A node's end of a link, with all that its kernel has to be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// Its number in the network.
     pub id: PortId,
@@ -36,7 +38,7 @@ pub struct Port {
 }
 
 /// Packets that a given route concerns, at a node with several links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Where they come from; `None`: from the node itself.
     pub from: Option<Ipv4Addr>,

@@ -3,8 +3,10 @@
 
 use std::net::Ipv4Addr;
 
+use serde::{Deserialize, Serialize};
+
 /// A block of addresses: those that begin with the first `length` bits of `address`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Prefix {
     /// Its first address.
     pub address: Ipv4Addr,

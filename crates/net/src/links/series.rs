@@ -1,16 +1,17 @@
 //! What each pipe did in each interval of a run: the series behind `metrics/pipes.csv`.
 //!
-//! Intervals end at computed instants, as everything in a pipe happens at one: neither the thread's lateness nor that of
-//! whoever fetches the series moves them. A frame costs some nanoseconds, an interval a look at every pipe.
+//! Intervals end at computed instants, as everything in a pipe happens at one: neither the thread's lateness nor that
+//! of whoever fetches the series moves them. A frame costs some nanoseconds, an interval a look at every pipe.
 
 use scale::{RealDuration, RealInstant};
+use serde::{Deserialize, Serialize};
 
 use crate::links::counters::PipeCounters;
 use crate::links::ids::PipeId;
 use crate::links::pipe::gauge::Gauge;
 
 /// One pipe in one interval. A pipe on which nothing happened has none.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PipeInterval {
     /// Which pipe; its name is at this place of [`Network::pipe_names`](crate::Network::pipe_names).
     pub pipe: PipeId,

@@ -6,6 +6,8 @@ mod shortest;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
+use scale::link::MTUS;
+
 use self::given::Given;
 use self::shortest::Routes;
 use crate::Error;
@@ -13,7 +15,7 @@ use crate::links::address;
 use crate::links::ids::{Edges, PipeId, PortId, Vertex};
 use crate::links::port::{Port, Rule};
 use crate::links::prefix;
-use crate::links::spec::{LARGEST_MTU, LEAST_MTU, LinkSpec, NetworkSpec};
+use crate::links::spec::{LinkSpec, NetworkSpec};
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +74,9 @@ impl Topology {
             if a == b {
                 return wrong(" joins a node or switch with itself".into());
             }
-            if !(LEAST_MTU..=LARGEST_MTU).contains(&link.mtu) {
-                return wrong(format!(": an MTU of {}; it must be from {LEAST_MTU} to {LARGEST_MTU}", link.mtu));
+            if !MTUS.contains(&link.mtu) {
+                let (least, most) = (MTUS.start(), MTUS.end());
+                return wrong(format!(": an MTU of {}; it must be from {least} to {most}", link.mtu));
             }
             let (ab, ba) = (PipeId(2 * i as u32), PipeId(2 * i as u32 + 1));
             for (pipe, direction) in [(ab, "ab"), (ba, "ba")] {
@@ -160,7 +163,8 @@ impl Topology {
             None => format!("`{}` has no link at all", name(first)),
         };
         Err(Error::Input(format!(
-            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link that is missing",
+            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link that is \
+             missing",
             list.join(", "),
             name(start),
             spec.links[self.edges[start][0].0.index() / 2].name,
@@ -226,8 +230,8 @@ impl Topology {
         self.edges[at].partition_point(|(p, _)| *p < pipe)
     }
 
-    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address that
-    /// it says it comes from.
+    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address
+    /// that it says it comes from.
     pub fn next(&self, at: Vertex, to: PortId, source: impl FnOnce() -> Option<usize>) -> PipeId {
         let destination = self.owner[to.index()];
         let given = match self.given.is_empty() {
@@ -311,8 +315,8 @@ impl Topology {
         self.starts[pipe.reverse().index()]
     }
 
-    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where there
-    /// is no route, and for the node itself.
+    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where
+    /// there is no route, and for the node itself.
     pub fn sums_to(&self, to: Vertex, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
         let mut sums: Vec<Option<u64>> = vec![None; self.edges.len()];
         let mut open = Vec::new();

@@ -12,6 +12,9 @@ use std::time::Duration;
 use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
 use host::cgroup::Tree;
 
+/// How long a test waits for what must come, which may take its time on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How a program in a node ended, and what it wrote to both outputs.
 #[derive(Debug)]
 pub struct Outcome {
@@ -82,7 +85,7 @@ impl World {
     pub fn run_spec(&self, spec: NodeSpec) -> Outcome {
         let (node, output) = self.create(spec);
         node.start().expect("a start");
-        let status = node.wait(Some(Duration::from_secs(60))).expect("the node ends within a minute");
+        let status = node.wait(Some(PATIENCE)).expect("the node ends");
         let outcome = Outcome { status, output: text(output) };
         node.delete().expect("a deletion");
         outcome

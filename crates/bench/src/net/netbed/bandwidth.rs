@@ -52,7 +52,7 @@ fn bandwidth(cores: &Cores, tdf: Tdf, bits: f64, bytes: usize, goal: f64) -> Res
     let rate = tdf.to_real_rate(VirtualRate::from_bits_per_s(bits));
     // The link must not run dry because its source is late: at 1 Gbit/s a hundred packets last for 1.2 ms.
     let frames = STOCK.as_secs_f64() / rate.transmission(charged(bytes)).as_secs_f64();
-    let queue = Queue::DropTail(Limit::Packets((frames as usize).max(100)));
+    let queue = Queue::DropTail(Limit::Packets((frames as u32).max(100)));
     let config = PipeConfig { rate: Some(rate), queue, ..Default::default() };
     let time = STREAM.max(Duration::from(rate.transmission(charged(1518))).mul_f64(LEAST_FRAMES));
     let mut observed = Vec::new();

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use scale::RealInstant;
+use scale::link::Limit;
 
-use crate::links::limit::Limit;
 use crate::links::pipe::gauge::Gauge;
 
 /// What waits for transmission or is being transmitted.
@@ -53,18 +53,18 @@ impl Backlog {
     }
 
     /// How much there is, in the unit of `limit`.
-    pub fn measured_as(&self, limit: Limit) -> usize {
+    pub fn measured_as(&self, limit: Limit) -> u64 {
         match limit {
-            Limit::Packets(_) => self.waiting.len(),
-            Limit::Bytes(_) => self.bytes,
+            Limit::Packets(_) => self.waiting.len() as u64,
+            Limit::Bytes(_) => self.bytes as u64,
         }
     }
 
     /// Whether a packet of `len` bytes still fits.
     pub fn admits(&self, limit: Limit, len: usize) -> bool {
         match limit {
-            Limit::Packets(most) => self.waiting.len() < most,
-            Limit::Bytes(most) => self.bytes + len <= most,
+            Limit::Packets(most) => self.waiting.len() < most as usize,
+            Limit::Bytes(most) => (self.bytes + len) as u64 <= most,
         }
     }
 }

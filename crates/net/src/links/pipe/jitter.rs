@@ -1,58 +1,33 @@
 //! How much longer, or shorter, than its delay a packet travels.
 
 use scale::RealDuration;
+use scale::link::Distribution;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Variation of the delay of a pipe, from packet to packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Jitter {
-    /// How deviations from the delay are distributed. Their mean is 0.
-    pub distribution: Distribution,
-    /// How far they reach; zero is no jitter.
-    pub spread: RealDuration,
-    /// Whether a packet may overtake those before it. If not, it waits for them.
-    pub reorder: bool,
-}
-
-/// How deviations are distributed, in units of the spread. The mean of each is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Distribution {
-    /// Equally likely from −1 to 1.
-    #[default]
-    Uniform,
-    /// Gauss's, with a standard deviation of 1.
-    Normal,
-    /// Pareto's with an exponent of 3 (the one that netem's table has), moved to mean 0 and scaled to a standard
-    /// deviation of 1: none below −0.58, one in a hundred above 3.6, one in a million above 114.
-    Pareto,
-}
+use crate::links::spec::Jitter;
 
 /// Pareto's exponent.
 const SHAPE: f64 = 3.0;
 
-impl Distribution {
-    /// The deviation that a fraction `u`, above 0 and below 1, of all deviations is less than.
-    fn quantile(self, u: f64) -> f64 {
-        match self {
-            Distribution::Uniform => 2.0 * u - 1.0,
-            Distribution::Normal => Normal::standard().inverse_cdf(u),
-            Distribution::Pareto => {
-                let mean = SHAPE / (SHAPE - 1.0);
-                let variance = SHAPE / ((SHAPE - 1.0).powi(2) * (SHAPE - 2.0));
-                ((1.0 - u).powf(-1.0 / SHAPE) - mean) / variance.sqrt()
-            }
+/// The deviation that a fraction `u`, above 0 and below 1, of all deviations is less than.
+fn quantile(distribution: Distribution, u: f64) -> f64 {
+    match distribution {
+        Distribution::Uniform => 2.0 * u - 1.0,
+        Distribution::Normal => Normal::standard().inverse_cdf(u),
+        Distribution::Pareto => {
+            let mean = SHAPE / (SHAPE - 1.0);
+            let variance = SHAPE / ((SHAPE - 1.0).powi(2) * (SHAPE - 2.0));
+            ((1.0 - u).powf(-1.0 / SHAPE) - mean) / variance.sqrt()
         }
     }
 }
 
-impl Jitter {
-    /// How long a packet travels on a pipe of this delay; `u`, in [0, 1), is its chance. Never less than nothing.
-    pub(crate) fn travel(&self, delay: RealDuration, u: f64) -> RealDuration {
-        // Less than any chance but 0 itself, where quantiles may be infinite.
-        let u = u.max(1.0 / (1u64 << 54) as f64);
-        let deviation = self.spread.as_nanos() as f64 * self.distribution.quantile(u);
-        RealDuration::from_nanos((delay.as_nanos() as f64 + deviation).round() as u64)
-    }
+/// How long a packet travels on a pipe of this delay; `u`, in [0, 1), is its chance. Never less than nothing.
+pub(crate) fn travel(jitter: &Jitter, delay: RealDuration, u: f64) -> RealDuration {
+    // Less than any chance but 0 itself, where quantiles may be infinite.
+    let u = u.max(1.0 / (1u64 << 54) as f64);
+    let deviation = jitter.spread.as_nanos() as f64 * quantile(jitter.distribution, u);
+    RealDuration::from_nanos((delay.as_nanos() as f64 + deviation).round() as u64)
 }
 
 #[cfg(test)]
@@ -70,8 +45,8 @@ mod tests {
     /// Deviations in units of the spread, in ascending order.
     fn deviations(distribution: Distribution, n: u64) -> Vec<f64> {
         let draws = Draws::new(1, "a--b/ab");
-        let travel = |i| jitter(distribution).travel(DELAY, draws.unit(Purpose::Jitter, i)).as_nanos() as f64;
-        let mut all: Vec<f64> = (1..=n).map(|i| travel(i) / 1e6 - 100.0).collect();
+        let nanos = |i| travel(&jitter(distribution), DELAY, draws.unit(Purpose::Jitter, i)).as_nanos() as f64;
+        let mut all: Vec<f64> = (1..=n).map(|i| nanos(i) / 1e6 - 100.0).collect();
         all.sort_by(f64::total_cmp);
         all
     }
@@ -109,8 +84,8 @@ mod tests {
     #[test]
     fn the_tails_are_finite_at_the_ends_of_the_chances() {
         for distribution in [Distribution::Uniform, Distribution::Normal, Distribution::Pareto] {
-            let least = jitter(distribution).travel(DELAY, 0.0);
-            let most = jitter(distribution).travel(DELAY, 1.0 - 1.0 / (1u64 << 53) as f64);
+            let least = travel(&jitter(distribution), DELAY, 0.0);
+            let most = travel(&jitter(distribution), DELAY, 1.0 - 1.0 / (1u64 << 53) as f64);
             assert!(least < DELAY && DELAY < most && most < RealDuration::from_nanos(u64::MAX / 2), "{distribution:?}");
         }
     }
@@ -118,8 +93,8 @@ mod tests {
     #[test]
     fn nothing_arrives_before_it_was_sent() {
         let near = RealDuration::from_nanos(10);
-        assert_eq!(jitter(Distribution::Normal).travel(near, 0.01), RealDuration::ZERO);
-        assert!(jitter(Distribution::Normal).travel(near, 0.99) > SPREAD);
+        assert_eq!(travel(&jitter(Distribution::Normal), near, 0.01), RealDuration::ZERO);
+        assert!(travel(&jitter(Distribution::Normal), near, 0.99) > SPREAD);
     }
 
     #[test]
@@ -128,8 +103,8 @@ mod tests {
         let ten = Jitter { spread: RealDuration::from_nanos(10_000_000), ..jitter(Distribution::Pareto) };
         for n in 1..1000 {
             let u = draws.unit(Purpose::Jitter, n);
-            let target = jitter(Distribution::Pareto).travel(DELAY, u).as_nanos();
-            let harness = ten.travel(RealDuration::from_nanos(1_000_000_000), u).as_nanos();
+            let target = travel(&jitter(Distribution::Pareto), DELAY, u).as_nanos();
+            let harness = travel(&ten, RealDuration::from_nanos(1_000_000_000), u).as_nanos();
             assert!(harness.abs_diff(10 * target) <= 5, "packet {n}: {target} and {harness}");
         }
     }

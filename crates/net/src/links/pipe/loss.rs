@@ -1,57 +1,8 @@
-//! Which packets a pipe loses before they reach its queue.
+//! Where a pipe has got to in losing packets before they reach its queue.
+
+use scale::link::Loss;
 
 use crate::links::pipe::draws::{Draws, Purpose};
-
-/// How a pipe loses packets.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Loss {
-    /// Each packet with this probability, from 0 to 1, whatever becomes of the others.
-    Random(f64),
-    /// In bursts: a chain with a good and a bad state (Gilbert: *Capacity of a burst-noise channel*, Bell System
-    /// Technical Journal 39, 1960; with losses in the good state, too, Elliott, ibid. 42, 1963).
-    GilbertElliott(GilbertElliott),
-    /// Every packet whose ordinal number is a multiple of this, at least 1.
-    Every(u64),
-    /// The packets with these ordinal numbers, in ascending order.
-    Packets(Vec<u64>),
-}
-
-/// A chain with two states. Before each packet it may pass to the other state; then the state in force decides. It
-/// begins good.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GilbertElliott {
-    /// The probability of passing from the good state to the bad one (Gilbert's P).
-    pub p: f64,
-    /// The probability of passing from the bad state to the good one (Gilbert's p); a stay in the bad state lasts 1/r
-    /// packets on average.
-    pub r: f64,
-    /// The probability that a packet is lost in the good state (Elliott's 1 − k).
-    pub good: f64,
-    /// The probability that a packet is lost in the bad state (Gilbert's 1 − h).
-    pub bad: f64,
-}
-
-impl Loss {
-    /// No loss.
-    pub const NONE: Loss = Loss::Random(0.0);
-
-    /// What is wrong with a number; none if all are in their range.
-    pub(crate) fn wrong(&self) -> Option<String> {
-        let chance = |name: &str, p: f64| {
-            (!(0.0..=1.0).contains(&p)).then(|| format!("a loss whose {name} is {p}; it must be from 0 to 1"))
-        };
-        match self {
-            Loss::Random(p) => chance("probability", *p),
-            Loss::GilbertElliott(g) => [("p", g.p), ("r", g.r), ("good", g.good), ("bad", g.bad)]
-                .into_iter()
-                .find_map(|(name, p)| chance(name, p)),
-            Loss::Every(0) => Some("a loss of every 0th packet; it must be at least every 1st".into()),
-            Loss::Every(_) => None,
-            Loss::Packets(list) => (list.first() == Some(&0) || !list.is_sorted())
-                .then(|| "a loss of packets that are not numbers from 1 upwards, in order".into()),
-        }
-    }
-}
 
 /// Where a pipe's loss has got to.
 #[derive(Clone, Debug)]
@@ -85,6 +36,7 @@ impl LossState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use scale::link::GilbertElliott;
 
     fn fates(seed: u64, pipe: &str, loss: &Loss, n: u64) -> Vec<bool> {
         let (mut state, draws) = (LossState::since(0), Draws::new(seed, pipe));
@@ -169,6 +121,6 @@ mod tests {
             assert_eq!(lost(Loss::Packets(vec![1, 3, 4, 99]), offered), [1, 3, 4]);
         }
         assert_eq!(lost(Loss::Every(1), 0).len(), 12);
-        assert_eq!(lost(Loss::Packets(Vec::new()), 0), []);
+        assert_eq!(lost(Loss::Packets(Vec::new()), 0), Vec::<u64>::new());
     }
 }

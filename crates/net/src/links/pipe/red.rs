@@ -4,56 +4,20 @@
 //! Floyd and Jacobson: *Random early detection gateways for congestion avoidance*, IEEE/ACM Transactions on Networking
 //! 1(4), 1993; the algorithm is that of its figure 2, and names are the paper's.
 
-use crate::links::limit::Limit;
+use scale::link::{Limit, Red};
 
-/// The parameters of a RED queue. Thresholds count packets or bytes, as the limit does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Red {
-    /// `min_th`: below this average nothing is dropped.
-    pub min: f64,
-    /// `max_th`: from this average on everything is dropped.
-    pub max: f64,
-    /// `max_p`: the probability of dropping just below `max_th`, for a packet that follows upon a drop.
-    pub max_p: f64,
-    /// `w_q`: how much the average follows each new length.
-    pub weight: f64,
-    /// The queue itself: it is never longer than this.
-    pub limit: Limit,
-    /// The size, in bytes, of the packets that are thought to be transmitted while the queue is empty.
-    pub mean_packet: usize,
-    /// Whether the probability grows on from `max_p` to 1 between `max_th` and twice that, in place of a jump (Floyd:
-    /// *Recommendation on using the "gentle" variant of RED*, 2000).
-    pub gentle: bool,
-}
-
-impl Red {
-    /// What is wrong with a number; none if all are in their range.
-    pub(crate) fn wrong(&self) -> Option<String> {
-        let Red { min, max, max_p, weight, mean_packet, .. } = *self;
-        if !(min >= 0.0 && min < max && max.is_finite()) {
-            return Some(format!("a RED queue from {min} to {max}; the first must be the lower"));
-        }
-        if !(max_p > 0.0 && max_p <= 1.0) {
-            return Some(format!("a RED queue whose max_p is {max_p}; it must be above 0 and at most 1"));
-        }
-        if !(weight > 0.0 && weight <= 1.0) {
-            return Some(format!("a RED queue whose weight is {weight}; it must be above 0 and at most 1"));
-        }
-        (mean_packet == 0).then(|| "a RED queue with packets of 0 bytes; they must have at least 1".into())
-    }
-
-    /// `p_b`: the probability of dropping at an average length, before the count since the last drop enters; `None`:
-    /// below the threshold.
-    fn pressure(&self, average: f64) -> Option<f64> {
-        if average < self.min {
-            None
-        } else if average < self.max {
-            Some(self.max_p * (average - self.min) / (self.max - self.min))
-        } else if self.gentle && average < 2.0 * self.max {
-            Some(self.max_p + (1.0 - self.max_p) * (average - self.max) / self.max)
-        } else {
-            Some(1.0)
-        }
+/// `p_b`: the probability of dropping at an average length, before the count since the last drop enters; `None`:
+/// below the threshold.
+fn pressure(red: &Red, average: f64) -> Option<f64> {
+    let (min, max) = (red.min as f64, red.max as f64);
+    if average < min {
+        None
+    } else if average < max {
+        Some(red.max_p * (average - min) / (max - min))
+    } else if red.gentle && average < 2.0 * max {
+        Some(red.max_p + (1.0 - red.max_p) * (average - max) / max)
+    } else {
+        Some(1.0)
     }
 }
 
@@ -93,7 +57,7 @@ impl RedState {
             Found::Queued(q) => self.average += red.weight * (q - self.average),
             Found::Idle(m) => self.average *= (1.0 - red.weight).powf(m),
         }
-        let Some(mut p_b) = red.pressure(self.average) else {
+        let Some(mut p_b) = pressure(red, self.average) else {
             self.count = -1;
             return false;
         };
@@ -121,15 +85,8 @@ mod tests {
     use super::*;
     use crate::links::pipe::draws::{Draws, Purpose};
 
-    const RED: Red = Red {
-        min: 5.0,
-        max: 15.0,
-        max_p: 0.1,
-        weight: 0.002,
-        limit: Limit::Packets(50),
-        mean_packet: 500,
-        gentle: false,
-    };
+    const RED: Red =
+        Red { min: 5, max: 15, max_p: 0.1, weight: 0.002, limit: Limit::Packets(50), packet: 500, gentle: false };
 
     /// A state in which the average is this.
     fn at(average: f64) -> RedState {
@@ -146,7 +103,7 @@ mod tests {
         // L + 1 + ((1 − w)^(L+1) − 1) / w.
         let mut state = RedState::new(1514);
         for l in 1..=80u32 {
-            state.drops(&Red { min: 900.0, max: 999.0, ..RED }, Found::Queued(f64::from(l)), 500, never);
+            state.drops(&Red { min: 900, max: 999, ..RED }, Found::Queued(f64::from(l)), 500, never);
             let w = RED.weight;
             let expected = f64::from(l) + 1.0 + ((1.0 - w).powi(l as i32 + 1) - 1.0) / w;
             assert!((state.average - expected).abs() < 1e-9, "{l}: {} instead of {expected}", state.average);
@@ -167,11 +124,11 @@ mod tests {
 
     #[test]
     fn the_probability_grows_from_the_lower_threshold_to_the_upper_one() {
-        let p = |average| RED.pressure(average);
+        let p = |average| pressure(&RED, average);
         assert_eq!((p(4.999), p(5.0), p(10.0)), (None, Some(0.0), Some(0.05)));
         assert!((p(14.999).unwrap() - 0.1).abs() < 1e-4);
         assert_eq!(p(15.0), Some(1.0));
-        let gentle = |average| Red { gentle: true, ..RED }.pressure(average).unwrap();
+        let gentle = |average| pressure(&Red { gentle: true, ..RED }, average).unwrap();
         assert_eq!((gentle(15.0), gentle(22.5), gentle(30.0)), (0.1, 0.55, 1.0));
         assert_eq!(gentle(10.0), 0.05);
     }
@@ -216,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_queue_in_bytes_drops_large_packets_more_often() {
-        let bytes = Red { min: 5e3, max: 15e3, limit: Limit::Bytes(50_000), ..RED };
+        let bytes = Red { min: 5_000, max: 15_000, limit: Limit::Bytes(50_000), ..RED };
         let rate = |len| intervals(10e3, len, &bytes, 400_000).len() as f64;
         let ratio = rate(1514) / rate(757);
         assert!((1.95..2.05).contains(&ratio), "{ratio}");

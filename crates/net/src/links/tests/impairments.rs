@@ -20,7 +20,7 @@ fn jitter(spread: RealDuration, reorder: bool) -> Jitter {
 }
 
 const RED: Red =
-    Red { min: 5.0, max: 15.0, max_p: 0.1, weight: 0.02, limit: Limit::Packets(40), mean_packet: 125, gentle: false };
+    Red { min: 5, max: 15, max_p: 0.1, weight: 0.02, limit: Limit::Packets(40), packet: 125, gentle: false };
 
 /// The frames that arrive, in their order, of `count` frames of `len` bytes, sent `spacing` µs apart; each carries its
 /// number, from 1, in place of its sender's hardware address, where no damage reaches it.
@@ -310,7 +310,7 @@ fn red_lets_bursts_pass_and_keeps_a_lasting_queue_short() {
 fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
     // After an overload, the same burst at once meets a high average and is dropped; after an idle time it passes.
     let dropped_after = |idle: u64, rate: f64, changed: Option<PipeChange>| {
-        let red = Red { weight: 0.01, mean_packet: 125, ..RED };
+        let red = Red { weight: 0.01, packet: 125, ..RED };
         let mut n = chain(
             &PipeConfig { queue: Queue::Red(red), rate: Some(RealRate::from_bits_per_s(rate)), ..Default::default() },
             1,
@@ -382,7 +382,7 @@ fn every_property_can_be_changed_at_run_time() {
     let bytes = Queue::DropTail(Limit::Bytes(1_514));
     let (_, b, a) = step(&mut n, PipeChange { corrupt: Some(0.0), queue: Some(bytes), ..none() }, 500);
     assert_eq!((a.packets - b.packets, a.queue_drops - b.queue_drops), (3, 7));
-    let red = Queue::Red(Red { min: 1.0, max: 2.0, weight: 1.0, ..RED });
+    let red = Queue::Red(Red { min: 1, max: 2, weight: 1.0, ..RED });
     let (_, b, a) = step(&mut n, PipeChange { queue: Some(red), ..none() }, 500);
     assert_eq!((a.packets - b.packets, a.red_drops - b.red_drops, a.queue_drops), (2, 8, b.queue_drops));
     let (_, b, a) = step(&mut n, PipeChange { queue: Some(Queue::packets(4)), ..none() }, 500);
@@ -424,7 +424,7 @@ fn a_bad_change_says_what_is_wrong_and_changes_nothing() {
         (PipeChange { duplicate: Some(-0.1), ..Default::default() }, "duplication of -0.1"),
         (PipeChange { corrupt: Some(f64::NAN), ..Default::default() }, "corruption of NaN"),
         (PipeChange { queue: Some(Queue::DropTail(Limit::Bytes(1_000))), ..Default::default() }, "frame of 1514"),
-        (PipeChange { queue: Some(Queue::Red(Red { max: 5.0, ..RED })), ..Default::default() }, "from 5 to 5"),
+        (PipeChange { queue: Some(Queue::Red(Red { max: 5, ..RED })), ..Default::default() }, "from 5 to 5"),
         (PipeChange { queue: Some(Queue::Red(Red { weight: 0.0, ..RED })), ..Default::default() }, "weight is 0"),
         (PipeChange { queue: Some(Queue::Red(Red { max_p: 1.1, ..RED })), ..Default::default() }, "max_p is 1.1"),
     ] {

@@ -15,7 +15,7 @@ fn at(ms: u64) -> RealInstant {
 }
 
 /// A link whose direction from `a` to `b` transmits a frame of 125 bytes in 10 ms; intervals of 100 ms from 0 ms on.
-fn started(queue: usize, delay_ms: u64) -> Network {
+fn started(queue: u32, delay_ms: u64) -> Network {
     let delay = RealDuration::from_nanos(delay_ms * 1_000_000);
     let ab = PipeConfig {
         rate: Some(RealRate::from_bits_per_s(1e5)),

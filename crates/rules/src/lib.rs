@@ -1,0 +1,37 @@
+//! What keeps the rooms of this repository apart, as functions from the text of a file to what is wrong with it.
+//!
+//! `docs/architecture.md` says what each crate is for. What of it can be seen in the text is checked here, so that it
+//! stays true: which crate may depend on which ([`rooms`]), which words only one of them may use ([`words`]), and that
+//! what the architecture's page names is there ([`names`]). `tests/tree.rs` applies all of it to the repository.
+//!
+//! Nothing here is needed to build or to run Diorama, and nothing depends on it.
+
+use std::fmt;
+
+pub mod names;
+pub mod rooms;
+pub mod text;
+pub mod words;
+
+/// Something that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Breach {
+    /// The file, from the repository's root.
+    pub path: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub says: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.says)
+    }
+}
+
+impl Breach {
+    fn new(path: &str, line: usize, says: impl Into<String>) -> Breach {
+        Breach { path: path.to_string(), line, says: says.into() }
+    }
+}

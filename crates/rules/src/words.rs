@@ -1,0 +1,319 @@
+//! Words that only one room may use, and how long a line may be.
+//!
+//! Each rule is a function from the path and the text of a file to its breaches. Tests may say anything but lines that
+//! are too long: they look at the kernel and at run directories with their own eyes.
+
+use crate::Breach;
+use crate::text::{Line, lines};
+
+/// The longest line, in characters.
+const COLUMNS: usize = 120;
+
+/// Where control groups are mounted.
+const MOUNTED: &str = "/sys/fs/cgroup";
+
+/// Files of control groups, by what stands before the dot.
+const CONTROLLERS: &[&str] =
+    &["cgroup", "cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer", "io", "hugetlb"];
+
+/// What is in a run directory.
+const RECORDED: &[&str] = &[
+    "result.json",
+    "plan.json",
+    "events.jsonl",
+    "pipes.csv",
+    "ports.csv",
+    "report.html",
+    "metrics/",
+    "captures/",
+    "stdout.log",
+    "stderr.log",
+];
+
+/// What only a tracer says.
+const TRACING: &[&str] = &["PTRACE_", "SECCOMP_", "SYS_ptrace", "SYS_seccomp", "PR_SET_SECCOMP", "libc::ptrace"];
+
+/// Where the factor's two parts are handed to a program in C, which does its own arithmetic, and why.
+const HANDED_OVER: &[(&str, &str)] = &[
+    ("crates/tcp/src/cubic.rs", "the BPF program divides the kernel's clock, where no Rust is"),
+    ("crates/clock/src/page.rs", "the guest image keeps both parts, to turn time-outs into real ones in C"),
+];
+
+/// The lines of Rust that are no tests.
+fn code(path: &str, text: &str) -> Vec<(usize, Line)> {
+    if !path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let numbered = lines(path, text).into_iter().enumerate().map(|(number, line)| (number + 1, line));
+    numbered.filter(|(_, line)| !line.test).collect()
+}
+
+/// Only `host` says where control groups are, and what their files are called.
+pub fn control_groups(path: &str, text: &str) -> Vec<Breach> {
+    if path.starts_with("crates/host/src/cgroup") || path.starts_with("crates/rules/") {
+        return Vec::new();
+    }
+    let found = code(path, text).into_iter().filter_map(|(number, line)| {
+        let strings = &line.strings;
+        let name = CONTROLLERS.iter().find_map(|controller| file_of(strings, controller)).or_else(|| {
+            let whole = strings.lines().find(|string| *string == "tasks" || *string == "notify_on_release");
+            whole.or_else(|| strings.contains(MOUNTED).then_some(MOUNTED))
+        })?;
+        let says = format!("names `{name}`, as only crates/host/src/cgroup does: ask it for what this is to do");
+        Some(Breach::new(path, number, says))
+    });
+    found.collect()
+}
+
+/// The `controller.file` that a text names.
+fn file_of<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
+    let part_of_word = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    text.match_indices(controller).find_map(|(at, _)| {
+        let name = text[at + controller.len()..].strip_prefix('.')?;
+        let length = name.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(name.len());
+        // `cpu.rs` is a source.
+        let is_file = length > 2 && !text[..at].ends_with(part_of_word);
+        is_file.then(|| &text[at..at + controller.len() + 1 + length])
+    })
+}
+
+/// Only `scale` multiplies or divides by a time dilation factor.
+///
+/// Found are: its two parts, taken out; it, or its value as a float, as an operand of `*`, `/` or `%`; its value as a
+/// float, given a name. (A name that hides what it is gets past this; a reader will ask.)
+pub fn dilation(path: &str, text: &str) -> Vec<Breach> {
+    if path.starts_with("crates/scale/") {
+        return Vec::new();
+    }
+    let handed_over = HANDED_OVER.iter().any(|(file, _)| *file == path);
+    let found = code(path, text).into_iter().filter_map(|(number, line)| {
+        let code = &line.code;
+        let parts = ["numerator", "denominator"].iter().any(|word| code.contains(word)) || code.contains(".ratio()");
+        let says = if parts && !handed_over {
+            "takes the factor apart"
+        } else if operands(code) {
+            "multiplies or divides by the factor"
+        } else if code.contains("let ") && code.contains("tdf.as_f64();") {
+            "gives the factor's value a name that hides what it is"
+        } else {
+            return None;
+        };
+        let right = "only crates/scale does arithmetic with it: use Tdf::to_real, to_virtual and the like, or add \
+                     what is missing there";
+        Some(Breach::new(path, number, format!("{says}; {right}")))
+    });
+    found.collect()
+}
+
+/// Whether a factor is an operand of `*`, `/` or `%` in a line of code.
+fn operands(code: &str) -> bool {
+    let chars: Vec<char> = code.chars().collect();
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut at = 0;
+    while at < chars.len() {
+        if !in_word(chars[at]) {
+            at += 1;
+            continue;
+        }
+        let begin = at;
+        while at < chars.len() && in_word(chars[at]) {
+            at += 1;
+        }
+        let word: String = chars[begin..at].iter().collect();
+        let is_factor = word.to_lowercase().split('_').any(|part| part == "tdf") && !word.starts_with("Tdf");
+        // Not `tdf.to_real(x)`: what that gives is no factor.
+        let rest: String = chars[at..].iter().collect();
+        let method = rest.trim_start_matches("()").strip_prefix('.').unwrap_or_default();
+        let is_factor = is_factor && (method.starts_with("as_f64()") || method.starts_with('0') || method.is_empty());
+        let converted = chars[..begin].ends_with(&['f', 'r', 'o', 'm', '(']);
+        if is_factor && (operator_before(&chars[..begin]) || operator_behind(&chars[at..], converted)) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether an operator of arithmetic stands before a value whose last name begins here: `x * plan.`.
+fn operator_before(before: &[char]) -> bool {
+    let text: String = before.iter().collect();
+    let head = text.trim_end_matches(|c: char| c.is_alphanumeric() || "_.:".contains(c));
+    let head = head.strip_suffix("f64").unwrap_or(head).trim_end_matches('(').trim_end();
+    let head = head.strip_suffix("f64::from").unwrap_or(head).trim_end();
+    let Some(operator) = head.chars().last().filter(|c| "*/%".contains(*c)) else {
+        return head.ends_with("*=") || head.ends_with("/=");
+    };
+    // `*` before a value follows another value; otherwise it looks behind a reference.
+    let left = head[..head.len() - 1].trim_end();
+    let keyword = ["return", "in", "match", "if", "while", "else"].iter().any(|word| left.ends_with(word));
+    operator != '*' || (left.ends_with(|c: char| c.is_alphanumeric() || "_)]?".contains(c)) && !keyword)
+}
+
+/// Whether an operator of arithmetic stands behind a value whose last name ended here: `.as_f64() * x`.
+fn operator_behind(behind: &[char], converted: bool) -> bool {
+    let text: String = behind.iter().collect();
+    let mut rest = text.as_str();
+    for part in ["()", ".as_f64()", ".0"] {
+        rest = rest.strip_prefix(part).unwrap_or(rest);
+    }
+    let cast = rest.trim_start().strip_prefix("as ");
+    if let Some(cast) = cast {
+        rest = cast.trim_start_matches(|c: char| c.is_alphanumeric());
+    }
+    // `(tdf as f64) * x` and `f64::from(tdf) * x`, but not `f(tdf) * x`.
+    if cast.is_some() || converted {
+        rest = rest.strip_prefix(')').unwrap_or(rest);
+    }
+    rest.trim_start().starts_with(['*', '/', '%'])
+}
+
+/// Only `record` names the files of a run directory.
+pub fn run_directories(path: &str, text: &str) -> Vec<Breach> {
+    if path.starts_with("crates/record/") || path.starts_with("crates/rules/") {
+        return Vec::new();
+    }
+    let found = code(path, text).into_iter().filter_map(|(number, line)| {
+        let name = RECORDED.iter().find(|name| line.strings.contains(**name))?;
+        let says = format!("names `{name}` of a run directory, which only crates/record does: use its types and paths");
+        Some(Breach::new(path, number, says))
+    });
+    found.collect()
+}
+
+/// Only `clock` traces programs and filters their system calls.
+pub fn tracing(path: &str, text: &str) -> Vec<Breach> {
+    if path.starts_with("crates/clock/") {
+        return Vec::new();
+    }
+    let found = code(path, text).into_iter().filter_map(|(number, line)| {
+        let word = TRACING.iter().find(|word| line.code.contains(**word))?;
+        let says = format!("says `{word}`: only crates/clock traces programs and filters system calls; ask it");
+        Some(Breach::new(path, number, says))
+    });
+    found.collect()
+}
+
+/// No line is too long for two windows side by side.
+pub fn columns(path: &str, text: &str) -> Vec<Breach> {
+    let found = text.lines().enumerate().filter_map(|(number, line)| {
+        let length = line.chars().count();
+        (length > COLUMNS).then(|| {
+            Breach::new(path, number + 1, format!("{length} columns, where {COLUMNS} are the most: break the line"))
+        })
+    });
+    found.collect()
+}
+
+/// Comments do not cite papers that are not in the repository.
+pub fn citations(path: &str, text: &str) -> Vec<Breach> {
+    let cites = |comment: &str| {
+        let words: Vec<String> = comment
+            .split(|c: char| !c.is_alphanumeric() && c != '-')
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect();
+        words.windows(2).any(|two| two[0] == "the" && (two[1] == "design" || two[1] == "contract"))
+    };
+    let found = lines(path, text).into_iter().enumerate().filter(|(_, line)| cites(&line.comment));
+    let says = "cites a paper that is not in the repository: cite a page of docs/, or say it";
+    found.map(|(number, _)| Breach::new(path, number + 1, says)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "crates/net/src/x.rs";
+
+    fn at(rule: fn(&str, &str) -> Vec<Breach>, text: &str) -> Vec<usize> {
+        rule(FILE, text).iter().map(|b| b.line).collect()
+    }
+
+    #[test]
+    fn control_groups_are_named_in_one_place() {
+        let text = "a(\"/sys/fs/cgroup/cpu\");\nb(\"cpu.shares\");\nc(\"x/cgroup.procs\");\nd(\"tasks\");\n\
+                    // cpu.shares\ne(\"cpu.rs\");\nf(\"the tasks\");\ng(\"the cpu. And\");\nh(cpu.shares);\n\
+                    i(\"memory.limit_in_bytes\")";
+        assert_eq!(at(control_groups, text), [1, 2, 3, 4, 10]);
+        assert_eq!(control_groups("crates/host/src/cgroup/v1.rs", text), []);
+        assert_eq!(control_groups("crates/cpu/tests/x.rs", text), []);
+        assert_eq!(at(control_groups, "#[cfg(test)]\nmod tests { const A: &str = \"/sys/fs/cgroup\"; }"), []);
+    }
+
+    #[test]
+    fn arithmetic_with_the_factor_is_found() {
+        for wrong in [
+            "let share = share / tdf.as_f64();",
+            "x * self.tdf",
+            "tdf * 2",
+            "f(a / f64::from(tdf))",
+            "plan.tdf.as_f64() * x",
+            "(tdf as u64) % 3",
+            "let (num, den) = tdf.ratio();",
+            "let rate = x / (virtual_tdf as f64);",
+            "ns /= TDF",
+            "let f = args.tdf.as_f64();",
+            "self.page.tdf() / 2",
+            "f64::from(tdf) * x",
+        ] {
+            assert_eq!(at(dilation, wrong), [1], "{wrong}");
+        }
+        for right in [
+            "tdf.to_real(x) / 2",
+            "let a = *tdf == 1;",
+            "if *tdf == 1 { 2 * tdf.to_real(x) }",
+            "f(&*tdf, x)",
+            "json!({ \"tdf\": tdf.as_f64() })",
+            "// x / tdf",
+            "\"x / tdf\"",
+            "match *tdf { _ => {} }",
+            "let x: Tdf = y * 2;",
+            "value.as_f64() * 2.0",
+            "return *tdf",
+            "limit(tdf) * 2",
+            "8.0 / tdf.to_virtual(span).as_secs_f64()",
+        ] {
+            assert_eq!(at(dilation, right), [] as [usize; 0], "{right}");
+        }
+        assert_eq!(dilation("crates/scale/src/x.rs", "x * tdf"), []);
+        assert_eq!(dilation("crates/tcp/src/cubic.rs", "let (a, b) = tdf.ratio();"), []);
+        assert_eq!(dilation("crates/tcp/src/cubic.rs", "x * tdf").len(), 1);
+    }
+
+    #[test]
+    fn run_directories_are_known_to_record() {
+        let text =
+            "a(\"result.json\");\n/// `result.json`\nb(\"metrics/m.csv\");\nc(result.json);\nd(\"plan.json: {e}\")";
+        assert_eq!(at(run_directories, text), [1, 3, 5]);
+        assert_eq!(run_directories("crates/record/src/x.rs", text), []);
+        assert_eq!(run_directories("crates/cli/tests/x.rs", text), []);
+    }
+
+    #[test]
+    fn only_the_clock_traces() {
+        assert_eq!(at(tracing, "libc::ptrace(libc::PTRACE_SEIZE)\n\"PTRACE_\"\n// ptrace\nfn ptrace()"), [1]);
+        assert_eq!(tracing("crates/clock/src/x.rs", "PTRACE_SEIZE"), []);
+    }
+
+    #[test]
+    fn lines_are_counted_in_characters() {
+        let line = |n: usize| "ä".repeat(n);
+        assert_eq!(at(columns, &format!("{}\n{}\n", line(120), line(121))), [2]);
+        assert_eq!(columns("crates/net/tests/x.rs", &line(130)).len(), 1);
+    }
+
+    #[test]
+    fn papers_that_are_not_there_are_not_cited() {
+        let text =
+            "// as the design says\n/// The exit code of the contract.\n// by design\n\"the design\"\n// the designer";
+        assert_eq!(at(citations, text), [1, 2]);
+        assert_eq!(citations("crates/clock/guest/x.c", "/* as the\n * contract says */ int x;"), []);
+        assert_eq!(citations("crates/clock/guest/x.c", "/* the contract */").len(), 1);
+    }
+
+    #[test]
+    fn a_breach_says_where_and_what_would_be_right() {
+        let text = control_groups(FILE, "\n\"tasks\"")[0].to_string();
+        assert!(text.starts_with("crates/net/src/x.rs:2: names `tasks`, as only crates/host"), "{text}");
+        assert!(text.contains("ask it"), "{text}");
+    }
+}
