@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
-use cpu::caches::{Sampler, Staleness};
+use cpu::caches::{Staleness, Sampler};
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
 
-use super::Prepared;
 use super::clock::Dilation;
+use super::Prepared;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
 use crate::site::{Sample, Setup};
