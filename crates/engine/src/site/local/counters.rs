@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
-use cpu::caches::{Staleness, Sampler};
+use cpu::caches::{Sampler, Staleness};
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
