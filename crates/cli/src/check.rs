@@ -1,14 +1,11 @@
 //! `diorama check`: validate an experiment and print what each node and link gets; nothing is started.
 
-mod table;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::Plan;
-use scale::Tdf;
+use engine::{Plan, Tdf};
 
-use crate::experiment::{VariantArg, load, parse_override};
+use crate::experiment::{VariantArg, parse_override};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -33,9 +30,9 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let experiment = load(&args.experiment, &args.set)?;
+    let experiment = engine::load(&args.experiment, &args.set)?;
     let plan = Plan::new(&experiment, args.variant.into(), args.tdf)?;
-    let text = if args.json { plan.to_json()? + "\n" } else { table::plan(&experiment, &plan) };
+    let text = if args.json { plan.recorded().to_json() + "\n" } else { plan.to_text(&experiment) };
     terminal::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

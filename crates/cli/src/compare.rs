@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use fidelity::compare::{Bound, compare, table};
-use fidelity::html;
-use fidelity::runs::Series;
+use report::Bound;
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -31,28 +29,11 @@ pub struct Args {
 
 /// Runs the verb: 0 within all bounds (or none given), 1 outside, 2 if the runs cannot be compared.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let base = Series::open(&args.base).map_err(Failure::input)?;
-    let others: Vec<Series> =
-        args.others.iter().map(|path| Series::open(path)).collect::<Result<_, _>>().map_err(Failure::input)?;
-    let comparisons: Vec<_> = others
-        .iter()
-        .map(|other| compare(&base, other, &args.within))
-        .collect::<Result<_, _>>()
-        .map_err(Failure::input)?;
-    let compared: Vec<_> = others.iter().zip(&comparisons).collect();
+    let compared = report::compare(&args.base, &args.others, &args.within).map_err(Failure::input)?;
     if let Some(file) = &args.html {
-        std::fs::write(file, html::comparison(&base, &compared))
+        std::fs::write(file, compared.page())
             .map_err(|e| Failure::failed(format!("{}: cannot write: {e}", file.display())))?;
     }
-    let text = if args.json {
-        let text = match &comparisons[..] {
-            [one] => serde_json::to_string_pretty(one),
-            several => serde_json::to_string_pretty(several),
-        };
-        text.expect("a comparison has only string keys") + "\n"
-    } else {
-        table(&base, &compared)
-    };
-    terminal::print(text)?;
-    Ok(ExitCode::from(u8::from(!comparisons.iter().all(|c| c.within))))
+    terminal::print(if args.json { compared.json() } else { compared.table() })?;
+    Ok(ExitCode::from(u8::from(!compared.within())))
 }

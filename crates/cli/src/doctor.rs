@@ -1,12 +1,8 @@
 //! `diorama doctor`: what this machine offers and lacks, and what that costs in fidelity.
 
-mod kernel;
-mod machine;
-mod timing;
-
 use std::process::ExitCode;
 
-use serde::Serialize;
+use engine::doctor::{Finding, State, findings};
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -19,50 +15,9 @@ pub struct Args {
     json: bool,
 }
 
-/// What a finding means for a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    /// As it should be.
-    Ok,
-    /// Runs are possible; `says` tells what they lose.
-    Degraded,
-    /// No run is possible; `says` tells what helps.
-    Lacking,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug, Serialize)]
-struct Finding {
-    name: String,
-    /// What was found, in a word or two.
-    found: String,
-    state: State,
-    /// What that means, and what helps.
-    says: String,
-}
-
-impl Finding {
-    /// A finding that is fine.
-    fn ok(name: &str, found: impl Into<String>, says: impl Into<String>) -> Finding {
-        Finding { name: name.into(), found: found.into(), state: State::Ok, says: says.into() }
-    }
-
-    /// The same thing found, but at a cost.
-    fn degraded(name: &str, found: impl Into<String>, says: impl Into<String>) -> Finding {
-        Finding { state: State::Degraded, ..Finding::ok(name, found, says) }
-    }
-
-    /// Something without which no run is possible.
-    fn lacking(name: &str, found: impl Into<String>, says: impl Into<String>) -> Finding {
-        Finding { state: State::Lacking, ..Finding::ok(name, found, says) }
-    }
-}
-
-/// Runs the verb.
+/// Runs the verb: 0 if runs are possible here, else 3.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let findings: Vec<Finding> =
-        machine::findings().into_iter().chain(kernel::findings()).chain(timing::findings()).collect();
+    let findings = findings();
     let text = if args.json {
         serde_json::to_string_pretty(&findings).map_err(Failure::failed)? + "\n"
     } else {

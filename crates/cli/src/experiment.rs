@@ -1,11 +1,6 @@
 //! What the verbs that take an experiment have in common.
 
-use std::path::Path;
-
-use fidelity::record::Variant;
-use model::Experiment;
-
-use crate::failure::Failure;
+use record::Variant;
 
 /// `--variant`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,9 +29,4 @@ pub fn parse_override(text: &str) -> Result<(String, String), String> {
         Some((path, value)) if !path.is_empty() => Ok((path.into(), value.into())),
         _ => Err("write it as PATH=VALUE, such as machines.server.speed=0.25".into()),
     }
-}
-
-/// Loads an experiment; what is wrong with it is shown with its place in the file.
-pub fn load(path: &Path, set: &[(String, String)]) -> Result<Experiment, Failure> {
-    model::load(path, set).map_err(|e| Failure::input(e.render()))
 }

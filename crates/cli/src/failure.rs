@@ -1,4 +1,4 @@
-//! How a verb fails: a sentence for the person who reads it, and the exit code of the contract.
+//! How a verb fails: a sentence for the person who reads it, and the exit code that scripts rely on.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -24,11 +24,6 @@ impl Failure {
         Self { code: 2, message: message.to_string() }
     }
 
-    /// The machine lacks something or already uses it.
-    pub fn machine(message: impl Display) -> Self {
-        Self { code: 3, message: message.to_string() }
-    }
-
     /// Prints the message and gives the exit code.
     pub fn report(self) -> ExitCode {
         engine::warn(&self.message);
@@ -38,6 +33,12 @@ impl Failure {
 
 impl From<engine::Error> for Failure {
     fn from(e: engine::Error) -> Self {
+        Self { code: e.code(), message: e.to_string() }
+    }
+}
+
+impl From<bench::Error> for Failure {
+    fn from(e: bench::Error) -> Self {
         Self { code: e.code(), message: e.to_string() }
     }
 }

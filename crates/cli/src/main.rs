@@ -45,13 +45,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    // Processes of a run that are this same program: they must do nothing but their one job.
-    let mut words = std::env::args().skip(1);
-    match words.next().as_deref() {
-        Some("__init") => node::init_main(),
-        Some("__fillers") => cpu::fillers_main(words.collect()),
-        _ => {}
-    }
+    engine::become_helper(std::env::args().skip(1));
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(e) => return misused(&e),

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Outcome, Plan, Request};
-use fidelity::record::{Status, Variant, Verdict};
-use scale::Tdf;
+use engine::{Outcome, Plan, Request, Tdf};
+use record::{Status, Variant, Verdict};
 
-use crate::experiment::{VariantArg, load, parse_override};
+use crate::experiment::{VariantArg, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::terminal;
@@ -17,8 +16,8 @@ use crate::terminal;
 pub struct Args {
     /// The experiment: its folder, or its YAML file
     experiment: PathBuf,
-    /// With which resources: `scaled` as the plan says, `baseline` at TDF 1 with every node's full target share, `naive`
-    /// at TDF 1 with the scaled variant's resources
+    /// With which resources: `scaled` as the plan says, `baseline` at TDF 1 with every node's full target share,
+    /// `naive` at TDF 1 with the scaled variant's resources
     #[arg(long, value_enum, default_value = "scaled")]
     variant: VariantArg,
     /// Another time dilation factor than the experiment's (scaled variant only)
@@ -46,7 +45,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     // First of all: from here on, whoever asks the run to end finds somebody who hears it.
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
     engine::sweep();
-    let experiment = load(&args.experiment, &args.set)?;
+    let experiment = engine::load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
     for warning in &plan.warnings {
@@ -57,10 +56,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
 
     // For all repetitions, so that nothing comes between.
-    let cores = engine::Cores::claim(&plan.all_cores())?;
+    let cores = engine::CoreLocks::claim(&plan.all_cores())?;
     let mut outs = vec![args.out];
     if args.repeat > 1 {
-        let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant.as_str())?;
+        let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant)?;
         outs = (1..=args.repeat).map(|n| Some(all.join(n.to_string()))).collect();
     }
     let mut failed = false;

@@ -1,4 +1,5 @@
-//! Writing to a reader who may have gone: a closed pipe, or a full disk behind it, must not end a command in its middle.
+//! Writing to a reader who may have gone: a closed pipe, or a full disk behind it, must not end a command in its
+//! middle.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};

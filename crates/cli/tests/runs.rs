@@ -2,7 +2,7 @@
 
 mod support;
 
-use fidelity::record::{Ended, Status};
+use record::{Ended, Status};
 use support::{ECHO, Lab, PATIENCE, wait_until};
 
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn a_scaled_run_measures_in_virtual_time() {
     assert!(5.0 * 24.0 <= waited && waited <= lived, "waited for {waited} ms of {lived}");
     let ratio = result.real_seconds / result.virtual_seconds;
     assert!((ratio - 5.0).abs() < 0.01, "{ratio}");
-    let clock = result.fidelity.checks.iter().find(|c| c.name == "clock-rate").unwrap();
+    let clock = result.fidelity.checks.iter().find(|c| c.name.as_str() == "clock-rate").unwrap();
     assert_eq!(clock.ok, Some(true), "{}", clock.says);
 }
 

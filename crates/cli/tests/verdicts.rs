@@ -2,7 +2,7 @@
 
 mod support;
 
-use fidelity::record::{Check, Verdict};
+use record::{Check, Verdict};
 use support::{ECHO, Hog, Lab};
 
 /// How often each infidelity is provoked.
@@ -27,7 +27,7 @@ fn always_caught(yaml: &str, hog: Option<usize>, check: &str, says: &str) {
     let _hog = hog.map(Hog::on);
     for time in 1..=TIMES {
         let breaches = breaches(&lab);
-        let caught = breaches.iter().find(|c| c.name == check);
+        let caught = breaches.iter().find(|c| c.name.as_str() == check);
         let caught = caught.unwrap_or_else(|| panic!("time {time}: {check} is not among {breaches:?}"));
         assert!(caught.says.contains(says), "{}", caught.says);
     }

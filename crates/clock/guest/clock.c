@@ -77,10 +77,7 @@ u64 cpu_virtual(u64 real_ns)
 
 u64 cpu_real(u64 virtual_ns)
 {
-	if (virtual_ns >= FOREVER || high(virtual_ns, STATE->given.cpu_back_whole))
-		return FOREVER;
-	u64 real = virtual_ns * STATE->given.cpu_back_whole + high(virtual_ns, STATE->given.cpu_back_frac);
-	return real >= FOREVER ? FOREVER : real + (virtual_ns != 0);
+	return virtual_ns >= FOREVER ? FOREVER : scale_up(virtual_ns, STATE->given.cpu_num, STATE->given.cpu_den);
 }
 
 /* A stretch of time in which the rate was the same: its start, and real over virtual time in it. */
@@ -178,6 +175,13 @@ bool wall_clock(i32 clock, i64 *offset)
 	default:
 		return false;
 	}
+}
+
+long alarm_clock_missing(i32 clock)
+{
+	if (__builtin_expect(clock != CLOCK_REALTIME_ALARM && clock != CLOCK_BOOTTIME_ALARM, 1))
+		return 0;
+	return syscall(__NR_clock_getres, clock, 0);
 }
 
 bool cpu_clock(i32 clock)

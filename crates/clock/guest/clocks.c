@@ -6,6 +6,9 @@ long call_clock_gettime(struct call *c)
 	i32 clock = (i32)c->a[0];
 	i64 offset;
 	struct timespec t;
+	long missing = alarm_clock_missing(clock);
+	if (missing)
+		return missing;
 	if (wall_clock(clock, &offset)) {
 		t = from_ns(virtual_now() + (u64)offset);
 	} else {
@@ -42,13 +45,14 @@ long call_time(struct call *c)
 long call_sysinfo(struct call *c)
 {
 	long result = syscall(__NR_sysinfo, c->a[0]);
-	i64 uptime = (i64)(virtual_now() / NS);
+	i64 uptime = (i64)((virtual_now() + NS - 1) / NS); /* the kernel rounds up */
 	if (result == 0 && !write_user(c->a[0], &uptime, sizeof uptime)) /* its first field */
 		return -EFAULT;
 	return result;
 }
 
-/* struct timex: what is written here; the rest of its 208 bytes is the kernel's business. */
+/* struct timex: what is written here; the rest is the kernel's business. */
+#define TIMEX_SIZE 208
 #define TIMEX_MODES 0
 #define TIMEX_OFFSET 8
 #define TIMEX_STATUS 40
@@ -62,7 +66,7 @@ static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
 {
 	u32 modes;
 	i32 status;
-	if (!read_user(&modes, timex + TIMEX_MODES, sizeof modes))
+	if (!is_readable(timex, TIMEX_SIZE) || !read_user(&modes, timex + TIMEX_MODES, sizeof modes))
 		return -EFAULT;
 	if (modes != 0 && modes != ADJ_OFFSET_SS_READ)
 		return -EPERM;
@@ -85,8 +89,51 @@ long call_adjtimex(struct call *c)
 
 long call_clock_adjtime(struct call *c)
 {
-	i64 offset;
-	if (!wall_clock((i32)c->a[0], &offset))
+	/* The others cannot be adjusted, which the kernel says, or are a device's. */
+	if ((i32)c->a[0] != CLOCK_REALTIME)
 		return syscall(__NR_clock_adjtime, c->a[0], c->a[1]);
-	return ask(c->nr, c->a[0], c->a[1], offset);
+	return ask(c->nr, CLOCK_REALTIME, c->a[1], PAGE->realtime_offset);
+}
+
+/* What the kernel says of a date before it asks who sets it. */
+static long refuse_date(i64 sec, i64 nsec)
+{
+	/* The last date that it takes is 30 years before its ns overflow. */
+	return sec < 0 || (u64)nsec >= NS || sec >= (i64)(FOREVER / NS) - 30 * 365 * 86400l ? -EINVAL : -EPERM;
+}
+
+/* The host's clocks are not the node's to set: EPERM, as without CAP_SYS_TIME, where the kernel finds nothing else wrong. */
+long call_clock_settime(struct call *c)
+{
+	struct timespec t;
+	i32 clock = (i32)c->a[0];
+	/* An address that no process has: nothing is set, and the kernel tells a clock that could be from one that could not. */
+	long result = syscall(__NR_clock_settime, clock, -4096);
+	if (result != -EFAULT || !read_user(&t, c->a[1], sizeof t))
+		return result;
+	/* It says no itself, or that there is no such process. */
+	if (cpu_clock(clock))
+		return syscall(__NR_clock_settime, clock, &t);
+	/* A negative one is a device's; or there is no such device. */
+	result = clock < 0 ? syscall(__NR_clock_getres, clock, 0) : 0;
+	if (result)
+		return result;
+	return refuse_date(t.sec, t.nsec);
+}
+
+long call_settimeofday(struct call *c)
+{
+	struct timeval t;
+	if (c->a[0]) {
+		if (!read_user(&t, c->a[0], sizeof t))
+			return -EFAULT;
+		if (t.usec < 0 || t.usec > 1000000)
+			return -EINVAL;
+	}
+	if (c->a[1] && !is_readable(c->a[1], 8))
+		return -EFAULT;
+	if (c->a[0])
+		return refuse_date(t.sec, t.usec * 1000);
+	/* With neither, nothing is set, but who may not is told so. */
+	return c->a[1] ? -EPERM : syscall(__NR_settimeofday, 0, 0);
 }

@@ -31,8 +31,8 @@
  *
  *  - The kernel kills a process that gets a *blocked* SIGSYS from seccomp. So SIGSYS is removed from every mask that
  *    a program sets (signals.c), and sigaction(SIGSYS) is kept by us and never reaches the kernel.
- *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), io_uring makes calls that no filter sees: both give ENOSYS,
- *    and every known user falls back to older calls.
+ *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), ours too: the image makes the call and clears the others itself (clone.c).
+ *  - io_uring makes calls that no filter sees: it gives ENOSYS, and every known user falls back to older calls.
  *  - The handler runs wherever the program was: on an alternate stack if there is one (Go's goroutine stacks are
  *    smaller than a frame), with no signal blocked (SA_NODEFER, empty mask), so that the program's own handlers run
  *    on top of it just as they would interrupt the call. They may longjmp away: nothing here holds a lock or counts depth.
@@ -84,14 +84,18 @@ struct kernel_sigaction {
 	u64 handler, flags, restorer, mask;
 };
 
-/* A POSIX timer's clock, which timer_settime needs and the kernel does not tell. */
-struct timer_clock {
+/*
+ * What the kernel does not tell of a POSIX timer: its clock, which timer_settime needs; and on a CPU clock that is slower than the
+ * host's, where several virtual ns are one real one, what it was set to.
+ */
+struct timer_memory {
 	i32 id_plus_1;
 	i32 clock;
+	u64 value, interval; /* ns, of CPU clocks only */
 };
 
 #define ACTION_SLOTS 4
-#define TIMER_CLOCKS 256
+#define TIMERS_KNOWN 170
 
 /* Written by the injector (src/tracee.rs has the same struct). */
 struct parameters {
@@ -102,7 +106,7 @@ struct parameters {
 	u64 vdso_getrandom;
 	u64 entry;               /* where the program starts */
 	u64 cpu_whole, cpu_frac; /* virtual CPU time = real * (whole + frac / 2^64) */
-	u64 cpu_back_whole, cpu_back_frac; /* and back */
+	u64 cpu_num, cpu_den; /* and back, real = virtual * num / den */
 	u64 tsc_cycles; /* per virtual ns, times 2^32; 0: rdtsc is left alone */
 };
 
@@ -116,12 +120,13 @@ struct state {
 	} actions[ACTION_SLOTS]; /* signals.c */
 	u32 actions_next;
 	u32 traps_receiving; /* packets.c: its filter is in place */
+	u64 itimer_interval[3]; /* timers.c: as set last, us */
 };
 
 #define PAGE ((const volatile struct clock_page *)DIORAMA_PAGE)
 #define STATE ((struct state *)DIORAMA_STATE)
 /* The second page of the state: untouched, and so free, until a program creates a timer. */
-#define TIMERS ((struct timer_clock *)(DIORAMA_STATE + 0x1000))
+#define TIMERS ((struct timer_memory *)(DIORAMA_STATE + 0x1000))
 
 /* clock.c */
 #define FOREVER 0x7fffffffffffffffull /* the kernel's KTIME_MAX */
@@ -149,6 +154,8 @@ struct timespec shown(struct timespec date); /* date_virtual, for any date */
 /* Whether `clock` is one of the wall clocks, and its fixed distance from virtual MONOTONIC. */
 bool wall_clock(i32 clock, i64 *offset);
 bool cpu_clock(i32 clock);
+/* What the kernel says of a CLOCK_…_ALARM on a machine that has no clock to be woken by; 0 of any other. */
+long alarm_clock_missing(i32 clock);
 struct deadline after(u64 virtual_ns);
 struct deadline at(u64 virtual_ns, i64 offset);
 /* Where a periodic timer begins: the phase of its ticks depends on it, long past though it may be. The interval is virtual. */
@@ -166,78 +173,38 @@ struct timespec renewed(struct deadline *d);
 bool not_yet(struct deadline *d);
 
 /* user.c */
+bool is_readable(u64 from, u64 len);
 bool read_user(void *to, u64 from, u64 len);
 bool write_user(u64 to, const void *from, u64 len);
 /* A string of less than `room` bytes, its end included; false if it is longer or not there. */
 bool read_text(char *to, u64 from, u64 room);
 
-/* The calls, by subject: each takes the six arguments and returns what the kernel would. */
+/* A call that has trapped: its number, its arguments, and the frame of the signal. calls.h lists the functions that answer one. */
 struct call {
 	u64 nr, a[6];
 	struct ucontext *context;
 };
-long call_execute(struct call *c); /* exec.c */
-long call_clock_gettime(struct call *c); /* clocks.c */
-long call_gettimeofday(struct call *c);
-long call_time(struct call *c);
-long call_adjtimex(struct call *c);
-long call_clock_adjtime(struct call *c);
-long call_sysinfo(struct call *c);
-long call_times(struct call *c); /* usage.c */
-long call_getrusage(struct call *c);
-long call_wait4(struct call *c);
-long call_waitid(struct call *c);
-long call_rlimit(struct call *c);
-long call_nanosleep(struct call *c); /* sleep.c */
-long call_clock_nanosleep(struct call *c);
-long call_rt_sigtimedwait(struct call *c);
-long call_mq_timed(struct call *c);
-long call_semtimedop(struct call *c);
-long call_recvmmsg(struct call *c);
-long call_io_getevents(struct call *c);
-long call_io_pgetevents(struct call *c);
-long call_poll(struct call *c); /* poll.c */
-long call_ppoll(struct call *c);
-long call_select(struct call *c);
-long call_pselect6(struct call *c);
-long call_epoll_wait(struct call *c);
-long call_epoll_pwait(struct call *c);
-long call_epoll_pwait2(struct call *c);
-long call_futex(struct call *c); /* futex.c */
-long call_futex_waitv(struct call *c);
-long call_futex_wait(struct call *c);
-long call_timer_create(struct call *c); /* timers.c */
-long call_timer_settime(struct call *c);
-long call_timer_gettime(struct call *c);
-long call_setitimer(struct call *c);
-long call_getitimer(struct call *c);
-long call_alarm(struct call *c);
-long call_timerfd_create(struct call *c); /* timerfd.c */
-long call_timerfd_settime(struct call *c);
-long call_timerfd_gettime(struct call *c);
-long call_setsockopt(struct call *c); /* sockets.c */
-long call_getsockopt(struct call *c);
-long call_timestamp_option(struct call *c); /* packets.c */
-long call_recvmsg(struct call *c);
-long call_ioctl(struct call *c);
+/* The call as it stands: for one that the kernel will find wrong, and say in what. */
+static inline long as_is(const struct call *c)
+{
+	return syscall(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
+}
+#define CALL(number, handler, ...) long handler(struct call *c);
+#include "calls.h"
+#undef CALL
+/* packets.c */
+long call_timestamp_option(struct call *c);
 void show_messages(u64 messages, long n);
-long call_ipc_stat(struct call *c); /* ipc.c */
-long call_stat(struct call *c); /* files.c */
-long call_newfstatat(struct call *c);
-long call_statx(struct call *c);
-long call_utimensat(struct call *c);
-long call_utimes(struct call *c);
-long call_utime(struct call *c);
-long call_open(struct call *c); /* proc.c */
-long call_rt_sigaction(struct call *c); /* signals.c */
-long call_rt_sigprocmask(struct call *c);
-long call_rt_sigsuspend(struct call *c);
 /* The signals that come to the image, and that a program may not block: SIGSYS, and SIGSEGV where rdtsc is dilated. */
 u64 our_signals(void);
+/* What the program asked for with sigaction of one of them becomes the default, unless it is to be ignored. */
+void clear_own_action(i32 sig);
 /* One of them that is not meant for us. */
 void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *context);
 /* Reads a signal mask of the program and strips our signals from it. 0, -EFAULT or -EINVAL. */
 long read_mask(u64 *mask, u64 from, u64 size);
+/* strict.c: a thread did what SECCOMP_MODE_STRICT forbids. */
+void end_strictly(void);
 /* trap.c */
 void on_sigsys(int sig, struct siginfo *info, struct ucontext *context);
 void restorer(void);

@@ -91,7 +91,7 @@ long call_utimensat(struct call *c)
 {
 	struct timespec t[2];
 	if (!read_user(t, c->a[2], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	return set_times(c->a[0], c->a[1], t[0], t[1], c->a[3]);
 }
 
@@ -102,7 +102,7 @@ long call_utimes(struct call *c)
 	u64 dir = at ? c->a[0] : (u64)AT_FDCWD, path = at ? c->a[1] : c->a[0];
 	struct timeval t[2];
 	if (!read_user(t, at ? c->a[2] : c->a[1], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	for (int i = 0; i < 2; i++)
 		if ((u64)t[i].usec >= 1000000)
 			return -EINVAL;
@@ -114,6 +114,6 @@ long call_utime(struct call *c)
 {
 	i64 t[2];
 	if (!read_user(t, c->a[1], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	return set_times((u64)AT_FDCWD, c->a[0], (struct timespec){ t[0], 0 }, (struct timespec){ t[1], 0 }, 0);
 }

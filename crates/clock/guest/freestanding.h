@@ -6,6 +6,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Newer than some headers. */
+#ifndef __NR_clone3
+#define __NR_clone3 435
+#endif
+#ifndef __NR_openat2
+#define __NR_openat2 437
+#endif
+#ifndef __NR_epoll_pwait2
+#define __NR_epoll_pwait2 441
+#endif
+#ifndef __NR_futex_waitv
+#define __NR_futex_waitv 449
+#endif
+#ifndef __NR_futex_wait
+#define __NR_futex_wait 455
+#endif
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

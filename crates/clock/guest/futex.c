@@ -16,9 +16,9 @@ long call_futex(struct call *c)
 	u64 op = c->a[1], command = op & 0x7f, bits = c->a[5];
 	struct timespec t;
 	if (!read_user(&t, c->a[3], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	i64 offset = (op & FUTEX_CLOCK_REALTIME) || command == FUTEX_LOCK_PI ? PAGE->realtime_offset : 0;
 	struct deadline d;
 	switch (command) {
@@ -54,9 +54,9 @@ static long newer(struct call *c, int timeout_at)
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return -EINVAL;
 	if (!read_user(&t, c->a[timeout_at], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	struct deadline d = at(to_ns(&t), clock == CLOCK_REALTIME ? PAGE->realtime_offset : 0);
 	args[timeout_at] = (u64)&t;
 	args[timeout_at + 1] = CLOCK_MONOTONIC;

@@ -50,6 +50,8 @@
 #define DIORAMA_OPEN_HOW 120
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c
+/* The same of the filter that stands for SECCOMP_MODE_STRICT (strict.c). */
+#define DIORAMA_STRICT_DATA 0x4d0d
 /* The descriptor over which dilate-exec hands its seccomp listener to the injector, unless it is told another. */
 #define DIORAMA_SOCKET 3
 

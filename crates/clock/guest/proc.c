@@ -168,7 +168,7 @@ long call_open(struct call *c)
 	bool at = c->nr != __NR_open;
 	u64 where = c->a[at ? 1 : 0], flags = c->a[at ? 2 : 1];
 	if (c->nr != __NR_open && c->nr != __NR_openat && !read_user(&flags, flags, sizeof flags))
-		return -EFAULT;
+		return as_is(c);
 	enum file file = !(flags & 3 /* O_ACCMODE */) && read_text(path, where, sizeof path) ? name(path) : OTHER;
 	long fd = syscall(c->nr, c->a[0], c->a[1], c->a[2], c->a[3]);
 	return fd < 0 || file == OTHER || !in_proc(fd) ? fd : translated(fd, file, flags & O_CLOEXEC);

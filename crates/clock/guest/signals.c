@@ -112,6 +112,12 @@ long call_rt_sigaction(struct call *c)
 	return 0;
 }
 
+void clear_own_action(i32 sig)
+{
+	u64 handler = own_action(sig, false)->handler;
+	*own_action(sig, true) = (struct kernel_sigaction){ .handler = handler == SIG_IGN ? SIG_IGN : SIG_DFL };
+}
+
 /* A signal that is not for us: sent by somebody, trapped by a filter of the program's own, a bad access. */
 void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *u)
 {

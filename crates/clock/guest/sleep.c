@@ -12,13 +12,13 @@ static long sleep_until(struct deadline *d)
 	return result;
 }
 
-static long sleep_for(u64 request, u64 remain)
+static long sleep_for(struct call *c, u64 request, u64 remain)
 {
 	struct timespec t;
 	if (!read_user(&t, request, sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	struct deadline d = after(to_ns(&t));
 	long result = sleep_until(&d);
 	if (result == -EINTR && remain) {
@@ -31,16 +31,16 @@ static long sleep_for(u64 request, u64 remain)
 
 long call_nanosleep(struct call *c)
 {
-	return sleep_for(c->a[0], c->a[1]);
+	return sleep_for(c, c->a[0], c->a[1]);
 }
 
 static long cpu_sleep(struct call *c)
 {
 	struct timespec t, rest;
 	if (!read_user(&t, c->a[2], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	t = from_ns(cpu_real(to_ns(&t)));
 	bool relative = !(c->a[1] & TIMER_ABSTIME);
 	long result = syscall(__NR_clock_nanosleep, c->a[0], c->a[1], &t, &rest);
@@ -62,13 +62,20 @@ long call_clock_nanosleep(struct call *c)
 	if (clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_REALTIME_COARSE ||
 	    !wall_clock(clock, &offset))
 		return syscall(__NR_clock_nanosleep, c->a[0], c->a[1], c->a[2], c->a[3]);
-	if (!(c->a[1] & TIMER_ABSTIME))
-		return sleep_for(c->a[2], c->a[3]);
 	struct timespec t;
 	if (!read_user(&t, c->a[2], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
+	if (clock == CLOCK_REALTIME_ALARM || clock == CLOCK_BOOTTIME_ALARM) {
+		/* Long past: whether the machine has the clock, and the program may use it. */
+		static const struct timespec past = { 0, 1 };
+		long result = syscall(__NR_clock_nanosleep, clock, c->a[1] | TIMER_ABSTIME, &past, 0);
+		if (result)
+			return result;
+	}
+	if (!(c->a[1] & TIMER_ABSTIME))
+		return sleep_for(c, c->a[2], c->a[3]);
 	struct deadline d = at(to_ns(&t), offset);
 	return sleep_until(&d);
 }
@@ -77,9 +84,9 @@ long call_rt_sigtimedwait(struct call *c)
 {
 	struct timespec t;
 	if (!read_user(&t, c->a[2], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	struct deadline d = after(to_ns(&t));
 	long result;
 	do {
@@ -94,9 +101,9 @@ long call_mq_timed(struct call *c)
 {
 	struct timespec t, realtime;
 	if (!read_user(&t, c->a[4], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	struct deadline d = at(to_ns(&t), PAGE->realtime_offset);
 	long result;
 	do {
@@ -114,9 +121,9 @@ long call_semtimedop(struct call *c)
 {
 	struct timespec t;
 	if (!read_user(&t, c->a[3], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	struct deadline d = after(to_ns(&t));
 	long result;
 	do {
@@ -133,9 +140,9 @@ long call_recvmmsg(struct call *c)
 	struct deadline d;
 	if (c->a[4]) {
 		if (!read_user(&t, c->a[4], sizeof t))
-			return -EFAULT;
+			return as_is(c);
 		if (!valid(&t))
-			return -EINVAL;
+			return as_is(c);
 		d = after(to_ns(&t));
 		rest = real_rest(&d);
 	}
@@ -155,9 +162,9 @@ static long io_events(struct call *c, u64 sigset)
 {
 	struct timespec t;
 	if (!read_user(&t, c->a[4], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&t))
-		return -EINVAL;
+		return as_is(c);
 	struct deadline d = after(to_ns(&t));
 	long result;
 	do {
@@ -181,7 +188,7 @@ long call_io_pgetevents(struct call *c)
 	u64 sigset = 0;
 	if (c->a[5]) {
 		if (!read_user(&set, c->a[5], sizeof set))
-			return -EFAULT;
+			return as_is(c);
 		if (set.mask) {
 			long wrong = read_mask(&mask, set.mask, set.size);
 			if (wrong)

@@ -102,7 +102,7 @@ static long set_pacing_rate(struct call *c)
 	if ((i32)c->a[4] < 4)
 		return pass(c, (void *)c->a[3], c->a[4]);
 	if (!read_user(&rate, c->a[3], len))
-		return -EFAULT;
+		return as_is(c);
 	if (rate != 0 && rate != none) {
 		u64 real = virtual_span(rate);
 		rate = real ? real : 1;
@@ -130,7 +130,7 @@ long call_setsockopt(struct call *c)
 		if (len < 4)
 			return pass(c, (void *)c->a[3], c->a[4]);
 		if (!read_user(&value, c->a[3], 4))
-			return -EFAULT;
+			return as_is(c);
 		i32 most = (i32)limit(c);
 		/* What is too much undilated is refused undilated. */
 		if (value <= most)
@@ -142,7 +142,7 @@ long call_setsockopt(struct call *c)
 		if (len < 8)
 			return pass(c, (void *)c->a[3], c->a[4]);
 		if (!read_user(linger, c->a[3], 8))
-			return -EFAULT;
+			return as_is(c);
 		linger[1] = int_real(linger[1], NS, limit(c));
 		return pass(c, linger, 8);
 	}
@@ -154,7 +154,7 @@ long call_setsockopt(struct call *c)
 	if (len < (i64)sizeof t)
 		return pass(c, (void *)c->a[3], c->a[4]);
 	if (!read_user(&t, c->a[3], sizeof t))
-		return -EFAULT;
+		return as_is(c);
 	if (t.sec >= 0 && (u64)t.usec < 1000000) {
 		struct timespec s = { t.sec, t.usec * 1000 };
 		u64 us = (real_span(to_ns(&s)) + 999) / 1000;

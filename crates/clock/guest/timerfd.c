@@ -9,7 +9,15 @@
 
 long call_timerfd_create(struct call *c)
 {
-	switch ((i32)c->a[0]) {
+	i32 clock = (i32)c->a[0];
+	if (clock == CLOCK_REALTIME_ALARM || clock == CLOCK_BOOTTIME_ALARM) {
+		/* Whoever may not wake the machine may not have one. */
+		long fd = syscall(__NR_timerfd_create, clock, c->a[1]);
+		if (fd < 0)
+			return fd;
+		syscall(__NR_close, fd);
+	}
+	switch (clock) {
 	case CLOCK_REALTIME:
 	case CLOCK_REALTIME_ALARM:
 		return syscall(__NR_timerfd_create, CLOCK_BOOTTIME, c->a[1]);
@@ -17,7 +25,7 @@ long call_timerfd_create(struct call *c)
 	case CLOCK_BOOTTIME_ALARM:
 		return syscall(__NR_timerfd_create, CLOCK_MONOTONIC, c->a[1]);
 	default:
-		return syscall(__NR_timerfd_create, c->a[0], c->a[1]);
+		return syscall(__NR_timerfd_create, clock, c->a[1]);
 	}
 }
 
@@ -66,9 +74,9 @@ long call_timerfd_settime(struct call *c)
 {
 	struct itimerspec s, old;
 	if (!read_user(&s, c->a[2], sizeof s))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&s.value) || !valid(&s.interval))
-		return -EINVAL;
+		return as_is(c);
 	u64 value = to_ns(&s.value), interval = to_ns(&s.interval);
 	bool absolute = value && (c->a[1] & TFD_TIMER_ABSTIME);
 	bool realtime = absolute && counts_realtime((i32)c->a[0], &s.value);

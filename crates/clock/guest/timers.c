@@ -3,15 +3,15 @@
 
 #define ITIMER_REAL 0
 
-/* timer_settime with TIMER_ABSTIME needs the clock; a clash in the table loses the older timer's. */
-static void remember(i32 id, i32 clock)
+/* A clash in the table loses the older timer's. */
+static struct timer_memory *memory_of(i32 id)
 {
-	TIMERS[(u32)id % TIMER_CLOCKS] = (struct timer_clock){ id + 1, clock };
+	return TIMERS + (u32)id % TIMERS_KNOWN;
 }
 
 static i32 clock_of_timer(i32 id, const struct timespec *when)
 {
-	struct timer_clock known = TIMERS[(u32)id % TIMER_CLOCKS];
+	struct timer_memory known = *memory_of(id);
 	if (known.id_plus_1 == id + 1)
 		return known.clock;
 	/* Nobody is up for 17 years, and nobody's date is before 1987. */
@@ -24,9 +24,16 @@ long call_timer_create(struct call *c)
 	i64 offset;
 	bool wall = clock != CLOCK_MONOTONIC_RAW && clock != CLOCK_MONOTONIC_COARSE && clock != CLOCK_REALTIME_COARSE &&
 		    wall_clock(clock, &offset);
+	if (clock == CLOCK_REALTIME_ALARM || clock == CLOCK_BOOTTIME_ALARM) {
+		/* Whether the machine has the clock, and the program may use it. */
+		long result = as_is(c);
+		if (result || !read_user(&id, c->a[2], sizeof id))
+			return result;
+		syscall(__NR_timer_delete, id);
+	}
 	long result = syscall(__NR_timer_create, wall ? CLOCK_MONOTONIC : clock, c->a[1], c->a[2]);
 	if (result == 0 && read_user(&id, c->a[2], sizeof id))
-		remember(id, clock);
+		*memory_of(id) = (struct timer_memory){ .id_plus_1 = id + 1, .clock = clock };
 	return result;
 }
 
@@ -37,9 +44,30 @@ static u64 left(u64 real, bool cpu)
 	return virt || !real ? virt : 1;
 }
 
-static struct itimerspec to_virtual(const struct itimerspec *s, bool cpu)
+static u64 least(u64 a, u64 b)
 {
-	return (struct itimerspec){ from_ns(left(to_ns(&s->interval), cpu)), from_ns(left(to_ns(&s->value), cpu)) };
+	return a < b ? a : b;
+}
+
+/* As a program sees what the kernel tells of its timer: never more than it was set to, and the interval as it was set. */
+static struct itimerspec to_virtual(const struct itimerspec *s, const struct timer_memory *known, bool cpu)
+{
+	u64 value = left(to_ns(&s->value), cpu), interval = to_ns(&s->interval);
+	u64 each = left(interval, cpu);
+	if (cpu && known) {
+		if (value && known->value)
+			value = least(value, known->value > known->interval ? known->value : known->interval);
+		if (interval && cpu_real(known->interval) == interval)
+			each = known->interval;
+	}
+	return (struct itimerspec){ from_ns(each), from_ns(value) };
+}
+
+/* What is remembered of a timer on a CPU clock, if anything is. */
+static struct timer_memory *remembered(i32 id)
+{
+	struct timer_memory *known = memory_of(id);
+	return known->id_plus_1 == id + 1 ? known : 0;
 }
 
 long call_timer_settime(struct call *c)
@@ -49,9 +77,9 @@ long call_timer_settime(struct call *c)
 	if (!c->a[2])
 		return -EINVAL;
 	if (!read_user(&s, c->a[2], sizeof s))
-		return -EFAULT;
+		return as_is(c);
 	if (!valid(&s.value) || !valid(&s.interval))
-		return -EINVAL;
+		return as_is(c);
 	i32 clock = clock_of_timer((i32)c->a[0], &s.value);
 	bool cpu = cpu_clock(clock);
 	wall_clock(clock, &offset);
@@ -66,12 +94,16 @@ long call_timer_settime(struct call *c)
 		s.interval = from_ns(real_span(interval));
 		syscall(__NR_timer_settime, c->a[0], c->a[1] & ~(u64)TIMER_ABSTIME, &s, 0);
 	}
-	if (result == 0 && c->a[3]) {
-		old = to_virtual(&old, cpu);
-		if (!write_user(c->a[3], &old, sizeof old))
-			return -EFAULT;
+	if (result)
+		return result;
+	struct timer_memory *known = remembered((i32)c->a[0]);
+	old = to_virtual(&old, known, cpu);
+	if (cpu && known) {
+		/* What is left until an instant is not known here. */
+		known->value = absolute ? FOREVER : value;
+		known->interval = interval;
 	}
-	return result;
+	return c->a[3] && !write_user(c->a[3], &old, sizeof old) ? -EFAULT : 0;
 }
 
 long call_timer_gettime(struct call *c)
@@ -81,7 +113,7 @@ long call_timer_gettime(struct call *c)
 	long result = syscall(__NR_timer_gettime, c->a[0], &s);
 	if (result)
 		return result;
-	s = to_virtual(&s, cpu_clock(clock_of_timer((i32)c->a[0], &none)));
+	s = to_virtual(&s, remembered((i32)c->a[0]), cpu_clock(clock_of_timer((i32)c->a[0], &none)));
 	return write_user(c->a[1], &s, sizeof s) ? 0 : -EFAULT;
 }
 
@@ -96,21 +128,43 @@ static u64 tv_ns(const struct timeval *t)
 	return to_ns(&s);
 }
 
-/* Microseconds, rounded up: an armed itimer never reads as 0, a time-out never comes early. */
+/* Microseconds, rounded up: a time-out never comes early. */
 static struct timeval tv_up(u64 ns)
 {
 	u64 us = ns / 1000 + (ns % 1000 != 0);
 	return (struct timeval){ (i64)(us / 1000000), (i64)(us % 1000000) };
 }
 
-static struct itimerval it_virtual(const struct itimerval *s, bool cpu)
+/*
+ * Down, as what was set was rounded up on its way to the kernel: so it reads back as it was. What is left of an armed timer is not 0.
+ */
+static struct timeval tv_left(u64 ns, bool cpu)
 {
-	return (struct itimerval){ tv_up(left(tv_ns(&s->interval), cpu)), tv_up(left(tv_ns(&s->value), cpu)) };
+	u64 us = left(ns, cpu) / 1000;
+	us += ns && !us;
+	return (struct timeval){ (i64)(us / 1000000), (i64)(us % 1000000) };
+}
+
+static u64 tv_us(const struct timeval *t)
+{
+	return tv_ns(t) / 1000;
 }
 
 static struct timeval it_real(u64 ns, bool cpu)
 {
 	return tv_up(cpu ? cpu_real(ns) : real_span(ns));
+}
+
+/* On a CPU clock that is slower than the host's several virtual us are one real one: so the interval is remembered. */
+static struct itimerval it_virtual(i32 which, const struct itimerval *s)
+{
+	bool cpu = which != ITIMER_REAL;
+	struct itimerval seen = { tv_left(tv_ns(&s->interval), cpu), tv_left(tv_ns(&s->value), cpu) };
+	u64 known = STATE->itimer_interval[which];
+	struct timeval as_known = it_real(known * 1000, cpu);
+	if (cpu && known && tv_us(&as_known) == tv_us(&s->interval))
+		seen.interval = (struct timeval){ (i64)(known / 1000000), (i64)(known % 1000000) };
+	return seen;
 }
 
 static long set_itimer(i32 which, const struct itimerval *virt, struct itimerval *old)
@@ -125,8 +179,10 @@ static long set_itimer(i32 which, const struct itimerval *virt, struct itimerval
 		s = (struct itimerval){ it_real(interval, cpu), tv_up(to_ns(&rest)) };
 		syscall(__NR_setitimer, which, &s, 0);
 	}
-	if (result == 0)
-		*old = it_virtual(old, cpu);
+	if (result == 0) {
+		*old = it_virtual(which, old);
+		STATE->itimer_interval[which] = interval / 1000;
+	}
 	return result;
 }
 
@@ -148,7 +204,7 @@ long call_getitimer(struct call *c)
 	long result = syscall(__NR_getitimer, c->a[0], &s);
 	if (result)
 		return result;
-	s = it_virtual(&s, (i32)c->a[0] != ITIMER_REAL);
+	s = it_virtual((i32)c->a[0], &s);
 	return write_user(c->a[1], &s, sizeof s) ? 0 : -EFAULT;
 }
 

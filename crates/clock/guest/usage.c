@@ -86,13 +86,13 @@ static u64 limit_virtual(u64 seconds)
 /* getrlimit, setrlimit, prlimit64 of RLIMIT_CPU. */
 long call_rlimit(struct call *c)
 {
+	/* Only in prlimit64 may the pointers be missing. */
 	bool both = c->nr == __NR_prlimit64;
-	u64 set = both ? c->a[2] : c->nr == __NR_setrlimit ? c->a[1] : 0;
-	u64 get = both ? c->a[3] : c->nr == __NR_getrlimit ? c->a[1] : 0;
+	bool set = both ? c->a[2] != 0 : c->nr == __NR_setrlimit, get = both ? c->a[3] != 0 : !set;
 	u64 value[2], old[2];
 	if (set) {
-		if (!read_user(value, set, sizeof value))
-			return -EFAULT;
+		if (!read_user(value, c->a[both ? 2 : 1], sizeof value))
+			return as_is(c);
 		value[0] = limit_real(value[0]);
 		value[1] = limit_real(value[1]);
 	}
@@ -100,7 +100,7 @@ long call_rlimit(struct call *c)
 	if (result == 0 && get) {
 		old[0] = limit_virtual(old[0]);
 		old[1] = limit_virtual(old[1]);
-		if (!write_user(get, old, sizeof old))
+		if (!write_user(c->a[both ? 3 : 1], old, sizeof old))
 			return -EFAULT;
 	}
 	return result;

@@ -10,8 +10,8 @@
 
 static bool readable(u64 p)
 {
-	/* The kernel reads the mask, then finds `how` wrong; an aligned 8-byte block lies in one page. */
-	return syscall(__NR_rt_sigprocmask, 99, p & ~7ull, 0, 8) != -EFAULT;
+	/* The kernel reads the mask, then finds `how` wrong. Any word of the page will do but that at 0, which means "no mask". */
+	return syscall(__NR_rt_sigprocmask, 99, PAGE_OF(p) + 8, 0, 8) != -EFAULT;
 }
 
 static bool writable(u64 p)
@@ -21,12 +21,16 @@ static bool writable(u64 p)
 	return syscall(__NR_futex, &nobody, 5 | 128, 0, 0, p & ~3ull, 1u << 28 | 0x800) != -EFAULT;
 }
 
-bool read_user(void *to, u64 from, u64 len)
+bool is_readable(u64 from, u64 len)
 {
 	u64 last = from + len - 1;
 	u64 here = PAGE_OF((u64)__builtin_frame_address(0));
-	if (last < from || (PAGE_OF(from) != here && !readable(from)) ||
-	    (PAGE_OF(last) != PAGE_OF(from) && !readable(last)))
+	return last >= from && (PAGE_OF(from) == here || readable(from)) && (PAGE_OF(last) == PAGE_OF(from) || readable(last));
+}
+
+bool read_user(void *to, u64 from, u64 len)
+{
+	if (!is_readable(from, len))
 		return false;
 	copy(to, (const void *)from, len);
 	return true;

@@ -12,6 +12,9 @@ VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
 	} else if (__builtin_expect(clock == CLOCK_REALTIME, 1)) {
 		*t = read_split(true);
 	} else if (wall_clock(clock, &offset)) {
+		long missing = alarm_clock_missing(clock);
+		if (missing)
+			return (int)missing;
 		*t = from_ns(read_virtual() + (u64)offset);
 	} else {
 		long result = syscall(__NR_clock_gettime, clock, t);

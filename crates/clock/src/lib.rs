@@ -18,6 +18,7 @@ mod injector;
 mod launch;
 mod notify;
 mod page;
+pub mod probe;
 mod prober;
 mod rate;
 mod remote;

@@ -11,11 +11,10 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
-use scale::{RealInstant, Tdf, VirtualInstant};
+use scale::{Fixed, RealInstant, Tdf, VirtualInstant};
 
 use crate::Error;
 use crate::layout::{CHANGES, COOKIE, IMAGE_ROOM, MEMFD_SIZE, PAGE, PAGE_SIZE};
-use crate::rate::Fixed;
 
 /// The guest image, an ELF file laid out as it is mapped.
 pub(crate) const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/image"));
@@ -71,6 +70,10 @@ struct Values {
 }
 
 impl Values {
+    fn tdf(&self) -> Tdf {
+        Tdf::new(self.tdf_num, self.tdf_den).expect("it was written as a factor")
+    }
+
     /// The guests' `CLOCK_MONOTONIC` at an instant of the host's.
     fn at(&self, real: u64) -> u64 {
         let rate = Fixed { whole: self.rate_whole, frac: self.rate_frac };
@@ -87,16 +90,14 @@ impl Values {
     /// What a guest needs to tell the second without a division.
     fn derive(&mut self) {
         const SECOND: u64 = 1_000_000_000;
-        // A factor is at least 1, so this is less than 2^64.
-        self.second_rate = ((u128::from(self.tdf_den) << 64) / u128::from(self.tdf_num) / u128::from(SECOND)) as u64;
+        self.second_rate = self.tdf().seconds_per_real_ns();
         self.second = self.virtual_base / SECOND;
         self.date_second = self.virtual_base.wrapping_add_signed(self.realtime_offset) / SECOND;
     }
 
     fn run_at(&mut self, tdf: Tdf) {
         let (num, den) = tdf.ratio();
-        // Rounded up, so that the virtual time at the real deadline `ceil(v * num / den)` is v and not v - 1 ns.
-        let rate = Fixed::ratio_up(den, num);
+        let rate = tdf.pace();
         (self.rate_whole, self.rate_frac) = (rate.whole, rate.frac);
         (self.tdf_num, self.tdf_den) = (num, den);
     }
@@ -228,8 +229,7 @@ impl ClockPage {
 
     /// The factor now.
     pub(crate) fn tdf_now(&self) -> Tdf {
-        let values = self.read();
-        Tdf::new(values.tdf_num, values.tdf_den).expect("it was written as a factor")
+        self.read().tdf()
     }
 
     /// The real instant from which the factor holds.

@@ -72,8 +72,8 @@ struct Parameters {
     entry: u64,
     cpu_whole: u64,
     cpu_frac: u64,
-    cpu_back_whole: u64,
-    cpu_back_frac: u64,
+    cpu_num: u64,
+    cpu_den: u64,
     tsc_cycles: u64,
 }
 
@@ -185,6 +185,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
     let Some(vdso) = vdso_base(pid, registers.rsp) else {
         return Ok(Err("it has no vDSO, or its auxiliary vector cannot be read".to_owned()));
     };
+    let (forward, (cpu_num, cpu_den)) = (cpu.pace.forward(), cpu.pace.ratio());
     let at = |offset: u64| if offset == 0 { 0 } else { vdso + offset };
     let mut how = [0; OPEN_HOW as usize / 8];
     how[0] = O_RDONLY_CLOEXEC;
@@ -196,10 +197,10 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
             vdso_getcpu: at(recipe.vdso.getcpu),
             vdso_getrandom: at(recipe.vdso.getrandom),
             entry: registers.rip,
-            cpu_whole: cpu.forward.whole,
-            cpu_frac: cpu.forward.frac,
-            cpu_back_whole: cpu.back.whole,
-            cpu_back_frac: cpu.back.frac,
+            cpu_whole: forward.whole,
+            cpu_frac: forward.frac,
+            cpu_num,
+            cpu_den,
             tsc_cycles: cpu.tsc_cycles,
         },
         how,

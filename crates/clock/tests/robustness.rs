@@ -200,6 +200,29 @@ fn programs_start_others_in_every_way() {
 }
 
 #[test]
+fn clone3_does_what_it_does_natively() {
+    for flags in [&[][..], &["-static"]] {
+        let program = compile("clone3", flags);
+        let native = native([&program]);
+        assert!(native.status.success() && native.stdout.matches("registers as before").count() == 27, "{native:?}");
+        for dilation in [Dilation::new("10"), Dilation::new("2").with_dilated_tsc()] {
+            assert_eq!(dilation.run([&program]).stdout, native.stdout);
+        }
+    }
+}
+
+#[test]
+fn the_strict_mode_of_seccomp_is_strict_and_time_namespaces_are_refused() {
+    let program = compile("strict", &[]);
+    let native = native([&program]);
+    assert!(native.status.success(), "{native:?}");
+    let dilation = Dilation::new("10");
+    assert_eq!(dilation.run([&program]).stdout, native.stdout);
+    let ran = dilation.run([program.as_os_str(), "namespaces".as_ref()]);
+    assert_eq!(ran.stdout, format!("{0} {0} {0}, 0\n", libc::EINVAL));
+}
+
+#[test]
 fn thousands_of_processes() {
     const COUNT: usize = 2000;
     let dilation = Dilation::new("4");

@@ -10,8 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use scale::RealDuration;
+use serde::{Deserialize, Serialize};
 
-use crate::{probe, sched};
+use host::sched::{self, Class};
+use host::time::sleep_until;
 
 /// As much as a busy program keeps close: twice the smallest cache, a part of the next.
 const BYTES: usize = 64 << 10;
@@ -27,7 +29,7 @@ const REPEATS: usize = 15;
 struct Line(usize);
 
 /// What it costs on a core to come back to data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staleness {
     /// Mean real time to fetch a line of memory that was touched [`SOON`] ago.
     pub soon: RealDuration,
@@ -47,7 +49,7 @@ const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
 pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
     let away = away.min(LONGEST);
     let probe = move || {
-        sched::pin(core).ok()?;
+        host::pin(core).ok()?;
         Some(Staleness { soon: fetch_after(SOON), away, late: fetch_after(away) })
     };
     std::thread::spawn(probe).join().ok().flatten()
@@ -59,8 +61,8 @@ fn fetch_after(away: RealDuration) -> RealDuration {
     let lines = Lines::new();
     let mut took: Vec<u64> = (0..=REPEATS)
         .map(|_| {
-            let leave = probe::now();
-            while probe::now().since(leave) < away {}
+            let leave = host::now();
+            while host::now().since(leave) < away {}
             lines.fetch()
         })
         .skip(1)
@@ -79,10 +81,10 @@ impl Lines {
 
     /// Fetches every line, one after the other; nanoseconds.
     fn fetch(&self) -> u64 {
-        let start = probe::now();
+        let start = host::now();
         let last = (0..LINES).fold(0, |at, _| self.0[at].0);
         std::hint::black_box(last);
-        probe::now().since(start).as_nanos()
+        host::now().since(start).as_nanos()
     }
 }
 
@@ -107,7 +109,7 @@ impl Watcher {
         let away = away.min(LONGEST);
         let (stop, stopped) = channel();
         let body = move || {
-            let ready = sched::pin(core).and_then(|()| sched::set_fifo());
+            let ready = host::pin(core).and_then(|()| sched::set(Class::RealTime { priority: 1, inherited: true }));
             ready.map_or(Vec::new(), |()| watch(away, &stopped))
         };
         let thread = std::thread::Builder::new().name("caches".into()).spawn(body)?;
@@ -129,7 +131,7 @@ fn watch(away: RealDuration, stopped: &Receiver<()>) -> Vec<[u64; 2]> {
     while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
         samples.push([SOON, away].map(|away| {
             lines.fetch();
-            probe::sleep_until(probe::now() + away);
+            sleep_until(host::now() + away);
             lines.fetch()
         }));
     }

@@ -14,21 +14,23 @@
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::thread;
 
+use host::cgroup::{Group, Joiner, Poke};
+use host::cores;
+use host::sched::{self, Class};
+use host::time::sleep_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use scale::{RealDuration, RealInstant};
 
-use crate::cgroup::{self, Group, Mounts};
-use crate::groups::Paths;
-use crate::{Error, probe, sched};
+use crate::helper::FAILED;
+use crate::layout::Layout;
+use crate::{Error, SLICE};
 
 /// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is over.
 /// Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large share are
 /// and scaled ones are not: they then ran 3 % apart.
-const POKE: RealDuration = RealDuration::from_nanos(sched::SLICE_NS + 10_000);
+const POKE: RealDuration = RealDuration::from_nanos(SLICE.as_nanos() + 10_000);
 
 /// A poke later than this was not merely preempted by the emulator: somebody else had the core in between.
 const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
@@ -46,7 +48,7 @@ pub fn main(args: Vec<String>) -> ! {
     let code = match run(&args) {
         Ok(()) => 0,
         Err(error) => {
-            println!("error {error}");
+            println!("{FAILED}{error}");
             1
         }
     };
@@ -58,11 +60,9 @@ fn run(args: &[String]) -> Result<(), Error> {
         return Err(Error::Input("__fillers RUN CORE [NODE…] is started by diorama itself".into()));
     };
     let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
-    let paths = Paths::of(run_id);
-    let mounts = Mounts::discover()?;
-    let at = |path: String| Group::at(&mounts, &path);
-    let mut spinners = vec![("_poked".to_owned(), at(paths.poked())), ("_unsold".to_owned(), at(paths.unsold()))];
-    spinners.extend(nodes.iter().map(|name| (name.clone(), at(paths.filler(name)))));
+    let layout = Layout::of(run_id)?;
+    let mut spinners = vec![("_poked".to_owned(), layout.poked()), ("_unsold".to_owned(), layout.unsold())];
+    spinners.extend(nodes.iter().map(|name| (name.clone(), layout.filler(name))));
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
@@ -82,15 +82,15 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&at(paths.poke()), &at(paths.poked()), &at("/".into()), core),
-                    _ => child.spin(&at(paths.poke()), &spinners, core),
+                    "poke" => child.poke(&layout, core),
+                    _ => child.spin(&layout.poke(), &spinners, core),
                 }
             }
             pid => children.push((pid, name)),
         }
     }
     drop((gate, reporter));
-    sched::avoid(core).map_err(Error::io("leave the nodes' core"))?;
+    cores::avoid(core).map_err(Error::io("leave the nodes' core"))?;
 
     // It ends early if both children have died.
     let reports = io::BufReader::new(File::from(news)).lines().take(reports_due);
@@ -175,20 +175,22 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, own: &Group, poked: &Group, everybody: &Group, core: usize) -> ! {
+    fn poke(self, layout: &Layout, core: usize) -> ! {
         let settle = || {
-            enter(own.doors()?)?;
-            enter(vec![everybody.sched_door()?])?;
-            sched::avoid(core).map_err(Error::io("leave the nodes' core"))
+            join(layout.poke().accounting_joiner()?)?;
+            cores::avoid(core).map_err(Error::io("leave the nodes' core"))
         };
         self.report("_poke", settle());
         self.wait();
-        poke(poked)
+        match layout.poked().poke() {
+            Ok(poked) => poke(poked),
+            Err(_) => std::process::exit(1),
+        }
     }
 
     /// `home` is where the process itself is counted and found; its first thread does nothing.
     fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize) -> ! {
-        self.report("_fillers", home.doors().and_then(enter));
+        self.report("_fillers", home.process_joiner().map_err(Error::from).and_then(join));
         thread::scope(|scope| {
             for (name, group) in spinners {
                 let spinner = || {
@@ -223,16 +225,16 @@ impl Child {
     }
 }
 
-fn enter(doors: Vec<File>) -> Result<(), Error> {
-    cgroup::enter(&doors).map_err(Error::io("enter a control group"))
+fn join(joiner: Joiner) -> Result<(), Error> {
+    joiner.join().map_err(Error::io("enter a control group"))
 }
 
 /// Puts the calling thread on its core, into its group and under its scheduling.
 fn settle(group: &Group, core: usize) -> Result<(), Error> {
     // Pinned first: load that a group once had on another core would lower its weight here for a while.
-    sched::pin(core).map_err(Error::io(format!("run on core {core}")))?;
-    enter(group.thread_doors()?)?;
-    sched::set_slice(sched::SLICE_NS).map_err(Error::io("set a scheduling slice"))
+    host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
+    join(group.thread_joiner()?)?;
+    sched::set(Class::Slices(SLICE)).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever, in user mode and without PAUSE: hypervisors take a loop of PAUSEs for a lock and deschedule
@@ -252,29 +254,28 @@ fn spin() -> ! {
 ///
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and lets everybody else on its core go
 /// first. Where others want that core for long, it sleeps between pokes, in real time, until they have stopped.
-fn poke(poked: &Group) -> ! {
-    let weight = poked.weight_file().unwrap_or_else(|_| std::process::exit(1));
-    let mut next = probe::now() + POKE;
+fn poke(mut poked: Poke) -> ! {
+    let mut next = host::now() + POKE;
     let (mut window, mut lost) = (next, 0);
     let mut real_time_until: Option<RealInstant> = None;
-    for turn in (0u8..2).cycle() {
+    loop {
         match real_time_until {
-            Some(_) => probe::sleep_until(next),
-            None => while probe::now() < next {},
+            Some(_) => sleep_until(next),
+            None => while host::now() < next {},
         }
-        if weight.write_at(&[b'2' + turn], 0).is_err() {
+        if poked.now().is_err() {
             std::process::exit(1);
         }
         rustix::thread::sched_yield();
-        let now = probe::now();
+        let now = host::now();
         if let Some(until) = real_time_until {
-            if now > until && sched::set_slice(0).is_ok() {
+            if now > until && sched::set(Class::Slices(RealDuration::ZERO)).is_ok() {
                 (real_time_until, window, lost) = (None, now, 0);
             }
         } else {
             let gap = now.since(next);
             lost += if gap > LATE { gap.as_nanos() } else { 0 };
-            if lost > WINDOW.as_nanos() / 5 && sched::set_fifo().is_ok() {
+            if lost > WINDOW.as_nanos() / 5 && sched::set(Class::RealTime { priority: 1, inherited: true }).is_ok() {
                 real_time_until = Some(now + REAL_TIME);
             }
             if now.since(window) > WINDOW {
@@ -283,5 +284,4 @@ fn poke(poked: &Group) -> ! {
         }
         next = now + POKE;
     }
-    unreachable!("the cycle has no end")
 }

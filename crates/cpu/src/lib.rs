@@ -11,25 +11,28 @@
 //! This room knows only real time: the shares it gets are already divided by the TDF.
 
 pub mod caches;
-mod cgroup;
 mod fillers;
 mod groups;
+mod helper;
+mod layout;
 mod limit;
 mod policy;
 pub mod probe;
-mod sched;
-mod sweep;
-mod weights;
+mod shares;
 
 pub use fillers::main as fillers_main;
-pub use groups::{Calibration, CpuGroups, Doors, NodeUse, Sample};
-pub use limit::{Limit, limit_this};
+pub use groups::{Calibration, CpuGroups, Joiner, NodeUse, Sample};
+pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
-pub use sweep::{stale_limits, sweep};
-pub use weights::PLANNED_USABLE;
+pub use shares::PLANNED_USABLE;
+
+use serde::{Deserialize, Serialize};
+
+/// The slice asked for by every filler, and with it the grain of the whole core: the shortest that the kernel grants.
+pub(crate) const SLICE: scale::RealDuration = scale::RealDuration::from_nanos(100_000);
 
 /// What a node gets of the core.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// The node's name; becomes the name of its group.
     pub name: String,
@@ -38,7 +41,8 @@ pub struct NodeShare {
 }
 
 /// How shares are enforced.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// Always-runnable groups: exact at every length of burst.
     Slots,
@@ -59,15 +63,10 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// The machine lacks or already uses something.
-    #[error("{what}; {help}")]
-    Machine {
-        /// What is lacking or in use.
-        what: String,
-        /// The command or setting that helps.
-        help: String,
-    },
+    #[error(transparent)]
+    Machine(#[from] host::Lack),
     /// A file of the kernel's control groups could not be read or written.
-    #[error("cannot {what}: {source}")]
+    #[error("{what}: {source}")]
     Io {
         /// The operation and the file.
         what: String,
@@ -79,9 +78,19 @@ pub enum Error {
     Fillers(String),
 }
 
+impl From<host::Error> for Error {
+    fn from(error: host::Error) -> Error {
+        match error {
+            host::Error::Input(text) => Error::Input(text),
+            host::Error::Machine(lack) => Error::Machine(lack),
+            host::Error::System { what, source } => Error::Io { what, source },
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
-        let what = what.into();
+        let what = format!("cannot {}", what.into());
         move |source| Error::Io { what, source }
     }
 }

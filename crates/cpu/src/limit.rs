@@ -1,11 +1,16 @@
 //! One command limited to a fraction of a core, for `diorama dilate --cpu`.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+
+use host::cgroup::Tree;
 
 use crate::{Calibration, CpuGroups, Error, NodeShare, best_policy};
 
 const NODE: &str = "command";
+/// What the ids of such trees begin with, before the number of the process that made them.
+const PREFIX: &str = "dilate-";
 
 /// A limit in force. Dropping it lifts the limit and kills what still runs under it.
 #[derive(Debug)]
@@ -16,13 +21,22 @@ pub struct Limit {
     pub coarse: Option<String>,
 }
 
+/// The trees of limits whose process is no longer alive; they may be swept.
+pub fn stale_limits() -> Result<Vec<Tree>, Error> {
+    let dead = |tree: &Tree| {
+        let pid = tree.id().strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+        pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    };
+    Ok(Tree::all()?.into_iter().filter(dead).collect())
+}
+
 /// Sets up a limit of `fraction` of `core`, in a tree of its own (`/diorama-dilate-PID`). Takes half a second. Nothing runs
 /// under it until a command is [confined](Limit::confine). Needs root.
 ///
 /// `fraction` is above 0 and at most what the core can give (about 0.9); the program needs the hidden verb `__fillers`.
 pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
     let (policy, coarse) = best_policy();
-    let id = format!("dilate-{}", std::process::id());
+    let id = format!("{PREFIX}{}", std::process::id());
     let mut groups = CpuGroups::create(&id, core, &[NodeShare { name: NODE.into(), share: fraction }], policy)?;
     let helper = groups.helper().map(|mut command| command.spawn());
     let helper = helper.transpose().map_err(Error::io("start the fillers"))?;
@@ -34,9 +48,9 @@ impl Limit {
     /// Makes `command`, when it is started, run under the limit and on its core, with everything that it starts.
     pub fn confine(&self, command: &mut Command) -> Result<(), Error> {
         // A process of one thread: entering with its thread is entering with all of it.
-        let doors = self.groups.doors(NODE)?;
+        let joiner = self.groups.joiner(NODE)?;
         // SAFETY: between fork and exec this makes system calls on open files only; it takes no lock and allocates nothing.
-        unsafe { command.pre_exec(move || doors.enter()) };
+        unsafe { command.pre_exec(move || joiner.join()) };
         Ok(())
     }
 

@@ -1,7 +1,9 @@
 //! What this machine's kernel can enforce.
 
-use crate::cgroup::{Group, Mounts};
-use crate::{Policy, sched};
+use host::sched::{self, Class};
+use host::{cgroup, cores};
+
+use crate::{Policy, SLICE};
 
 /// The best policy that this machine offers, and if that is not [`Policy::Slots`], the reason.
 pub fn best_policy() -> (Policy, Option<String>) {
@@ -14,21 +16,20 @@ pub fn best_policy() -> (Policy, Option<String>) {
 }
 
 fn lacking() -> Option<String> {
-    let mounts = match Mounts::discover() {
-        Ok(mounts) => mounts,
-        Err(error) => return Some(error.to_string()),
-    };
-    let root = Group::at(&mounts, "/");
-    if !root.writable() {
+    let groups = cgroup::offers();
+    if let Some(lack) = groups.no_shares {
+        return Some(lack.to_string());
+    }
+    if !groups.writable {
         return Some("control groups cannot be made: run as root".into());
     }
-    if !root.knows_idle() {
-        return Some("the kernel has no idle groups (cpu.idle, Linux 5.15)".into());
+    if !groups.idle {
+        return Some("the kernel has no idle groups (Linux 5.15)".into());
     }
-    if sched::set_slice(sched::SLICE_NS).is_err() || sched::slice().ok() != Some(sched::SLICE_NS) {
+    if sched::set(Class::Slices(SLICE)).is_err() || sched::slice().ok() != Some(SLICE) {
         return Some("the kernel has no per-task slices (sched_setattr sched_runtime, Linux 6.12)".into());
     }
-    if sched::cores() < 2 {
+    if cores::count() < 2 {
         return Some("slices are kept short from a second core, and there is none".into());
     }
     None

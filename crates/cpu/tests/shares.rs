@@ -72,9 +72,9 @@ fn quotas_cap_where_there_is_nothing_better() {
 fn short_bursts_are_as_slow_as_long_ones() {
     let _alone = alone();
     let groups = engaged(&[0.1, 0.1], Policy::Slots);
-    let doors = groups.doors("n0").unwrap();
+    let joiner = groups.joiner("n0").unwrap();
     let inside = std::thread::spawn(move || {
-        doors.enter().unwrap();
+        joiner.join().unwrap();
         let stretch = |work_ms: f64, times: usize| {
             let work = RealDuration::from_secs_f64(work_ms / 1e3);
             let mut walls: Vec<f64> = (0..times)

@@ -4,13 +4,14 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{CORE, alone, create, engaged, helper, left_behind, limited, run_id};
-use diorama_cpu::{Policy, sweep};
+use common::{CORE, alone, create, helper, left_behind, limited, run_id};
+use diorama_cpu::Policy;
+use host::cgroup::Tree;
 
 /// How long a test waits for what must come, which may take its time on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,33 +59,32 @@ fn a_killed_parent_takes_the_fillers_along_and_the_sweep_does_the_rest() {
     BufReader::new(parent.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "engaged\n");
     // Something that a node left running and that nobody told.
-    let orphan = Command::new("sleep").arg("1000").spawn().map(|mut child| {
-        let path = format!("/diorama-{id}/emu/n0/c/cgroup.procs");
-        let hierarchy = left_behind(&id)[0].parent().unwrap().to_owned();
-        fs::write(hierarchy.join(path.trim_start_matches('/')), child.id().to_string()).unwrap();
-        std::thread::spawn(move || child.wait())
-    });
+    let tree = Tree::of(&id).unwrap();
+    let joiner = tree.group("emu/n0/c").process_joiner().unwrap();
+    let mut orphan = Command::new("sleep");
+    // SAFETY: between fork and exec this makes system calls on open files only.
+    unsafe { orphan.arg("1000").pre_exec(move || joiner.join()) };
+    let mut orphan = orphan.spawn().unwrap();
     parent.kill().unwrap();
     parent.wait().unwrap();
     wait_until("fillers die with their parent", || processes(&id).is_empty());
     assert!(!left_behind(&id).is_empty(), "groups are not removed by dying");
-    sweep(&id).unwrap();
+    tree.sweep().unwrap();
     assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
-    orphan.unwrap().join().unwrap().expect("the orphan was killed by its membership");
-    sweep(&id).expect("nothing to sweep is fine");
+    assert!(!orphan.wait().unwrap().success(), "it was killed for its membership");
+    tree.sweep().expect("nothing to sweep is fine");
 }
 
 #[test]
 fn fillers_that_die_are_noticed() {
     let _alone = alone();
-    let mut groups = engaged(&[0.1], Policy::Slots);
+    let id = run_id();
+    let mut groups = create(&id, &[0.1], Policy::Slots);
+    let helper = helper(&groups);
+    groups.engage(helper).unwrap();
     groups.sample().expect("all is well");
-    let path = groups.container_path("n0").replace("/c", "/f/cgroup.procs");
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let cpu =
-        mounts.lines().find(|l| l.ends_with("rw,cpu") || l.contains("rw,cpu,")).unwrap().split(' ').nth(4).unwrap();
-    let pid = fs::read_to_string(Path::new(cpu).join(&path[1..])).unwrap();
+    let filler = Tree::of(&id).unwrap().group("emu/n0/f").threads().unwrap()[0];
     // SAFETY: sends a signal to the filler that this test started.
-    unsafe { libc::kill(pid.trim().parse().unwrap(), libc::SIGKILL) };
+    unsafe { libc::kill(filler as i32, libc::SIGKILL) };
     wait_until("a dead filler is an error", || groups.sample().is_err());
 }

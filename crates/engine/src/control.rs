@@ -4,17 +4,18 @@
 //! error; after that it may send signals, and the engine answers with one [`ExecReply`] when the command has ended. A
 //! client that goes away takes its command with it.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use host::descriptors;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, send, sendmsg,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, send,
     socket_with,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::error::Told;
 
 /// The longest message, which bounds the length of a command line; the kernel's own bound on one is 2 MiB, and that on
 /// one of its words 128 KiB.
@@ -43,12 +44,7 @@ pub enum ExecReply {
     /// With this exit code; 128 + signal if a signal ended it.
     Exit(i32),
     /// It could not be started.
-    Refused {
-        /// The exit code for `diorama exec`.
-        code: u8,
-        /// Why, and what would be right.
-        message: String,
-    },
+    Refused(Told),
 }
 
 /// Starts to listen at `path`, which must not exist.
@@ -80,29 +76,13 @@ pub fn tell<T: Serialize>(socket: impl AsFd, message: &T) -> io::Result<()> {
 /// Sends a message together with descriptors, at most three.
 pub fn tell_with_fds<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = encode(message)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::Error::other("more than three descriptors"));
-    }
-    sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
+    descriptors::send(socket, &bytes, fds)
 }
 
 /// Receives a message and the descriptors that came with it; `None` when the other side has gone. Blocks.
 pub fn hear<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0u8; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
-    let fds = ancillary
-        .drain()
-        .filter_map(|m| match m {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds.collect::<Vec<_>>()),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let (received, fds) = descriptors::receive(socket, &mut bytes)?;
     if received == 0 {
         return Ok(None);
     }

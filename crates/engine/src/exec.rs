@@ -14,7 +14,10 @@ use crate::registry::{LiveRun, control_socket_of};
 /// INT, QUIT, TERM and HUP are passed on to the command.
 pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
     let path = control_socket_of(run);
-    let gone = |e: io::Error| Error::Failed(format!("run {}: cannot reach it at {}: {e}", run.name, path.display()));
+    let gone = |source: io::Error| {
+        let what = format!("run {}: cannot reach it at {}", run.name, path.display());
+        Error::Io { what, source }
+    };
     let socket = control::connect_to(&path).map_err(gone)?;
     // A pipe that the handler writes to, so that one poll waits for both.
     let (signals, handler) = std::os::unix::net::UnixStream::pair().map_err(gone)?;
@@ -46,8 +49,8 @@ pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
         if answered {
             return match control::hear::<ExecReply>(&socket).map_err(gone)? {
                 Some((ExecReply::Exit(code), _)) => Ok(code as u8),
-                Some((ExecReply::Refused { code, message }, _)) => Err(Error::told(code, message)),
-                None => Err(Error::Failed(format!("run {} ended while the command ran in {node}", run.name))),
+                Some((ExecReply::Refused(told), _)) => Err(Error::Told(told)),
+                None => Err(Error::SiteLost(format!("run {} ended while the command ran in {node}", run.name))),
             };
         }
     }

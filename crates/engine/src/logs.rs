@@ -1,9 +1,11 @@
 //! Reading the logs of a run, finished or live.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use record::{LogStream, RunDir};
 
 use crate::error::{Error, Result};
 use crate::registry::{LiveRun, live_runs};
@@ -19,9 +21,8 @@ struct Tail {
 
 /// The directory of the run that the user means: a run directory, or the name of a live run or of its experiment.
 pub fn find_run(run: &str) -> Result<PathBuf> {
-    let path = Path::new(run);
-    if path.join("nodes").is_dir() {
-        return path.canonicalize().map_err(|e| Error::failed(run, e));
+    if RunDir::at(run).has_logs() {
+        return Path::new(run).canonicalize().map_err(Error::io(run));
     }
     find_live(run).map(|r| r.out)
 }
@@ -44,9 +45,9 @@ pub fn find_live(run: &str) -> Result<LiveRun> {
                 live.iter().map(|r| format!("{}/{} ({})", r.name, r.variant, r.out.display())).collect();
             let known =
                 if known.is_empty() { "no run is live".to_string() } else { format!("live: {}", known.join(", ")) };
-            Err(Error::Input(format!("`{run}` is neither a run directory nor a live run; {known}")))
+            Err(Error::Usage(format!("`{run}` is neither a run directory nor a live run; {known}")))
         }
-        _ => Err(Error::Input(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
+        _ => Err(Error::Usage(format!("`{run}` names {} live runs; give the run directory", matches.len()))),
     }
 }
 
@@ -61,7 +62,7 @@ pub fn print(dir: &Path, node: Option<&str>, follow: bool, out: &mut impl Write)
         for tail in &mut tails {
             match tail.copy(out, !live) {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                other => other.map_err(|e| Error::failed(tail.path.display(), e))?,
+                other => other.map_err(Error::io(tail.path.display()))?,
             }
         }
         if !live {
@@ -72,16 +73,11 @@ pub fn print(dir: &Path, node: Option<&str>, follow: bool, out: &mut impl Write)
 }
 
 fn tails(dir: &Path, node: Option<&str>) -> Result<Vec<Tail>> {
-    let nodes_dir = dir.join("nodes");
-    let mut names: Vec<String> = fs::read_dir(&nodes_dir)
-        .map_err(|e| Error::Input(format!("{}: not a run directory: {e}", dir.display())))?
-        .flatten()
-        .filter_map(|e| e.file_name().into_string().ok())
-        .collect();
-    names.sort();
+    let run = RunDir::at(dir);
+    let mut names = run.logged_nodes()?;
     if let Some(node) = node {
         if !names.iter().any(|n| n == node) {
-            return Err(Error::Input(format!(
+            return Err(Error::Usage(format!(
                 "there is no node `{node}` in {}; its nodes: {}",
                 dir.display(),
                 names.join(", ")
@@ -93,9 +89,9 @@ fn tails(dir: &Path, node: Option<&str>) -> Result<Vec<Tail>> {
     Ok(names
         .iter()
         .flat_map(|name| {
-            ["stdout.log", "stderr.log"].map(|stream| Tail {
+            LogStream::ALL.map(|stream| Tail {
                 prefix: if prefixed { format!("{name} | ") } else { String::new() },
-                path: nodes_dir.join(name).join(stream),
+                path: run.log(name, stream),
                 offset: 0,
                 rest: Vec::new(),
             })
@@ -135,8 +131,8 @@ mod tests {
     fn run_with_logs() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (node, text) in [("a", "one\ntwo\n"), ("b", "three")] {
-            fs::create_dir_all(dir.path().join("nodes").join(node)).unwrap();
-            fs::write(dir.path().join("nodes").join(node).join("stdout.log"), text).unwrap();
+            let run = RunDir::prepare(dir.path(), [node]).unwrap();
+            run.append_log(node, LogStream::Stdout).unwrap().write_all(text.as_bytes()).unwrap();
         }
         dir
     }

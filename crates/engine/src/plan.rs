@@ -5,108 +5,62 @@
 
 mod fit;
 mod pipes;
+mod table;
+
+mod refusal;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 
 use clock::CpuRate;
-use fidelity::record::Variant;
 use indexmap::IndexMap;
-use model::{Action, Congestion, Experiment, LinkChange, Route};
+use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
+use record::Variant;
+use record::plan::{Congestion, Cores, PlannedNode};
 use scale::{TargetCpu, Tdf, VirtualDuration};
-use serde::Serialize;
 use tcp::Offers;
 
+pub use self::refusal::Refusal;
 use crate::error::{Error, Result};
-use crate::rundir::RunDir;
+use crate::site::{CaptureSetup, NodeSetup, Root, Setup, Source};
 
-pub use self::pipes::{JitterValues, LossModel, PipeValues, PlannedPipe, RedValues};
+/// How the pipes of a link are told apart: from its first end to its second, and back.
+const DIRECTIONS: [&str; 2] = ["ab", "ba"];
 
-/// Which cores of the harness do what.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cores {
-    /// Hold the nodes.
-    pub nodes: Vec<usize>,
-    /// Hold the emulator, the injector and the engine.
-    pub harness: Vec<usize>,
+/// What a run is going to do: what `plan.json` says, and what only the run itself needs to know.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    record: record::plan::Plan,
+    /// The least propagation delay of a route from one node to another, on the target; `None` without a network.
+    pub shortest_path: Option<VirtualDuration>,
+    /// Which of TCP's times are scaled by programs in the kernel.
+    pub offers: Offers,
 }
 
-impl Cores {
-    /// The first two cores that this process may use: one for all nodes, one for the harness.
-    pub fn here() -> Result<Cores> {
-        let allowed = rustix::thread::sched_getaffinity(None).map_err(|e| Error::failed("sched_getaffinity", e))?;
-        let mut usable = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-        match (usable.next(), usable.next()) {
-            (Some(nodes), Some(harness)) => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
-            _ => Err(Error::machine(
-                "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
-                "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",
-            )),
-        }
+impl Deref for Plan {
+    type Target = record::plan::Plan;
+    fn deref(&self) -> &record::plan::Plan {
+        &self.record
     }
 }
 
-/// What a run is going to do. Serialises to `plan.json`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Plan {
-    /// The experiment's name.
-    pub experiment: String,
-    /// With which resources it runs.
-    pub variant: Variant,
-    /// Real time over virtual time of this run; 1 in every variant but the scaled one.
-    #[serde(serialize_with = "number")]
-    pub tdf: Tdf,
-    /// Nodes per harness machine over nodes per target machine: on one machine, the number of nodes.
-    #[serde(serialize_with = "whole")]
-    pub scaling_factor: f64,
-    /// Who runs where.
-    pub cores: Cores,
-    /// The sum of the shares of all nodes, in cores.
-    pub sold: f64,
-    /// What each node gets, in the order of the experiment.
-    pub nodes: IndexMap<String, PlannedNode>,
-    /// What each direction of each link does, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….
-    pub pipes: IndexMap<String, PlannedPipe>,
-    /// The programs that nodes used, as the engine found them.
-    pub versions: BTreeMap<String, String>,
-    /// What a reader of the results has to know, because this machine lacks something; a sentence each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-    /// The least propagation delay of a route from one node to another, on the target; `None` without a network.
-    #[serde(skip)]
-    pub shortest_path: Option<VirtualDuration>,
-    /// Which of TCP's times are scaled by programs in the kernel.
-    #[serde(skip)]
-    pub offers: Offers,
-    #[serde(skip)]
-    pipe_ids: Vec<PipeId>,
+impl DerefMut for Plan {
+    fn deref_mut(&mut self) -> &mut record::plan::Plan {
+        &mut self.record
+    }
 }
 
-/// What a node gets.
-#[derive(Clone, Debug, Serialize)]
-pub struct PlannedNode {
-    /// The core that it runs on.
-    pub core: usize,
-    /// The fraction of that core that it gets, in real time. In the naive variant its weight in the common pool.
-    pub share: f64,
-    /// Its memory limit.
-    pub memory_bytes: u64,
-    /// Its addresses, interface by interface.
-    pub addresses: Vec<Ipv4Addr>,
-    /// What its CPU clocks are divided by: the speed of its machine where time is dilated, else 1.
-    pub cpu_clock_divisor: f64,
-    /// Its TCP's congestion control.
-    #[serde(serialize_with = "congestion")]
-    pub congestion: Congestion,
-    #[serde(skip)]
-    cpu_rate: CpuRate,
-}
-
-impl PlannedNode {
-    /// How fast its CPU clocks run.
-    pub fn cpu_rate(&self) -> CpuRate {
-        self.cpu_rate
+/// The first two cores that this process may use: one for all nodes, one for the harness.
+pub fn cores_here() -> Result<Cores> {
+    let usable = host::cores::usable().map_err(Error::io("sched_getaffinity"))?;
+    match usable[..] {
+        [nodes, harness, ..] => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
+        _ => Err(Error::machine(
+            "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
+            "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",
+        )),
     }
 }
 
@@ -114,7 +68,7 @@ impl Plan {
     /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
     pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        Plan::with(Offers::here(), Cores::here()?, experiment, variant, tdf)
+        Plan::with(Offers::here(), cores_here()?, experiment, variant, tdf)
     }
 
     /// The same, on given cores of a machine that offers so much; pure. Fails if the harness could not keep to it.
@@ -126,9 +80,7 @@ impl Plan {
         tdf: Option<Tdf>,
     ) -> Result<Plan> {
         if variant != Variant::Scaled && tdf.is_some() {
-            return Err(Error::Input(format!(
-                "--tdf cannot be given with the {variant} variant, which runs at TDF 1: leave it out, or use --variant scaled"
-            )));
+            return Err(Refusal::TdfOfVariant(variant).into());
         }
         // The naive variant has the resources of the scaled one, but not its time.
         let scaled_tdf = tdf.unwrap_or(experiment.tdf);
@@ -149,8 +101,8 @@ impl Plan {
         let mut nodes = IndexMap::new();
         for (n, cpu) in experiment.nodes.iter().zip(&cpus) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
-            let cpu_rate = CpuRate::speed(divisor)?;
-            let cpu_rate = if n.dilated_tsc { cpu_rate.with_dilated_tsc() } else { cpu_rate };
+            // Refuses what is no speed.
+            CpuRate::speed(divisor)?;
             let planned = PlannedNode {
                 core,
                 share: cpu.share(share_tdf),
@@ -158,19 +110,16 @@ impl Plan {
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
                 congestion: congestion_of(n, offers)?,
-                cpu_rate,
             };
             nodes.insert(n.name.clone(), planned);
         }
         let mut pipes = IndexMap::new();
         for link in &experiment.links {
             for (direction, pipe) in [("ab", &link.ab), ("ba", &link.ba)] {
-                pipes.insert(format!("{}/{direction}", link.name), PlannedPipe::new(pipe, link, clock_tdf));
+                pipes.insert(format!("{}/{direction}", link.name), pipes::planned(pipe, link, clock_tdf));
             }
         }
-        let shortest_path = shortest_path(experiment, &network);
-        let pipe_ids = pipes.keys().filter_map(|name| network.pipe(name)).collect();
-        Ok(Plan {
+        let record = record::plan::Plan {
             experiment: experiment.name.clone(),
             variant,
             tdf: clock_tdf,
@@ -181,10 +130,13 @@ impl Plan {
             pipes,
             versions: BTreeMap::new(),
             warnings: reno_for_cubic(experiment, offers).into_iter().collect(),
-            shortest_path,
-            offers,
-            pipe_ids,
-        })
+        };
+        Ok(Plan { record, shortest_path: shortest_path(experiment, &network), offers })
+    }
+
+    /// What `plan.json` says.
+    pub fn recorded(&self) -> &record::plan::Plan {
+        &self.record
     }
 
     /// The core that holds the nodes.
@@ -207,30 +159,55 @@ impl Plan {
         (self.variant == Variant::Naive).then_some(self.sold)
     }
 
-    /// What the emulator is to build.
-    pub fn network(&self, experiment: &Experiment) -> NetworkSpec {
-        network_spec(experiment, self.tdf)
+    /// What a site has to know to carry the plan out.
+    pub fn setup(&self, experiment: &Experiment, seed: u64) -> Setup {
+        let captures = experiment.captures.iter().map(|capture| {
+            let link = experiment.links[capture.link].name.clone();
+            let pipes = DIRECTIONS.map(|d| format!("{link}/{d}")).to_vec();
+            CaptureSetup { link, pipes, snap: usize::try_from(capture.snap).unwrap_or(usize::MAX) }
+        });
+        Setup {
+            tdf: self.tdf,
+            dilated: self.variant == Variant::Scaled,
+            cores: self.cores.clone(),
+            pool_cap: self.pool_cap(),
+            nodes: experiment.nodes.iter().map(|n| self.node_setup(n, &experiment.dir)).collect(),
+            network: network_spec(experiment, self.tdf),
+            seed,
+            scales_initial_timeout: self.offers.initial_timeout,
+            captures: captures.collect(),
+        }
     }
 
-    /// Both pipes of a link, from its first end to its second and back, as the network of [`Plan::network`] numbers them.
-    pub fn pipe_ids_of(&self, link: &str) -> Vec<PipeId> {
-        let first = self.pipes.get_index_of(format!("{link}/ab").as_str());
-        first.and_then(|first| self.pipe_ids.get(first..first + 2)).map_or(Vec::new(), <[PipeId]>::to_vec)
+    fn node_setup(&self, node: &model::Node, folder: &Path) -> NodeSetup {
+        let planned = &self.nodes[&node.name];
+        let source = |path: &Path| match path.strip_prefix(folder) {
+            Ok(below) => Source::Experiment(below.to_path_buf()),
+            Err(_) => Source::Machine(path.to_path_buf()),
+        };
+        NodeSetup {
+            name: node.name.clone(),
+            root: match &node.root {
+                model::Root::Host => Root::Host,
+                model::Root::Directory(dir) => Root::Directory(source(dir)),
+                model::Root::OciArchive(file) => Root::OciArchive(source(file)),
+            },
+            argv: node.argv.clone(),
+            env: node.env.clone(),
+            cwd: node.cwd.clone(),
+            files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
+            share: planned.share,
+            memory_bytes: planned.memory_bytes,
+            cpu_clock_divisor: planned.cpu_clock_divisor,
+            dilated_tsc: node.dilated_tsc,
+            congestion: planned.congestion,
+        }
     }
 
-    /// What the emulator is to do when the experiment changes a link, in the order of [`Plan::pipe_ids_of`].
+    /// What the emulator is to do when the experiment changes a link, from its first end to its second, and back.
     pub fn harness_changes(&self, change: &LinkChange) -> [PipeChange; 2] {
-        pipes::changes(change, self.tdf)
-    }
-
-    /// The plan as `plan.json` has it.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self).map_err(|e| Error::failed("plan.json", e))
-    }
-
-    /// Writes `plan.json`.
-    pub fn write(&self, dir: &RunDir) -> Result<()> {
-        dir.write("plan.json", self.to_json()? + "\n")
+        let change = change.to_harness(self.tdf);
+        [change.ab, change.ba]
     }
 }
 
@@ -238,11 +215,12 @@ impl Plan {
 /// cannot be had, in every variant too, so that they can be compared.
 fn congestion_of(node: &model::Node, offers: Offers) -> Result<Congestion> {
     match (node.congestion, offers.cubic) {
-        (Some(Congestion::Cubic), false) => Err(Error::machine(
+        (Some(model::Congestion::Cubic), false) => Err(Error::machine(
             format!("the node `{}` wants CUBIC, and this machine runs no BPF congestion control", node.name),
             "see `diorama doctor`, or write `congestion: reno`",
         )),
-        (Some(asked), _) => Ok(asked),
+        (Some(model::Congestion::Reno), _) => Ok(Congestion::Reno),
+        (Some(model::Congestion::Cubic), true) => Ok(Congestion::Cubic),
         (None, true) => Ok(Congestion::Cubic),
         (None, false) => Ok(Congestion::Reno),
     }
@@ -260,25 +238,6 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
     })
 }
 
-fn congestion<S: serde::Serializer>(congestion: &Congestion, s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_str(match congestion {
-        Congestion::Cubic => "cubic",
-        Congestion::Reno => "reno",
-    })
-}
-
-/// A factor as a person writes it: 10 and not 10.0.
-fn number<S: serde::Serializer>(tdf: &Tdf, s: S) -> Result<S::Ok, S::Error> {
-    match tdf.ratio() {
-        (whole, 1) => s.serialize_u64(whole),
-        _ => s.serialize_f64(tdf.as_f64()),
-    }
-}
-
-fn whole<S: serde::Serializer>(count: &f64, s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_u64(*count as u64)
-}
-
 fn target_cpu(experiment: &Experiment, node: &model::Node) -> TargetCpu {
     let machine = &experiment.machines[node.machine];
     TargetCpu { cpus: machine.cpus, speed: machine.speed }
@@ -293,7 +252,7 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
-        links: experiment.links.iter().map(|l| pipes::link(l, tdf)).collect(),
+        links: experiment.links.iter().map(|l| l.to_harness(tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
     }
 }
@@ -303,10 +262,14 @@ fn changes_are_possible(experiment: &Experiment, network: &Network, tdf: Tdf) ->
     for event in &experiment.events {
         let Action::Link { link, change } = &event.action else { continue };
         let link = &experiment.links[*link].name;
-        for (direction, change) in ["ab", "ba"].into_iter().zip(pipes::changes(change, tdf)) {
+        let change = change.to_harness(tdf);
+        for (direction, change) in DIRECTIONS.into_iter().zip([change.ab, change.ba]) {
             let Some(pipe) = network.pipe(&format!("{link}/{direction}")) else { continue };
-            let at = event.at.as_secs_f64();
-            let refused = |e| Error::Input(format!("{}: the event at {at} s: {e}", experiment.name));
+            let refused = |reason: net::Error| Refusal::Event {
+                experiment: experiment.name.clone(),
+                at_s: event.at.as_secs_f64(),
+                reason: reason.to_string(),
+            };
             network.allows(pipe, &change).map_err(refused)?;
         }
     }

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use host::cgroup::Tree;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -40,17 +41,17 @@ pub struct LiveRun {
 /// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else would
 /// disturb a run on them, as `dilate --cpu` does.
 #[derive(Clone, Debug)]
-pub struct Cores {
+pub struct CoreLocks {
     _locks: Arc<Vec<File>>,
 }
 
-impl Cores {
+impl CoreLocks {
     /// Takes the cores, after removing what dead runs left behind; fails, naming the run, if a run has one of them.
-    pub fn claim(cores: &[usize]) -> Result<Cores> {
+    pub fn claim(cores: &[usize]) -> Result<CoreLocks> {
         let registry = open_registry()?;
         sweep_dead(&registry);
         let locks = cores.iter().map(|core| claim_core(*core)).collect::<Result<_>>()?;
-        Ok(Cores { _locks: Arc::new(locks) })
+        Ok(CoreLocks { _locks: Arc::new(locks) })
     }
 }
 
@@ -62,12 +63,12 @@ pub struct Registration {
     live: PathBuf,
     state: PathBuf,
     _lock: File,
-    _cores: Cores,
+    _cores: CoreLocks,
 }
 
 impl Registration {
     /// Registers a run on cores of its own.
-    pub fn new(cores: Cores) -> Result<Registration> {
+    pub fn new(cores: CoreLocks) -> Result<Registration> {
         let _registry = open_registry()?;
         let id = unused_id();
         let live = Path::new(LIVE).join(&id);
@@ -75,7 +76,7 @@ impl Registration {
         private_dir(&live)?;
         let lock = lock_file(&live.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|e| Error::failed(format!("{}: cannot lock a new run's file", live.display()), e))?;
+            .map_err(Error::file(&live, "lock a new run's file"))?;
         private_dir(&state)?;
         Ok(Registration { id, live, state, _lock: lock, _cores: cores })
     }
@@ -90,16 +91,21 @@ impl Registration {
         self.live.join("control.sock")
     }
 
+    /// The control groups of the run.
+    pub fn groups(&self) -> Result<Tree> {
+        Ok(Tree::of(&self.id)?)
+    }
+
     /// Makes the run findable by its name and directory.
     pub fn publish(&self, run: &LiveRun) -> Result<()> {
         let path = self.live.join("run.json");
         let partial = self.live.join("run.json.new");
-        let text = serde_json::to_vec_pretty(run).map_err(|e| Error::failed("run.json", e))?;
-        let write = || {
+        let text = serde_json::to_vec_pretty(run).map_err(Error::io("run.json"))?;
+        let write = || -> io::Result<()> {
             File::create(&partial)?.write_all(&text)?;
             fs::rename(&partial, &path)
         };
-        write().map_err(|e: io::Error| Error::failed(format!("{}: cannot write", path.display()), e))
+        write().map_err(Error::file(&path, "write"))
     }
 }
 
@@ -153,7 +159,7 @@ fn open_registry() -> Result<File> {
     private_dir(Path::new(STATE))?;
     private_dir(&Path::new(LIVE).join("cores"))?;
     let file = lock_file(&Path::new(LIVE).join("lock"))?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|e| Error::failed(format!("{LIVE}/lock: cannot lock"), e))?;
+    flock(&file, FlockOperation::LockExclusive).map_err(Error::io(format!("{LIVE}/lock: cannot lock")))?;
     Ok(file)
 }
 
@@ -179,8 +185,8 @@ fn sweep_dead(_registry: &File) {
     }
     // Those of a killed `dilate --cpu`, which is no run.
     for dead in cpu::stale_limits().unwrap_or_default() {
-        if let Err(e) = cpu::sweep(&dead) {
-            warn(format_args!("left behind by {dead}: {e}"));
+        if let Err(e) = dead.sweep() {
+            warn(format_args!("left behind by {}: {e}", dead.id()));
         }
     }
 }
@@ -188,7 +194,7 @@ fn sweep_dead(_registry: &File) {
 /// Removes all that a run may have left that outlives its processes. Failures are told, not fatal: the next command
 /// tries again.
 fn remove_run(id: &str) {
-    if let Err(e) = cpu::sweep(id) {
+    if let Err(e) = Tree::of(id).and_then(|tree| tree.sweep()) {
         warn(format_args!("left behind by run {id}: {e}"));
     }
     for dir in [Path::new(STATE).join(id), Path::new(LIVE).join(id)] {
@@ -215,7 +221,7 @@ fn claim_core(core: usize) -> Result<File> {
                 "wait for that run to end, or stop it with Ctrl-C; two runs on one core would disturb each other",
             ))
         }
-        Err(e) => Err(Error::failed(format!("{}: cannot lock", path.display()), e)),
+        Err(e) => Err(Error::file(&path, "lock")(e)),
     }
 }
 
@@ -232,7 +238,7 @@ fn lock_file(path: &Path) -> Result<File> {
         .write(true)
         .mode(0o600)
         .open(path)
-        .map_err(|e| Error::failed(format!("{}: cannot open", path.display()), e))
+        .map_err(Error::file(path, "open"))
 }
 
 fn private_dir(path: &Path) -> Result<()> {
@@ -240,7 +246,7 @@ fn private_dir(path: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|e| Error::failed(format!("{}: cannot create", path.display()), e))
+        .map_err(Error::file(path, "create"))
 }
 
 /// Process id and time make an identity that no other live or dead run has; hexadecimal keeps it safe everywhere.

@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
-/// The real time now.
-pub fn real_now() -> RealInstant {
-    let t = clock_gettime(ClockId::Monotonic);
-    RealInstant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
-}
+use crate::site::Zero;
 
 /// Virtual zero, and the rate at which virtual time passes from there.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +18,11 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// The timeline of a run whose virtual zero was at `zero`.
+    pub fn new(zero: Zero, tdf: Tdf) -> Timeline {
+        Timeline { zero: zero.real, zero_unix_ns: zero.unix_ns, tdf }
+    }
+
     /// The virtual time at a real instant.
     pub fn at(&self, real: RealInstant) -> VirtualInstant {
         VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
@@ -40,13 +40,13 @@ impl Timeline {
 
     /// The virtual time now.
     pub fn now(&self) -> VirtualInstant {
-        self.at(real_now())
+        self.at(host::now())
     }
 
     /// The real time from now until `virtual_instant`; zero if that has passed.
     pub fn until(&self, virtual_instant: VirtualInstant) -> RealDuration {
         let real = self.zero + self.tdf.to_real(virtual_instant.since(VirtualInstant::ZERO));
-        real.since(real_now())
+        real.since(host::now())
     }
 
     /// The same, as the standard library counts.

@@ -1,8 +1,20 @@
 //! What each check makes of good, bad and absent evidence.
 
+use hdrhistogram::Histogram;
+use record::Verdict;
+use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
+
+use super::caches::caches;
+use super::clock::clock_rate;
+use super::cpu::{cpu_entitlement, cpu_grain, steal};
+use super::emulator::{emulator_lateness, ring_drops};
+use super::foreign::{foreign_load_harness, foreign_load_nodes};
+use super::timers::kernel_timers;
 use super::*;
-use crate::observe::TcpCounters;
-use crate::record::Verdict;
+use crate::counters::TcpCounters;
+use crate::emulator_load::LoadInterval;
+use crate::evidence::{Caches, ClockRate, Grain, ScaledTimers};
+use crate::observations::{NodeTcp, Observations, Occurrence};
 
 const TEN: f64 = 10.0;
 const ALL: ScaledTimers = ScaledTimers { rto_min: true, initial_rto: true };
@@ -25,9 +37,9 @@ fn prompt() -> Histogram<u64> {
     histogram([1_000])
 }
 
-fn worst(value: f64, whose: &str) -> Worst {
+fn worst(value: f64, whose: &str) -> Occurrence {
     let at = |s: u64| VirtualInstant::from_nanos(s * 1_000_000_000);
-    Worst { value, whose: (!whose.is_empty()).then(|| whose.into()), from: at(3), to: at(4) }
+    Occurrence { value, whose: (!whose.is_empty()).then(|| whose.into()), from: at(3), to: at(4) }
 }
 
 fn node(name: &str, grew: TcpCounters) -> NodeTcp {
@@ -202,7 +214,7 @@ fn early_acknowledgements_are_a_breach_when_senders_wait_for_them() {
 #[test]
 fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
     let lateness = histogram([1_000]);
-    let judged = |seen: &Seen| {
+    let judged = |observations: &Observations| {
         judge(&Evidence {
             tdf: tdf(TEN),
             lateness: &lateness,
@@ -214,10 +226,10 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
             caches: None,
             loads: &[],
             scaled: ALL,
-            seen,
+            observations,
         })
     };
-    let quiet = judged(&Seen { foreign_nodes: Some(worst(0.05, "")), ..Seen::default() });
+    let quiet = judged(&Observations { foreign_nodes: Some(worst(0.05, "")), ..Observations::default() });
     assert_eq!(quiet.verdict, Verdict::Trustworthy);
     let names: Vec<_> = quiet.checks.iter().map(|c| c.name.as_str()).collect();
     let expected = [
@@ -236,7 +248,7 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
     assert_eq!(names, expected);
     assert_eq!(quiet.checks.last().unwrap().ok, None, "disk is not modelled");
     assert!(quiet.checks.iter().all(|c| c.says.ends_with('.')), "sentences");
-    let noisy = judged(&Seen { foreign_nodes: Some(worst(1.9, "")), ..Seen::default() });
+    let noisy = judged(&Observations { foreign_nodes: Some(worst(1.9, "")), ..Observations::default() });
     assert_eq!(noisy.verdict, Verdict::Suspect);
     assert_eq!(noisy.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
 }
@@ -245,9 +257,9 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
 fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
     let (late, unseen) = (histogram([50_000_000]), histogram([90_000_000]));
     let at = |s: u64| VirtualInstant::from_nanos(s * 1_000_000_000);
-    let load = |s, cpu_percent| Load { from: at(s), to: at(s + 1), cpu_percent, frames_per_real_s: 1e5 };
-    let loads: Vec<Load> = (0..9).map(|s| load(s, if s == 3 { 93.0 } else { 20.0 })).collect();
-    let blamed = |latest: u64, unseen: &Histogram<u64>, seen: Seen| {
+    let load = |s, cpu_percent| LoadInterval { from: at(s), to: at(s + 1), cpu_percent, frames_per_real_s: 1e5 };
+    let loads: Vec<LoadInterval> = (0..9).map(|s| load(s, if s == 3 { 93.0 } else { 20.0 })).collect();
+    let blamed = |latest: u64, unseen: &Histogram<u64>, seen: Observations| {
         let evidence = Evidence {
             tdf: tdf(TEN),
             lateness: &late,
@@ -259,30 +271,42 @@ fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
             caches: None,
             loads: &loads,
             scaled: ALL,
-            seen: &seen,
+            observations: &seen,
         };
         let checks = judge(&evidence).checks;
-        [0, 1].map(|i: usize| checks[i].says.contains("from 3.0 s to 4.0 s it used 93 % of its core"))
+        [CheckName::EmulatorLateness, CheckName::RingDrops].map(|name| {
+            let check = checks.iter().find(|c| c.name == name).unwrap();
+            check.says.contains("from 3.0 s to 4.0 s it used 93 % of its core")
+        })
     };
     // `worst` is of the fourth second, as the overload is.
-    let lost = |no_memory| Seen { ring_drops: 5, no_memory, first_ring_drop: Some(worst(5.0, "a")), ..Seen::default() };
+    let lost = |no_memory| Observations {
+        ring_drops: 5,
+        no_memory,
+        first_ring_drop: Some(worst(5.0, "a")),
+        ..Observations::default()
+    };
     assert_eq!(blamed(3, &prompt(), lost(0)), [true, true]);
-    let first = Some(Worst { from: at(8), to: at(9), ..worst(5.0, "a") });
-    let more = Seen { most_ring_drops: Some(worst(9.0, "")), ..Seen { first_ring_drop: first.clone(), ..lost(0) } };
+    let first = Some(Occurrence { from: at(8), to: at(9), ..worst(5.0, "a") });
+    let more = Observations {
+        most_ring_drops: Some(worst(9.0, "")),
+        ..Observations { first_ring_drop: first.clone(), ..lost(0) }
+    };
     assert_eq!(blamed(3, &prompt(), more), [true, true]);
-    assert_eq!(blamed(3, &prompt(), Seen { first_ring_drop: first, ..lost(0) }), [true, false]);
+    assert_eq!(blamed(3, &prompt(), Observations { first_ring_drop: first, ..lost(0) }), [true, false]);
     assert_eq!(blamed(7, &prompt(), lost(4)), [false, true]);
     assert_eq!(blamed(3, &prompt(), lost(5)), [true, false], "there was no memory");
-    assert_eq!(blamed(7, &unseen, Seen::default()), [true, false], "when frames waited is not known");
+    assert_eq!(blamed(7, &unseen, Observations::default()), [true, false], "when frames waited is not known");
 }
 
 #[test]
 fn what_caches_forget_counts_where_cpu_was_used_and_most_where_it_was_always_wanted() {
     let ns = RealDuration::from_nanos;
     let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(34) };
-    let saturated = Seen { entitlement: Some(worst(100.4, "server")), entitled_intervals: 3, ..Seen::default() };
-    let busy = |percent| Seen { busiest: Some(worst(percent, "server")), ..Seen::default() };
-    let check = |late: u64, seen: &Seen| caches(Some(&Caches { late: ns(late), ..found }), seen, tdf(TEN));
+    let saturated =
+        Observations { entitlement: Some(worst(100.4, "server")), entitled_intervals: 3, ..Observations::default() };
+    let busy = |percent| Observations { busiest: Some(worst(percent, "server")), ..Observations::default() };
+    let check = |late: u64, seen: &Observations| caches(Some(&Caches { late: ns(late), ..found }), seen, tdf(TEN));
     let told = check(34, &saturated);
     assert_eq!((told.value, told.limit, told.ok), (Some(34.0), Some(LINE_SATURATED), Some(false)));
     for part in ["10 real ms cost 34 ns, after 1 ms 4 ns", "server used 100 %"] {
@@ -294,14 +318,43 @@ fn what_caches_forget_counts_where_cpu_was_used_and_most_where_it_was_always_wan
     assert_eq!(check(61, &busy(50.0)).ok, Some(false));
     let idle = check(90, &busy(5.0));
     assert_eq!((idle.value, idle.ok), (Some(90.0), None), "{}", idle.says);
-    assert_eq!(check(90, &Seen::default()).ok, None);
+    assert_eq!(check(90, &Observations::default()).ok, None);
     for told in [caches(None, &saturated, tdf(TEN)), caches(Some(&found), &saturated, Tdf::ONE)] {
         assert_eq!((told.value, told.ok), (None, None), "{}", told.says);
     }
 }
 
 #[test]
-fn numbers_are_short() {
-    let short = [0.0, 0.00001, 0.05, 0.5, 1.0, 9.999, 12.34, 101.0, 12345.6].map(number);
-    assert_eq!(short, ["0", "0", "0.05", "0.5", "1", "10", "12.3", "101", "12346"]);
+fn a_busy_emulator_is_not_blamed_for_what_was_in_time() {
+    let load = LoadInterval {
+        from: VirtualInstant::ZERO,
+        to: VirtualInstant::from_nanos(1_000_000_000),
+        cpu_percent: 93.0,
+        frames_per_real_s: 1e5,
+    };
+    let kept = judge(&Evidence {
+        tdf: tdf(TEN),
+        lateness: &prompt(),
+        unseen: &prompt(),
+        latest: None,
+        shortest_path: None,
+        clock: ClockRate::Native,
+        grain: Grain::Pool,
+        caches: None,
+        loads: &[load],
+        scaled: ALL,
+        observations: &Observations { ring_drops: 0, ..Observations::default() },
+    });
+    for name in [CheckName::EmulatorLateness, CheckName::RingDrops] {
+        let check = kept.check(name).unwrap();
+        assert!(check.ok == Some(true) && !check.says.contains("one thread"), "{check:?}");
+    }
+}
+
+#[test]
+fn every_check_is_made_once() {
+    let mut names: Vec<_> = CHECKS.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), CHECKS.len());
 }

@@ -7,17 +7,18 @@
 
 mod bounds;
 mod nodes;
-mod text;
 
 pub use bounds::{Bound, Statistic};
 pub use nodes::{NodeComparison, busiest};
+use record::{Run, Series, Summary, Verdict};
 use serde::Serialize;
-pub use text::{error, figure, labels, measured, table};
 
-use crate::Error;
-use crate::record::Verdict;
-use crate::runs::{Run, Series};
-use crate::samples::{Summary, median};
+use crate::statistics::{ks_distance, median};
+
+/// Why two series cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Incomparable(String);
 
 /// One series against another: `diorama compare --json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -101,11 +102,10 @@ impl Statistics {
 }
 
 /// Compares `other` with `base`.
-pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Comparison, Error> {
+pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Comparison, Incomparable> {
     let pairs = pair(base, other)?;
     let metrics = base.first().result.metrics.keys();
-    let metrics: Vec<_> =
-        metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect::<Result<_, _>>()?;
+    let metrics: Vec<_> = metrics.map(|name| compare_metric(base, other, &pairs, name, bounds)).collect();
     let suspect = [base, other].into_iter().flat_map(|series| series.runs.values()).filter_map(suspect).collect();
     Ok(Comparison {
         within: metrics.iter().all(|m| m.outside.is_empty()),
@@ -118,10 +118,10 @@ pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Compar
 }
 
 /// The runs that belong together; all of them measure the same things.
-fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run)>, Error> {
+fn pair<'a>(base: &'a Series, other: &'a Series) -> Result<Vec<(&'a Run, &'a Run)>, Incomparable> {
     let [b, o] = [base, other].map(|s| s.path.display());
     let [first, second] = [base, other].map(|s| &s.first().result);
-    let apart = |what: String| Err(Error::Incomparable(what));
+    let apart = |what: String| Err(Incomparable(what));
     if first.experiment != second.experiment {
         return apart(format!(
             "{b} is a run of `{}` and {o} one of `{}`: only runs of one experiment can be compared",
@@ -166,7 +166,7 @@ fn compare_metric(
     pairs: &[(&Run, &Run)],
     name: &str,
     bounds: &[Bound],
-) -> Result<MetricComparison, Error> {
+) -> MetricComparison {
     let summary = |run: &Run| run.result.metrics[name].summary;
     let pair_error_percent: Vec<_> =
         pairs.iter().map(|(b, o)| Statistics::each(|s| error_percent(s.of(&summary(b)), s.of(&summary(o))))).collect();
@@ -174,7 +174,7 @@ fn compare_metric(
         // One infinite error in the middle would make the median meaningless; in any place it is no small error.
         median(pair_error_percent.iter().map(|e| e.get(s)).collect::<Option<_>>()?)
     });
-    let pair_ks_d: Vec<_> = pairs.iter().map(|(b, o)| b.samples[name].ks_distance(&o.samples[name])).collect();
+    let pair_ks_d: Vec<_> = pairs.iter().map(|(b, o)| ks_distance(&b.samples[name], &o.samples[name])).collect();
     let distances: Option<Vec<f64>> = pair_ks_d.iter().copied().collect();
     let spread = |s: Statistic| {
         let values: Vec<f64> = base.runs.values().map(|run| s.of(&summary(run))).collect();
@@ -195,7 +195,7 @@ fn compare_metric(
         outside: Vec::new(),
     };
     compared.outside = bounds.iter().flat_map(|bound| bound.breaches(&compared)).collect();
-    Ok(compared)
+    compared
 }
 
 /// The median of each statistic over the runs of a series, with all samples counted.

@@ -1,24 +1,18 @@
-//! Comparisons of runs made up on disk, as `diorama compare` reads them.
-
-use std::fs;
-use std::path::{Path, PathBuf};
+//! Comparisons of runs made up in memory.
 
 use indexmap::IndexMap;
+use record::{Check, CheckName, Ended, MetricRecord, NodeOutcome, RunResult, Samples, Status, Variant};
 
 use super::*;
-use crate::checks::{cpu_grain, steal};
-use crate::record::{Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Variant};
-use crate::samples::{self, Row, Samples};
-use crate::watch::Worst;
+use crate::conclude;
+use crate::statistics::summary;
 
-/// A run directory under construction.
-struct Made {
-    dir: PathBuf,
-    result: RunResult,
+fn check(name: CheckName, ok: bool, says: &str) -> Check {
+    Check { name, value: Some(1.0), limit: Some(2.0), unit: "%".into(), ok: Some(ok), says: says.into() }
 }
 
-fn made(dir: PathBuf, variant: Variant) -> Made {
-    fs::create_dir_all(dir.join("metrics")).unwrap();
+/// A run in the making.
+fn made(name: &str, variant: Variant) -> Run {
     let result = RunResult {
         experiment: "web-half".into(),
         variant,
@@ -30,54 +24,57 @@ fn made(dir: PathBuf, variant: Variant) -> Made {
         real_seconds: 10.0,
         metrics: IndexMap::new(),
         nodes: IndexMap::new(),
-        fidelity: Fidelity::of(vec![cpu_grain(&crate::checks::Grain::Slots(Some(scale::RealDuration::from_nanos(
-            100_000,
-        ))))]),
+        fidelity: conclude(vec![check(CheckName::CpuGrain, true, "Nodes took turns on their core every 0.1 ms.")]),
     };
-    Made { dir, result }
+    Run { dir: name.into(), result, samples: IndexMap::new() }
 }
 
-impl Made {
-    fn metric(mut self, name: &str, unit: &str, values: &[f64]) -> Made {
-        let file = PathBuf::from(format!("metrics/{name}.csv"));
-        let rows: Vec<_> = values.iter().map(|v| Row { virtual_s: None, value: *v, node: "c".into() }).collect();
-        samples::write(&self.dir.join(&file), &rows).unwrap();
-        let summary = Samples::new(values.to_vec()).unwrap().summary().unwrap();
+trait Making: Sized {
+    fn metric(self, name: &str, unit: &str, values: &[f64]) -> Self;
+    fn node(self, name: &str, core_seconds: Option<f64>) -> Self;
+    fn alone(self) -> Series;
+}
+
+impl Making for Run {
+    fn metric(mut self, name: &str, unit: &str, values: &[f64]) -> Run {
+        let samples = Samples::new(values.to_vec()).unwrap();
+        let summary = summary(&samples).unwrap();
+        let file = format!("{name}.csv").into();
         self.result.metrics.insert(name.into(), MetricRecord { unit: unit.into(), summary, file });
+        self.samples.insert(name.into(), samples);
         self
     }
 
-    fn node(mut self, name: &str, core_seconds: Option<f64>) -> Made {
+    fn node(mut self, name: &str, core_seconds: Option<f64>) -> Run {
         let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds };
         self.result.nodes.insert(name.into(), outcome);
         self
     }
 
-    fn write(self) -> PathBuf {
-        self.result.write(&self.dir).unwrap();
-        self.dir
+    fn alone(self) -> Series {
+        Series { path: self.dir.clone(), runs: [(0, self)].into() }
     }
+}
+
+fn repeated(name: &str, runs: impl IntoIterator<Item = Run>) -> Series {
+    Series { path: name.into(), runs: (1..).zip(runs).collect() }
 }
 
 fn latencies(scale: f64) -> Vec<f64> {
     (1..=200).map(|i| scale * f64::from(i)).collect()
 }
 
-fn run(parent: &Path, name: &str, variant: Variant, scale: f64) -> PathBuf {
-    made(parent.join(name), variant)
-        .metric("latency", "ms", &latencies(scale))
-        .metric("requests", "1/s", &[800.0 / scale])
-        .write()
+fn run(name: &str, variant: Variant, scale: f64) -> Run {
+    made(name, variant).metric("latency", "ms", &latencies(scale)).metric("requests", "1/s", &[800.0 / scale])
 }
 
-fn compared(base: &Path, other: &Path, bounds: &[&str]) -> Comparison {
+fn compared(base: &Series, other: &Series, bounds: &[&str]) -> Comparison {
     let bounds: Vec<Bound> = bounds.iter().map(|b| b.parse().unwrap()).collect();
-    compare(&Series::open(base).unwrap(), &Series::open(other).unwrap(), &bounds).unwrap()
+    compare(base, other, &bounds).unwrap()
 }
 
-fn refused(base: &Path, other: &Path) -> String {
-    let opened = Series::open(base).and_then(|b| Series::open(other).and_then(|o| compare(&b, &o, &[])));
-    opened.unwrap_err().to_string()
+fn refused(base: &Series, other: &Series) -> String {
+    compare(base, other, &[]).unwrap_err().to_string()
 }
 
 fn about(value: Option<f64>, expected: f64) -> bool {
@@ -86,9 +83,8 @@ fn about(value: Option<f64>, expected: f64) -> bool {
 
 #[test]
 fn errors_are_signed_and_relative_to_the_base() {
-    let dir = tempfile::tempdir().unwrap();
-    let base = run(dir.path(), "baseline", Variant::Baseline, 1.0);
-    let slow = run(dir.path(), "scaled", Variant::Scaled, 1.25);
+    let base = run("baseline", Variant::Baseline, 1.0).alone();
+    let slow = run("scaled", Variant::Scaled, 1.25).alone();
     let there = compared(&base, &slow, &[]);
     assert!(there.within, "no bound, nothing outside");
     let [latency, requests] = &there.metrics[..] else { panic!("{there:?}") };
@@ -103,9 +99,8 @@ fn errors_are_signed_and_relative_to_the_base() {
 
 #[test]
 fn bounds_judge_what_they_name() {
-    let dir = tempfile::tempdir().unwrap();
-    let base = made(dir.path().join("b"), Variant::Baseline).metric("x", "ms", &[10.0, 10.0, 10.0]).write();
-    let tail = made(dir.path().join("o"), Variant::Scaled).metric("x", "ms", &[10.0, 10.0, 10.9]).write();
+    let base = made("b", Variant::Baseline).metric("x", "ms", &[10.0, 10.0, 10.0]).alone();
+    let tail = made("o", Variant::Scaled).metric("x", "ms", &[10.0, 10.0, 10.9]).alone();
     // mean +3 %, p50 0 %, p90 and p99 +9 %.
     assert!(compared(&base, &tail, &["3.1%"]).within);
     assert!(!compared(&base, &tail, &["2.9%"]).within, "the mean");
@@ -119,9 +114,8 @@ fn bounds_judge_what_they_name() {
 
 #[test]
 fn a_base_of_zero_is_no_division() {
-    let dir = tempfile::tempdir().unwrap();
-    let zero = made(dir.path().join("b"), Variant::Baseline).metric("drops", "1", &[0.0]).write();
-    let some = made(dir.path().join("o"), Variant::Scaled).metric("drops", "1", &[3.0]).write();
+    let zero = made("b", Variant::Baseline).metric("drops", "1", &[0.0]).alone();
+    let some = made("o", Variant::Scaled).metric("drops", "1", &[3.0]).alone();
     let same = compared(&zero, &zero, &["0%"]);
     assert!(same.within && about(same.metrics[0].error_percent.mean, 0.0));
     let apart = compared(&zero, &some, &["1000000%"]);
@@ -132,16 +126,10 @@ fn a_base_of_zero_is_no_division() {
 
 #[test]
 fn repetitions_are_paired_and_the_median_of_their_errors_counts() {
-    let dir = tempfile::tempdir().unwrap();
-    let (base, other) = (dir.path().join("baseline"), dir.path().join("scaled"));
     // The machine drifts by 30 % over the repetitions; each pair drifts together, one of them is out of line.
-    for (n, (b, o)) in
-        [(1.0, 1.02), (1.1, 1.1 * 1.03), (1.2, 2.4), (1.3, 1.3 * 1.01), (1.25, 1.25 * 1.02)].into_iter().enumerate()
-    {
-        run(&base, &(n + 1).to_string(), Variant::Baseline, b);
-        run(&other, &(n + 1).to_string(), Variant::Scaled, o);
-    }
-    fs::create_dir(base.join("notes")).unwrap();
+    let drifts = [(1.0, 1.02), (1.1, 1.1 * 1.03), (1.2, 2.4), (1.3, 1.3 * 1.01), (1.25, 1.25 * 1.02)];
+    let base = repeated("baseline", drifts.map(|(base, _)| run("baseline", Variant::Baseline, base)));
+    let other = repeated("scaled", drifts.map(|(_, other)| run("scaled", Variant::Scaled, other)));
     let compared = compared(&base, &other, &["2.5%"]);
     let latency = &compared.metrics[0];
     assert_eq!((compared.pairs, latency.pair_error_percent.len(), latency.base.n), (5, 5, 1000));
@@ -157,17 +145,15 @@ fn repetitions_are_paired_and_the_median_of_their_errors_counts() {
 
 #[test]
 fn the_cpu_time_of_nodes_is_compared_pair_by_pair() {
-    let dir = tempfile::tempdir().unwrap();
     let runs = |name: &str, used: [f64; 3]| {
-        for (n, used) in used.into_iter().enumerate() {
-            made(dir.path().join(name).join(n.to_string()), Variant::Scaled)
+        let run = |used| {
+            made(name, Variant::Scaled)
                 .metric("latency", "ms", &latencies(1.0))
                 .node("server", Some(used))
                 .node("client", Some(0.1))
                 .node("old", None)
-                .write();
-        }
-        Series::open(&dir.path().join(name)).unwrap()
+        };
+        repeated(name, used.map(run))
     };
     let (base, other) = (runs("a", [1.0, 2.0, 4.0]), runs("b", [1.5, 2.2, 4.0]));
     let compared = compare(&base, &other, &[]).unwrap();
@@ -176,40 +162,26 @@ fn the_cpu_time_of_nodes_is_compared_pair_by_pair() {
     assert!(about(server.error_percent, 10.0), "of +50, +10 and 0 %: {server:?}");
     assert_eq!(client.error_percent, Some(0.0));
     assert_eq!((old.base_core_seconds, old.error_percent), (None, None), "a run of an earlier version");
-    let text = table(&base, &[(&other, &compared)]);
-    let row = text.lines().find(|l| l.starts_with("CPU of ")).unwrap();
-    let shown: Vec<_> = row.split_whitespace().collect();
-    assert_eq!(shown, ["CPU", "of", "server", "core", "s", "2.000", "2.200", "+10.0", "%"]);
-    assert!(!text.contains("CPU of client"), "it did little: {text}");
 }
 
 #[test]
 fn a_suspect_run_is_flagged_on_its_side() {
-    let dir = tempfile::tempdir().unwrap();
-    let base = run(dir.path(), "baseline", Variant::Baseline, 1.0);
-    let mut made = made(dir.path().join("scaled"), Variant::Scaled).metric("latency", "ms", &latencies(1.0)).metric(
-        "requests",
-        "1/s",
-        &[1.0],
-    );
-    let at = scale::VirtualInstant::ZERO;
-    let stolen = Worst { value: 3.0, whose: Some("core 0".into()), from: at, to: at };
-    made.result.fidelity = Fidelity::of(vec![steal(Some(&stolen))]);
-    let other = made.write();
+    let base = run("baseline", Variant::Baseline, 1.0).alone();
+    let latency = latencies(1.0);
+    let mut made = made("scaled", Variant::Scaled).metric("latency", "ms", &latency).metric("requests", "1/s", &[1.0]);
+    made.result.fidelity =
+        conclude(vec![check(CheckName::Steal, false, "At most, the hypervisor took 3 % of core 0.")]);
+    let other = made.alone();
     let compared = compared(&base, &other, &[]);
     assert_eq!(compared.verdicts, [Verdict::Trustworthy, Verdict::Suspect]);
     assert_eq!(compared.suspect.len(), 1);
     assert!(compared.suspect[0].why[0].starts_with("steal: "), "{:?}", compared.suspect);
-    let (b, o) = (Series::open(&base).unwrap(), Series::open(&other).unwrap());
-    let text = table(&b, &[(&o, &compared)]);
-    assert!(text.contains("scaled: suspect") && text.contains("steal: At most, the hypervisor took 3 %"), "{text}");
 }
 
 #[test]
-fn the_json_is_the_contracts() {
-    let dir = tempfile::tempdir().unwrap();
-    let base = run(dir.path(), "baseline", Variant::Baseline, 1.0);
-    let other = run(dir.path(), "scaled", Variant::Scaled, 1.25);
+fn the_json_has_the_keys_that_scripts_rely_on() {
+    let base = run("baseline", Variant::Baseline, 1.0).alone();
+    let other = run("scaled", Variant::Scaled, 1.25).alone();
     let json = serde_json::to_value(compared(&base, &other, &["5%"])).unwrap();
     assert_eq!(json["within"], false);
     assert_eq!(json["verdicts"], serde_json::json!(["trustworthy", "trustworthy"]));
@@ -225,65 +197,22 @@ fn the_json_is_the_contracts() {
 
 #[test]
 fn what_cannot_be_compared_is_said() {
-    let dir = tempfile::tempdir().unwrap();
-    let base = run(dir.path(), "baseline", Variant::Baseline, 1.0);
-    let with =
-        |name: &str, change: &dyn Fn(&mut RunResult)| {
-            let mut made = made(dir.path().join(name), Variant::Scaled)
-                .metric("latency", "ms", &latencies(1.0))
-                .metric("requests", "1/s", &[1.0]);
-            change(&mut made.result);
-            made.write()
-        };
-    let failed = with("failed", &|r| (r.status, r.why) = (Status::Failed, Some("node web-1 exited with 1".into())));
-    assert!(refused(&base, &failed).contains("failed: this run failed, so its numbers mean nothing: node web-1"));
-    let elsewhere = with("elsewhere", &|r| r.experiment = "web-busy".into());
+    let base = run("baseline", Variant::Baseline, 1.0).alone();
+    let with = |name: &str, change: &dyn Fn(&mut Run)| {
+        let latency = latencies(1.0);
+        let mut run = made(name, Variant::Scaled).metric("latency", "ms", &latency).metric("requests", "1/s", &[1.0]);
+        change(&mut run);
+        run.alone()
+    };
+    let elsewhere = with("elsewhere", &|r| r.result.experiment = "web-busy".into());
     assert!(refused(&base, &elsewhere).contains("only runs of one experiment"));
-    let fewer = with("fewer", &|r| drop(r.metrics.shift_remove("requests")));
+    let fewer = with("fewer", &|r| drop(r.result.metrics.shift_remove("requests")));
     assert!(refused(&base, &fewer).contains("fewer has no metric `requests`"));
     assert!(refused(&fewer, &base).contains("has a metric `requests`"));
-    let units = with("units", &|r| r.metrics["latency"].unit = "us".into());
+    let units = with("units", &|r| r.result.metrics["latency"].unit = "us".into());
     assert!(refused(&base, &units).contains("metric `latency` is in us in"));
-    let none = with("none", &|r| r.metrics.clear());
+    let none = with("none", &|r| r.result.metrics.clear());
     assert!(refused(&none, &none).contains("there is nothing to compare"));
-    let miscounted = with("miscounted", &|r| r.metrics["latency"].summary.n = 3);
-    assert!(refused(&base, &miscounted).contains("holds 200 samples, but result.json counts 3"));
-    let sampleless = with("sampleless", &|_| ());
-    fs::remove_file(sampleless.join("metrics/latency.csv")).unwrap();
-    assert!(refused(&base, &sampleless).contains("latency.csv: cannot read"));
-    assert!(refused(&base, &dir.path().join("absent")).contains("there is no such directory"));
-    assert!(refused(&base, &dir.path().join("fewer/metrics")).contains("holds no result.json"));
-    let folder = dir.path().join("repeated");
-    run(&folder, "1", Variant::Scaled, 1.0);
+    let folder = repeated("repeated", [run("1", Variant::Scaled, 1.0)]);
     assert!(refused(&base, &folder).contains("is a single run and"));
-    run(&folder, "2", Variant::Naive, 1.0);
-    assert!(refused(&folder, &folder).contains("holds runs of one kind"));
-}
-
-#[test]
-fn one_table_holds_several_variants() {
-    let dir = tempfile::tempdir().unwrap();
-    let open = |name, variant, scale| Series::open(&run(dir.path(), name, variant, scale)).unwrap();
-    let base = open("baseline", Variant::Baseline, 1.0);
-    let (scaled, naive) = (open("scaled", Variant::Scaled, 1.02), open("naive", Variant::Naive, 2.0));
-    let comparisons = [&scaled, &naive].map(|o| compare(&base, o, &["5%".parse().unwrap()]).unwrap());
-    let text = table(&base, &[(&scaled, &comparisons[0]), (&naive, &comparisons[1])]);
-    let head = text.lines().find(|l| l.starts_with("metric")).unwrap();
-    assert_eq!(
-        head.split_whitespace().collect::<Vec<_>>(),
-        ["metric", "unit", "baseline", "scaled", "error", "naive", "error"]
-    );
-    let mean = text.lines().find(|l| l.starts_with("latency")).unwrap();
-    assert_eq!(
-        mean.split_whitespace().collect::<Vec<_>>(),
-        ["latency", "ms", "mean", "100.5", "102.5", "+2.0", "%", "201.0", "+100.0", "%"]
-    );
-    assert!(text.contains("outside: naive: latency mean is +100.00 % off, more than 5 %"), "{text}");
-    assert_eq!(text.matches("\nrequests").count(), 1, "a metric of one sample has one row: {text}");
-}
-
-#[test]
-fn figures_have_four_digits() {
-    let shown = [0.0, 1.0, 1234.5, 99999.0, 0.012345, -7.25, 1e9, 1e-7].map(figure);
-    assert_eq!(shown, ["0", "1.000", "1234", "99999", "0.01235", "-7.250", "1.000e9", "1.000e-7"]);
 }

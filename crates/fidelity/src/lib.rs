@@ -1,25 +1,25 @@
-//! How far a run can be trusted, and how two runs differ.
+//! How far a run can be trusted, and how two runs differ. Nothing here opens a file, asks the kernel or reads a clock.
 //!
-//! - [`record`], [`events`] and [`samples`] are the run directory: what a run writes and what everything after it reads.
-//! - [`watch`] is fed the kernel's counters during a run and keeps the worst interval of each quantity; [`observe`] reads
-//!   those counters from text, [`host`] gets them from this machine.
-//! - [`checks`] holds one pure function per promise of the design: what was seen goes in, a [`record::Check`] comes out.
-//! - [`runs`] opens runs again, [`compare`] pairs them and states their errors, [`html`] draws them.
+//! From counters to a verdict:
 //!
-//! Nothing here reads a clock where a time could be passed in.
+//! - [`counters`] are what was counted, as it stood at one instant. [`monitor`] follows them during a run, and
+//!   [`emulator_load`] the emulator's own; what they showed are [`observations`].
+//! - [`evidence`] is that and everything else that is known at the end of a run. [`checks`] has one function per promise:
+//!   evidence goes in, a [`record::Check`] comes out. The verdict follows from the checks ([`conclude`]).
+//!
+//! From samples to errors: [`statistics`], and [`compare`], which pairs runs.
+//!
+//! What each check means, and why its limit is what it is, is in `docs/fidelity.md`.
 
 pub mod checks;
 pub mod compare;
-mod error;
-pub mod events;
-pub mod host;
-pub mod html;
-pub mod observe;
-pub mod overload;
-pub mod record;
-pub mod runs;
-pub mod samples;
-mod waiting;
-pub mod watch;
+pub mod counters;
+pub mod emulator_load;
+pub mod evidence;
+pub mod monitor;
+pub mod observations;
+pub mod statistics;
+mod verdict;
+pub mod wording;
 
-pub use error::Error;
+pub use verdict::conclude;

@@ -62,7 +62,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let nodes = nodes::nodes(nodes, &machines, dir, problems);
     let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
     let switches = network::switches(switches, &names, problems);
-    let links = network::links(links, &names, &switches, root, problems);
+    let (links, captures) = network::links(links, &names, &switches, root, problems);
     let routes = routes::routes(routes, &names, &switches, &links, problems);
     let metrics = behaviour::metrics(metrics, &names, problems);
     let events = behaviour::events(events, &names, &links, problems);
@@ -76,6 +76,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),
         nodes,
         links,
+        captures,
         switches,
         routes,
         metrics,

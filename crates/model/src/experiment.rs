@@ -23,6 +23,8 @@ pub struct Experiment {
     pub nodes: Vec<Node>,
     /// The links, in the order of the file, globs expanded.
     pub links: Vec<Link>,
+    /// The links whose packets are recorded, in the order of the links.
+    pub captures: Vec<Capture>,
     /// The names of the switches.
     pub switches: Vec<String>,
     /// Routes that take the place of the shortest ones.
@@ -116,6 +118,15 @@ pub enum Congestion {
 pub enum Ready {
     /// When something in it listens on this TCP port.
     Tcp(u16),
+}
+
+/// A link whose packets are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// A place in [`Experiment::links`].
+    pub link: usize,
+    /// How many bytes of each packet are kept, from its beginning.
+    pub snap: u64,
 }
 
 /// The way of all packets from one node to another.

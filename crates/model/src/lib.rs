@@ -25,9 +25,10 @@ mod units;
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Action, Combine, Congestion, Ends, Event, Experiment, Machine, Metric, Node, NodeAction, Ready, Root, Route,
-    Source, Stream, Unit,
+    Action, Capture, Combine, Congestion, Ends, Event, Experiment, Machine, Metric, Node, NodeAction, Ready, Root,
+    Route, Source, Stream, Unit,
 };
 pub use file::schema;
-pub use link::{Distribution, Jitter, Limit, Link, LinkChange, Loss, Pipe, PipeChange, Queue, Red};
+pub use link::{Jitter, Link, LinkChange, Pipe, PipeChange};
 pub use load::load;
+pub use scale::link::{Distribution, GilbertElliott, Limit, Loss, Queue, Red};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diorama_model::{
-    Action, Combine, Congestion, Distribution, Experiment, Jitter, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red,
-    Root, Source, Stream, load,
+    Action, Capture, Combine, Congestion, Distribution, Experiment, GilbertElliott, Jitter, Limit, Loss, NodeAction,
+    Pipe, Queue, Ready, Red, Root, Source, Stream, load,
 };
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
@@ -36,10 +36,10 @@ fn the_experiment_of_the_design_is_read_whole() {
     assert_eq!(e.nodes[3].group, "client");
     let links: Vec<&str> = e.links.iter().map(|l| l.name.as_str()).collect();
     assert_eq!(links, ["server--core", "client-1--core", "client-2--core", "client-3--core", "client-4--core"]);
-    assert_eq!(e.links[1].ab.bandwidth, Some(VirtualRate::from_bits_per_s(1e8)));
+    assert_eq!(e.links[1].ab.rate, Some(VirtualRate::from_bits_per_s(1e8)));
     assert_eq!(e.links[1].ab.delay, VirtualDuration::from_nanos(5_000_000));
     let expected = Pipe {
-        bandwidth: Some(VirtualRate::from_bits_per_s(1e9)),
+        rate: Some(VirtualRate::from_bits_per_s(1e9)),
         delay: VirtualDuration::from_nanos(100_000),
         ..Pipe::default()
     };
@@ -99,10 +99,10 @@ fn all_keys_are_read() {
     assert_eq!(e.nodes[1].after, [0, 3]);
     assert_eq!(e.machines.len(), 1);
     let link = |name: &str| &e.links[e.link(name).unwrap()].ab;
-    assert_eq!(link("app-1--sw").bandwidth, None);
+    assert_eq!(link("app-1--sw").rate, None);
     assert_eq!(link("app-2--sw").loss, Loss::Random(0.001));
     assert!(!link("db--router-1").up);
-    assert_eq!(e.links.iter().map(|l| l.capture).collect::<Vec<_>>(), [None, Some(u64::MAX), None, Some(128)]);
+    assert_eq!(e.captures, [Capture { link: 1, snap: u64::MAX }, Capture { link: 3, snap: 128 }]);
     // In order of time, and one event for each link or node that a pattern names.
     assert_eq!(e.events.iter().map(|e| e.at.as_secs_f64()).collect::<Vec<_>>(), [1.0, 1.0, 2.0, 3.0]);
     assert_eq!(e.events[0].action, Action::Node { node: 1, act: NodeAction::Stop });
@@ -130,10 +130,10 @@ fn links_may_be_rough_and_their_directions_differ() {
     let (ab, ba) = pipes("a--s");
     let both = Pipe { delay: ms(10), duplicate: 0.001, corrupt: 0.0001, ..Pipe::default() };
     assert_eq!(*ab, Pipe { jitter: jitter(Distribution::Uniform, ms(2), false), ..both.clone() });
-    let chain = Loss::GilbertElliott { p: 0.01, r: 0.25, good: 0.0, bad: 1.0 };
+    let chain = Loss::GilbertElliott(GilbertElliott { p: 0.01, r: 0.25, good: 0.0, bad: 1.0 });
     assert_eq!(*ba, Pipe { delay: ms(30), jitter: jitter(Distribution::Uniform, ms(2), false), loss: chain, ..both });
     let (ab, ba) = pipes("b--s");
-    let chain = Loss::GilbertElliott { p: 0.1, r: 0.5, good: 0.001, bad: 0.9 };
+    let chain = Loss::GilbertElliott(GilbertElliott { p: 0.1, r: 0.5, good: 0.001, bad: 0.9 });
     assert_eq!((&ab.loss, ab.jitter), (&chain, jitter(Distribution::Normal, ms(1), true)));
     assert_eq!((&ba.loss, ba.jitter), (&Loss::Every(100), jitter(Distribution::Pareto, ms(3), false)));
     let (ab, ba) = pipes("c--s");
@@ -192,7 +192,7 @@ fn overrides_change_the_file_before_it_is_checked() {
     assert_eq!(e.nodes.len(), 3);
     assert_eq!(e.nodes[0].argv, ["nginx", "-g", "daemon off;"]);
     assert_eq!(e.nodes[0].env, [("LANG".to_owned(), "C".to_owned())]);
-    assert_eq!(e.links[0].ba.bandwidth, Some(VirtualRate::from_bits_per_s(1e7)));
+    assert_eq!(e.links[0].ba.rate, Some(VirtualRate::from_bits_per_s(1e7)));
     assert_eq!(e.links[2].ba.delay, VirtualDuration::from_nanos(7_000_000));
     assert_eq!(e.ends.limit, at(20.0));
 }

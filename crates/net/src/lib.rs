@@ -8,58 +8,22 @@
 //! Everything here is in *real* time and real rates: a dilated link has been scaled before it arrives here.
 //! `docs/network.md` describes the model.
 
-mod address;
-mod awake;
-mod capture;
-mod draws;
-mod emulator;
 mod error;
-mod frame;
-mod given;
-mod jitter;
-mod lateness;
-mod loss;
-mod namespace;
-mod netlink;
-mod network;
-mod observation;
-mod pipe;
-mod policy;
-mod prefix;
-mod queue;
-mod realtime;
-mod red;
-mod routing;
-mod series;
-mod spec;
-mod tap;
-mod topology;
+mod host;
+mod links;
 
-#[cfg(test)]
-mod impairment_tests;
-#[cfg(test)]
-mod pipe_tests;
-#[cfg(test)]
-mod routing_tests;
-#[cfg(test)]
-mod series_tests;
-#[cfg(test)]
-mod topology_tests;
-
-pub use capture::{Capture, CaptureFile, Captured, Stamp};
-pub use emulator::{Emulator, Options};
 pub use error::Error;
-pub use frame::{Frame, MAX_FRAME};
-pub use jitter::{Distribution, Jitter};
-pub use lateness::{Lateness, LatenessSecond};
-pub use loss::{GilbertElliott, Loss};
-pub use network::{Delivery, Network, PortCounters};
-pub use observation::{Observation, PipeObservation, PortObservation};
-pub use pipe::PipeCounters;
-pub use prefix::Prefix;
-pub use queue::{Limit, Queue};
-pub use red::Red;
-pub use series::PipeInterval;
-pub use spec::{DEFAULT_MTU, LinkSpec, NetworkSpec, PipeChange, PipeConfig, RouteSpec};
-pub use tap::{Tap, raise_loopback};
-pub use topology::{PipeId, Port, PortId, Rule};
+pub use host::capture::{Capture, CaptureFile, Captured, Stamp};
+pub use host::emulator::{Emulator, Options};
+pub use host::lateness::{Lateness, LatenessSecond};
+pub use host::observation::{Observation, PipeObservation, PortObservation};
+pub use host::tap::{Tap, raise_loopback};
+pub use links::counters::{PipeCounters, PortCounters};
+pub use links::frame::{Frame, MAX_FRAME};
+pub use links::ids::{PipeId, PortId};
+pub use links::network::{Delivery, Network};
+pub use links::port::{Port, Rule};
+pub use links::prefix::Prefix;
+pub use links::series::PipeInterval;
+pub use links::spec::{Jitter, LinkSpec, NetworkSpec, PipeChange, PipeConfig, RouteSpec};
+pub use scale::link::{DEFAULT_MTU, Distribution, GilbertElliott, Limit, Loss, Queue, Red};

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+use host::cgroup::Tree;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -32,6 +33,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
     lap("enclosure");
     let namespaces: Vec<_> = (0..nodes).map(|_| NetNamespace::create().expect("a network namespace")).collect();
     lap("network namespaces");
+    let groups = Tree::of(&format!("hundred-{}", std::process::id())).expect("control groups");
     let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
     let spec = |(n, netns): (usize, NetNamespace)| {
         let spec = NodeSpec {
@@ -45,7 +47,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             tools: Vec::new(),
             memory_bytes: 128 << 20,
             core: 0,
-            cgroup: format!("/diorama-hundred-{}/node-{n}", std::process::id()),
+            cgroup: groups.path(&format!("node-{n}")),
             netns,
         };
         (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new() })
@@ -60,13 +62,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
     lap("enclosure gone");
     diorama_node::remove_tree(state.path()).expect("a removal");
     std::thread::sleep(Duration::from_millis(20));
-    for tree in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-        let tree = tree.path().join(format!("diorama-hundred-{}", std::process::id()));
-        for group in std::fs::read_dir(&tree).into_iter().flatten().flatten() {
-            let _ = std::fs::remove_dir(group.path());
-        }
-        let _ = std::fs::remove_dir(tree);
-    }
+    groups.sweep().expect("the groups can be removed");
     lap("files and groups gone");
     println!("{:8} {nodes} nodes {:24} {:7.3} s", runtime.name(), "in all", begin.elapsed().as_secs_f64());
 }

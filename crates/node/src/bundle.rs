@@ -110,7 +110,7 @@ fn mounts(shown: &[(PathBuf, PathBuf)], memory_bytes: u64) -> Vec<Mount> {
         ("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", &shm]),
         ("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
         ("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
-        ("/sys/fs/cgroup", "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
+        (host::cgroup::NODE_VIEW, "cgroup", &["nosuid", "noexec", "nodev", "relatime", "ro"]),
     ];
     let mount = |target: &Path, kind: &str, source: &Path, options: &[&str]| {
         let mut mount = Mount::default();

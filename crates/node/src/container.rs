@@ -8,9 +8,10 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use host::descriptors::{null, read_at};
 use rustix::fs::{Dir, Mode, OFlags, openat};
 
-use crate::enclosure::{Shared, read_at};
+use crate::enclosure::Shared;
 use crate::error::{Context, Error};
 use crate::runtime::{self, Runtime};
 use crate::spawn::{self, Spawned};
@@ -148,7 +149,7 @@ impl Request<'_> {
 
     /// Runs a verb that only changes the container.
     pub(crate) fn change(&self, verb: &str) -> Result<(), Error> {
-        let null = || spawn::null().context(|| "cannot open /dev/null".into());
+        let null = || null().context(|| "cannot open /dev/null".into());
         self.finish(self.begin(&[verb], vec![null()?, null()?, null()?])?)
     }
 

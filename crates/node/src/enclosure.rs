@@ -15,8 +15,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use host::{Lack, cgroup, descriptors};
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
 use crate::error::{Context, Error};
@@ -148,7 +149,7 @@ impl Enclosure {
 
     /// The text of a file below the enclosure's `/proc`, such as `17/net/netstat`.
     pub fn read_proc(&self, path: &str) -> io::Result<String> {
-        read_at(self.proc(), path)
+        descriptors::read_at(self.proc(), path)
     }
 }
 
@@ -195,9 +196,7 @@ struct Inside {
 /// Moves the calling thread into new namespaces and starts their PID 1.
 fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error> {
     if let Some(core) = core {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(core);
-        rustix::thread::sched_setaffinity(None, &set).context(|| format!("cannot run on core {core}"))?;
+        host::pin(core).context(|| format!("cannot run on core {core}"))?;
     }
     // SAFETY: the flags unshare nothing that another thread of this process relies on sharing: the
     // working directory and root (implied by NEWNS) are never changed by this program.
@@ -205,24 +204,19 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
         .context(|| "cannot make a mount and a PID namespace".into())?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(|e| match e {
-        rustix::io::Errno::INVAL => Error::Machine {
-            what: "`/` is no mount point here, as in a chroot, so the nodes' mounts cannot be kept apart from others'"
-                .into(),
-            help: "make it one: `mount --bind DIR DIR` before `chroot DIR`".into(),
-        },
+        rustix::io::Errno::INVAL => Error::Machine(Lack::new(
+            "`/` is no mount point here, as in a chroot, so the nodes' mounts cannot be kept apart from others'",
+            "make it one: `mount --bind DIR DIR` before `chroot DIR`",
+        )),
         e => Error::system("cannot make the enclosure's mounts private", e),
     })?;
-    // crun 1.8.1 does not know what to do with version 2 controllers beside version 1 ones.
-    if Path::new("/sys/fs/cgroup/unified/cgroup.procs").exists() {
-        rustix::mount::unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH)
-            .context(|| "cannot hide the second cgroup tree from the runtime".into())?;
-    }
+    cgroup::hide_second_version()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("diorama", stage, "tmpfs", flags, Some(c"mode=0755"))
         .map_err(|e| Error::file("mount a file system in memory at", stage, e))?;
 
-    let (ours, theirs) = spawn::socket_pair().context(|| "cannot make the reaper's socket".into())?;
-    let null = spawn::null().context(|| "cannot open /dev/null".into())?;
+    let (ours, theirs) = descriptors::socket_pair().context(|| "cannot make the reaper's socket".into())?;
+    let null = descriptors::null().context(|| "cannot open /dev/null".into())?;
     let stderr = io::stderr();
     let argv = [init.to_string_lossy().into_owned(), "__init".into()];
     let init = spawn::spawn(&argv, &[null.as_fd(), null.as_fd(), stderr.as_fd(), theirs.as_fd()])
@@ -247,10 +241,4 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
     let proc = openat(CWD, "/proc", flags, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
     let stage = openat(CWD, stage, flags, Mode::empty()).map_err(|e| Error::file("open", stage, e))?;
     Ok(Inside { init, socket: ours, proc, stage })
-}
-
-/// The text of the file `path` below the directory `dir`.
-pub(crate) fn read_at(dir: impl AsFd, path: &str) -> io::Result<String> {
-    let file = openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    io::read_to_string(File::from(file))
 }

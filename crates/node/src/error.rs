@@ -10,13 +10,8 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// The machine lacks or already uses something (exit 3).
-    #[error("{what}; {help}")]
-    Machine {
-        /// What is missing or in use.
-        what: String,
-        /// The command or setting that helps.
-        help: String,
-    },
+    #[error(transparent)]
+    Machine(#[from] host::Lack),
     /// A node failed (exit 1).
     #[error("node {node}: {what}")]
     Node {
@@ -35,24 +30,25 @@ pub enum Error {
     },
 }
 
+impl From<host::Error> for Error {
+    fn from(error: host::Error) -> Error {
+        match error {
+            host::Error::Input(text) => Error::Input(text),
+            host::Error::Machine(lack) => Error::Machine(lack),
+            host::Error::System { what, source } => Error::System { what, source },
+        }
+    }
+}
+
 impl Error {
     /// A failed system call, with the lacks that have a remedy told apart.
     pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        let (what, source) = (what.into(), source.into());
-        // Libraries pass on the kind of an error, not always its number.
-        let full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let lack = match source.raw_os_error() {
-            _ if full => "make room (`df -h` and `df -i` show where), then run again",
-            Some(libc::EPERM | libc::EACCES) => "run as root with all capabilities (`sudo diorama …`)",
-            Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n 65536`)",
-            _ => return Self::System { what, source },
-        };
-        Self::Machine { what: format!("{what}: {source}"), help: lack.into() }
+        host::Error::system(what, source).into()
     }
 
     /// A file operation on `path` that failed.
     pub(crate) fn file(verb: &str, path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::system(format!("cannot {verb} {}", path.display()), source)
+        host::Error::file(verb, path, source).into()
     }
 }
 

@@ -6,13 +6,14 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use host::NetNamespace;
 use scale::{KernelTimer, Tdf};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::netns::NetNamespace;
 
 /// A setting that the kernel did not take, and so behaves as without scaling.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotApplied {
     /// Its path below `/proc/sys/net`.
     pub setting: String,
@@ -37,36 +38,36 @@ const COMMON: [(&str, &str); 2] = [("ipv4/tcp_syn_linear_timeouts", "0"), ("ipv4
 /// Where the kernel keeps them.
 const SYSCTL: &str = "/proc/sys/net";
 
-impl NetNamespace {
-    /// Sets what every node has, its congestion control by the kernel's name for it, and the timers of the namespace
-    /// as a whole; gives what the kernel did not take.
-    pub fn apply(&self, congestion: &str, tdf: Tdf) -> Result<Vec<NotApplied>, Error> {
-        let mut settings: Vec<_> = COMMON.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        settings.push(("ipv4/tcp_congestion_control".into(), congestion.into()));
-        if tdf != Tdf::ONE {
-            let timers = KernelTimer::of_namespace(tdf);
-            settings.extend(timers.iter().map(|t| (t.setting.to_string(), t.harness.to_string())));
-        }
-        self.enter(|| {
-            let tracked = if tdf == Tdf::ONE { Vec::new() } else { connection_tracking(tdf) };
-            write_all(settings.into_iter().chain(tracked))
-        })
+/// Sets what every node has, its congestion control by the kernel's name for it, and the timers of the namespace as a
+/// whole; gives what the kernel did not take.
+pub fn apply(netns: &NetNamespace, congestion: &str, tdf: Tdf) -> Result<Vec<NotApplied>, Error> {
+    let mut settings: Vec<_> = COMMON.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    settings.push(("ipv4/tcp_congestion_control".into(), congestion.into()));
+    if tdf != Tdf::ONE {
+        let timers = KernelTimer::of_namespace(tdf);
+        settings.extend(timers.iter().map(|t| (t.setting.to_string(), t.harness.to_string())));
     }
+    let refused = netns.enter(|| {
+        let tracked = if tdf == Tdf::ONE { Vec::new() } else { connection_tracking(tdf) };
+        write_all(settings.into_iter().chain(tracked))
+    })?;
+    Ok(refused)
+}
 
-    /// Sets the timers of every interface that the namespace has by now; gives what the kernel did not take.
-    pub fn apply_to_devices(&self, tdf: Tdf) -> Result<Vec<NotApplied>, Error> {
-        if tdf == Tdf::ONE {
-            return Ok(Vec::new());
-        }
-        self.enter(|| {
-            let devices = names(&Path::new(SYSCTL).join("ipv4/neigh"));
-            let devices = devices.iter().filter(|d| *d != "default");
-            let timers = KernelTimer::of_device(tdf);
-            write_all(devices.flat_map(|device| {
-                timers.iter().map(|t| (t.setting.replace('*', device), t.harness.to_string())).collect::<Vec<_>>()
-            }))
-        })
+/// Sets the timers of every interface that the namespace has by now; gives what the kernel did not take.
+pub fn apply_to_devices(netns: &NetNamespace, tdf: Tdf) -> Result<Vec<NotApplied>, Error> {
+    if tdf == Tdf::ONE {
+        return Ok(Vec::new());
     }
+    let refused = netns.enter(|| {
+        let devices = names(&Path::new(SYSCTL).join("ipv4/neigh"));
+        let devices = devices.iter().filter(|d| *d != "default");
+        let timers = KernelTimer::of_device(tdf);
+        write_all(devices.flat_map(|device| {
+            timers.iter().map(|t| (t.setting.replace('*', device), t.harness.to_string())).collect::<Vec<_>>()
+        }))
+    })?;
+    Ok(refused)
 }
 
 /// Times of connection tracking, where the host has it. Their defaults differ between kernels, so those found are taken.

@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use host::cgroup;
 use rustix::mount::UnmountFlags;
 
+use crate::bundle;
 use crate::container::{Request, Tracked};
 use crate::enclosure::{Enclosure, Shared};
 use crate::error::{Context, Error};
 use crate::prepare::{self, NodeSpec};
 use crate::rootfs::RootFs;
 use crate::runtime::Runtime;
-use crate::{bundle, memory, spawn};
 
 /// The descriptors with which a node's program starts; descriptor 0 is `/dev/null`.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Node {
             let (shared, spec) = (Arc::clone(&shared), spec.clone());
             move || prepare::prepare(&shared, &spec)
         })??;
-        let oom_before = memory::oom_kills(&spec.cgroup);
+        let oom_before = cgroup::oom_kills(&spec.cgroup);
         let process = create(&shared, runtime, &spec.name, 0, io)?;
         let (runtime, execs) = (runtime.clone(), AtomicUsize::new(0));
         Ok(Node { spec, enclosure: shared, runtime, root, generation: 0, process, execs, oom_before })
@@ -136,7 +137,7 @@ impl Node {
 
     /// Whether the kernel's OOM killer ended a process of this node since the node was last created.
     pub fn oom_killed(&self) -> bool {
-        memory::oom_kills(&self.spec.cgroup) > self.oom_before
+        cgroup::oom_kills(&self.spec.cgroup) > self.oom_before
     }
 
     /// Whether a program listens on a TCP port of the node, on any of its addresses. No connection is made.
@@ -178,7 +179,7 @@ impl Node {
                 what: "still runs, so it cannot be created again".into(),
             });
         }
-        self.oom_before = memory::oom_kills(&self.spec.cgroup);
+        self.oom_before = cgroup::oom_kills(&self.spec.cgroup);
         self.process = create(&self.enclosure, &self.runtime, self.name(), self.generation + 1, io)?;
         self.generation += 1;
         Ok(())
@@ -242,7 +243,7 @@ impl Exec {
 }
 
 fn create(shared: &Arc<Shared>, runtime: &Runtime, name: &str, generation: u32, io: Io) -> Result<Tracked, Error> {
-    let null = spawn::null().context(|| "cannot open /dev/null".into())?;
+    let null = host::descriptors::null().context(|| "cannot open /dev/null".into())?;
     let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
     let bundle = shared.stage.join("nodes").join(name);
     let verb = ["create", "--bundle", &bundle.to_string_lossy()];

@@ -17,8 +17,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 
+use host::mounts;
+
 use crate::error::Error;
-use crate::mounts;
 
 /// Top-level directories (or symbolic links) of the host that are shown, hidden parts apart.
 const SHOWN: [&str; 11] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32", "usr", "etc", "var", "opt"];

@@ -5,15 +5,15 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use host::{NetNamespace, cgroup, mounts};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
 use crate::bundle::{self, Parts};
 use crate::enclosure::Shared;
 use crate::error::{Context, Error};
-use crate::netns::NetNamespace;
 use crate::rootfs::RootFs;
-use crate::{image, mask, memory, mounts, own_files, rootfs};
+use crate::{image, mask, own_files, rootfs};
 
 /// What a node's root file system is made from; the node's own writes never reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error>
         cgroup: &spec.cgroup,
         core: spec.core,
         memory_bytes: spec.memory_bytes,
-        limit_swap: memory::limits_swap(),
+        limit_swap: cgroup::limits_swap(),
         shown: &shown,
         process: bundle::process(&spec.argv, &environment(&spec.env), &spec.cwd),
     };

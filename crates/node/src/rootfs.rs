@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
+use host::Lack;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -135,14 +136,14 @@ pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(
     let flags = MountFlags::NODEV | MountFlags::NOSUID;
     match rustix::mount::mount("overlay", target, "overlay", flags, Some(options.as_c_str())) {
         Ok(()) => Ok(()),
-        Err(Errno::NODEV) => Err(Error::Machine {
-            what: "this kernel has no overlay file system".into(),
-            help: "load it (`modprobe overlay`), or use a kernel with CONFIG_OVERLAY_FS".into(),
-        }),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::Machine {
-            what: format!("the file system of {} cannot carry the nodes' files (overlay refuses it)", disk.display()),
-            help: "keep the runs' state on ext4, xfs, btrfs or tmpfs; `dmesg | tail` has the kernel's reason".into(),
-        }),
+        Err(Errno::NODEV) => Err(Error::Machine(Lack::new(
+            "this kernel has no overlay file system",
+            "load it (`modprobe overlay`), or use a kernel with CONFIG_OVERLAY_FS",
+        ))),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::Machine(Lack::new(
+            format!("the file system of {} cannot carry the nodes' files (overlay refuses it)", disk.display()),
+            "keep the runs' state on ext4, xfs, btrfs or tmpfs; `dmesg | tail` has the kernel's reason",
+        ))),
         Err(e) => Err(Error::file("mount the root file system", target, e)),
     }
 }

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use host::Lack;
+
 use crate::error::Error;
 
 /// An installed OCI runtime.
@@ -23,9 +25,9 @@ impl Runtime {
     /// # Errors
     /// [`Error::Machine`] if there is none.
     pub fn detect() -> Result<Runtime, Error> {
-        Runtime::available().into_iter().next().ok_or_else(|| Error::Machine {
-            what: "no OCI runtime is installed (neither crun nor runc)".into(),
-            help: "install one: `apt-get install crun`".into(),
+        Runtime::available().into_iter().next().ok_or_else(|| {
+            Lack::new("no OCI runtime is installed (neither crun nor runc)", "install one: `apt-get install crun`")
+                .into()
         })
     }
 

@@ -6,7 +6,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -93,22 +93,4 @@ pub(crate) fn spawn(argv: &[String], fds: &[BorrowedFd<'_>]) -> io::Result<Spawn
         outcome?;
         Pid::from_raw(pid).map(Spawned).ok_or_else(|| io::Error::other("posix_spawn gave no process"))
     }
-}
-
-/// `/dev/null` for reading and writing.
-pub(crate) fn null() -> io::Result<OwnedFd> {
-    Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into())
-}
-
-/// A datagram-preserving socket pair: a record written at one end arrives whole at the other.
-pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: `ends` has room for the two descriptors that the call writes.
-    let rc =
-        unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave us these two descriptors and nobody else owns them.
-    unsafe { Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))) }
 }

@@ -185,7 +185,7 @@ fn memory_beyond_the_limit_ends_the_program_and_is_noticed() {
         let run = |name: &str, bytes: usize| {
             let mut spec = spec.clone();
             spec.name = name.into();
-            spec.cgroup = format!("{}/{name}", world.cgroup);
+            spec.cgroup = world.groups.path(name);
             spec.argv = ["/srv/enclosed", "eat", &bytes.to_string()].map(String::from).to_vec();
             let (node, _) = world.create(spec);
             node.start().unwrap();

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, World, io, program, remove_groups, text, with_each_runtime};
+use common::{PATIENCE, World, io, program, text, with_each_runtime};
 use diorama_node::{Error, ExecSpec, NetNamespace, Node, Root, Runtime};
+use host::cgroup::Tree;
 use scale::Tdf;
 
 fn exec(node: &Node, script: &str) -> (Option<i32>, String) {
@@ -87,7 +88,7 @@ fn a_command_joins_the_node_and_its_limits() {
         let expected = "CapEff:\t000000001004fdfb\nCapBnd:\t000000001004fdfb\nNoNewPrivs:\t1\nSeccomp:\t2\n";
         assert_eq!(output, expected);
         let groups = node.read_proc("cgroup").unwrap();
-        assert!(groups.contains(&format!("{}/host", world.cgroup)), "{groups}");
+        assert!(groups.contains(&world.groups.path("host")), "{groups}");
 
         let (io, _) = io();
         let spec = ExecSpec {
@@ -187,12 +188,12 @@ fn a_root_of_the_users_own_is_used_and_not_written() {
 fn kernel_settings_are_the_namespaces_own() {
     let namespace = NetNamespace::create().unwrap();
     let tdf: Tdf = "10".parse().unwrap();
-    let refused = namespace.apply("reno", tdf).unwrap();
+    let refused = diorama_node::apply(&namespace, "reno", tdf).unwrap();
     assert_eq!(refused, [], "an old kernel lacks some of them, and says so");
     // A name that the kernel does not know must be reported.
-    let refused = namespace.apply("no-such-thing", tdf).unwrap();
+    let refused = diorama_node::apply(&namespace, "no-such-thing", tdf).unwrap();
     assert_eq!(refused.iter().map(|r| r.setting.as_str()).collect::<Vec<_>>(), ["ipv4/tcp_congestion_control"]);
-    assert_eq!(namespace.apply_to_devices(tdf).unwrap(), []);
+    assert_eq!(diorama_node::apply_to_devices(&namespace, tdf).unwrap(), []);
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap().trim().to_string();
     let host = read("tcp_keepalive_time");
     let inside =
@@ -207,10 +208,10 @@ fn kernel_settings_are_the_namespaces_own() {
 #[test]
 fn nothing_is_left_when_the_engine_is_killed() {
     let state = tempfile::tempdir_in("/var/tmp").unwrap();
-    let cgroup = format!("/diorama-test-killed-{}", std::process::id());
+    let groups = Tree::of(&format!("test-killed-{}", std::process::id())).unwrap();
     let begun = Instant::now();
     let mut engine = Command::new(program())
-        .args(["hold", &state.path().to_string_lossy(), &format!("{cgroup}/held")])
+        .args(["hold", &state.path().to_string_lossy(), &groups.path("held")])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -243,9 +244,8 @@ fn nothing_is_left_when_the_engine_is_killed() {
     eprintln!("gone after {:?}", killed.elapsed());
     assert!(!mounts());
     assert!(fs::read_dir(state.path().join("stage")).unwrap().next().is_none(), "the stage was in memory");
-    for tree in fs::read_dir("/sys/fs/cgroup").unwrap().flatten() {
-        remove_groups(&tree.path().join(cgroup.trim_start_matches('/')));
-    }
+    assert!(!groups.remains().is_empty(), "groups are not removed by dying");
+    groups.sweep().unwrap();
     diorama_node::remove_tree(state.path()).unwrap();
 }
 

@@ -7,7 +7,10 @@
 //!
 //! Nothing here reads a clock or a file.
 
+mod cpu_pace;
+mod fixed;
 mod kernel;
+pub mod link;
 mod polling;
 mod rate;
 mod rto;
@@ -15,10 +18,14 @@ mod rtt;
 mod share;
 mod tdf;
 mod time;
+mod times;
 
+pub use cpu_pace::CpuPace;
+pub use fixed::Fixed;
 pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use rate::{RealRate, VirtualRate};
 pub use rto::{INITIAL_RTO, KernelTick, Timeout, initial_rto};
 pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
+pub use times::{Real, Time, Virtual};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{RealDuration, RealRate, VirtualDuration, VirtualRate};
+use crate::{Fixed, RealDuration, RealRate, VirtualDuration, VirtualRate};
 
 /// The time dilation factor: real time over virtual time, an exact rational.
 ///
@@ -81,6 +81,19 @@ impl Tdf {
     pub fn to_virtual(self, d: RealDuration) -> VirtualDuration {
         let ns = u128::from(d.as_nanos()) * u128::from(self.den) / u128::from(self.num);
         VirtualDuration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// Virtual over real time, rounded up to 2^-64: so the virtual time at a real deadline of [`to_real`](Self::to_real)
+    /// is what was asked for, and not a nanosecond less.
+    pub fn pace(self) -> Fixed {
+        Fixed::ratio_up(self.den, self.num)
+    }
+
+    /// Virtual seconds that pass in a real nanosecond, times 2^64, rounded down.
+    pub fn seconds_per_real_ns(self) -> u64 {
+        const SECOND: u128 = 1_000_000_000;
+        // A factor is at least 1, so this is less than 2^64.
+        ((u128::from(self.den) << 64) / u128::from(self.num) / SECOND) as u64
     }
 
     /// What is left, in real time, of a wait of which `rest` was left when the factor changed from this one to `other`:
@@ -164,6 +177,6 @@ impl From<Tdf> for f64 {
     }
 }
 
-const fn gcd(a: u64, b: u64) -> u64 {
+pub(crate) const fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -53,7 +53,7 @@ impl Cubic {
         let (real, virt) = tdf.ratio();
         let mut open = object::open(WHAT, PROGRAM)?;
         // The layouts of `config` and `struct tcp_congestion_ops` in bpf/.
-        let config = [virt, real, crate::tick().as_micros()].map(u64::to_ne_bytes).concat();
+        let config = [virt, real, host::time::tick().as_micros()].map(u64::to_ne_bytes).concat();
         initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config), WHAT)?;
         let fill = |v: &mut [u8]| {
             v[..NAME_BYTES].fill(0);

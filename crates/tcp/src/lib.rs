@@ -49,10 +49,3 @@ impl Offers {
         })
     }
 }
-
-/// This kernel's tick.
-fn tick() -> scale::KernelTick {
-    // The coarse clock moves once a tick, and says so.
-    let step = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
-    scale::KernelTick::new(scale::RealDuration::from_nanos(step.tv_nsec as u64))
-}

@@ -25,7 +25,7 @@ impl InitialTimeout {
     pub fn attach(tdf: Tdf, cookies: &[u64]) -> Result<InitialTimeout, Error> {
         let mut open = object::open(WHAT, PROGRAM)?;
         // The layout of `config` in bpf/timeout.bpf.c.
-        let config = scale::initial_rto(tdf).ticks(crate::tick()).to_ne_bytes();
+        let config = scale::initial_rto(tdf).ticks(host::time::tick()).to_ne_bytes();
         initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config), WHAT)?;
         let entries = u32::try_from(cookies.len().max(1)).map_err(|e| Error::new(WHAT, e))?;
         find(&mut open, "namespaces", WHAT)?.set_max_entries(entries).map_err(|e| error(WHAT, e))?;

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use fidelity::compare::{compare, table};
-use fidelity::record::Variant;
-use fidelity::runs::Series;
+use record::Variant;
 use serde_json::json;
 
 use crate::driver::Driver;
@@ -83,20 +81,16 @@ pub fn main(args: Args) -> Result<(), Failure> {
 
 /// Scaled and naive against the baseline: a table, and the figures that have goals.
 fn compared(name: &str, directory: &Path) -> Result<(String, Vec<Figure>), Failure> {
-    let [base, scaled, naive] = TRIPLE.map(|variant| Series::open(&directory.join(variant.as_str())));
-    let (base, scaled, naive) =
-        (base.map_err(Failure::failed)?, scaled.map_err(Failure::failed)?, naive.map_err(Failure::failed)?);
-    let against_scaled = compare(&base, &scaled, &[]).map_err(Failure::failed)?;
-    let against_naive = compare(&base, &naive, &[]).map_err(Failure::failed)?;
+    let [base, scaled, naive] = TRIPLE.map(|variant| directory.join(variant.as_str()));
+    let compared = report::compare(&base, &[scaled, naive], &[]).map_err(Failure::failed)?;
+    let goals = [("scaled", goals::scaled(name)), ("naive", goals::naive(name))];
     let mut figures = Vec::new();
-    for goal in goals::scaled(name) {
-        figures.push(goals::judge(name, "scaled", &goal, &against_scaled)?);
+    for ((variant, goals), comparison) in goals.into_iter().zip(compared.each()) {
+        for goal in goals {
+            figures.push(goals::judge(name, variant, &goal, comparison)?);
+        }
     }
-    for goal in goals::naive(name) {
-        figures.push(goals::judge(name, "naive", &goal, &against_naive)?);
-    }
-    let text = table(&base, &[(&scaled, &against_scaled), (&naive, &against_naive)]);
-    Ok((text, figures))
+    Ok((compared.table(), figures))
 }
 
 /// One figure of `diorama bench`, for a person.

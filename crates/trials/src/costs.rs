@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::Stdio;
 
-use fidelity::samples;
+use fidelity::statistics;
 
 use crate::behaviours::compile;
 use crate::driver::Driver;
@@ -66,7 +66,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
 }
 
 fn median(values: Vec<f64>) -> f64 {
-    samples::median(values).unwrap_or(f64::NAN)
+    statistics::median(values).unwrap_or(f64::NAN)
 }
 
 fn nanoseconds(ns: f64) -> String {

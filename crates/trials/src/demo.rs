@@ -4,10 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use fidelity::compare::compare;
-use fidelity::html::comparison;
-use fidelity::record::Variant;
-use fidelity::runs::Series;
+use record::Variant;
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -48,7 +45,7 @@ pub fn main() -> Result<(), Failure> {
     let took = began.elapsed().as_secs();
     println!("\n{table}");
     println!("In brackets: how far from the baseline. Measured on {}.", Machine::here());
-    println!("Why a run is suspect, if one is, stands in its report.html, in {}/EXPERIMENT/VARIANT.", out.display());
+    println!("Why a run is suspect, if one is, stands in its report, in {}/EXPERIMENT/VARIANT.", out.display());
     println!("The latencies, drawn over one another: {}", pages.join(" and "));
     println!("Took {} min {} s.", took / 60, took % 60);
     Ok(())
@@ -56,14 +53,10 @@ pub fn main() -> Result<(), Failure> {
 
 /// Writes the experiment's comparison as a page, and gives its path.
 fn page(out: &Path, name: &str) -> Result<String, Failure> {
-    let [base, naive, scaled] = VARIANTS.map(|variant| Series::open(&out.join(name).join(variant.as_str())));
-    let base = base.map_err(Failure::failed)?;
-    let others = [scaled.map_err(Failure::failed)?, naive.map_err(Failure::failed)?];
-    let compared: Vec<_> =
-        others.iter().map(|other| compare(&base, other, &[])).collect::<Result<_, _>>().map_err(Failure::failed)?;
-    let html = comparison(&base, &others.iter().zip(&compared).collect::<Vec<_>>());
+    let [base, naive, scaled] = VARIANTS.map(|variant| out.join(name).join(variant.as_str()));
+    let compared = report::compare(&base, &[scaled, naive], &[]).map_err(Failure::failed)?;
     let path = out.join(format!("{name}.html"));
-    write(&path, &html)?;
+    write(&path, &compared.page())?;
     Ok(path.display().to_string())
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fidelity::record::{RunResult, Status, Variant};
+use record::{RunDir, RunResult, Status, Variant};
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -68,7 +68,7 @@ impl Driver {
         }
         let what = format!("{} as {variant}", experiment.display());
         self.finish(command, &what)?;
-        let result = RunResult::read(out).map_err(Failure::failed)?;
+        let result = RunDir::at(out).result().map_err(Failure::failed)?;
         if result.status == Status::Failed {
             let why = result.why.unwrap_or_else(|| "it does not say why".into());
             return Err(Failure::failed(format!("{what} failed: {why}. Its logs are in {}", out.display())));

@@ -1,6 +1,6 @@
 //! What the scaled runs should reach, and the judgement: met, missed, or not measurable on this machine.
 
-use fidelity::compare::{Comparison, MetricComparison, Statistic};
+use report::{Comparison, MetricComparison, Statistic};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -147,9 +147,8 @@ pub fn line(figure: &Figure) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fidelity::compare::Statistics;
-    use fidelity::record::Verdict;
-    use fidelity::samples::Summary;
+    use record::{Summary, Verdict};
+    use report::Statistics;
 
     use super::*;
 

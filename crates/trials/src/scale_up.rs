@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use fidelity::events;
-use fidelity::record::Variant;
+use record::{RunDir, Variant};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -48,7 +47,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let began = Instant::now();
     let result = driver.run(&file, Variant::Scaled, &run, false)?;
     let whole = began.elapsed().as_secs_f64();
-    let told = events::read(&run).map_err(Failure::failed)?;
+    let told = RunDir::at(&run).events().map_err(Failure::failed)?;
     let ready = told
         .iter()
         .find(|e| e.event == "all-ready")

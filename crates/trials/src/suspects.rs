@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use fidelity::record::{RunResult, Verdict};
+use record::{RunResult, Verdict};
 
 /// How many runs a table rests on, and which of them are suspect.
 #[derive(Debug, Default)]

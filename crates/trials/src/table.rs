@@ -1,7 +1,6 @@
 //! The one table that the demo ends with.
 
-use fidelity::record::{RunResult, Variant};
-use fidelity::samples::Summary;
+use record::{RunResult, Summary, Variant};
 
 use crate::failure::Failure;
 

@@ -4,9 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use fidelity::html::{Line, lines_page};
-use fidelity::record::Variant;
-use fidelity::samples;
+use record::{RunDir, Variant};
+use report::{Line, lines_page};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -88,13 +87,13 @@ pub fn main(args: Args) -> Result<(), Failure> {
             let set: Vec<_> = kind.set.iter().copied().chain([delay]).collect();
             let result = driver.run_with(&folder, kind.variant, &set, &directory, false)?;
             suspects.add(&directory, &result);
-            let rows = samples::read(&directory.join("metrics/received.csv")).map_err(Failure::failed)?;
+            let rows = RunDir::at(&directory).samples("received").map_err(Failure::failed)?;
             runs.push(by_second(&rows.iter().filter_map(|r| Some((r.virtual_s?, r.value))).collect::<Vec<_>>()));
         }
     }
     let table = format!("{}{suspects}", table(&runs));
     println!("Mbit in each virtual second, round trips of {} ms, on {}\n\n{table}", args.round_trip, Machine::here());
-    let page = out.join("report.html");
+    let page = out.join("chart.html");
     let lines = KINDS.iter().zip(&runs).map(|(kind, runs)| Line {
         name: kind.name.into(),
         points: (0..SECONDS).map(|s| (s as f64 + 1.0, mean(runs, s))).collect(),

@@ -6,9 +6,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use fidelity::html::{Line, lines_page};
-use fidelity::record::{RunResult, Variant};
-use fidelity::samples;
+use record::{RunDir, RunResult, Variant};
+use report::{Line, lines_page};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -128,7 +127,7 @@ impl Figure {
         });
         let y = format!("{} of a connection, with the standard deviation over connections", self.unit.0);
         let html = lines_page(self.title, self.axis, &y, &lines.collect::<Vec<_>>(), &table);
-        let page = out.join("report.html");
+        let page = out.join("chart.html");
         fs::write(&page, html).map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.display())))?;
         println!("chart: {}", page.display());
         Ok(())
@@ -147,7 +146,7 @@ impl Figure {
         let (path, value) = (self.set)(x);
         let result = driver.run_with(file, variant, &[("tdf", &tdf.to_string()), (path, &value)], directory, false)?;
         let shares = self.groups.iter().map(|(metric, _)| {
-            let rows = samples::read(&directory.join("metrics").join(format!("{metric}.csv")));
+            let rows = RunDir::at(directory).samples(metric);
             Ok(rows.map_err(Failure::failed)?.iter().map(|row| row.value / self.unit.1).collect())
         });
         Ok((result, shares.collect::<Result<_, Failure>>()?))

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use fidelity::html::{Line, lines_page};
-use fidelity::record::Variant;
-use fidelity::samples::{self, Samples};
+use fidelity::statistics::{self, quantile};
+use record::{RunDir, Samples, Variant};
+use report::{Line, lines_page};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -116,12 +116,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
 
 fn read(directory: &Path) -> Result<Flow, Failure> {
     let rows = |name: &str| -> Result<Vec<(f64, f64)>, Failure> {
-        let rows = samples::read(&directory.join("metrics").join(name)).map_err(Failure::failed)?;
+        let rows = RunDir::at(directory).samples(name).map_err(Failure::failed)?;
         Ok(first_second(rows.iter().filter_map(|r| Some((r.virtual_s?, r.value)))))
     };
     // The receiver's rows begin at tenths of a second: the eleventh is out, give or take what a float is off.
-    let received = rows("received.csv")?.into_iter().filter(|(at, _)| *at < SECONDS - 0.05);
-    Ok(Flow { packets: rows("sent.csv")?, goodput: received.map(|(_, bytes)| bytes).sum::<f64>() * 8e-6 / SECONDS })
+    let received = rows("received")?.into_iter().filter(|(at, _)| *at < SECONDS - 0.05);
+    Ok(Flow { packets: rows("sent")?, goodput: received.map(|(_, bytes)| bytes).sum::<f64>() * 8e-6 / SECONDS })
 }
 
 /// What is less than [`SECONDS`] after the first row, by time since that.
@@ -162,7 +162,7 @@ fn spacing(flow: &Flow) -> Option<Spacing> {
     let mean = gaps.iter().sum::<f64>() / n;
     let deviation = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
     let sorted = Samples::new(gaps).ok()?;
-    let iqr = sorted.quantile(0.75)? - sorted.quantile(0.25)?;
+    let iqr = quantile(&sorted, 0.75)? - quantile(&sorted, 0.25)?;
     Some(Spacing { mean, cov: deviation / mean, iqr, packets: flow.packets.len(), goodput: flow.goodput })
 }
 
@@ -179,7 +179,7 @@ fn table(groups: &[Group], lossless: bool) -> Result<String, Failure> {
             let Spacing { mean, cov, iqr, packets, goodput } = s;
             let _ = writeln!(text, "{tdf:>5} {packets:>8} {mean:>9.4} {cov:>7.3} {iqr:>9.4} {goodput:>9.2}");
         }
-        let median = |of: fn(&Spacing) -> f64| samples::median(all.iter().map(of).collect()).unwrap_or(f64::NAN);
+        let median = |of: fn(&Spacing) -> f64| statistics::median(all.iter().map(of).collect()).unwrap_or(f64::NAN);
         let own =
             Spacing { mean: median(|s| s.mean), cov: median(|s| s.cov), goodput: median(|s| s.goodput), ..all[0] };
         let Some(base) = base else {

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use fidelity::samples::Samples;
+use fidelity::statistics::quantile;
+use record::Samples;
 
 use crate::conformance::{children_cpu, header, scripts};
 use crate::driver::Driver;
@@ -77,7 +78,7 @@ fn row(driver: &Driver, script: &Path, args: &Args) -> Result<String, Failure> {
         pairs.push(if pair % 2 == 0 { (second, first) } else { (first, second) });
     }
     let samples = |of: fn(&(f64, f64)) -> f64| Samples::new(pairs.iter().map(of).collect()).map_err(Failure::failed);
-    let at = |samples: &Samples, part: f64| samples.quantile(part).expect("there is a pair");
+    let at = |samples: &Samples, part: f64| quantile(samples, part).expect("there is a pair");
     let ratios = samples(|p| p.1 / p.0)?;
     let ratio = at(&ratios, 0.5);
     let met = if rate { ratio >= goal } else { ratio <= goal };

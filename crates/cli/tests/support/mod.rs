@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fidelity::record::RunResult;
+use record::{RunDir, RunResult};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -124,7 +124,7 @@ impl Lab {
 
     /// `result.json` of `runs/NAME/VARIANT`.
     pub fn result(&self, run: &str) -> RunResult {
-        RunResult::read(&self.path().join("runs").join(run)).unwrap()
+        RunDir::at(self.path().join("runs").join(run)).result().unwrap()
     }
 
     /// A file of the lab.

@@ -137,12 +137,17 @@ static void if_one_of(u8 arg, const u32 *list, u8 n)
 	trap();
 }
 
-static void futex(void)
+static void never(u32 nr)
+{
+	(void)nr;
+}
+
+static void futex(u32 nr)
 {
 	/* WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2, if they have a time-out. */
 	static const u32 waits[] = { 0, 9, 6, 13, 11 };
 	const u8 n = sizeof waits / sizeof *waits;
-	u32 here = on(__NR_futex);
+	u32 here = on(nr);
 	load(LOW(1));
 	emit(BPF_ALU | BPF_AND | BPF_K, 0x7f, 0, 0);
 	for (u8 i = 0; i < n; i++)
@@ -182,9 +187,10 @@ static void executing(u32 nr)
 	done(here);
 }
 
-static void signals(void)
+/* rt_sigprocmask that may block a signal. */
+static void changes_mask(u32 nr)
 {
-	u32 here = on(__NR_rt_sigprocmask);
+	u32 here = on(nr);
 	load(LOW(0));
 	skip_if(1 /* SIG_UNBLOCK */, 4);
 	load(LOW(1));
@@ -194,8 +200,12 @@ static void signals(void)
 	answer(SECCOMP_RET_ALLOW);
 	trap();
 	done(here);
+}
 
-	here = on(__NR_rt_sigaction);
+/* rt_sigaction that sets one, or asks for one of those that are ours. */
+static void changes_action(u32 nr)
+{
+	u32 here = on(nr);
 	load(LOW(0));
 	skip_if(SIGSYS, 6);
 	skip_if(SIGSEGV, 5);
@@ -206,56 +216,94 @@ static void signals(void)
 	answer(SECCOMP_RET_ALLOW);
 	trap();
 	done(here);
-
-	always(__NR_rt_sigsuspend);
 }
 
-static void sockets(void)
+static void socket_options(u32 nr)
 {
-	static const u32 socket_options[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW,
-					      47 /* MAX_PACING_RATE */,
-					      /* TIMESTAMP, -NS, -ING, and their new selves: of interest when set */
-					      29, 35, 37, 63, 64, 65 };
-	static const u32 tcp_options[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 8 /* LINGER2 */, 18 /* USER_TIMEOUT */,
-					   11 /* INFO, which can only be asked for */ };
-	static const u32 calls[] = { __NR_setsockopt, __NR_getsockopt };
-	for (int i = 0; i < 2; i++) {
-		u32 here = on(calls[i]);
-		load(LOW(1));
-		u32 not_socket = at_;
-		skip_unless(1 /* SOL_SOCKET */, 0);
-		if_one_of(2, socket_options, calls[i] == __NR_getsockopt ? 6 : 12);
-		done(not_socket);
-		skip_if(6 /* SOL_TCP */, 1);
+	static const u32 of_socket[] = { 13 /* LINGER */, 20 /* RCVTIMEO */, 21 /* SNDTIMEO */, RCVTIMEO_NEW, SNDTIMEO_NEW,
+					 47 /* MAX_PACING_RATE */,
+					 /* TIMESTAMP, -NS, -ING, and their new selves: of interest when set */
+					 29, 35, 37, 63, 64, 65 };
+	static const u32 of_tcp[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 8 /* LINGER2 */, 18 /* USER_TIMEOUT */,
+				      11 /* INFO, which can only be asked for */ };
+	bool get = nr == __NR_getsockopt;
+	u32 here = on(nr);
+	load(LOW(1));
+	u32 not_socket = at_;
+	skip_unless(1 /* SOL_SOCKET */, 0);
+	if_one_of(2, of_socket, get ? 6 : 12);
+	done(not_socket);
+	skip_if(6 /* SOL_TCP */, 1);
+	answer(SECCOMP_RET_ALLOW);
+	if_one_of(2, of_tcp, get ? 5 : 4);
+	done(here);
+}
+
+/* Times of System V IPC: the commands of the IPC_STAT kind, in argument `command`. */
+static void ipc_stat(u32 nr, u8 command)
+{
+	static const u32 shm[] = { 2, 13, 15 }, msg[] = { 2, 11, 13 }, sem[] = { 2, 18, 20 };
+	u32 here = on(nr);
+	if_one_of(command, nr == __NR_shmctl ? shm : nr == __NR_msgctl ? msg : sem, 3);
+	done(here);
+}
+
+/* The limit of CPU time, where argument `resource` names the limit. */
+static void of_cpu(u32 nr, u8 resource)
+{
+	static const u32 cpu[] = { 0 /* RLIMIT_CPU */ };
+	u32 here = on(nr);
+	if_one_of(resource, cpu, 1);
+	done(here);
+}
+
+static void packet_stamps(u32 nr)
+{
+	static const u32 stamps[] = { 0x8906 /* SIOCGSTAMP */, 0x8907 /* SIOCGSTAMPNS */, 0x80108906, 0x80108907 };
+	u32 here = on(nr);
+	if_one_of(1, stamps, 4);
+	done(here);
+}
+
+/* openat2, but for bootstrap.S's of the memfd. */
+static void not_bootstrap(u32 nr)
+{
+	u32 here = on(nr);
+	load(LOW(3));
+	skip_unless(DIORAMA_OPEN_HOW, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
+}
+
+/* prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument `mode`. */
+static void going_strict(u32 nr, u8 mode)
+{
+	u32 here = on(nr);
+	if (mode != 0) {
+		load(LOW(0));
+		skip_if(22 /* PR_SET_SECCOMP */, 1);
 		answer(SECCOMP_RET_ALLOW);
-		if_one_of(2, tcp_options, calls[i] == __NR_getsockopt ? 5 : 4);
-		done(here);
 	}
+	load(LOW(mode));
+	skip_if(nr == __NR_prctl ? SECCOMP_MODE_STRICT : SECCOMP_SET_MODE_STRICT, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
 }
 
-/* Times of System V IPC: the commands of the IPC_STAT kind. */
-static void ipc(void)
+static void not_monotonic(u32 nr)
 {
-	static const struct {
-		u32 nr;
-		u8 command; /* the argument */
-		u32 stats[3];
-	} calls[] = { { __NR_shmctl, 1, { 2, 13, 15 } }, { __NR_msgctl, 1, { 2, 11, 13 } }, { __NR_semctl, 2, { 2, 18, 20 } } };
-	for (int i = 0; i < 3; i++) {
-		u32 here = on(calls[i].nr);
-		if_one_of(calls[i].command, calls[i].stats, 3);
-		done(here);
-	}
+	u32 here = on(nr);
+	load(LOW(0));
+	skip_unless(CLOCK_MONOTONIC, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
+	done(here);
 }
 
 static void build(void)
 {
-	static const u32 timed[] = { __NR_clock_gettime, __NR_nanosleep, __NR_clock_nanosleep, __NR_gettimeofday,
-				     __NR_time, __NR_timer_create, __NR_timer_settime, __NR_timer_gettime, __NR_setitimer,
-				     __NR_getitimer, __NR_alarm, __NR_timerfd_settime, __NR_timerfd_gettime, __NR_times,
-				     __NR_getrusage, __NR_sysinfo, __NR_adjtimex, __NR_clock_adjtime,
-				     __NR_newfstatat, __NR_fstat, __NR_stat, __NR_lstat, __NR_statx };
-	static const u32 cpu_limit[] = { 0 };
 	load(offsetof(struct seccomp_data, arch));
 	skip_if(AUDIT_ARCH_X86_64, 1);
 	answer(ERRNO(ENOSYS));
@@ -263,67 +311,9 @@ static void build(void)
 	emit(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
 	answer(ERRNO(ENOSYS));
 
-	futex();
-	milliseconds(__NR_epoll_wait, 3, 0);
-	milliseconds(__NR_epoll_pwait, 3, 4);
-	milliseconds(__NR_poll, 2, 0);
-	signals();
-	if_given(__NR_ppoll, 2, 3);
-	if_given(__NR_select, 4, 4);
-	if_given(__NR_pselect6, 4, 5);
-	if_given(__NR_epoll_pwait2, 3, 4);
-	if_given(__NR_futex_waitv, 3, 3);
-	if_given(455 /* futex_wait */, 4, 4);
-	if_given(__NR_rt_sigtimedwait, 2, 2);
-	if_given(__NR_mq_timedsend, 4, 4);
-	if_given(__NR_mq_timedreceive, 4, 4);
-	if_given(__NR_semtimedop, 3, 3);
-	if_given(__NR_recvmmsg, 4, 4);
-	if_given(__NR_io_getevents, 4, 4);
-	if_given(__NR_io_pgetevents, 4, 5);
-	if_given(__NR_wait4, 3, 3);
-	if_given(__NR_waitid, 4, 4);
-	reading(__NR_openat, 2);
-	reading(__NR_open, 1);
-	if_given(__NR_utimensat, 2, 2);
-	if_given(__NR_futimesat, 2, 2);
-	if_given(__NR_utimes, 1, 1);
-	if_given(__NR_utime, 1, 1);
-	for (u32 i = 0; i < sizeof timed / sizeof *timed; i++)
-		always(timed[i]);
-	sockets();
-	ipc();
-	static const u32 stamps[] = { 0x8906 /* SIOCGSTAMP */, 0x8907 /* SIOCGSTAMPNS */, 0x80108906, 0x80108907 };
-	u32 ioctl = on(__NR_ioctl);
-	if_one_of(1, stamps, 4);
-	done(ioctl);
-
-	u32 here = on(437 /* openat2 */);
-	load(LOW(3));
-	/* bootstrap.S opening the memfd. */
-	skip_unless(DIORAMA_OPEN_HOW, 1);
-	answer(SECCOMP_RET_ALLOW);
-	trap();
-	done(here);
-
-	here = on(__NR_timerfd_create);
-	load(LOW(0));
-	skip_unless(CLOCK_MONOTONIC, 1);
-	answer(SECCOMP_RET_ALLOW);
-	trap();
-	done(here);
-	static const struct {
-		u32 nr;
-		u8 resource;
-	} limits[] = { { __NR_getrlimit, 0 }, { __NR_setrlimit, 0 }, { __NR_prlimit64, 1 } };
-	for (int i = 0; i < 3; i++) {
-		here = on(limits[i].nr);
-		if_one_of(limits[i].resource, cpu_limit, 1);
-		done(here);
-	}
-
-	executing(__NR_execve);
-	executing(__NR_execveat);
+#define CALL(number, handler, rule, ...) rule(number, ##__VA_ARGS__);
+#include "../calls.h"
+#undef CALL
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
 	/*
 	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
@@ -335,14 +325,17 @@ static void build(void)
 	answer(SECCOMP_RET_ALLOW);
 	answer(SECCOMP_RET_USER_NOTIF);
 	done(traceme);
+	/* The offsets of a time namespace would be taken for virtual time: as on a kernel that has none. */
+	u32 unshare = on(__NR_unshare);
+	load(LOW(0));
+	emit(BPF_JMP | BPF_JSET | BPF_K, 0x80 /* CLONE_NEWTIME */, 0, 1);
+	answer(ERRNO(EINVAL));
+	answer(SECCOMP_RET_ALLOW);
+	done(unshare);
 	/* dilation.h says why. */
-	simply(__NR_clone3, ERRNO(ENOSYS));
 	simply(__NR_io_uring_setup, ERRNO(ENOSYS));
 	simply(__NR_io_uring_enter, ERRNO(ENOSYS));
 	simply(__NR_io_uring_register, ERRNO(ENOSYS));
-	/* The host's clock is not the node's to set. */
-	simply(__NR_clock_settime, ERRNO(EPERM));
-	simply(__NR_settimeofday, ERRNO(EPERM));
 	answer(SECCOMP_RET_ALLOW);
 }
 

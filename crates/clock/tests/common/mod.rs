@@ -49,6 +49,12 @@ impl Dilation {
         self
     }
 
+    /// For a virtual CPU of this speed.
+    pub fn with_speed(mut self, speed: f64) -> Dilation {
+        self.cpu = CpuRate::speed(speed).unwrap();
+        self
+    }
+
     pub fn command<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> Command {
         launch(self.exec.as_fd(), self.injector.admit(self.cpu).unwrap(), argv)
     }
@@ -82,7 +88,7 @@ pub fn compile(name: &str, flags: &[&str]) -> PathBuf {
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{}", flags.concat()));
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(flags);
-    let status = cc.arg("-o").arg(&output).arg(source).arg("-lrt").status();
+    let status = cc.arg("-o").arg(&output).arg(source).args(["-lrt", "-lm"]).status();
     assert!(status.expect("the tests need a C compiler: apt install gcc").success(), "{name}.c does not compile");
     output
 }

@@ -60,8 +60,11 @@ int main(void)
 	long long used = (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000ll + ru.ru_utime.tv_usec + ru.ru_stime.tv_usec;
 	cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	ticks = times(&tms) - ticks;
+	/* The kernel rounds it up. */
+	long least = now(CLOCK_BOOTTIME) / 1000000000 + 1;
 	sysinfo(&si);
-	printf("%lld %lld %lld %ld %ld\n", now(CLOCK_MONOTONIC) - start, cpu, used * 1000, (long)ticks,
-	       labs((long)si.uptime - (long)(now(CLOCK_BOOTTIME) / 1000000000)));
+	long most = now(CLOCK_BOOTTIME) / 1000000000 + 1;
+	long off = si.uptime < least ? least - si.uptime : si.uptime > most ? si.uptime - most : 0;
+	printf("%lld %lld %lld %ld %ld\n", now(CLOCK_MONOTONIC) - start, cpu, used * 1000, (long)ticks, off);
 	return 0;
 }

@@ -1,7 +1,6 @@
 //! Limits around threads of the test itself.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,6 +9,7 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use diorama_cpu::{CpuGroups, NodeShare, NodeUse, Policy};
+use host::cgroup::Tree;
 
 /// The core that all tests put their nodes on: one test at a time, see [`alone`].
 pub const CORE: usize = 0;
@@ -69,9 +69,9 @@ pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&
             let shared = &*groups;
             let name = format!("n{node}");
             // The thread needs the groups only to get in.
-            let doors = shared.doors(&name).expect("doors");
+            let joiner = shared.joiner(&name).expect("a joiner");
             threads.spawn(move || {
-                doors.enter().expect("enter");
+                joiner.join().expect("joined");
                 ready.send(()).expect("told");
                 let mut n = 0u64;
                 while !stop.load(Ordering::Relaxed) {
@@ -102,7 +102,5 @@ pub fn used(groups: &mut CpuGroups, window: Duration) -> Vec<(f64, f64)> {
 
 /// The directories of a run that exist, in every hierarchy.
 pub fn left_behind(run_id: &str) -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-    let hierarchies = mounts.lines().filter(|l| l.contains(" - cgroup")).filter_map(|l| l.split(' ').nth(4));
-    hierarchies.map(|dir| PathBuf::from(dir).join(format!("diorama-{run_id}"))).filter(|dir| dir.exists()).collect()
+    Tree::of(run_id).expect("control groups").remains()
 }

@@ -1,12 +1,12 @@
 //! What the harness could not keep to, and which TDF it could.
 
 use cpu::PLANNED_USABLE;
-use fidelity::record::Variant;
+use record::Variant;
 use model::{Action, Experiment, Link, Pipe, PipeChange};
 use net::{Network, PipeId};
 use scale::{TargetCpu, Tdf, VirtualDuration};
 
-use crate::error::{Error, Result};
+use super::Refusal;
 
 /// The smallest share that weights express well enough, as a fraction of a core.
 const SMALLEST_SHARE: f64 = 0.001;
@@ -15,44 +15,31 @@ const SMALLEST_SHARE: f64 = 0.001;
 const SYN_BYTES: usize = 74;
 
 /// Fails if the nodes want more of the core than a plan may sell, or one of them too little to be kept.
-pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[TargetCpu]) -> Result<()> {
+pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[TargetCpu]) -> Result<(), Refusal> {
     let sold = scale::sold(cpus, tdf);
     // Sums of decimal fractions are off by some units in the last place.
     if sold > PLANNED_USABLE + 1e-9 {
-        let way = match (variant, scale::tdf_that_fits(cpus, PLANNED_USABLE)) {
-            (Variant::Baseline, _) => format!(
-                "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most \
-                 {PLANNED_USABLE}, or run the scaled variant only"
-            ),
-            (_, Some(fits)) => format!("a TDF of {fits} would fit{}", how_to(variant, fits)),
-            (_, None) => "no TDF would fit: lower the speeds of the machines".into(),
-        };
-        return Err(Error::Input(format!(
-            "{}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {PLANNED_USABLE}: {}; {way}",
-            experiment.name,
-            by_group(experiment, cpus, tdf),
-        )));
+        return Err(Refusal::TooMuchCpu {
+            experiment: experiment.name.clone(),
+            variant,
+            tdf,
+            sold,
+            by_group: by_group(experiment, cpus, tdf),
+            fits: scale::tdf_that_fits(cpus, PLANNED_USABLE),
+        });
     }
     if let Some((node, cpu)) = experiment.nodes.iter().zip(cpus).find(|(_, c)| c.share(tdf) < SMALLEST_SHARE - 1e-12) {
-        let way = match scale::tdf_that_leaves(cpus, SMALLEST_SHARE) {
-            Some(fits) => format!("a TDF of {fits} would fit{}", how_to(variant, fits)),
-            None => "give its machine a higher speed".into(),
-        };
-        return Err(Error::Input(format!(
-            "{}: at TDF {tdf} the node `{}` gets {:.6} of a core, and less than {SMALLEST_SHARE} cannot be kept exactly; {way}",
-            experiment.name,
-            node.name,
-            cpu.share(tdf),
-        )));
+        return Err(Refusal::TooLittleCpu {
+            experiment: experiment.name.clone(),
+            variant,
+            tdf,
+            node: node.name.clone(),
+            share: cpu.share(tdf),
+            least: SMALLEST_SHARE,
+            fits: scale::tdf_that_leaves(cpus, SMALLEST_SHARE),
+        });
     }
     Ok(())
-}
-
-fn how_to(variant: Variant, tdf: Tdf) -> String {
-    match variant {
-        Variant::Scaled => format!(" (`--tdf {tdf}`, or `tdf: {tdf}` in the experiment)"),
-        _ => format!(" (`tdf: {tdf}` in the experiment)"),
-    }
 }
 
 /// Who asks for how much: `server 0.5, client 4 x 0.08`.
@@ -83,7 +70,7 @@ pub(super) fn round_trips(
     tdf: Tdf,
     network: &Network,
     initial_rto_scaled: bool,
-) -> Result<()> {
+) -> Result<(), Refusal> {
     let Some(bound) = tdf.longest_rtt(initial_rto_scaled) else { return Ok(()) };
     let crossings: Vec<[u64; 2]> = (0..experiment.links.len()).map(|l| slowest_crossing(experiment, l)).collect();
     let crossing = |pipe: PipeId| crossings[pipe.link()][usize::from(!pipe.is_ab())];
@@ -91,22 +78,16 @@ pub(super) fn round_trips(
     let longest = longest_round_trip(experiment.nodes.len(), network, crossing, too_long);
     let Some(longest) = longest else { return Ok(()) };
     let rtt = VirtualDuration::from_nanos(longest.nanoseconds);
-    let why = match initial_rto_scaled {
-        true => "its time-outs end at 120 s",
-        false => "its initial time-out of 1 s cannot be scaled without BPF (see `diorama doctor`)",
-    };
-    let way = match Tdf::that_allows_rtt(rtt, initial_rto_scaled) {
-        Some(fits) => format!("a TDF of at most {fits} would fit"),
-        None => "only TDF 1 would fit".into(),
-    };
-    Err(Error::Input(format!(
-        "{}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {} of real time; above {bound} the \
-         kernel would send the first segment of every connection twice, because {why}; {way}, or shorten the delays",
-        experiment.name,
-        experiment.nodes[longest.from].name,
-        experiment.nodes[longest.to].name,
-        tdf.to_real(rtt),
-    )))
+    Err(Refusal::RoundTripTooLong {
+        experiment: experiment.name.clone(),
+        between: [longest.from, longest.to].map(|n| experiment.nodes[n].name.clone()),
+        rtt,
+        tdf,
+        real: tdf.to_real(rtt),
+        bound,
+        scales_initial_timeout: initial_rto_scaled,
+        fits: Tdf::that_allows_rtt(rtt, initial_rto_scaled),
+    })
 }
 
 /// The two nodes between which a SYN and its answer take longest.
@@ -150,11 +131,11 @@ fn slowest_crossing(experiment: &Experiment, link: usize) -> [u64; 2] {
 
 /// How long a SYN takes in one direction at worst: by the longest delay, the largest jitter and the least bandwidth.
 fn slowest_passage<'a>(pipe: &Pipe, changes: impl Iterator<Item = &'a PipeChange>) -> VirtualDuration {
-    let (mut delay, mut jitter, mut bandwidth) = (pipe.delay, pipe.jitter.spread, pipe.bandwidth);
+    let (mut delay, mut jitter, mut bandwidth) = (pipe.delay, pipe.jitter.spread, pipe.rate);
     for change in changes {
         delay = delay.max(change.delay.unwrap_or(delay));
         jitter = jitter.max(change.jitter.map_or(jitter, |j| j.spread));
-        bandwidth = match (bandwidth, change.bandwidth) {
+        bandwidth = match (bandwidth, change.rate.flatten()) {
             (Some(a), Some(b)) => Some(if b < a { b } else { a }),
             (a, b) => a.or(b),
         };

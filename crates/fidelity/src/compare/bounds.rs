@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::MetricComparison;
-use crate::samples::Summary;
+use record::Summary;
 
 /// A number that summarises samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// All of them, in the order of the contract.
+    /// All of them, in the order in which they are told.
     pub const ALL: [Statistic; 4] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99];
 
     /// Its value in a summary.
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_read_as_the_contract_writes_them() {
+    fn bounds_are_read_as_the_documentation_writes_them() {
         assert_eq!("5%".parse(), Ok(Bound { statistic: None, percent: 5.0 }));
         assert_eq!("p90=10%".parse(), Ok(Bound { statistic: Some(Statistic::P90), percent: 10.0 }));
         assert_eq!("mean = 2.5 %".parse(), Ok(Bound { statistic: Some(Statistic::Mean), percent: 2.5 }));

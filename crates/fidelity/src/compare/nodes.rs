@@ -6,8 +6,8 @@
 use serde::Serialize;
 
 use super::error_percent;
-use crate::runs::Run;
-use crate::samples::median;
+use crate::statistics::median;
+use record::Run;
 
 /// A node is worth a row of a table if it used this part of what the busiest did,
 const WORTH_A_ROW: f64 = 0.2;

@@ -26,8 +26,7 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
             problems.add(entry.key_span(), what);
         }
         if entry.name() == PIPES {
-            let what =
-                format!("`metrics/{PIPES}.csv` is what every run says of its links: call this metric something else");
+            let what = format!("`{PIPES}` is what every run says of its links: call this metric something else");
             problems.add(entry.key_span(), what);
         }
         let Some(read) = &entry.value else { continue };
@@ -157,7 +156,7 @@ pub(super) fn events(
             (Some(link), Some(set), None, None) => {
                 let found = select(link, &link_names, "link", entry.at("link"), problems);
                 // It must do for all of them.
-                let mtu = found.iter().map(|link| links[*link].mtu).max().unwrap_or(network::MTU);
+                let mtu = found.iter().map(|link| links[*link].mtu).max().unwrap_or(scale::link::DEFAULT_MTU);
                 let change = Box::new(change(entry, set, mtu, problems));
                 let event = |link| Event { at, action: Action::Link { link, change: change.clone() } };
                 events.extend(found.into_iter().map(|link| (event(link), place)));

@@ -1,22 +1,22 @@
 //! What a link does to packets: read, checked, and in the experiment's own types.
 
+use scale::link::{Distribution, GilbertElliott, Limit, Loss, Queue, Red, largest_frame};
+
 use crate::error::Problems;
 use crate::file::{self, Length, WordOr};
-use crate::link::{Distribution, Jitter, Limit, Loss, PipeChange, Queue, Red};
+use crate::link::{Jitter, PipeChange};
 use crate::tree::{Span, Value};
 
 /// The longest queue, in packets.
 const MOST_PACKETS: u64 = 1_000_000;
-/// The Ethernet header of a frame, in bytes.
-const HEADER: u64 = 14;
 /// The longest queue, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// What is written about one direction, in the map `at`, of a link with this MTU.
 pub(super) fn change(read: &file::Direction, at: &Value, mtu: u16, problems: &mut Problems) -> PipeChange {
-    let mut notes = Notes { at, largest: u64::from(mtu) + HEADER, problems };
+    let mut notes = Notes { at, largest: largest_frame(mtu) as u64, problems };
     PipeChange {
-        bandwidth: read.bandwidth.map(|b| b.0),
+        rate: read.bandwidth.map(|b| Some(b.0)),
         delay: read.delay.map(|d| d.0),
         jitter: read.jitter.as_ref().and_then(|j| jitter(j, &mut notes)),
         loss: read.loss.as_ref().and_then(|l| loss(l, &mut notes)),
@@ -95,12 +95,12 @@ fn loss(read: &file::Loss, notes: &mut Notes) -> Option<Loss> {
             packets.dedup();
             Some(Loss::Packets(packets))
         }
-        (None, None, Some(chain)) => Some(Loss::GilbertElliott {
+        (None, None, Some(chain)) => Some(Loss::GilbertElliott(GilbertElliott {
             p: chain.p.0,
             r: chain.r.0,
             good: chain.good.map_or(0.0, |p| p.0),
             bad: chain.bad.map_or(1.0, |p| p.0),
-        }),
+        })),
         _ => {
             let what =
                 "a loss has one pattern: write a probability, or one of `every`, `packets` and `gilbert-elliott`";

@@ -2,18 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use scale::link::{DEFAULT_MTU, MTUS};
+
 use super::{Entry, MANY, link, select};
 use crate::error::Problems;
+use crate::experiment::Capture;
 use crate::file;
 use crate::link::{Link, LinkChange, Pipe, PipeChange};
 use crate::names::{wrong_label, wrong_link};
 use crate::topology;
 use crate::tree::{Value, shorten};
-
-/// The longest IP packet where the file does not say.
-pub(super) const MTU: u16 = 1500;
-/// From the least that IPv4 allows (RFC 791) to what common hardware with jumbo frames carries.
-const MTUS: std::ops::RangeInclusive<u32> = 68..=9216;
 
 /// The names of the switches.
 pub(super) fn switches(entries: Vec<Entry<'_, String>>, nodes: &[&str], problems: &mut Problems) -> Vec<String> {
@@ -33,17 +31,17 @@ pub(super) fn switches(entries: Vec<Entry<'_, String>>, nodes: &[&str], problems
     switches
 }
 
-/// The links, globs expanded.
+/// The links, globs expanded, and which of them are recorded.
 pub(super) fn links(
     entries: Vec<Entry<'_, file::Link>>,
     nodes: &[&str],
     switches: &[String],
     root: &Value,
     problems: &mut Problems,
-) -> Vec<Link> {
+) -> (Vec<Link>, Vec<Capture>) {
     let mut endpoints: Vec<&str> = nodes.to_vec();
     endpoints.extend(switches.iter().map(String::as_str));
-    let mut links: Vec<Link> = Vec::new();
+    let (mut links, mut captures): (Vec<Link>, Vec<Capture>) = Default::default();
     let mut taken: HashMap<(usize, usize), String> = HashMap::new();
     let mut called: HashMap<String, bool> = HashMap::new();
     let mut complete = true;
@@ -53,13 +51,13 @@ pub(super) fn links(
             continue;
         };
         let mtu = match read.mtu {
-            Some(mtu) if !MTUS.contains(&mtu) => {
+            Some(mtu) if !u16::try_from(mtu).is_ok_and(|mtu| MTUS.contains(&mtu)) => {
                 let (least, most) = (MTUS.start(), MTUS.end());
                 problems
                     .add(entry.at("mtu"), format!("an MTU is {least} to {most} bytes: write a number such as 9000"));
-                MTU
+                DEFAULT_MTU
             }
-            given => given.map_or(MTU, |mtu| mtu as u16),
+            given => given.map_or(DEFAULT_MTU, |mtu| mtu as u16),
         };
         let both = link::change(&read.both(), entry.node, mtu, problems);
         let LinkChange { ab, ba } = directions(&both, [&read.ab, &read.ba], entry.node, mtu, problems);
@@ -74,7 +72,7 @@ pub(super) fn links(
         complete &= !from.is_empty() && !to.is_empty();
         if links.len().saturating_add(from.len().saturating_mul(to.len())) > MANY {
             problems.add(entry.node.span, format!("this makes more than {MANY} links"));
-            return links;
+            return (links, captures);
         }
         let pairs = from.len().saturating_mul(to.len());
         if pairs > 1 && read.name.is_some() {
@@ -114,8 +112,9 @@ pub(super) fn links(
                     continue;
                 }
                 let (a, b) = (endpoints[*a].to_owned(), endpoints[*b].to_owned());
-                let capture = read.capture.as_ref().and_then(capture);
-                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu, tso, capture });
+                let snap = read.capture.as_ref().and_then(snap);
+                captures.extend(snap.map(|snap| Capture { link: links.len(), snap }));
+                links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu, tso });
             }
         }
     }
@@ -125,7 +124,7 @@ pub(super) fn links(
     if complete && !unused && names.len() == endpoints.len() {
         shape(&endpoints, &links, root, problems);
     }
-    links
+    (links, captures)
 }
 
 /// What is written of `both` directions in the map `at`, and of each below its keys `ab` and `ba`.
@@ -150,7 +149,7 @@ fn wrong_link_name(name: &str, endpoints: &[&str]) -> Option<String> {
 }
 
 /// How many bytes of each packet are recorded, if any.
-fn capture(read: &file::Capture) -> Option<u64> {
+fn snap(read: &file::Capture) -> Option<u64> {
     match read {
         file::WordOr::Word(whole) => whole.0.then_some(u64::MAX),
         file::WordOr::Map(part) => Some(part.snap.0),

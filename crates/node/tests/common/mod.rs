@@ -1,14 +1,15 @@
 //! An enclosure with nodes for one test, on every runtime that is installed.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+use host::cgroup::Tree;
 
 /// How long a test waits for what must come, which may take its time on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ pub struct World {
     pub enclosure: Option<Enclosure>,
     pub runtime: Runtime,
     pub state: tempfile::TempDir,
-    pub cgroup: String,
+    pub groups: Tree,
 }
 
 impl World {
@@ -47,8 +48,8 @@ impl World {
         let init = program();
         let options = EnclosureOptions { state: state.path().into(), init, core: None, hide };
         let enclosure = Some(Enclosure::open(options).expect("an enclosure"));
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        World { enclosure, runtime, state, cgroup: format!("/diorama-test-{}-{number}", std::process::id()) }
+        let id = format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        World { enclosure, runtime, state, groups: Tree::of(&id).expect("control groups") }
     }
 
     pub fn enclosure(&self) -> &Enclosure {
@@ -68,7 +69,7 @@ impl World {
             tools: Vec::new(),
             memory_bytes: 256 << 20,
             core: 0,
-            cgroup: format!("{}/{name}", self.cgroup),
+            cgroup: self.groups.path(name),
             netns: NetNamespace::create().expect("a network namespace"),
         }
     }
@@ -97,30 +98,15 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         drop(self.enclosure.take());
-        for tree in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-            remove_groups(&tree.path().join(self.cgroup.trim_start_matches('/')));
-        }
+        self.groups.sweep().expect("the control groups can be removed");
         diorama_node::remove_tree(self.state.path()).expect("the state directory can be removed");
-    }
-}
-
-pub fn remove_groups(path: &Path) {
-    for child in fs::read_dir(path).into_iter().flatten().flatten() {
-        if child.path().is_dir() {
-            remove_groups(&child.path());
-        }
-    }
-    // A process that was killed keeps its group until it has been reaped.
-    let end = std::time::Instant::now() + PATIENCE;
-    while fs::remove_dir(path).is_err() && path.exists() && std::time::Instant::now() < end {
-        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
 /// The program that answers to `__init`: an example of this crate, which `cargo test` builds.
 pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
-    let program = test.parent().and_then(Path::parent).expect("target/PROFILE").join("examples/enclosed");
+    let program = test.parent().and_then(|dir| dir.parent()).expect("target/PROFILE").join("examples/enclosed");
     assert!(program.exists(), "{} is missing: run `cargo build -p diorama-node --examples`", program.display());
     program
 }

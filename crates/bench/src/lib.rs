@@ -1,0 +1,31 @@
+//! How accurate and how fast each mechanism is, on this machine and now: what `diorama bench` prints.
+//!
+//! A benchmark drives one mechanism by itself, without an experiment, and gives [`Row`]s: what it measured, beside a
+//! reference of the same minute or of a paper, and the goal if there is one. A missed goal is a row that says so, not
+//! an [`Error`]. `docs/bench.md` says what each row means.
+//!
+//! The network and the CPU need root, the network two cores as well.
+
+mod clock;
+mod cores;
+mod cpu;
+mod error;
+mod net;
+mod row;
+mod stats;
+mod text;
+
+pub use self::clock::measure as clock;
+pub use self::cpu::measure as cpu;
+pub use self::error::Error;
+pub use self::net::measure as net;
+pub use self::row::Row;
+pub use self::text::text;
+
+/// Told, in a sentence each, what the reader of the rows must know and cannot see in them.
+pub type Tell = fn(&str);
+
+/// The rows as `--json` prints them, without a final line end.
+pub fn json(rows: &[Row]) -> Result<String, Error> {
+    serde_json::to_string_pretty(rows).map_err(Error::failed)
+}

@@ -1,0 +1,114 @@
+//! Why an experiment cannot be run as it is written.
+
+use record::Variant;
+use scale::{RealDuration, Tdf, VirtualDuration};
+
+/// What the harness could not keep to, or what contradicts itself; each says what would be right.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// A TDF was given for a variant that runs in real time.
+    #[error(
+        "--tdf cannot be given with the {0} variant, which runs at TDF 1: leave it out, or use --variant scaled"
+    )]
+    TdfOfVariant(Variant),
+    /// The nodes want more of the core than a plan may sell.
+    #[error(
+        "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {}: {by_group}; {}",
+        cpu::PLANNED_USABLE,
+        too_much_cpu(*variant, *fits)
+    )]
+    TooMuchCpu {
+        /// The experiment.
+        experiment: String,
+        /// Which variant of it.
+        variant: Variant,
+        /// By which the shares were divided.
+        tdf: Tdf,
+        /// What the nodes ask for, in cores.
+        sold: f64,
+        /// Who asks for how much.
+        by_group: String,
+        /// The smallest TDF that would fit.
+        fits: Option<Tdf>,
+    },
+    /// A node gets too little to be kept.
+    #[error(
+        "{experiment}: at TDF {tdf} the node `{node}` gets {share:.6} of a core, and less than {least} cannot be kept \
+         exactly; {}",
+        fits.map_or("give its machine a higher speed".into(), |fits| would_fit(*variant, fits))
+    )]
+    TooLittleCpu {
+        /// The experiment.
+        experiment: String,
+        /// Which variant of it.
+        variant: Variant,
+        /// By which the shares were divided.
+        tdf: Tdf,
+        /// The node.
+        node: String,
+        /// Its share, in cores.
+        share: f64,
+        /// The least that can be kept, in cores.
+        least: f64,
+        /// The largest TDF that would leave it enough.
+        fits: Option<Tdf>,
+    },
+    /// A round trip is so long that the kernel would take its segments for lost.
+    #[error(
+        "{experiment}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {real} of real time; above \
+         {bound} the kernel would send the first segment of every connection twice, because {}; {}, or shorten the delays",
+        between[0],
+        between[1],
+        if *scales_initial_timeout {
+            "its time-outs end at 120 s"
+        } else {
+            "its initial time-out of 1 s cannot be scaled without BPF (see `diorama doctor`)"
+        },
+        fits.map_or("only TDF 1 would fit".into(), |fits| format!("a TDF of at most {fits} would fit"))
+    )]
+    RoundTripTooLong {
+        /// The experiment.
+        experiment: String,
+        /// Between which nodes.
+        between: [String; 2],
+        /// How long it is.
+        rtt: VirtualDuration,
+        /// By which it was multiplied.
+        tdf: Tdf,
+        /// How long it is on the harness.
+        real: RealDuration,
+        /// The longest that would do.
+        bound: RealDuration,
+        /// Whether this machine scales the initial time-out.
+        scales_initial_timeout: bool,
+        /// The largest TDF that would fit.
+        fits: Option<Tdf>,
+    },
+    /// The emulator would refuse an event's change of a link.
+    #[error("{experiment}: the event at {at_s} s: {reason}")]
+    Event {
+        /// The experiment.
+        experiment: String,
+        /// When the event is, in virtual s.
+        at_s: f64,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+fn too_much_cpu(variant: Variant, fits: Option<Tdf>) -> String {
+    match (variant, fits) {
+        (Variant::Baseline, _) => format!(
+            "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most {}, or \
+             run the scaled variant only",
+            cpu::PLANNED_USABLE
+        ),
+        (_, Some(fits)) => would_fit(variant, fits),
+        (_, None) => "no TDF would fit: lower the speeds of the machines".into(),
+    }
+}
+
+fn would_fit(variant: Variant, tdf: Tdf) -> String {
+    let option = if variant == Variant::Scaled { format!("`--tdf {tdf}`, or ") } else { String::new() };
+    format!("a TDF of {tdf} would fit ({option}`tdf: {tdf}` in the experiment)")
+}

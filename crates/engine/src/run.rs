@@ -1,0 +1,344 @@
+//! A run: an experiment from its plan to its results, on a site.
+
+mod live;
+mod observer;
+mod results;
+mod samples;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use model::{Action, Experiment, NodeAction};
+use record::{Event, EventLog, Fidelity, RunDir, RunResult};
+use scale::{RealDuration, RealInstant, VirtualDuration};
+
+pub use self::samples::MetricError;
+
+use self::observer::Observer;
+use crate::error::{Error, Result};
+use crate::notice::Notice;
+use crate::plan::Plan;
+use crate::registry::{self, CoreLocks, LiveRun, Registration};
+use crate::schedule::{self, Ending, Rules, Schedule};
+use crate::site::{Closing, Injections, LocalSite, NodeIndex, Place, Recording, Site, Stop};
+use crate::timeline::Timeline;
+
+/// How long nodes may take to heed the end of the run; then they are killed.
+const FAREWELL: VirtualDuration = VirtualDuration::from_nanos(1_500_000_000);
+/// The most of it, in real time.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(60);
+/// What they get in real time if the user wants an end, or the harness has failed.
+const SHORT_FAREWELL: Duration = Duration::from_millis(1500);
+/// How often the user is listened to while a site is waited for.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// What to run, and where its results go.
+pub struct Request<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its plan; what was used is added to it.
+    pub plan: Plan,
+    /// The right to the cores of the plan.
+    pub cores: CoreLocks,
+    /// Where to write; `None`: `runs/NAME/VARIANT`.
+    pub out: Option<PathBuf>,
+    /// For everything that is random.
+    pub seed: u64,
+    /// Whether the nodes stay until an interrupt.
+    pub keep: bool,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run directory.
+    pub dir: PathBuf,
+    /// What `result.json` says.
+    pub result: RunResult,
+    /// The captures.
+    pub recordings: Vec<Recording>,
+}
+
+/// The directory for the repetitions of a run, chosen as that of a single run is.
+pub fn claim_directory(out: Option<&Path>, name: &str, variant: record::Variant) -> Result<PathBuf> {
+    registry::with_live_directories(|live| Ok(record::claim(out, name, variant, live)?))
+}
+
+/// Runs an experiment on this machine, to its end. Whatever happens, nothing of it is left when this returns, and its
+/// directory says what did.
+pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Outcome> {
+    run_through(request, interrupts, tell, |site| Box::new(site))
+}
+
+/// The same, where the run does not ask this machine's site itself but what `reach` makes of it, such as a connection.
+pub fn run_through(
+    request: Request,
+    interrupts: &Receiver<i32>,
+    tell: &mut dyn FnMut(&Notice),
+    reach: impl FnOnce(LocalSite) -> Box<dyn Site>,
+) -> Result<Outcome> {
+    let (experiment, variant) = (request.experiment, request.plan.variant);
+    let registration = Registration::new(request.cores.clone())?;
+    let dir = registry::with_live_directories(|live| {
+        let path = record::claim(request.out.as_deref(), &experiment.name, variant, live)?;
+        let dir = RunDir::prepare(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
+        registration.publish(&LiveRun {
+            id: registration.id.clone(),
+            name: experiment.name.clone(),
+            variant: variant.as_str().into(),
+            out: dir.path().to_path_buf(),
+            pid: std::process::id(),
+        })?;
+        Ok(dir)
+    })?;
+    let unmeasured = results::unmeasured(experiment, &request.plan);
+    let folder = experiment.dir.clone();
+    let mut site = reach(LocalSite::new(Place { registration, folder, results: dir.clone() }));
+    let outcome = run_on(&mut *site, request, &dir, interrupts, tell);
+    // Also if the run has failed, whose reason is then the one that counts.
+    let outcome = match site.tear_down() {
+        Err(e) if outcome.is_ok() => Err(e),
+        _ => outcome,
+    };
+    if let Err(e) = &outcome
+        && !dir.has_result()
+    {
+        // What is worse than the error itself is told by it.
+        let _ = dir.write_result(&RunResult { why: Some(e.to_string()), ..unmeasured });
+    }
+    outcome
+}
+
+/// Runs an experiment on a site. The site is left to be taken down, and its nodes may still run.
+fn run_on(
+    site: &mut dyn Site,
+    request: Request,
+    dir: &RunDir,
+    interrupts: &Receiver<i32>,
+    tell: &mut dyn FnMut(&Notice),
+) -> Result<Outcome> {
+    let asked = host::now();
+    dir.write_experiment(&request.experiment.resolved)?;
+    dir.write_plan(request.plan.recorded())?;
+    let keep = request.keep;
+    let mut run = Run::begin(site, request, dir, asked, interrupts, tell)?;
+
+    // What fails from here on costs its own part of the results and no other.
+    let mut broken = None;
+    let mut ending = run.until_the_end(interrupts, tell).unwrap_or_else(|e| {
+        let why = e.to_string();
+        broken = Some(e);
+        Ending::Broken(why)
+    });
+    let end = host::now();
+    tell(&Notice::Step("collecting the results".into()));
+    let closed = run.close(end, &mut broken);
+    if let (Some(e), Ending::Exited | Ending::Limit | Ending::Late(_)) = (&broken, &ending) {
+        ending = Ending::Broken(e.to_string());
+    }
+    let hasty = matches!(ending, Ending::Interrupted | Ending::Broken(_));
+    let keep = keep && !hasty && !matches!(ending, Ending::Failed(_));
+    if !keep {
+        let grace = match hasty {
+            true => SHORT_FAREWELL,
+            false => LONGEST_FAREWELL.min(run.timeline.tdf.to_real(FAREWELL).into()),
+        };
+        run.farewell(grace, interrupts);
+    }
+    // What broke the run, such as a full disk, is the reason for this too.
+    let result = match run.write_results(end, &ending, closed.judged) {
+        Ok(result) => result,
+        Err(e) => return Err(broken.unwrap_or(e)),
+    };
+    if keep {
+        tell(&Notice::Kept);
+        let _ = interrupts.recv();
+    }
+    if ending == Ending::Interrupted {
+        return Err(Error::Interrupted);
+    }
+    match broken {
+        Some(e) => Err(e),
+        None => Ok(Outcome { dir: dir.path().to_path_buf(), result, recordings: closed.recordings }),
+    }
+}
+
+/// A run whose clock has started.
+struct Run<'a> {
+    experiment: &'a Experiment,
+    plan: Plan,
+    site: &'a mut dyn Site,
+    dir: &'a RunDir,
+    events: EventLog,
+    timeline: Timeline,
+    schedule: Schedule,
+    observer: Observer,
+    /// When the user asked for the run.
+    asked: RealInstant,
+}
+
+/// What the end of counting gave.
+struct Closed {
+    judged: Judged,
+    recordings: Vec<Recording>,
+}
+
+/// What the counters of a run say.
+struct Judged {
+    /// Whether to trust it.
+    fidelity: Fidelity,
+    /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
+    used: Vec<RealDuration>,
+}
+
+impl<'a> Run<'a> {
+    /// Sets the site up and starts the clock.
+    fn begin(
+        site: &'a mut dyn Site,
+        request: Request<'a>,
+        dir: &'a RunDir,
+        asked: RealInstant,
+        interrupts: &Receiver<i32>,
+        tell: &mut dyn FnMut(&Notice),
+    ) -> Result<Run<'a>> {
+        let Request { experiment, plan, seed, .. } = request;
+        let mut step = |what: String| {
+            tell(&Notice::Step(what));
+            if interrupts.is_empty() { Ok(()) } else { Err(Error::Interrupted) }
+        };
+        step(format!("making the network: {} nodes, {} pipes", plan.nodes.len(), plan.pipes.len()))?;
+        site.prepare(plan.setup(experiment, seed))?;
+        step(format!("creating {} containers", plan.nodes.len()))?;
+        site.create_nodes()?;
+        step("calibrating the nodes' core and applying shares".into())?;
+        let conditions = site.apply_limits()?;
+        step("starting the nodes".into())?;
+        let at = site.now()?;
+        let timeline = Timeline::new(site.start_clock(at)?, plan.tdf);
+
+        let mut events = dir.event_log()?;
+        let mut event = |event: &str, detail| {
+            let _ = events.write(&event_at(timeline, host::now(), event, None, detail));
+        };
+        event("zero", serde_json::json!({ "usable_fraction_of_core": conditions.usable, "seed": seed }));
+        for refused in &conditions.not_applied {
+            event("kernel-setting-refused", serde_json::json!(refused.to_string()));
+        }
+        let mut observer = Observer::begin(&plan, conditions, dir, timeline)?;
+        observer.add(&plan, site.sample()?)?;
+        let schedule = schedule_of(experiment);
+        Ok(Run { experiment, plan, site, dir, events, timeline, schedule, observer, asked })
+    }
+
+    /// Ends counting, and judges the run by what was counted. What fails is `broken`, and leaves the rest as it is.
+    fn close(&mut self, end: RealInstant, broken: &mut Option<Error>) -> Closed {
+        let mut closed = Closed {
+            judged: Judged { fidelity: fidelity::conclude(Vec::new()), used: Vec::new() },
+            recordings: Vec::new(),
+        };
+        let closing = match self.site.finish() {
+            Ok(closing) => closing,
+            Err(e) => {
+                broken.get_or_insert(e);
+                return closed;
+            }
+        };
+        let Closing { sample, clock_error_ppm, caches, injections, recordings } = closing;
+        if let Some(Injections { dilated, refused }) = injections {
+            let detail = serde_json::json!({ "programs_dilated": dilated, "programs_refused": refused });
+            self.record(end, "end", None, detail);
+        }
+        let judged = sample.map_err(Error::Told).and_then(|sample| {
+            results::write_pipes(self.dir, &sample.network)?;
+            self.observer.finish(&self.plan, sample, clock_error_ppm, caches)
+        });
+        match judged {
+            Ok(judged) => closed.judged = judged,
+            Err(e) => drop(broken.get_or_insert(e)),
+        }
+        match recordings {
+            Ok(recordings) => closed.recordings = recordings,
+            Err(told) => drop(broken.get_or_insert(Error::Told(told))),
+        }
+        for Recording { link, file, frames, missed } in &closed.recordings {
+            let detail = serde_json::json!({ "file": file, "frames": frames, "missed": missed });
+            self.record(end, "capture", Some(link.clone()), detail);
+        }
+        closed
+    }
+
+    /// Asks what still runs to end, as the shutdown of a machine does, and waits a little: for `grace`, or until an
+    /// interrupt.
+    fn farewell(&mut self, grace: Duration, interrupts: &Receiver<i32>) {
+        let mut running: Vec<_> =
+            (0..self.experiment.nodes.len()).filter(|n| self.schedule.is_running(*n)).collect();
+        for node in &running {
+            let _ = self.site.stop(*node, Stop::Ask);
+        }
+        let end = Instant::now() + grace;
+        while !running.is_empty() {
+            let left = match interrupts.is_empty() {
+                true => end.saturating_duration_since(Instant::now()),
+                false => Duration::ZERO,
+            };
+            let Ok(exits) = self.site.exits(left.min(GLANCE).into()) else { break };
+            for exit in &exits {
+                running.retain(|n| *n != exit.node);
+                self.schedule.stopped(exit.node, Some(exit.exit));
+            }
+            if exits.is_empty() && left.is_zero() {
+                break;
+            }
+        }
+        for node in running {
+            self.schedule.stopped(node, None);
+        }
+    }
+
+    /// Records what happened to a node, or to the run.
+    fn event(&mut self, event: &str, node: Option<NodeIndex>, detail: serde_json::Value) {
+        let target = node.map(|n| self.experiment.nodes[n].name.clone());
+        self.record(host::now(), event, target, detail);
+    }
+
+    /// Records what happened at a real instant, to the node or link `target`. A line that cannot be written must not stop a
+    /// run in its middle: the results, written at its end, will tell.
+    fn record(&mut self, at: RealInstant, event: &str, target: Option<String>, detail: serde_json::Value) {
+        let _ = self.events.write(&event_at(self.timeline, at, event, target, detail));
+    }
+}
+
+fn event_at(
+    timeline: Timeline,
+    at: RealInstant,
+    event: &str,
+    target: Option<String>,
+    detail: serde_json::Value,
+) -> Event {
+    Event {
+        virtual_s: Some(timeline.at(at).as_secs_f64()),
+        real_s: at.since(timeline.zero).as_secs_f64(),
+        event: event.into(),
+        target,
+        detail,
+    }
+}
+
+fn schedule_of(experiment: &Experiment) -> Schedule {
+    let rules = experiment.nodes.iter().enumerate().map(|(index, n)| Rules {
+        after: n.after.clone(),
+        awaited: experiment.ends.exited.contains(&index),
+        has_ready: n.ready.is_some(),
+    });
+    let events = experiment.events.iter().enumerate().map(|(index, event)| {
+        let what = match &event.action {
+            Action::Link { .. } => schedule::Event::Link(index),
+            Action::Node { node, act: NodeAction::Kill } => schedule::Event::Kill(*node),
+            Action::Node { node, act: NodeAction::Stop } => schedule::Event::Stop(*node),
+            Action::Node { node, act: NodeAction::Start } => schedule::Event::Start(*node),
+        };
+        (event.at, what)
+    });
+    Schedule::new(rules.collect(), events.collect(), experiment.ends.limit)
+}

@@ -1,0 +1,148 @@
+//! What is observed during a run, and the verdict that follows from it.
+
+use std::collections::HashMap;
+
+use cpu::Policy;
+use cpu::caches::Staleness;
+use fidelity::checks;
+use fidelity::counters::{CoreCounters, CoreTicks, ForeignThread, NodeCounters, Snapshot, TcpCounters};
+use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
+use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, ScaledTimers};
+use fidelity::monitor::Monitor;
+use net::{PipeCounters, PipeInterval};
+use record::{Counters, PipeIntervalLog, RunDir};
+use scale::RealDuration;
+
+use super::Judged;
+use crate::error::Result;
+use crate::plan::Plan;
+use crate::site::{Conditions, Sample};
+use crate::timeline::Timeline;
+
+/// The observer of one run.
+pub struct Observer {
+    conditions: Conditions,
+    monitor: Monitor,
+    load: EmulatorLoad,
+    intervals: PipeIntervalLog,
+    timeline: Timeline,
+}
+
+impl Observer {
+    /// Begins at virtual zero, with nothing seen yet.
+    pub fn begin(plan: &Plan, conditions: Conditions, dir: &RunDir, timeline: Timeline) -> Result<Observer> {
+        let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
+        Ok(Observer {
+            conditions,
+            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.nodes_core(), plan.harness_core()),
+            load: EmulatorLoad::default(),
+            intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
+            timeline,
+        })
+    }
+
+    /// Adds what was counted until now.
+    pub fn add(&mut self, plan: &Plan, sample: Sample) -> Result<()> {
+        for interval in &sample.network.intervals {
+            self.intervals.add(&self.recorded(interval, &sample))?;
+        }
+        self.push(plan, sample);
+        Ok(())
+    }
+
+    /// Adds the last that was counted, and judges the run.
+    pub fn finish(
+        &mut self,
+        plan: &Plan,
+        sample: Sample,
+        clock_error_ppm: Option<Result<f64, String>>,
+        caches: Option<Staleness>,
+    ) -> Result<Judged> {
+        let lateness = sample.network.lateness.clone();
+        self.add(plan, sample)?;
+        self.intervals.flush()?;
+        let observations = self.monitor.clone().finish();
+        let timeline = self.timeline;
+        // Before virtual zero nobody's frames were late but those of interfaces coming up.
+        let second = RealDuration::from_nanos(1_000_000_000);
+        let seconds = lateness.seconds.iter().filter(|s| s.start + second > timeline.zero);
+        let latest = seconds.max_by_key(|s| s.p999).map(|s| (timeline.at(s.start), s.p999));
+        let loads = std::mem::take(&mut self.load).intervals();
+        let conditions = &self.conditions;
+        let fidelity = checks::judge(&Evidence {
+            tdf: plan.tdf,
+            lateness: &lateness.all,
+            unseen: &lateness.unseen,
+            latest,
+            shortest_path: plan.shortest_path,
+            clock: match clock_error_ppm {
+                None => ClockRate::Native,
+                Some(Ok(ppm)) => ClockRate::Measured { ppm, node: "a dilated process of the run".into() },
+                Some(Err(why)) => ClockRate::Unknown(why),
+            },
+            grain: match &conditions.policy {
+                Policy::Slots => Grain::Slots(conditions.grain),
+                Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
+                Policy::Pool { .. } => Grain::Pool,
+            },
+            caches: caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
+            loads: &loads,
+            scaled: ScaledTimers {
+                rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
+                initial_rto: plan.offers.initial_timeout,
+            },
+            observations: &observations,
+        });
+        Ok(Judged { fidelity, used: observations.used })
+    }
+
+    fn recorded(&self, interval: &PipeInterval, sample: &Sample) -> record::PipeInterval {
+        record::PipeInterval {
+            from_s: self.timeline.at(interval.from).as_secs_f64(),
+            to_s: self.timeline.at(interval.to).as_secs_f64(),
+            pipe: sample.network.pipes[interval.pipe.index()].name.clone(),
+            utilisation: interval.utilisation,
+            queue_mean: interval.queue_mean,
+            queue_max: interval.queue_max as u64,
+            counters: Counters::new(PipeCounters::COLUMNS, interval.grew.values()),
+        }
+    }
+
+    fn push(&mut self, plan: &Plan, sample: Sample) {
+        let Sample { network, cpu, ticks, tcp, foreign, own } = sample;
+        let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
+        self.load.push(network.at, self.timeline.at(network.at), done);
+        // By node: frames lost, and those of them for which there was no memory.
+        let mut drops: HashMap<&str, (u64, u64)> = HashMap::new();
+        for port in &network.ports {
+            let (lost, no_memory) = drops.entry(&port.node).or_default();
+            *lost += port.missed();
+            *no_memory += port.no_memory();
+        }
+        let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
+            let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
+            let (container_ns, filler_ns) = (n.container_ns, n.filler_ns);
+            NodeCounters { at: n.at, container_ns, filler_ns, tcp: tcp.map(counters), ring_drops, no_memory }
+        });
+        let nodes = nodes.collect();
+        let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
+            // The engine is pinned to the harness core, and not in the run's groups.
+            let run_ns = run + if core == plan.harness_core() { own.as_nanos() } else { 0 };
+            let ticks = CoreTicks { steal: ticks.steal, total: ticks.total };
+            CoreCounters { run_ns, all_ns: *all, ticks }
+        });
+        let cores = cores.collect();
+        let foreign = foreign.into_iter().map(foreign_thread).collect();
+        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign });
+    }
+}
+
+fn counters(read: host::tcp::Counters) -> TcpCounters {
+    let host::tcp::Counters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting } = read;
+    TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
+}
+
+fn foreign_thread(thread: host::foreign::Thread) -> ForeignThread {
+    let host::foreign::Thread { pid, tid, name, core, ns, waited_ns } = thread;
+    ForeignThread { pid, tid, name, core, ns, waited_ns }
+}

@@ -1,0 +1,254 @@
+//! The site in this process: this machine's part of a run.
+
+mod attend;
+mod captures;
+mod clock;
+mod counters;
+mod network;
+mod nodes;
+mod programs;
+mod shares;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::RecvTimeoutError;
+use node::{Enclosure, EnclosureOptions, Runtime};
+use record::RunDir;
+use scale::{RealDuration, RealInstant};
+
+use self::captures::Captures;
+use self::clock::Dilation;
+use self::counters::Counters;
+use self::network::{Namespaces, Network};
+use self::nodes::Nodes;
+use self::programs::Programs;
+use self::shares::Shares;
+use super::{
+    Closing, Collected, Command, Conditions, Execution, NodeExit, NodeIndex, Sample, Setup, Site, Start, Stop, Written,
+    Zero,
+};
+use crate::error::{Error, Result};
+use crate::registry::{CoreLocks, Registration};
+use crate::timeline::Timeline;
+
+/// This machine's part of a run. When it is dropped, everything of the run goes.
+///
+/// The order of the fields is that in which they are dropped: first what lives, last what it lived in.
+pub struct LocalSite {
+    counting: Option<Counting>,
+    nodes: Option<Arc<Nodes>>,
+    prepared: Option<Prepared>,
+    programs: Programs,
+    place: Option<Place>,
+}
+
+/// Where on this machine a run has its things.
+pub(crate) struct Place {
+    /// The run's identity, its private directories and its right to the cores.
+    pub registration: Registration,
+    /// The experiment's folder.
+    pub folder: PathBuf,
+    /// Where the nodes' logs and the captures go.
+    pub results: RunDir,
+}
+
+/// What is there before the nodes are, in the order in which it is dropped.
+struct Prepared {
+    network: Network,
+    shares: Shares,
+    enclosure: Enclosure,
+    dilation: Option<Arc<Dilation>>,
+    namespaces: Namespaces,
+    runtime: Runtime,
+    setup: Setup,
+}
+
+/// What there is while the clock runs.
+struct Counting {
+    captures: Captures,
+    counters: Counters,
+}
+
+impl LocalSite {
+    /// A site for a run that nobody finds by its name. `folder` is the experiment's, and in `results` each node has a
+    /// directory for its logs.
+    pub fn unnamed(cores: CoreLocks, folder: PathBuf, results: RunDir) -> Result<LocalSite> {
+        Ok(LocalSite::new(Place { registration: Registration::new(cores)?, folder, results }))
+    }
+
+    /// A site that has made nothing yet.
+    pub(crate) fn new(place: Place) -> LocalSite {
+        LocalSite { counting: None, nodes: None, prepared: None, programs: Programs::default(), place: Some(place) }
+    }
+
+    fn place(&self) -> Result<&Place> {
+        there(self.place.as_ref())
+    }
+
+    fn prepared(&self) -> Result<&Prepared> {
+        there(self.prepared.as_ref())
+    }
+
+    fn nodes(&self) -> Result<&Arc<Nodes>> {
+        there(self.nodes.as_ref())
+    }
+
+    /// The counters at the instant of an observation of the network.
+    fn sample_with(&mut self, network: net::Observation) -> Result<Sample> {
+        let prepared = there(self.prepared.as_mut())?;
+        there(self.counting.as_mut())?.counters.sample(network, prepared)
+    }
+}
+
+/// What is missing if a call comes too early, or after the site was taken down.
+fn there<T>(part: Option<T>) -> Result<T> {
+    part.ok_or_else(|| Error::SiteLost("the site was asked for something that is not there yet, or no more".into()))
+}
+
+impl Site for LocalSite {
+    fn prepare(&mut self, setup: Setup) -> Result<()> {
+        let harness = *there(setup.cores.harness.first())?;
+        // Asked before this process restricts itself to one core.
+        let (policy, because) = shares::policy_of(&setup);
+        // Keeps the engine, and all threads that it starts from here on, off the nodes' core.
+        host::pin(harness).map_err(|e| {
+            Error::machine(
+                format!("core {harness} cannot be used: {e}"),
+                "a run needs two cores that this process may use (see `taskset -p $$`)",
+            )
+        })?;
+        let runtime = Runtime::detect()?;
+        let place = self.place()?;
+        // As it lies on the host, however it was named.
+        let folder = place.folder.canonicalize().map_err(Error::io(place.folder.display()))?;
+        let enclosure = Enclosure::open(EnclosureOptions {
+            state: place.registration.state_dir().to_path_buf(),
+            init: "/proc/self/exe".into(),
+            core: Some(harness),
+            hide: vec![folder, place.results.path().to_path_buf()],
+        })?;
+        let dilation = Dilation::of(&setup)?.map(Arc::new);
+        let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
+        let (network, namespaces) = Network::create(&setup)?;
+        self.programs = Programs::but_own(&runtime);
+        self.prepared = Some(Prepared { network, shares, enclosure, dilation, namespaces, runtime, setup });
+        Ok(())
+    }
+
+    fn create_nodes(&mut self) -> Result<()> {
+        let place = self.place()?;
+        let nodes = Arc::new(Nodes::create(self.prepared()?, place)?);
+        let socket = place.registration.control_socket();
+        attend::serve(&socket, &nodes).map_err(Error::io(socket.display()))?;
+        self.nodes = Some(nodes);
+        Ok(())
+    }
+
+    fn apply_limits(&mut self) -> Result<Conditions> {
+        let prepared = there(self.prepared.as_mut())?;
+        let not_applied = prepared.network.not_applied().to_vec();
+        prepared.shares.apply(&prepared.enclosure, not_applied)
+    }
+
+    fn now(&mut self) -> Result<RealInstant> {
+        Ok(host::now())
+    }
+
+    fn start_clock(&mut self, at: RealInstant) -> Result<Zero> {
+        std::thread::sleep(Duration::from(at.since(host::now())));
+        let prepared = self.prepared()?;
+        let zero = prepared.dilation.as_ref().map_or_else(clock::native_zero, |d| d.start());
+        let timeline = Timeline::new(zero, prepared.setup.tdf);
+        let place = self.place()?;
+        let captures = Captures::begin(&prepared.setup.captures, &prepared.network, &place.results, timeline)?;
+        prepared.network.start_series(timeline);
+        let counters = Counters::begin(prepared, &place.registration)?;
+        self.counting = Some(Counting { captures, counters });
+        Ok(zero)
+    }
+
+    fn start(&mut self, nodes: &[Start]) -> Result<()> {
+        self.nodes()?.start(nodes, &self.place()?.results)
+    }
+
+    fn stop(&mut self, node: NodeIndex, how: Stop) -> Result<()> {
+        let stop = |n: &node::Node| match how {
+            Stop::Ask => n.terminate(),
+            Stop::Kill => n.signal(libc::SIGKILL),
+        };
+        Ok(self.nodes()?.with(node, stop)?)
+    }
+
+    fn change_pipes(&mut self, changes: &[(String, net::PipeChange)]) -> Result<()> {
+        self.prepared()?.network.change(changes)
+    }
+
+    fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
+        let nodes = self.nodes()?;
+        let listens = |(node, port): &&(NodeIndex, u16)| nodes.with(*node, |n| n.listening(*port));
+        Ok(waiting.iter().filter(listens).map(|(node, _)| *node).collect())
+    }
+
+    fn exits(&mut self, limit: RealDuration) -> Result<Vec<NodeExit>> {
+        let exits = self.prepared()?.enclosure.exits();
+        let first = match exits.recv_timeout(limit.into()) {
+            Ok(exit) => exit,
+            Err(RecvTimeoutError::Timeout) => return Ok(Vec::new()),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::SiteLost("the enclosure of the run ended, and all nodes with it".into()));
+            }
+        };
+        let nodes = self.nodes()?;
+        // Commands that joined a node end here too.
+        let of_node = |e: node::Exit| Some(NodeExit { node: nodes.node_of(e.pid)?, exit: e.status.into() });
+        Ok(std::iter::once(first).chain(exits.try_iter()).filter_map(of_node).collect())
+    }
+
+    fn exec(&mut self, command: &Command) -> Result<Execution> {
+        self.nodes()?.execute(command)
+    }
+
+    fn note_programs(&mut self) -> Result<()> {
+        let proc = there(self.prepared.as_ref())?.enclosure.proc();
+        // A look that fails is made up for by the next.
+        let _ = self.programs.look(proc);
+        Ok(())
+    }
+
+    fn sample(&mut self) -> Result<Sample> {
+        there(self.counting.as_ref())?.captures.check()?;
+        let network = self.prepared()?.network.observe()?;
+        self.sample_with(network)
+    }
+
+    fn finish(&mut self) -> Result<Closing> {
+        let network = self.prepared()?.network.end_series();
+        let sample = network.and_then(|network| self.sample_with(network)).map_err(|e| e.told());
+        let injections = self.nodes()?.injections();
+        let Counting { captures, counters } = there(self.counting.take())?;
+        let prepared = self.prepared()?;
+        let recordings = captures.finish(&prepared.network).map_err(|e| e.told());
+        let (clock_error_ppm, caches) = counters.finish(prepared.setup.tdf);
+        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
+    }
+
+    fn collect(&mut self) -> Result<Collected> {
+        let nodes = self.nodes()?;
+        let out_of_memory = (0..nodes.len()).map(|n| nodes.with(n, node::Node::oom_killed)).collect();
+        Ok(Collected { out_of_memory, programs: self.programs.versions() })
+    }
+
+    fn read(&mut self, node: NodeIndex, what: &Written, limit: u64) -> Result<Option<Vec<u8>>> {
+        self.nodes()?.read(node, what, limit, &self.place()?.results)
+    }
+
+    fn tear_down(&mut self) -> Result<()> {
+        self.counting = None;
+        self.nodes = None;
+        self.prepared = None;
+        self.place = None;
+        Ok(())
+    }
+}

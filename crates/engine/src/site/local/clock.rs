@@ -1,0 +1,66 @@
+//! The run's clock, and what dilates the programs that start in its nodes.
+
+use std::os::fd::OwnedFd;
+
+use clock::{ClockPage, CpuRate, Injector};
+
+use crate::error::Result;
+use crate::site::{Injections, NodeIndex, Setup, Zero};
+
+/// The clock of a dilated run.
+pub struct Dilation {
+    injector: Injector,
+    page: ClockPage,
+    /// Node by node, how fast CPU clocks run.
+    rates: Vec<CpuRate>,
+}
+
+impl Dilation {
+    /// The clock of this run, stopped; none if the run takes place in real time.
+    pub fn of(setup: &Setup) -> Result<Option<Dilation>> {
+        if !setup.dilated {
+            return Ok(None);
+        }
+        let page = ClockPage::new(setup.tdf)?;
+        let injector = Injector::start(&page, setup.cores.harness.first().copied(), |what| crate::notice::warn(what))?;
+        let mut rates = Vec::new();
+        for node in &setup.nodes {
+            let rate = CpuRate::speed(node.cpu_clock_divisor)?;
+            rates.push(if node.dilated_tsc { rate.with_dilated_tsc() } else { rate });
+        }
+        Ok(Some(Dilation { injector, page, rates }))
+    }
+
+    /// Virtual zero is now.
+    pub fn start(&self) -> Zero {
+        let zero = self.page.start();
+        Zero { real: zero.real, unix_ns: zero.unix_ns }
+    }
+
+    /// The socket that must become descriptor 3 of a program that starts in a node, for it to be dilated.
+    pub fn admit(&self, node: NodeIndex) -> Result<OwnedFd> {
+        Ok(self.injector.admit(self.rates[node])?)
+    }
+
+    /// The same for a process of the engine's own that is to run under the run's clock.
+    pub fn admit_outsider(&self) -> Result<OwnedFd> {
+        Ok(self.injector.admit(CpuRate::NATIVE)?)
+    }
+
+    /// What the injector has done.
+    pub fn injections(&self) -> Injections {
+        let counters = self.injector.counters();
+        Injections { dilated: counters.injected, refused: counters.refused }
+    }
+}
+
+/// Virtual zero of a run in real time: now.
+pub fn native_zero() -> Zero {
+    let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Zero { real: host::now(), unix_ns: unix.as_nanos() as u64 }
+}
+
+/// The command line that dilates `argv`.
+pub fn dilated(argv: &[String]) -> Vec<String> {
+    [clock::DILATE_EXEC_PATH, "--"].map(String::from).into_iter().chain(argv.iter().cloned()).collect()
+}

@@ -1,0 +1,106 @@
+//! What is counted on this machine during a run, beside what the emulator counts.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use clock::{ClockReading, Prober, clock_error_ppm};
+use cpu::caches::{Staleness, Watcher};
+use host::foreign::Foreign;
+use net::Observation;
+use scale::{Tdf, VirtualDuration};
+
+use super::clock::Dilation;
+use super::Prepared;
+use crate::error::{Error, Result};
+use crate::registry::Registration;
+use crate::site::{Sample, Setup};
+
+/// What is counted while the clock runs.
+pub struct Counters {
+    foreign: Foreign,
+    /// Reads the nodes' clock; none in real time.
+    probe: Option<Result<Probe, String>>,
+    /// How long the nodes' core remembers data; nobody asks in a run that is not dilated.
+    caches: Option<Watcher>,
+}
+
+impl Counters {
+    /// Starts to count, at virtual zero.
+    pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
+        let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
+        Ok(Counters {
+            foreign: Foreign::new(registration.groups()?),
+            probe: prepared.dilation.as_deref().map(probe),
+            caches: watcher(&prepared.setup),
+        })
+    }
+
+    /// All counters, beside this observation of the network.
+    pub fn sample(&mut self, network: Observation, prepared: &mut Prepared) -> Result<Sample> {
+        let cpu = prepared.shares.sample()?;
+        let foreign = self.foreign.list(cpu.at);
+        let ticks = host::stat::core_ticks()?;
+        let tcp = prepared.namespaces.tcp_counters();
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process() })
+    }
+
+    /// How far off the rate of the nodes' clocks was, or why that is not known, and what the caches forgot.
+    pub fn finish(self, tdf: Tdf) -> (Option<Result<f64, String>>, Option<Staleness>) {
+        let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
+        (self.probe.map(error), self.caches.and_then(Watcher::finish))
+    }
+}
+
+fn watcher(setup: &Setup) -> Option<Watcher> {
+    if setup.tdf == Tdf::ONE {
+        return None;
+    }
+    let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
+    // Where it cannot be started, the check is null.
+    Watcher::start(setup.cores.nodes[0], virtual_ms).ok()
+}
+
+/// A dilated process under the run's clock that reads its clock when asked.
+struct Probe {
+    prober: Prober<ChildStdin, ChildStdout>,
+    child: Child,
+    first: ClockReading,
+}
+
+impl Probe {
+    fn start(dilation: &Dilation, state: &Path) -> Result<Probe> {
+        let why = || Error::io("the clock prober");
+        let launcher = launcher(state)?;
+        let exec = clock::dilate_exec_file()?;
+        let admitted = dilation.admit_outsider()?;
+        let mut command = clock::launch(exec.as_fd(), admitted, [launcher.as_os_str(), "--probe".as_ref()]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(why())?;
+        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut prober = Prober::new(input, output);
+        let first = prober.read()?;
+        Ok(Probe { prober, child, first })
+    }
+
+    fn error_ppm(mut self, tdf: Tdf) -> Result<f64> {
+        let last = self.prober.read()?;
+        // Its input ends here, and so does it.
+        drop(self.prober);
+        clock::wait(&mut self.child).map_err(Error::io("the clock prober"))?;
+        Ok(clock_error_ppm(self.first, last, tdf))
+    }
+}
+
+/// The launcher of dilated programs as a file outside the nodes, for processes of the engine's own.
+fn launcher(state: &Path) -> Result<PathBuf> {
+    let path = state.join("dilate-exec");
+    let write = || -> io::Result<()> {
+        fs::write(&path, clock::DILATE_EXEC)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
+    };
+    write().map_err(Error::file(&path, "write"))?;
+    Ok(path)
+}

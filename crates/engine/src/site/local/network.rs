@@ -1,0 +1,140 @@
+//! The nodes' network: a namespace each, their interfaces, the emulator between them, and their kernel's TCP.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+
+use host::NetNamespace;
+use net::{Emulator, Observation, PipeChange, PipeId, Tap};
+use node::NotApplied;
+use record::plan::Congestion;
+use scale::{Tdf, VirtualDuration};
+use tcp::{Cubic, InitialTimeout};
+
+use crate::error::{Error, Result};
+use crate::site::{NodeIndex, Setup};
+use crate::timeline::Timeline;
+
+/// How long an interval of the pipes' series is.
+const INTERVAL: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
+
+/// The emulator and what it was made of.
+pub struct Network {
+    emulator: Emulator,
+    pipes: HashMap<String, PipeId>,
+    /// Node by node, the addresses of all others by their names.
+    hosts: Vec<Vec<(String, Ipv4Addr)>>,
+    not_applied: Vec<NotApplied>,
+}
+
+/// The nodes' ends of the network: to be dropped when the nodes have gone.
+pub struct Namespaces {
+    all: Vec<NetNamespace>,
+    /// Programs in the kernel that keep the nodes' TCP in virtual time; they end with these values.
+    _tcp: (Option<Cubic>, Option<InitialTimeout>),
+}
+
+impl Network {
+    /// Makes the namespaces and interfaces, and starts the emulator.
+    pub fn create(setup: &Setup) -> Result<(Network, Namespaces)> {
+        let network = net::Network::new(setup.network.clone(), setup.seed)?;
+        let mut namespaces = Vec::new();
+        let mut taps = Vec::new();
+        let mut not_applied = Vec::new();
+        // The congestion control of the nodes that have CUBIC, under this run's own name.
+        let wants_cubic = setup.nodes.iter().any(|n| n.congestion == Congestion::Cubic);
+        let cubic = wants_cubic.then(|| Cubic::register(setup.tdf)).transpose()?;
+        for node in &setup.nodes {
+            let namespace = NetNamespace::create()?;
+            let congestion = match node.congestion {
+                Congestion::Cubic => cubic.as_ref().map_or("cubic", |c| c.name()),
+                Congestion::Reno => "reno",
+            };
+            not_applied.extend(node::apply(&namespace, congestion, setup.tdf)?);
+            let mut ports = network.ports_of(&node.name).peekable();
+            // A TAP brings `lo` up as well.
+            if ports.peek().is_none() {
+                net::raise_loopback(namespace.as_fd(), &node.name)?;
+            }
+            for port in ports {
+                taps.push(Tap::create(namespace.as_fd(), port)?);
+            }
+            not_applied.extend(node::apply_to_devices(&namespace, setup.tdf)?);
+            namespaces.push(namespace);
+        }
+        not_applied.dedup();
+        let timeout = initial_timeout(setup, &namespaces)?;
+        let hosts = setup.nodes.iter().map(|n| network.hosts_seen_by(&n.name)).collect();
+        let options =
+            net::Options { core: setup.cores.harness.first().copied(), polling: setup.tdf.polling_interval() };
+        let named = |name: &String| Some((name.clone(), network.pipe(name)?));
+        let pipes = network.pipe_names().iter().filter_map(named).collect();
+        let emulator = Emulator::start(network, taps, options)?;
+        let namespaces = Namespaces { all: namespaces, _tcp: (cubic, timeout) };
+        Ok((Network { emulator, pipes, hosts, not_applied }, namespaces))
+    }
+
+    /// The emulator, for a capture.
+    pub fn emulator(&self) -> &Emulator {
+        &self.emulator
+    }
+
+    /// What each node finds in its `/etc/hosts`.
+    pub fn hosts(&self) -> &[Vec<(String, Ipv4Addr)>] {
+        &self.hosts
+    }
+
+    /// Kernel settings that could not be applied.
+    pub fn not_applied(&self) -> &[NotApplied] {
+        &self.not_applied
+    }
+
+    /// Changes pipes, all at one instant.
+    pub fn change(&self, changes: &[(String, PipeChange)]) -> Result<()> {
+        let change = |(name, change): &(String, PipeChange)| Ok((self.pipe(name)?, change.clone()));
+        self.emulator.set(changes.iter().map(change).collect::<Result<_>>()?)?;
+        Ok(())
+    }
+
+    /// The pipe of a name, `A--B/ab`.
+    pub fn pipe(&self, name: &str) -> Result<PipeId> {
+        self.pipes.get(name).copied().ok_or_else(|| Error::SiteLost(format!("the network has no pipe `{name}`")))
+    }
+
+    /// Has the emulator record what each pipe does from virtual zero on, virtual second by virtual second.
+    pub fn start_series(&self, timeline: Timeline) {
+        self.emulator.start_series(timeline.zero, timeline.tdf.to_real(INTERVAL));
+    }
+
+    /// Everything counted so far.
+    pub fn observe(&self) -> Result<Observation> {
+        Ok(self.emulator.observe()?)
+    }
+
+    /// Ends the series, with everything counted until the same instant.
+    pub fn end_series(&self) -> Result<Observation> {
+        Ok(self.emulator.end_series()?)
+    }
+}
+
+impl Namespaces {
+    /// The namespace of a node.
+    pub fn of(&self, node: NodeIndex) -> &NetNamespace {
+        &self.all[node]
+    }
+
+    /// TCP's counters of all nodes; `None` for one that could not be read this time.
+    pub fn tcp_counters(&self) -> Vec<Option<host::tcp::Counters>> {
+        let read = || self.all.iter().map(|n| host::tcp::counters(n.as_fd()).ok()).collect();
+        // The thread that reads a namespace's counters has to move into it.
+        std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; self.all.len()])
+    }
+}
+
+fn initial_timeout(setup: &Setup, namespaces: &[NetNamespace]) -> Result<Option<InitialTimeout>> {
+    if setup.tdf == Tdf::ONE || !setup.scales_initial_timeout {
+        return Ok(None);
+    }
+    let cookies = namespaces.iter().map(NetNamespace::cookie).collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(Some(InitialTimeout::attach(setup.tdf, &cookies)?))
+}

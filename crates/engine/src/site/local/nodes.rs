@@ -1,0 +1,216 @@
+//! The nodes of a live run, as the run's loop and `diorama exec` share them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use node::{ExecSpec, Io, Node, NodeSpec};
+use record::{LogStream, RunDir};
+
+use super::clock::{Dilation, dilated};
+use super::{Place, Prepared};
+use crate::error::{Error, Result};
+use crate::site::{Command, Execution, Injections, NodeIndex, NodeSetup, Root, Source, Start, Written};
+
+/// How many containers are started at once: most of a start is waiting for the kernel.
+const AT_ONCE: usize = 4;
+/// The most that is kept of what a command wrote.
+const LONGEST_OUTPUT: u64 = 1 << 20;
+
+/// All nodes, in the order of the plan.
+pub struct Nodes {
+    nodes: Vec<RwLock<Node>>,
+    names: HashMap<String, NodeIndex>,
+    /// Dilates what starts; none in a variant that runs in real time.
+    dilation: Option<Arc<Dilation>>,
+    /// Which node each container process is, as the run's PID namespace numbers them.
+    pids: Mutex<HashMap<i32, NodeIndex>>,
+}
+
+impl Nodes {
+    /// Creates the containers of a run.
+    pub fn create(prepared: &Prepared, place: &Place) -> Result<Nodes> {
+        let Prepared { setup, dilation, .. } = prepared;
+        let mut specs = Vec::new();
+        for (index, node) in setup.nodes.iter().enumerate() {
+            let io = io_of(&place.results, &node.name, admission(dilation.as_deref(), index)?)?;
+            specs.push((spec_of(index, node, prepared, &place.folder), io));
+        }
+        let nodes = Node::create_all(&prepared.enclosure, &prepared.runtime, specs)?;
+        let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
+        let pids = Mutex::new(nodes.iter().enumerate().map(|(i, n)| (n.pid(), i)).collect());
+        let nodes = nodes.into_iter().map(RwLock::new).collect();
+        Ok(Nodes { nodes, names, dilation: dilation.clone(), pids })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Gives `work` a node.
+    pub fn with<R>(&self, node: NodeIndex, work: impl FnOnce(&Node) -> R) -> R {
+        work(&self.nodes[node].read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The node whose first process this is, if it is one.
+    pub fn node_of(&self, pid: i32) -> Option<NodeIndex> {
+        self.pids.lock().unwrap_or_else(PoisonError::into_inner).get(&pid).copied()
+    }
+
+    /// Starts nodes, several at once.
+    pub fn start(&self, nodes: &[Start], results: &RunDir) -> Result<()> {
+        for start in nodes.iter().filter(|s| s.again) {
+            self.create_again(start.node, results)?;
+        }
+        let next = AtomicUsize::new(0);
+        let worker = || -> Result<()> {
+            while let Some(start) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.with(start.node, Node::start)?;
+            }
+            Ok(())
+        };
+        if nodes.len() <= 1 {
+            return worker();
+        }
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE.min(nodes.len())).map(|_| scope.spawn(worker)).collect();
+            workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+        })
+    }
+
+    /// Makes a node that has ended ready to be started again.
+    fn create_again(&self, node: NodeIndex, results: &RunDir) -> Result<()> {
+        let mut slot = self.nodes[node].write().unwrap_or_else(PoisonError::into_inner);
+        let io = io_of(results, slot.name(), admission(self.dilation.as_deref(), node)?)?;
+        slot.create_again(io)?;
+        self.pids.lock().unwrap_or_else(PoisonError::into_inner).insert(slot.pid(), node);
+        Ok(())
+    }
+
+    /// The node of a name.
+    pub fn named(&self, name: &str) -> Result<NodeIndex> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let mut known: Vec<_> = self.names.keys().cloned().collect();
+            known.sort_unstable();
+            Error::NoSuchNode { name: name.into(), known }
+        })
+    }
+
+    /// Starts a command in a node that runs, with these descriptors 0, 1 and 2.
+    pub fn exec(&self, node: NodeIndex, argv: &[String], stdio: [OwnedFd; 3]) -> Result<node::Exec> {
+        let preserve: Vec<_> = admission(self.dilation.as_deref(), node)?.into_iter().collect();
+        let argv = if self.dilation.is_some() { dilated(argv) } else { argv.to_vec() };
+        let [stdin, stdout, stderr] = stdio;
+        self.with(node, |n| {
+            if n.try_wait().is_some() {
+                return Err(Error::NodeEnded(n.name().into()));
+            }
+            Ok(n.exec(ExecSpec { argv, stdin, stdout, stderr, preserve })?)
+        })
+    }
+
+    /// Runs a command in a node to its end.
+    pub fn execute(&self, command: &Command) -> Result<Execution> {
+        let why = |source: io::Error| Error::Io { what: "the output of a command".into(), source };
+        let memory = || -> io::Result<File> {
+            Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+        };
+        let (stdout, stderr) = (memory().map_err(why)?, memory().map_err(why)?);
+        let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(why);
+        let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
+        let exec = self.exec(command.node, &command.argv, [null.into(), copy(&stdout)?, copy(&stderr)?])?;
+        let status = exec.wait(Some(command.limit.into())).or_else(|| {
+            let _ = exec.kill();
+            exec.wait(Some(std::time::Duration::from_secs(1)))
+        });
+        let status = status.ok_or_else(|| Error::SiteLost("a command in a node does not end".into()))?;
+        let read = |mut file: File| -> io::Result<Vec<u8>> {
+            file.seek(SeekFrom::Start(0))?;
+            let mut bytes = Vec::new();
+            file.take(LONGEST_OUTPUT).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let (stdout, stderr) = (read(stdout).map_err(why)?, read(stderr).map_err(why)?);
+        Ok(Execution { exit: status.into(), stdout, stderr })
+    }
+
+    /// What a node wrote.
+    pub fn read(&self, node: NodeIndex, what: &Written, limit: u64, results: &RunDir) -> Result<Option<Vec<u8>>> {
+        let name = self.with(node, |n| n.name().to_string());
+        let log = |stream: &LogStream| results.log(&name, *stream);
+        let (place, file) = match what {
+            Written::File(path) => {
+                (format!("node {name}: {path}"), self.with(node, |n| n.read_file(Path::new(path))))
+            }
+            Written::Log(stream) => (log(stream).display().to_string(), File::open(log(stream))),
+            Written::LogEnd(stream) => (log(stream).display().to_string(), end_of(&log(stream), limit)),
+        };
+        let read = |file: File| {
+            let mut bytes = Vec::new();
+            file.take(limit).read_to_end(&mut bytes).map(|_| bytes)
+        };
+        match file.and_then(read) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::Io { what: place, source: e }),
+        }
+    }
+
+    /// What became of the programs that were to be dilated; none in real time.
+    pub fn injections(&self) -> Option<Injections> {
+        self.dilation.as_ref().map(|d| d.injections())
+    }
+}
+
+/// A file, to be read from `limit` bytes before its end.
+fn end_of(path: &Path, limit: u64) -> io::Result<File> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+    Ok(file)
+}
+
+fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> NodeSpec {
+    let Prepared { setup, dilation, network, namespaces, shares, .. } = prepared;
+    let here = |source: &Source| -> PathBuf {
+        match source {
+            Source::Experiment(path) => folder.join(path),
+            Source::Machine(path) => path.clone(),
+        }
+    };
+    NodeSpec {
+        name: node.name.clone(),
+        root: match &node.root {
+            Root::Host => node::Root::Host,
+            Root::Directory(dir) => node::Root::Dir(here(dir)),
+            Root::OciArchive(file) => node::Root::OciArchive(here(file)),
+        },
+        argv: if dilation.is_some() { dilated(&node.argv) } else { node.argv.clone() },
+        env: node.env.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+        cwd: node.cwd.clone().unwrap_or_else(|| "/".into()),
+        hosts: network.hosts()[index].clone(),
+        files: node.files.iter().map(|(to, from)| (to.into(), here(from))).collect(),
+        tools: dilation.iter().map(|_| (clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)).collect(),
+        memory_bytes: node.memory_bytes,
+        core: setup.cores.nodes[0],
+        cgroup: shares.container_path(&node.name),
+        netns: namespaces.of(index).clone(),
+    }
+}
+
+/// The socket to the injector for a program that starts in a node; none in real time.
+fn admission(dilation: Option<&Dilation>, node: NodeIndex) -> Result<Option<OwnedFd>> {
+    dilation.map(|d| d.admit(node)).transpose()
+}
+
+/// The logs of a node and, for a dilated one, the socket to the injector.
+fn io_of(results: &RunDir, node: &str, injector: Option<OwnedFd>) -> Result<Io> {
+    let log = |stream| results.append_log(node, stream);
+    let (stdout, stderr) = (log(LogStream::Stdout)?, log(LogStream::Stderr)?);
+    Ok(Io { stdout, stderr, preserve: injector.into_iter().collect() })
+}

@@ -1,0 +1,106 @@
+//! Which programs the nodes really ran: results cannot be reproduced without their versions.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::process::Command;
+
+use node::Runtime;
+use rustix::fs::{Dir, Mode, OFlags, openat};
+use sha2::{Digest, Sha256};
+
+/// The programs seen in the nodes so far. They are kept open, so that their contents can still be read when the
+/// processes have gone.
+#[derive(Debug, Default)]
+pub struct Programs {
+    seen: BTreeMap<String, File>,
+    /// Programs in the enclosure that are Diorama's.
+    own: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// None yet. This program itself, which is the enclosure's first process, and the runtime are never among them.
+    pub fn but_own(runtime: &Runtime) -> Programs {
+        let own = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
+        Programs { seen: BTreeMap::new(), own }
+    }
+
+    /// Looks at the programs that all processes below a `/proc` execute now.
+    pub fn look(&mut self, proc: BorrowedFd<'_>) -> io::Result<()> {
+        for entry in Dir::read_from(proc)? {
+            let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
+            let link = format!("{pid}/exe");
+            // Processes come and go while we look.
+            let Ok(path) = rustix::fs::readlinkat(proc, &link, Vec::new()) else { continue };
+            let path = path.to_string_lossy().into_owned();
+            // Between being admitted and its own exec a process is still our launcher.
+            let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:");
+            if launcher || self.seen.contains_key(&path) || self.own.iter().any(|o| o.as_os_str() == path.as_str()) {
+                continue;
+            }
+            if let Ok(file) = openat(proc, &link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+                self.seen.insert(path, file.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
+    /// SHA-256 of what really ran.
+    pub fn versions(&self) -> BTreeMap<String, String> {
+        self.seen
+            .iter()
+            .map(|(path, file)| {
+                let sum = sha256(file).unwrap_or_else(|e| format!("cannot be read: {e}"));
+                let version = match debian_package(path) {
+                    Some(package) => format!("{package} sha256:{sum}"),
+                    None => format!("sha256:{sum}"),
+                };
+                (path.clone(), version)
+            })
+            .collect()
+    }
+}
+
+fn sha256(mut file: &File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file, &mut hash)?;
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// `package version` of the package that owns `path` on this host, if it is a Debian one.
+fn debian_package(path: &str) -> Option<String> {
+    // On a merged-/usr system packages may still list /bin/sh for what is /usr/bin/sh.
+    let candidates = [Some(path), path.strip_prefix("/usr")];
+    let owner = candidates.into_iter().flatten().find_map(|p| {
+        let out = Command::new("dpkg-query").args(["--search", p]).output().ok().filter(|o| o.status.success())?;
+        Some(String::from_utf8_lossy(&out.stdout).split(':').next()?.trim().to_string())
+    })?;
+    let out = Command::new("dpkg-query").args(["--show", "--showformat=${Version}", &owner]).output().ok()?;
+    Some(format!("{owner} {}", String::from_utf8_lossy(&out.stdout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_program_is_identified_by_its_contents() {
+        use std::os::fd::AsFd;
+        let proc = File::open("/proc").unwrap();
+        let me = std::env::current_exe().unwrap();
+        let mut programs = Programs { own: vec![me.clone()], ..Programs::default() };
+        programs.look(proc.as_fd()).unwrap();
+        assert!(!programs.seen.contains_key(me.to_str().unwrap()));
+        programs.own.clear();
+        programs.look(proc.as_fd()).unwrap();
+        programs.seen.retain(|path, _| path == me.to_str().unwrap());
+        let expected = sha256(&File::open(&me).unwrap()).unwrap();
+        let versions = programs.versions();
+        assert_eq!(versions.len(), 1);
+        assert!(versions[me.to_str().unwrap()].ends_with(&expected), "{versions:?}");
+    }
+}

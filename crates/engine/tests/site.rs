@@ -1,0 +1,162 @@
+//! A site at the other end of a byte stream: nothing that a run and a machine say to each other hides in a pointer.
+//!
+//! Needs root and two cores, as every run does. The program is its own test harness, because the first process of a run
+//! and its fillers are this same program under another verb.
+
+use std::fs;
+use std::io::{BufReader, BufWriter};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use diorama_engine::site::wire::{RemoteSite, serve};
+use diorama_engine::site::{Command, Exit, LocalSite, Site, Start, Stop};
+use diorama_engine::{CoreLocks, Plan, Request, run_through};
+use model::Experiment;
+use record::{RunDir, RunResult, Status, Variant};
+use rustix::fs::{FlockOperation, flock};
+use scale::RealDuration;
+
+const PAIR: &str = r#"
+name: pair
+tdf: 4
+machines:
+  server: { cpus: 1, speed: 0.4, memory: 128MiB }
+  client: { cpus: 1, speed: 0.2, memory: 64MiB }
+nodes:
+  server:
+    machine: server
+    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(LocalPort => 7, Listen => 9) or die; while ($c = $s->accept) { print $c scalar <$c>; close $c }']
+    ready: { tcp: 7 }
+  client:
+    machine: client
+    after: [server]
+    files: { /srv/greeting: greeting }
+    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open G, "/srv/greeting"; $g = <G>; open L, ">/out/log"; for (1..5) { $t = time; $c = IO::Socket::INET->new("server:7") or die; print $c $g; <$c> eq $g or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
+links: [{ from: client, to: server, bandwidth: 10Mbit/s, delay: 5ms, capture: { snap: 64B } }]
+metrics:
+  latency: { nodes: client, rows: /out/log, start: 1, value: 2, unit: s }
+  answers: { nodes: client, line: 'done=(\d+)', from: stdout, combine: sum, unit: "1" }
+events:
+  - { at: 10ms, link: client--server, set: { delay: 20ms } }
+  - { at: 20ms, node: server, do: stop }
+  - { at: 30ms, node: server, do: start }
+ends: { exited: [client], limit: 60s }
+"#;
+
+const IDLE: &str = r#"
+name: idle
+tdf: 2
+machines: { small: { cpus: 1, speed: 0.4, memory: 64MiB } }
+nodes: { only: { machine: small, run: "sleep 1000" } }
+ends: { limit: 60s }
+"#;
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some("__init") => node::init_main(),
+        Some("__fillers") => cpu::fillers_main(words.collect()),
+        // What cargo asks of a test program.
+        Some("--list") => return println!("a_run_over_a_byte_stream: test\na_command_over_a_byte_stream: test"),
+        _ => {}
+    }
+    // Runs of several tests must not meet on the cores.
+    let turn = fs::File::create("/run/diorama-tests.lock").expect("this test needs root");
+    flock(&turn, FlockOperation::LockExclusive).unwrap();
+    println!("\nrunning 2 tests");
+    a_run_over_a_byte_stream();
+    println!("test a_run_over_a_byte_stream ... ok");
+    a_command_over_a_byte_stream();
+    println!("test a_command_over_a_byte_stream ... ok");
+    println!("\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n");
+}
+
+/// The site, in a thread that hears of it only through a socket.
+fn remote(mut site: LocalSite) -> Box<dyn Site> {
+    let (near, far) = UnixStream::pair().unwrap();
+    std::thread::spawn(move || serve(&mut site, BufReader::new(far.try_clone().unwrap()), BufWriter::new(far)));
+    Box::new(RemoteSite::new(BufReader::new(near.try_clone().unwrap()), BufWriter::new(near)))
+}
+
+fn experiment(dir: &Path, yaml: &str) -> Experiment {
+    fs::write(dir.join("experiment.yaml"), yaml).unwrap();
+    fs::write(dir.join("greeting"), "good day\n").unwrap();
+    model::load(dir, &[]).unwrap()
+}
+
+fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box<dyn Site>) -> RunResult {
+    let plan = Plan::new(experiment, Variant::Scaled, None).unwrap();
+    let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
+    let (_send, interrupts) = crossbeam_channel::bounded(1);
+    let request = Request { experiment, plan, cores, out: Some(out.to_path_buf()), seed: 1, keep: false };
+    run_through(request, &interrupts, &mut |_| {}, reach).unwrap().result
+}
+
+/// What is left of a run when it is gone: nothing under its own name.
+fn nothing_left() {
+    for dir in ["/run/diorama", "/var/lib/diorama"] {
+        let runs = fs::read_dir(dir).unwrap().flatten().filter(|e| e.file_name() != "cores" && e.path().is_dir());
+        assert_eq!(runs.map(|e| e.path()).collect::<Vec<_>>(), [] as [std::path::PathBuf; 0]);
+    }
+}
+
+fn a_run_over_a_byte_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = experiment(dir.path(), PAIR);
+    let near = run(&experiment, &dir.path().join("near"), |site| Box::new(site));
+    let far = run(&experiment, &dir.path().join("far"), remote);
+    for (result, out) in [(&near, "near"), (&far, "far")] {
+        let out = RunDir::at(dir.path().join(out));
+        assert_eq!(result.status, Status::Ok, "{out:?}: {:?}", result.why);
+        assert_eq!((result.metrics["latency"].summary.n, result.metrics["answers"].summary.mean), (5, 5.0));
+        // Two crossings of 5 ms at least for each of handshake and answer; real ones would be a quarter of that.
+        assert!(result.metrics["latency"].summary.p50 >= 20.0, "{:?}", result.metrics["latency"]);
+        assert!(!out.plan().unwrap().unwrap().versions.is_empty(), "which perl it was");
+        let happened: Vec<_> = out.events().unwrap().into_iter().map(|e| e.event).collect();
+        for event in ["zero", "start", "ready", "all-ready", "link", "stop", "exit", "capture", "end"] {
+            assert!(happened.iter().any(|e| e == event), "{event} is not among {happened:?}");
+        }
+    }
+    let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name.clone(), c.value.is_some())).collect::<Vec<_>>();
+    assert_eq!(checks(&near), checks(&far), "the same is known of both");
+    assert_eq!(near.nodes, {
+        let mut nodes = far.nodes.clone();
+        for (name, node) in &mut nodes {
+            node.core_seconds = near.nodes[name].core_seconds;
+        }
+        nodes
+    });
+    nothing_left();
+}
+
+fn a_command_over_a_byte_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = experiment(dir.path(), IDLE);
+    let plan = Plan::new(&experiment, Variant::Scaled, None).unwrap();
+    let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
+    let results = RunDir::prepare(dir.path().join("out"), ["only"]).unwrap();
+    let mut site = remote(LocalSite::unnamed(cores, dir.path().to_path_buf(), results).unwrap());
+
+    assert_eq!(site.sample().unwrap_err().code(), 1, "there is nothing to count yet");
+    site.prepare(plan.setup(&experiment, 1)).unwrap();
+    site.create_nodes().unwrap();
+    site.apply_limits().unwrap();
+    let now = site.now().unwrap();
+    let zero = site.start_clock(now + RealDuration::from_nanos(50_000_000)).unwrap();
+    assert!(zero.real.since(now).as_nanos() >= 50_000_000, "virtual time begins when it was asked to");
+    site.start(&[Start { node: 0, again: false }]).unwrap();
+    let argv = ["sh", "-c", "hostname; echo no >&2; exit 3"].map(String::from).to_vec();
+    let limit = RealDuration::from_nanos(30_000_000_000);
+    let done = site.exec(&Command { node: 0, argv, limit }).unwrap();
+    assert_eq!((done.exit, &done.stdout[..], &done.stderr[..]), (Exit::Code(3), &b"only\n"[..], &b"no\n"[..]));
+    site.stop(0, Stop::Kill).unwrap();
+    let ended = loop {
+        if let Some(exit) = site.exits(RealDuration::from_nanos(100_000_000)).unwrap().pop() {
+            break exit;
+        }
+    };
+    assert_eq!((ended.node, ended.exit), (0, Exit::Signal(9)));
+    site.tear_down().unwrap();
+    assert!(site.now().is_err(), "nobody is there any more");
+    nothing_left();
+}

@@ -1,0 +1,91 @@
+//! Timers of the nodes' TCP that tick in real time.
+
+use scale::Tdf;
+
+use super::Judgement;
+use crate::evidence::ScaledTimers;
+use crate::observations::NodeTcp;
+use crate::wording::{number, time};
+
+/// Loss probes, and delayed acknowledgements where it is not known whether somebody waits for them, per cent of the
+/// segments that a node received.
+pub const SOFT_TIMERS: f64 = 10.0;
+/// So many of them are never a breach.
+pub const SOFT_TIMERS_FREE: u64 = 2;
+/// A sender that waits for an acknowledgement may be met so often: one wait for a round trip is everyone's.
+pub const WAITING_FREE: u64 = 1;
+
+/// Timers of the nodes' TCP that tick in real time and fired.
+///
+/// *Hard* firings involve a constant that cannot be scaled and change what the program sees: none is allowed. Those
+/// are connections given up (the kernel counts `tcp_retries2` in units of a constant 200 ms) and, where the initial
+/// time-out of 1 s could not be scaled, SYNs sent again. Where the least time-out itself could not be scaled, every
+/// retransmission time-out is hard.
+///
+/// *Soft* firings only advance a pure acknowledgement (delayed for 40 ms at least) or a probe (2 ticks at least). Probes
+/// are bounded in relation to what the node received. A delayed acknowledgement matters where a sender waits for it, so
+/// the run is looked through for such senders; two meetings, in a run in which acknowledgements were delayed, are too
+/// many. Where the kernel does not list sockets, delayed acknowledgements are bounded like probes.
+pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judgement {
+    if tdf == Tdf::ONE {
+        let says = "The run was not dilated: every kernel timer ran as it should.".into();
+        return Judgement::at_most(0.0, 0.0, "firings", says);
+    }
+    let hard = |n: &NodeTcp| {
+        let syns = if scaled.initial_rto { 0 } else { n.grew.syn_retrans };
+        let timeouts = if scaled.rto_min { 0 } else { n.grew.timeouts };
+        syns.max(timeouts) + n.grew.aborts
+    };
+    let total: u64 = nodes.iter().map(hard).sum();
+    if total > 0 {
+        let worst = nodes.iter().max_by_key(|n| hard(n)).expect("a sum above nothing has terms");
+        let when = worst.first_hard.map_or(String::new(), |at| format!(", first before {}", time(at)));
+        let constant = match scaled {
+            ScaledTimers { rto_min: false, .. } => "least time-out of 200 ms",
+            ScaledTimers { initial_rto: false, .. } => "initial time-out of 1 s",
+            _ => "limit on retransmissions, in units of 200 ms,",
+        };
+        let says = format!(
+            "Kernel timers that cannot be scaled fired {total} times, most in {}: {} SYNs sent again, {} retransmission \
+             time-outs, {} connections given up{when}; the kernel's {constant} passes {tdf} times too fast for the nodes.",
+            worst.node, worst.grew.syn_retrans, worst.grew.timeouts, worst.grew.aborts
+        );
+        return Judgement::at_most(total as f64, 0.0, "firings", says);
+    }
+    let delayed: u64 = nodes.iter().map(|n| n.grew.delayed_acks).sum();
+    let waiting: u64 = nodes.iter().filter_map(|n| n.grew.waiting).sum();
+    if delayed > SOFT_TIMERS_FREE && waiting > WAITING_FREE {
+        let worst = nodes.iter().max_by_key(|n| n.grew.waiting).expect("a sum above nothing has terms");
+        let when = worst.first_waiting.map_or(String::new(), |at| format!(", first at {}", time(at)));
+        let says = format!(
+            "Senders were met {waiting} times that kept a small segment back until an acknowledgement came, most in {}{when}, and \
+             {delayed} acknowledgements in the run were sent by a timer of 40 ms, which passes {tdf} times too fast for the nodes.",
+            worst.node
+        );
+        return Judgement::at_most(waiting as f64, WAITING_FREE as f64, "waiting senders", says);
+    }
+    let unit = "% of segments received";
+    let soft = |n: &NodeTcp| n.grew.loss_probes + if n.grew.waiting.is_none() { n.grew.delayed_acks } else { 0 };
+    let percent = |n: &NodeTcp| 100.0 * soft(n) as f64 / n.grew.in_segs.max(1) as f64;
+    let worst = nodes.iter().filter(|n| soft(n) > SOFT_TIMERS_FREE).max_by(|a, b| percent(a).total_cmp(&percent(b)));
+    let harmless = match delayed {
+        0 => String::new(),
+        _ => format!(
+            " {delayed} acknowledgements were sent by a timer that cannot be scaled; no sender was seen to wait for one."
+        ),
+    };
+    let Some(worst) = worst else {
+        let says = format!("No kernel timer that cannot be scaled fired to any effect.{harmless}");
+        return Judgement::at_most(0.0, SOFT_TIMERS, unit, says);
+    };
+    let says = format!(
+        "Timers for loss probes and delayed acknowledgements, which pass {tdf} times too fast for the nodes, fired most \
+         often in {}, for {} % of the segments received ({} probes and {} acknowledgements, of {} segments).",
+        worst.node,
+        number(percent(worst)),
+        worst.grew.loss_probes,
+        worst.grew.delayed_acks,
+        worst.grew.in_segs
+    );
+    Judgement::at_most(percent(worst), SOFT_TIMERS, unit, says)
+}

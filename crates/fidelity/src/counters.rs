@@ -1,0 +1,103 @@
+//! The counters that a run is judged by, as they stood at one instant. Who reads them, and where, is not known here.
+
+use scale::RealInstant;
+
+/// Everything that is counted, at one instant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// When.
+    pub at: RealInstant,
+    /// In the order of [`Monitor::new`](crate::monitor::Monitor::new).
+    pub nodes: Vec<NodeCounters>,
+    /// By core number.
+    pub cores: Vec<CoreCounters>,
+    /// The threads that are not the run's; empty if they were not listed this time.
+    pub foreign: Vec<ForeignThread>,
+}
+
+/// One node, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounters {
+    /// When its CPU counters were read.
+    pub at: RealInstant,
+    /// CPU time of its programs, ns.
+    pub container_ns: u64,
+    /// CPU time that its filler burnt in its place, ns.
+    pub filler_ns: u64,
+    /// Its namespace's TCP; `None` if it could not be read this time.
+    pub tcp: Option<TcpCounters>,
+    /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.
+    pub ring_drops: u64,
+    /// Of these, those for which it had no memory.
+    pub no_memory: u64,
+}
+
+impl NodeCounters {
+    /// The CPU that a node with this share was entitled to since `before`, and what its programs used; ns.
+    pub(crate) fn cpu_since(&self, before: &NodeCounters, share: f64) -> (f64, f64) {
+        let entitled = share * self.at.since(before.at).as_nanos() as f64;
+        (entitled, self.used_since(before) as f64)
+    }
+
+    /// What its programs used since `before`, ns.
+    pub(crate) fn used_since(&self, before: &NodeCounters) -> u64 {
+        self.container_ns.saturating_sub(before.container_ns)
+    }
+}
+
+/// One core, since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreCounters {
+    /// CPU time of the run itself on this core: nodes, fillers, emulator, engine; ns.
+    pub run_ns: u64,
+    /// CPU time of everything on this core, ns.
+    pub all_ns: u64,
+    /// Its line of `/proc/stat`.
+    pub ticks: CoreTicks,
+}
+
+/// TCP's counters of one network namespace, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounters {
+    /// Segments received (`Tcp: InSegs`).
+    pub in_segs: u64,
+    /// Acknowledgements sent because a 40–200 ms timer ran out (`TcpExt: DelayedACKs`).
+    pub delayed_acks: u64,
+    /// Tail loss probes sent (`TcpExt: TCPLossProbes`).
+    pub loss_probes: u64,
+    /// SYN and SYN-ACK retransmissions (`TcpExt: TCPSynRetrans`).
+    pub syn_retrans: u64,
+    /// Retransmission time-outs, those of SYNs included (`TcpExt: TCPTimeouts`).
+    pub timeouts: u64,
+    /// Connections given up after too many of them (`TcpExt: TCPAbortOnTimeout`).
+    pub aborts: u64,
+    /// Not a counter: sockets that at this instant kept a small segment back until an acknowledgement comes. `None` if
+    /// the kernel does not list sockets.
+    pub waiting: Option<u64>,
+}
+
+/// What one core did since boot, in ticks of `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreTicks {
+    /// The hypervisor ran something else while this core had work.
+    pub steal: u64,
+    /// Everything, idle time and steal included.
+    pub total: u64,
+}
+
+/// A thread of a process that is not the run's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForeignThread {
+    /// Its process.
+    pub pid: u32,
+    /// The thread itself.
+    pub tid: u32,
+    /// Its name as `ps` shows it.
+    pub name: String,
+    /// The core it was last on.
+    pub core: usize,
+    /// Its CPU time, ns.
+    pub ns: u64,
+    /// The time for which it was ready to run and did not, ns.
+    pub waited_ns: u64,
+}

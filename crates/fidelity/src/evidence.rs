@@ -1,0 +1,81 @@
+//! What a run has to say about itself at its end: what the checks are made of.
+
+use hdrhistogram::Histogram;
+use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
+
+use crate::emulator_load::LoadInterval;
+use crate::observations::Observations;
+
+/// Everything that a run has to say about itself at its end.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// Real over virtual time.
+    pub tdf: Tdf,
+    /// How late each frame was delivered, real ns.
+    pub lateness: &'a Histogram<u64>,
+    /// How long each frame may have waited before the emulator saw it, real ns.
+    pub unseen: &'a Histogram<u64>,
+    /// When lateness was worst, and the 99.9th percentile then, if the emulator can tell.
+    pub latest: Option<(VirtualInstant, RealDuration)>,
+    /// The least delay from one node to another.
+    pub shortest_path: Option<VirtualDuration>,
+    /// How fast the nodes' clocks run.
+    pub clock: ClockRate,
+    /// How the nodes' CPU was limited.
+    pub grain: Grain,
+    /// What it costs on the nodes' core to come back to data, if that was measured.
+    pub caches: Option<Caches>,
+    /// How busy the emulator was, interval by interval.
+    pub loads: &'a [LoadInterval],
+    /// Which of TCP's time-outs were scaled in every node.
+    pub scaled: ScaledTimers,
+    /// What the counters showed.
+    pub observations: &'a Observations,
+}
+
+/// What is known of the clocks inside the nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClockRate {
+    /// The run was not dilated: nodes read the host's own clock.
+    Native,
+    /// Measured inside a node: how far off its rate was, in parts per million, and in which node it was furthest off.
+    Measured {
+        /// Signed: positive is fast.
+        ppm: f64,
+        /// Where.
+        node: String,
+    },
+    /// Not measured, and why.
+    Unknown(String),
+}
+
+/// Which of TCP's time-outs passed as fast as they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScaledTimers {
+    /// The least retransmission time-out.
+    pub rto_min: bool,
+    /// That of a connection that has not measured a round trip.
+    pub initial_rto: bool,
+}
+
+/// How the nodes' CPU was limited.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Grain {
+    /// Always-runnable groups, and how long a turn lasted when that was measured.
+    Slots(Option<RealDuration>),
+    /// CFS quota, and why not slots.
+    Quota(String),
+    /// One cap for all, on purpose: the naive variant.
+    Pool,
+}
+
+/// What it costs to come back to data after some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// Mean time to fetch a line of memory that was touched 1 ms ago.
+    pub soon: RealDuration,
+    /// How long ago other lines were touched: a virtual millisecond, or the longest that makes a difference.
+    pub away: RealDuration,
+    /// Mean time to fetch one of those.
+    pub late: RealDuration,
+}

@@ -1,0 +1,298 @@
+//! Cumulative counters in, the worst interval out.
+//!
+//! The engine takes a [`Snapshot`] at t = 0, every virtual second, and at the end. Every counter in it only grows;
+//! what is judged is its growth over an interval. There are two kinds of interval, because the counters differ in how
+//! finely the kernel keeps them:
+//!
+//! - a node's CPU is judged by *virtual second*;
+//! - foreign load and steal by windows of at least [`WINDOW`] of real time: the kernel books a running task's time at
+//!   its 4 ms tick, steal in ticks of 10 ms, and a task's waiting only when it gets its turn, which beside a run may take
+//!   a second.
+//!
+//! Only the worst is kept, so a long run needs no more memory than a short one. Why it is so, and what the limits are, is
+//! in `docs/fidelity.md`.
+
+use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
+
+use crate::counters::{ForeignThread, Snapshot, TcpCounters};
+use crate::observations::{NodeTcp, Observations, Occurrence};
+
+/// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
+pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
+/// Over less than this, what one thread wanted is not judged.
+const LEAST_WANT: RealDuration = RealDuration::from_nanos(4_000_000_000);
+/// What is shorter than this says nothing.
+const LEAST: RealDuration = RealDuration::from_nanos(500_000_000);
+/// A snapshot for a virtual second may come this much early, in ns.
+const EARLY: u64 = 50_000_000;
+/// A node always wanted CPU if its filler got at most this part of its share. A filler whose node never sleeps
+/// still gets 0.3 %.
+const FILLER_REST: f64 = 0.01;
+
+/// The threads of others at one instant.
+#[derive(Clone, Debug, Default)]
+struct Listing {
+    at: RealInstant,
+    threads: Vec<ForeignThread>,
+}
+
+/// Follows the counters of one run.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    tdf: Tdf,
+    zero: RealInstant,
+    nodes: Vec<(String, f64)>,
+    nodes_core: usize,
+    harness_core: usize,
+    first: Option<Snapshot>,
+    last: Snapshot,
+    second: Snapshot,
+    window: Snapshot,
+    listings: [Listing; 2],
+    tcp: Vec<Option<TcpCounters>>,
+    observed: Observations,
+}
+
+impl Monitor {
+    /// `nodes` are names and shares: the fraction of a real core each is entitled to.
+    pub fn new(
+        tdf: Tdf,
+        zero: RealInstant,
+        nodes: Vec<(String, f64)>,
+        nodes_core: usize,
+        harness_core: usize,
+    ) -> Monitor {
+        let tcp = nodes.iter().map(|(node, _)| NodeTcp {
+            node: node.clone(),
+            grew: TcpCounters::default(),
+            first_hard: None,
+            first_waiting: None,
+        });
+        Monitor {
+            tdf,
+            zero,
+            nodes_core,
+            harness_core,
+            first: None,
+            last: Snapshot::default(),
+            second: Snapshot::default(),
+            window: Snapshot::default(),
+            listings: Default::default(),
+            tcp: vec![None; nodes.len()],
+            observed: Observations { tcp: tcp.collect(), ..Observations::default() },
+            nodes,
+        }
+    }
+
+    /// Takes the next snapshot. The first is the one to which growth is related.
+    pub fn push(&mut self, snapshot: Snapshot) {
+        if !snapshot.foreign.is_empty() {
+            let listing = Listing { at: snapshot.at, threads: snapshot.foreign.clone() };
+            if self.listings[0].threads.is_empty() {
+                self.listings[0] = listing.clone();
+            }
+            self.listings[1] = listing;
+        }
+        if self.first.is_none() {
+            self.tcp = snapshot.nodes.iter().map(|n| n.tcp).collect();
+            (self.second, self.window, self.last) = (snapshot.clone(), snapshot.clone(), snapshot.clone());
+            self.first = Some(snapshot);
+            return;
+        }
+        self.count_tcp(&snapshot);
+        self.count_drops(&snapshot);
+        if self.at(snapshot.at).since(self.at(self.second.at)).as_nanos() + EARLY >= 1_000_000_000 {
+            if snapshot.at.since(self.second.at) >= LEAST {
+                self.judge_second(&snapshot);
+            }
+            self.second = snapshot.clone();
+        }
+        if snapshot.at.since(self.window.at) >= WINDOW {
+            self.judge_window(&snapshot);
+            self.window = snapshot.clone();
+        }
+        self.last = snapshot;
+    }
+
+    /// What was observed. A rest at the end that is shorter than half a window is left out, unless it is all there is.
+    pub fn finish(mut self) -> Observations {
+        self.observed.busiest = self.busiest();
+        self.observed.used = self.used();
+        let last = std::mem::take(&mut self.last);
+        let rest = last.at.since(self.window.at);
+        let enough = if self.observed.foreign_nodes.is_some() { WINDOW.as_nanos() / 2 } else { LEAST.as_nanos() };
+        if self.first.is_some() && rest.as_nanos() >= enough {
+            self.judge_window(&last);
+        }
+        self.observed
+    }
+
+    fn busiest(&self) -> Option<Occurrence> {
+        let (first, last) = (self.first.as_ref()?, &self.last);
+        let (from, to) = (self.at(first.at), self.at(last.at));
+        let uses =
+            self.nodes.iter().zip(&first.nodes).zip(&last.nodes).filter_map(|(((name, share), before), after)| {
+                let (entitled, used) = after.cpu_since(before, *share);
+                (entitled > 0.0).then(|| Occurrence {
+                    value: 100.0 * used / entitled,
+                    whose: Some(name.clone()),
+                    from,
+                    to,
+                })
+            });
+        uses.max_by(|a, b| a.value.total_cmp(&b.value))
+    }
+
+    fn used(&self) -> Vec<RealDuration> {
+        let Some(first) = &self.first else { return Vec::new() };
+        let nodes = first.nodes.iter().zip(&self.last.nodes);
+        nodes.map(|(before, after)| RealDuration::from_nanos(after.used_since(before))).collect()
+    }
+
+    fn at(&self, real: RealInstant) -> VirtualInstant {
+        VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
+    }
+
+    fn judge_second(&mut self, now: &Snapshot) {
+        for (((name, share), before), after) in self.nodes.iter().zip(&self.second.nodes).zip(&now.nodes) {
+            let (entitled, used) = after.cpu_since(before, *share);
+            let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
+            if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
+                continue;
+            }
+            self.observed.entitled_intervals += 1;
+            let value = 100.0 * used / entitled;
+            // The limits are 97 and 101: three per cent too little are as bad as one too much.
+            let badness = |v: f64| if v < 100.0 { (100.0 - v) / 3.0 } else { v - 100.0 };
+            if self.observed.entitlement.as_ref().is_none_or(|w| badness(value) > badness(w.value)) {
+                let (from, to) = (self.at(before.at), self.at(after.at));
+                self.observed.entitlement = Some(Occurrence { value, whose: Some(name.clone()), from, to });
+            }
+        }
+    }
+
+    fn judge_window(&mut self, now: &Snapshot) {
+        let (from, to) = (self.at(self.window.at), self.at(now.at));
+        let real = now.at.since(self.window.at).as_nanos() as f64;
+        let foreign = |core: usize| {
+            let (before, after) = (self.window.cores.get(core)?, now.cores.get(core)?);
+            let all = after.all_ns.saturating_sub(before.all_ns);
+            let run = after.run_ns.saturating_sub(before.run_ns);
+            let value = 100.0 * all.saturating_sub(run) as f64 / real;
+            Some(Occurrence { value, whose: self.busiest_foreign_thread(core), from, to })
+        };
+        let steal = |core: usize| {
+            let (before, after) = (self.window.cores.get(core)?.ticks, now.cores.get(core)?.ticks);
+            let total = after.total.saturating_sub(before.total);
+            let stolen = after.steal.saturating_sub(before.steal);
+            (total > 0).then(|| Occurrence {
+                value: 100.0 * stolen as f64 / total as f64,
+                whose: Some(format!("core {core}")),
+                from,
+                to,
+            })
+        };
+        let (on_nodes, on_harness) = (foreign(self.nodes_core), foreign(self.harness_core));
+        let stolen = [steal(self.nodes_core), steal(self.harness_core)];
+        let wanted = self.most_wanting(self.nodes_core, from, to);
+        keep_worse(&mut self.observed.wanted_nodes, wanted);
+        keep_worse(&mut self.observed.foreign_nodes, on_nodes);
+        keep_worse(&mut self.observed.foreign_harness, on_harness);
+        stolen.into_iter().for_each(|steal| keep_worse(&mut self.observed.steal, steal));
+        self.listings.swap(0, 1);
+        self.listings[1] = Listing::default();
+    }
+
+    /// The thread on `core` that used most CPU in the window.
+    fn busiest_foreign_thread(&self, core: usize) -> Option<String> {
+        let (busiest, grew, _) = self.foreign_threads_on(core).max_by_key(|(_, grew, _)| *grew)?;
+        (grew > 0).then(|| named(busiest))
+    }
+
+    /// The thread that for the largest part of the window had `core` or waited for it.
+    fn most_wanting(&self, core: usize, from: VirtualInstant, to: VirtualInstant) -> Option<Occurrence> {
+        let [before, after] = &self.listings;
+        let real = after.at.since(before.at);
+        if after.threads.is_empty() || real < LEAST_WANT {
+            return None;
+        }
+        let most =
+            self.foreign_threads_on(core).map(|(s, grew, waited)| (s, grew + waited)).max_by_key(|(_, wanted)| *wanted);
+        let (whose, wanted) = most.map_or((None, 0), |(s, wanted)| (Some(named(s)), wanted));
+        // A wait is booked at its end, so one that began before the window can make it look longer than it was.
+        Some(Occurrence { value: (100.0 * wanted as f64 / real.as_nanos() as f64).min(100.0), whose, from, to })
+    }
+
+    /// Those that were on `core` at both ends of the window, or came during it, with their CPU and their waiting in it.
+    fn foreign_threads_on(&self, core: usize) -> impl Iterator<Item = (&ForeignThread, u64, u64)> {
+        let [before, after] = &self.listings;
+        after.threads.iter().filter(move |s| s.core == core).filter_map(move |s| {
+            let earlier = before.threads.iter().find(|b| b.tid == s.tid);
+            match earlier {
+                Some(b) if b.core != core => None,
+                Some(b) => Some((s, s.ns.saturating_sub(b.ns), s.waited_ns.saturating_sub(b.waited_ns))),
+                None => Some((s, s.ns, s.waited_ns)),
+            }
+        })
+    }
+
+    fn count_tcp(&mut self, now: &Snapshot) {
+        let at = self.at(now.at);
+        for ((observed, before), node) in self.observed.tcp.iter_mut().zip(&mut self.tcp).zip(&now.nodes) {
+            let Some(tcp) = node.tcp else { continue };
+            // A namespace that could not be read at t = 0 counts from nothing: namespaces are made for the run.
+            let b = before.unwrap_or_default();
+            let g = &mut observed.grew;
+            let hard = tcp.syn_retrans.saturating_sub(b.syn_retrans) + tcp.aborts.saturating_sub(b.aborts);
+            if hard > 0 && observed.first_hard.is_none() {
+                observed.first_hard = Some(at);
+            }
+            g.in_segs += tcp.in_segs.saturating_sub(b.in_segs);
+            g.delayed_acks += tcp.delayed_acks.saturating_sub(b.delayed_acks);
+            g.loss_probes += tcp.loss_probes.saturating_sub(b.loss_probes);
+            g.syn_retrans += tcp.syn_retrans.saturating_sub(b.syn_retrans);
+            g.timeouts += tcp.timeouts.saturating_sub(b.timeouts);
+            g.aborts += tcp.aborts.saturating_sub(b.aborts);
+            if let Some(waiting) = tcp.waiting {
+                *g.waiting.get_or_insert(0) += waiting;
+                if waiting > 0 && observed.first_waiting.is_none() {
+                    observed.first_waiting = Some(at);
+                }
+            }
+            *before = Some(tcp);
+        }
+    }
+
+    fn count_drops(&mut self, now: &Snapshot) {
+        let (from, to) = (self.at(self.last.at), self.at(now.at));
+        let before = self.observed.ring_drops;
+        for (((name, _), before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
+            let dropped = after.ring_drops.saturating_sub(before.ring_drops);
+            self.observed.ring_drops += dropped;
+            self.observed.no_memory += after.no_memory.saturating_sub(before.no_memory);
+            if dropped > 0 && self.observed.first_ring_drop.is_none() {
+                let whose = Some(name.clone());
+                self.observed.first_ring_drop = Some(Occurrence { value: dropped as f64, whose, from, to });
+            }
+        }
+        let dropped = self.observed.ring_drops - before;
+        let worst = (dropped > 0).then_some(Occurrence { value: dropped as f64, whose: None, from, to });
+        keep_worse(&mut self.observed.most_ring_drops, worst);
+    }
+}
+
+fn named(s: &ForeignThread) -> String {
+    format!("{} (process {})", s.name, s.pid)
+}
+
+fn keep_worse(worst: &mut Option<Occurrence>, candidate: Option<Occurrence>) {
+    if let Some(candidate) = candidate
+        && worst.as_ref().is_none_or(|w| candidate.value > w.value)
+    {
+        *worst = Some(candidate);
+    }
+}
+
+#[cfg(test)]
+#[path = "monitor_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+//! What the counters showed over a whole run: the worst interval of each quantity, and what grew by how much.
+
+use scale::{RealDuration, VirtualInstant};
+
+use crate::counters::TcpCounters;
+
+/// What a quantity was, where and when: in most places, the worst of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Occurrence {
+    /// The quantity.
+    pub value: f64,
+    /// Which node or process it was, if one can be named.
+    pub whose: Option<String>,
+    /// When the interval began.
+    pub from: VirtualInstant,
+    /// When it ended.
+    pub to: VirtualInstant,
+}
+
+/// What the counters of one node's TCP grew by during the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeTcp {
+    /// The node.
+    pub node: String,
+    /// By how much each counter grew; `waiting` is how often a waiting sender was met.
+    pub grew: TcpCounters,
+    /// When a waiting sender was first met.
+    pub first_waiting: Option<VirtualInstant>,
+    /// When a SYN was first sent again or a connection first given up.
+    pub first_hard: Option<VirtualInstant>,
+}
+
+/// What was observed over the whole run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observations {
+    /// CPU of a node that always wanted it, in per cent of its entitlement: the interval furthest from 100. `None` if
+    /// no node wanted its CPU for a whole interval.
+    pub entitlement: Option<Occurrence>,
+    /// In how many virtual seconds of how many nodes CPU was always wanted.
+    pub entitled_intervals: usize,
+    /// CPU that a node used over the whole run, per cent of its entitlement: the most of any.
+    pub busiest: Option<Occurrence>,
+    /// CPU time that each node's programs used over the whole run, in the order of [`Monitor::new`](crate::monitor::Monitor::new).
+    pub used: Vec<RealDuration>,
+    /// Others' use of the nodes' core, per cent of the core.
+    pub foreign_nodes: Option<Occurrence>,
+    /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel does
+    /// not tell or the run was too short.
+    pub wanted_nodes: Option<Occurrence>,
+    /// Others' use of the harness core, per cent of the core.
+    pub foreign_harness: Option<Occurrence>,
+    /// Time that the hypervisor took from either core, per cent.
+    pub steal: Option<Occurrence>,
+    /// Frames lost between a node and the emulator: how many in all, of which node and when first.
+    pub ring_drops: u64,
+    /// How many of them because the emulator had no memory left.
+    pub no_memory: u64,
+    /// The first of them.
+    pub first_ring_drop: Option<Occurrence>,
+    /// When most of them were lost, of all nodes together.
+    pub most_ring_drops: Option<Occurrence>,
+    /// TCP, by node.
+    pub tcp: Vec<NodeTcp>,
+}
+
+impl Observations {
+    /// The node whose results depend most on its CPU, and the part of its CPU that it used: one that always wanted it,
+    /// or else the busiest.
+    pub fn most_dependent_on_cpu(&self) -> Option<(&str, f64)> {
+        let (node, used) = match (&self.entitlement, &self.busiest) {
+            (Some(saturated), _) => (saturated, 1.0),
+            (None, busiest) => busiest.as_ref().map(|b| (b, (b.value / 100.0).min(1.0)))?,
+        };
+        Some((node.whose.as_deref()?, used))
+    }
+}

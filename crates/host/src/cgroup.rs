@@ -1,0 +1,171 @@
+//! Control groups, by what they are for: a tree for a run, shares of a core, caps, memory, who is in a group and what
+//! it has used, and removing what a dead run left.
+//!
+//! Nobody outside knows where the kernel has these things or what it calls them: `cgroup/files.rs` alone does. It
+//! knows version 1, and version 1 beside a version 2 tree that has no controllers (*hybrid*). `docs/host.md` says how
+//! each purpose is met there, and how version 2 would meet it.
+
+mod files;
+mod sweep;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use files::{Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, oom_kills};
+pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
+
+use crate::{Error, Lack};
+use files::Hierarchies;
+
+/// What the names of all trees begin with.
+const PREFIX: &str = "diorama-";
+
+/// The tree of one run (or of one command with a limit): groups at the same path in every hierarchy.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    id: String,
+    hierarchies: Hierarchies,
+}
+
+impl Tree {
+    /// The tree with this id, which need not exist.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if `id` cannot name a group, [`Error::Machine`] if this machine has no groups that could be used.
+    pub fn of(id: &str) -> Result<Tree, Error> {
+        check_name(id)?;
+        Ok(Tree { id: id.into(), hierarchies: Hierarchies::discover()? })
+    }
+
+    /// Those that exist, whoever made them.
+    pub fn all() -> Result<Vec<Tree>, Error> {
+        let hierarchies = Hierarchies::discover()?;
+        let entries = hierarchies.all().iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten();
+        let directories = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+        let names = directories.filter_map(|e| Some(e.file_name().to_str()?.strip_prefix(PREFIX)?.to_owned()));
+        let mut ids: Vec<_> = names.filter(|id| check_name(id).is_ok()).collect();
+        ids.sort();
+        ids.dedup();
+        Ok(ids.into_iter().map(|id| Tree { id, hierarchies: hierarchies.clone() }).collect())
+    }
+
+    /// What tells it from other trees.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The group `inside` the tree, such as `emu/web-1/c`; the empty path is the tree itself. It need not exist.
+    pub fn group(&self, inside: &str) -> Group {
+        self.hierarchies.group(&self.path(inside))
+    }
+
+    /// What an OCI runtime is to be told for `cgroupsPath`, to make a container in that group.
+    pub fn path(&self, inside: &str) -> String {
+        let top = format!("/{PREFIX}{}", self.id);
+        if inside.is_empty() { top } else { format!("{top}/{inside}") }
+    }
+
+    /// Whether a process is in the tree, in some hierarchy. No, if it has ended.
+    pub fn contains(&self, pid: u32) -> bool {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"));
+        groups.is_ok_and(|groups| belongs(&groups, &self.path("")))
+    }
+
+    /// What there is of the tree: its directory in every hierarchy in which it exists.
+    pub fn remains(&self) -> Vec<PathBuf> {
+        self.hierarchies.places(&self.path("")).into_iter().filter(|place| place.exists()).collect()
+    }
+
+    /// Removes the tree, and kills what still runs in it. It is fine if there is none. The caller makes sure that the
+    /// run is dead.
+    pub fn sweep(&self) -> Result<(), Error> {
+        sweep::sweep(self)
+    }
+}
+
+/// What everything on this machine has used, by core.
+pub fn usage_of_machine() -> Result<UsageByCore, Error> {
+    Hierarchies::discover()?.group("/").usage_by_core()
+}
+
+/// Divides what their parent has among sibling groups that always have something to run, in proportion to these
+/// fractions. Fractions of a core down to 0.001 are exact to 1 %, from 0.005 to 0.1 %.
+pub fn divide(siblings: &[(Group, f64)]) -> Result<(), Error> {
+    siblings.iter().try_for_each(|(group, fraction)| group.set_fraction(*fraction))
+}
+
+/// How the kernel's control groups are mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Layout {
+    /// Not at all.
+    None,
+    /// Version 1.
+    V1,
+    /// Version 2.
+    V2,
+    /// Both.
+    Hybrid,
+}
+
+/// What this machine's control groups can do for this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offers {
+    /// How they are mounted.
+    pub layout: Layout,
+    /// What is missing for CPU time to be divided and counted.
+    pub no_shares: Option<Lack>,
+    /// What is missing for nodes, whose memory, devices and processes are limited too.
+    pub no_nodes: Option<Lack>,
+    /// Whether this process may make groups.
+    pub writable: bool,
+    /// Whether there are idle groups, which give way to every sibling (Linux 5.15).
+    pub idle: bool,
+}
+
+/// Looks what this machine's control groups can do for this process.
+pub fn offers() -> Offers {
+    files::offers()
+}
+
+/// Names become directories: they must stay within theirs. Also for nodes, whose groups are called like them.
+pub fn check_name(name: &str) -> Result<(), Error> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with(['.', '_']) || !name.chars().all(fine) {
+        return Err(Error::Input(format!(
+            "`{name}` cannot name a control group: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the text of `/proc/PID/cgroup` places the process in the tree at `top` in some hierarchy.
+fn belongs(groups: &str, top: &str) -> bool {
+    groups
+        .lines()
+        .filter_map(|line| line.splitn(3, ':').nth(2))
+        .any(|path| path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_members_of_the_tree_belong() {
+        let tree = "/diorama-x1";
+        assert!(belongs("4:memory:/\n1:cpu:/diorama-x1/emu/web/c\n", tree));
+        assert!(belongs("1:cpu:/diorama-x1\n", tree));
+        assert!(!belongs("1:cpu:/diorama-x10/emu/web/c\n0::/\n", tree), "another run with a longer name");
+        assert!(!belongs("1:cpu:/a/diorama-x1\n", tree), "not at the root");
+    }
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        for bad in ["", "..", "a/b", "/", "a b", "_unsold", "é"] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_name("web-1").is_ok() && check_name("20260101-120000.web_busy").is_ok());
+    }
+}

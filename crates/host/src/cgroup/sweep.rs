@@ -1,0 +1,67 @@
+//! Removing a tree, whoever made the groups in it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::{Tree, files};
+use crate::Error;
+
+/// How long the kernel may take to let go of processes that were killed.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// See [`Tree::sweep`].
+pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut stuck = None;
+        for top in tree.remains() {
+            // Killed first everywhere: removing a group in one hierarchy would hide its members there.
+            kill_members(&top, tree);
+            if let Err(error) = remove(&top) {
+                stuck = Some(error);
+            }
+        }
+        match stuck {
+            None => return Ok(()),
+            Some(error) if Instant::now() > deadline => return Err(error),
+            Some(_) => sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn kill_members(dir: &Path, tree: &Tree) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+        kill_members(&entry.path(), tree);
+    }
+    let members = fs::read_to_string(dir.join(files::MEMBERS)).unwrap_or_default();
+    for pid in members.lines().filter_map(|l| l.parse().ok()).filter_map(Pid::from_raw) {
+        // The id may have found a new owner since it was read: hold the process first, then look where it is.
+        let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        if tree.contains(pid.as_raw_nonzero().get().unsigned_abs()) {
+            let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
+        }
+    }
+}
+
+fn remove(dir: &Path) -> Result<(), Error> {
+    let gone = |e: &std::io::Error| e.kind() == ErrorKind::NotFound;
+    match fs::read_dir(dir) {
+        Ok(entries) => {
+            for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+                remove(&entry.path())?;
+            }
+        }
+        Err(e) if gone(&e) => return Ok(()),
+        Err(e) => return Err(Error::file("read", dir, e)),
+    }
+    match fs::remove_dir(dir) {
+        Err(e) if !gone(&e) => Err(Error::file("remove the control group", dir, e)),
+        _ => Ok(()),
+    }
+}

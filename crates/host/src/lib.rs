@@ -1,0 +1,22 @@
+//! What is asked of this machine's kernel, asked in one place: which cores there are and who runs on them, clocks,
+//! scheduling, mounts, network namespaces, descriptors, and the counters of the machine.
+//!
+//! The mechanisms (`clock`, `net`, `tcp`, `cpu`, `node`) are built on this crate; it knows none of them, and nothing of
+//! virtual time. `docs/host.md` says what it answers.
+
+pub mod cgroup;
+pub mod cores;
+pub mod descriptors;
+mod error;
+pub mod foreign;
+pub mod mounts;
+mod namespace;
+pub mod sched;
+pub mod stat;
+pub mod tcp;
+pub mod time;
+
+pub use cores::pin;
+pub use error::{Context, Error, Lack};
+pub use namespace::{NetNamespace, in_netns, move_into_netns};
+pub use time::now;

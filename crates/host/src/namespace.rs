@@ -1,0 +1,78 @@
+//! Network namespaces that no path on the host names, and work inside them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::error::{Context, Error};
+
+/// A network namespace, alive as long as a clone of this value or a process in it is.
+#[derive(Clone, Debug)]
+pub struct NetNamespace(Arc<OwnedFd>);
+
+impl NetNamespace {
+    /// Makes an empty namespace, with nothing but a `lo` that is down.
+    pub fn create() -> Result<NetNamespace, Error> {
+        let made = on_a_thread(|| {
+            // SAFETY: unsharing the network namespace of a thread touches no memory and no descriptor.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+            Ok(openat(CWD, "/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        });
+        Ok(NetNamespace(Arc::new(made.context(|| "cannot make a network namespace".into())?)))
+    }
+
+    /// Runs `work` on a thread that is in this namespace: see [`in_netns`].
+    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, Error> {
+        in_netns(self.as_fd(), work)
+    }
+
+    /// The number by which BPF programs know the namespace; it is never used again while the machine runs.
+    pub fn cookie(&self) -> Result<u64, Error> {
+        let read = self.enter(|| {
+            let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+            let mut cookie = 0u64;
+            let mut length = size_of::<u64>() as libc::socklen_t;
+            // SAFETY: `cookie` has room for the eight bytes that the call may write, as `length` says.
+            let code = unsafe {
+                let value = (&raw mut cookie).cast();
+                libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, value, &raw mut length)
+            };
+            if code == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+        })?;
+        read.context(|| "cannot tell a network namespace's cookie".into())
+    }
+}
+
+impl AsFd for NetNamespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Runs `work` on a thread of its own that has entered `netns`: sockets that it makes, `/proc/thread-self/net` and
+/// `/proc/sys/net` are the namespace's. The caller stays where it is.
+pub fn in_netns<R: Send>(netns: BorrowedFd<'_>, work: impl FnOnce() -> R + Send) -> Result<R, Error> {
+    let entered = on_a_thread(|| {
+        move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))?;
+        Ok(work())
+    });
+    entered.context(|| "cannot enter a network namespace".into())
+}
+
+/// Moves the calling thread into `netns` for good: for a thread of one's own that reads many namespaces.
+pub fn move_into_netns(netns: BorrowedFd<'_>) -> Result<(), Error> {
+    move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))
+        .context(|| "cannot enter a network namespace".into())
+}
+
+/// Runs `work` on a thread of its own, whose namespaces it may change.
+fn on_a_thread<R: Send>(work: impl FnOnce() -> io::Result<R> + Send) -> io::Result<R> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("netns".into()).spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}

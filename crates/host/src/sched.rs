@@ -1,0 +1,124 @@
+//! How a thread is scheduled.
+
+use std::io;
+use std::path::Path;
+
+use rustix::thread::Pid;
+use scale::RealDuration;
+
+use crate::Error;
+
+/// The classes of the kernel's scheduler that are used here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// An ordinary task (SCHED_OTHER).
+    Ordinary,
+    /// An ordinary task of nice 0 that asks for slices of this length (Linux 6.12); zero for the kernel's own choice.
+    Slices(RealDuration),
+    /// Runs only when no ordinary task wants the core (SCHED_IDLE).
+    Idle,
+    /// First in, first out, before every ordinary task (SCHED_FIFO).
+    RealTime {
+        /// 1 to 99, the highest goes first.
+        priority: u8,
+        /// Whether threads and processes that it starts are real-time ones too.
+        inherited: bool,
+    },
+}
+
+/// `struct sched_attr` of sched_setattr(2), its first version.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+const SIZE: u32 = size_of::<SchedAttr>() as u32;
+
+/// Puts the calling thread into a class.
+pub fn set(class: Class) -> io::Result<()> {
+    set_other(None, class)
+}
+
+/// Puts a thread of this process, or the calling one, into a class.
+pub fn set_other(thread: Option<Pid>, class: Class) -> io::Result<()> {
+    let thread = thread.map_or(0, |t| t.as_raw_nonzero().get());
+    let (policy, priority) = match class {
+        Class::Ordinary => (libc::SCHED_OTHER, 0),
+        Class::Idle => (libc::SCHED_IDLE, 0),
+        Class::RealTime { priority, inherited: true } => (libc::SCHED_FIFO, priority),
+        Class::RealTime { priority, inherited: false } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority),
+        Class::Slices(length) => {
+            let attr = SchedAttr { size: SIZE, runtime: length.as_nanos(), ..SchedAttr::default() };
+            // SAFETY: `attr` is a valid sched_attr of the size that it states, only read by the kernel.
+            return checked(unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attr, 0) });
+        }
+    };
+    let parameters = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: `parameters` is a valid sched_param, only read by the kernel.
+    checked(unsafe { libc::sched_setscheduler(thread, policy, &parameters) }.into())
+}
+
+/// The slice that the calling thread has asked for; zero where the kernel has none per task (before 6.12).
+pub fn slice() -> io::Result<RealDuration> {
+    let mut attr = SchedAttr { size: SIZE, ..SchedAttr::default() };
+    // SAFETY: the kernel writes at most SIZE bytes into `attr`, which is that large and lives across the call.
+    checked(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, SIZE, 0) })?;
+    Ok(RealDuration::from_nanos(attr.runtime))
+}
+
+/// What a thread had of its cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// For how long it ran.
+    pub ran: RealDuration,
+    /// For how long it was ready to run and did not.
+    pub waited: RealDuration,
+    /// How often it was let run.
+    pub turns: u64,
+}
+
+/// What a thread of this machine had so far, by its id (`/proc/TID/schedstat`).
+pub fn turns_of(thread: u32) -> Result<Turns, Error> {
+    let path = format!("/proc/{thread}/schedstat");
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", Path::new(&path), e))?;
+    let fields: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [ran, waited, turns] = fields[..] else {
+        return Err(Error::system(format!("{path} has no three numbers"), io::ErrorKind::InvalidData));
+    };
+    Ok(Turns { ran: RealDuration::from_nanos(ran), waited: RealDuration::from_nanos(waited), turns })
+}
+
+fn checked(code: libc::c_long) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_be_made_to_give_way() {
+        let tried = || {
+            // SAFETY: a number in and a number out; 0 is the calling thread.
+            let class = || unsafe { libc::sched_getscheduler(0) };
+            set(Class::Idle).unwrap();
+            assert_eq!(class(), libc::SCHED_IDLE);
+            set(Class::Ordinary).unwrap();
+            assert_eq!(class(), libc::SCHED_OTHER);
+            set(Class::Slices(RealDuration::from_nanos(300_000))).unwrap();
+            let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            assert!(turns_of(own).unwrap().turns > 0);
+            let slice = slice().unwrap().as_nanos();
+            assert!(slice == 300_000 || slice == 0, "{slice}: an old kernel has none");
+        };
+        std::thread::spawn(tried).join().unwrap();
+    }
+}

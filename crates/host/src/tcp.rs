@@ -1,0 +1,124 @@
+//! TCP's counters of a network namespace.
+
+mod waiting;
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, move_into_netns};
+
+/// TCP's counters of one network namespace, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Segments received (`Tcp: InSegs`).
+    pub in_segs: u64,
+    /// Acknowledgements sent because a 40–200 ms timer ran out (`TcpExt: DelayedACKs`).
+    pub delayed_acks: u64,
+    /// Tail loss probes sent (`TcpExt: TCPLossProbes`).
+    pub loss_probes: u64,
+    /// SYN and SYN-ACK retransmissions (`TcpExt: TCPSynRetrans`).
+    pub syn_retrans: u64,
+    /// Retransmission time-outs, those of SYNs included (`TcpExt: TCPTimeouts`).
+    pub timeouts: u64,
+    /// Connections given up after too many of them (`TcpExt: TCPAbortOnTimeout`).
+    pub aborts: u64,
+    /// Not a counter: sockets that at this instant kept a small segment back until an acknowledgement comes. `None` if
+    /// the kernel does not list sockets.
+    pub waiting: Option<u64>,
+}
+
+/// The counters of a network namespace.
+///
+/// The calling thread moves into the namespace and stays there, so give this work to a thread of its own; files
+/// outside `/proc/thread-self/net` and `/sys` look the same from there.
+pub fn counters(netns: BorrowedFd<'_>) -> Result<Counters, Error> {
+    move_into_netns(netns)?;
+    let read = |name: &str| {
+        let path = Path::new("/proc/thread-self/net").join(name);
+        std::fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))
+    };
+    let counters = Counters::parse(&read("netstat")?, &read("snmp")?);
+    let counters = counters.map_err(|what| Error::system(what, std::io::ErrorKind::InvalidData))?;
+    Ok(Counters { waiting: waiting_senders().ok(), ..counters })
+}
+
+impl Counters {
+    /// From the text of `/proc/PID/net/netstat` and `/proc/PID/net/snmp`; the error names the counter that is missing.
+    fn parse(netstat: &str, snmp: &str) -> Result<Counters, String> {
+        let ext = |name| counter(netstat, "TcpExt:", name);
+        Ok(Counters {
+            in_segs: counter(snmp, "Tcp:", "InSegs")?,
+            delayed_acks: ext("DelayedACKs")?,
+            loss_probes: ext("TCPLossProbes")?,
+            syn_retrans: ext("TCPSynRetrans")?,
+            timeouts: ext("TCPTimeouts")?,
+            aborts: ext("TCPAbortOnTimeout")?,
+            waiting: None,
+        })
+    }
+}
+
+/// Both files hold pairs of lines: a prefix with names, the same prefix with their values.
+fn counter(text: &str, prefix: &str, name: &str) -> Result<u64, String> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let found = names.split_whitespace().zip(values.split_whitespace()).find(|(n, _)| *n == name);
+    let (_, value) = found.ok_or_else(|| format!("this kernel has no counter `{prefix} {name}`"))?;
+    value.parse().map_err(|_| format!("the counter `{prefix} {name}` is `{value}`, not a count"))
+}
+
+/// How many TCP sockets of the calling thread's namespace keep a small segment back at this instant.
+fn waiting_senders() -> Result<u64, String> {
+    let why = |e: rustix::io::Errno| e.to_string();
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).map_err(why)?;
+    send(&socket, &waiting::request(), SendFlags::empty()).map_err(why)?;
+    let mut buffer = vec![0; 32 * 1024];
+    let mut count = 0;
+    loop {
+        let (length, _) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty()).map_err(why)?;
+        let part = waiting::read(&buffer[..length])?;
+        count += part.waiting;
+        if part.last {
+            return Ok(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name_in_any_order() {
+        let netstat = "TcpExt: TCPSynRetrans DelayedACKs TCPTimeouts TCPLossProbes TCPAbortOnTimeout\nTcpExt: 1 20 3 4 5\n\
+                       IpExt: InNoRoutes DelayedACKs\nIpExt: 7 8\n";
+        let snmp = "Ip: Forwarding InSegs\nIp: 1 99\nTcp: RtoMin MaxConn InSegs OutSegs\nTcp: 200 -1 600 500\n";
+        let expected = Counters {
+            in_segs: 600,
+            delayed_acks: 20,
+            loss_probes: 4,
+            syn_retrans: 1,
+            timeouts: 3,
+            aborts: 5,
+            waiting: None,
+        };
+        assert_eq!(Counters::parse(netstat, snmp), Ok(expected));
+    }
+
+    #[test]
+    fn the_running_kernel_is_understood() {
+        let text = |name: &str| std::fs::read_to_string(name).unwrap();
+        Counters::parse(&text("/proc/self/net/netstat"), &text("/proc/self/net/snmp")).unwrap();
+    }
+
+    #[test]
+    fn a_missing_counter_is_named() {
+        let error = Counters::parse("TcpExt: DelayedACKs\nTcpExt: 1\n", "Tcp: InSegs\nTcp: 1\n").unwrap_err();
+        assert_eq!(error, "this kernel has no counter `TcpExt: TCPLossProbes`");
+        assert!(Counters::parse("", "").unwrap_err().contains("InSegs"));
+    }
+}

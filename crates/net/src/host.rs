@@ -1,0 +1,14 @@
+//! The half that touches the machine: interfaces in nodes' namespaces, the real-time thread, and files of captures.
+
+pub(crate) mod awake;
+pub(crate) mod capture;
+pub(crate) mod emulator;
+mod event_loop;
+mod histogram;
+pub(crate) mod lateness;
+mod namespace;
+mod netlink;
+pub(crate) mod observation;
+mod policy;
+mod realtime;
+pub(crate) mod tap;

@@ -1,0 +1,305 @@
+//! The emulator's thread: carries frames between the nodes' interfaces and the [`Network`], in real time.
+//!
+//! It sleeps until shortly before the next deadline and then polls without sleeping, so that a frame leaves within a
+//! microsecond or so of the instant computed for it, whatever the scheduler's timers are worth.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use scale::{RealDuration, RealInstant};
+
+use crate::Error;
+use crate::host::lateness::{Lateness, Recorder};
+use crate::host::realtime;
+use crate::host::tap::Tap;
+use crate::links::counters::{PipeCounters, PortCounters};
+use crate::links::ids::{PipeId, PortId};
+use crate::links::network::{Delivery, Network};
+use crate::links::series::PipeInterval;
+use crate::links::sniffer::Sniffer;
+use crate::links::spec::PipeChange;
+
+/// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
+/// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
+/// harness's other threads.
+const SPIN: RealDuration = RealDuration::from_nanos(30_000);
+/// A wait that took longer than this was one for a frame; any other found it there.
+const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
+/// The most that a look at the ports which finds nothing takes by itself.
+const LONGEST_ROUND: RealDuration = RealDuration::from_nanos(5_000);
+/// Frames read from one port before the others have their turn.
+const BATCH: usize = 32;
+/// The event that stands for a command; all others are port numbers.
+const COMMAND: u64 = u64::MAX;
+
+/// What the thread is asked for, with where the answer goes.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Set { changes: Vec<(PipeId, PipeChange)>, reply: Sender<Result<RealInstant, Error>> },
+    Observe { ends_series: bool, reply: Sender<Snapshot> },
+    StartSeries { from: RealInstant, every: RealDuration },
+    Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
+    Stop,
+}
+
+/// What the thread itself knows of an [`Observation`].
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub at: RealInstant,
+    pub pipes: Vec<PipeCounters>,
+    pub ports: Vec<(PortCounters, u64)>,
+    pub intervals: Vec<PipeInterval>,
+    pub lateness: Lateness,
+    pub cpu: RealDuration,
+    pub spun: RealDuration,
+}
+
+/// The thread's own state.
+pub(crate) struct Loop<'a> {
+    network: Network,
+    ports: Ports,
+    epoll: OwnedFd,
+    wake: &'a OwnedFd,
+    inbox: Receiver<Command>,
+    polling: Option<RealDuration>,
+    breaks: realtime::Breaks,
+    /// How long it has looked, awake, and found nothing to do.
+    spun: RealDuration,
+    /// By port.
+    appetites: Vec<Appetite>,
+    /// How often the thread has looked at its ports.
+    round: u32,
+}
+
+/// How many frames to read from a port before the others get their turn.
+///
+/// One that sends now and then has one frame at a time, and to look for a second costs a system call for nothing; one that
+/// sends a stream has many, and to be told of each costs one too.
+#[derive(Clone, Copy, Debug)]
+struct Appetite {
+    frames: usize,
+    /// When it was last read.
+    round: u32,
+}
+
+impl Appetite {
+    const FIRST: Appetite = Appetite { frames: 1, round: 0 };
+
+    /// `frames` were read in `round`; it had no more if that is fewer than were wanted.
+    fn after(self, round: u32, frames: usize) -> Appetite {
+        let frames = match () {
+            () if frames < self.frames => frames.max(1),
+            () if self.round == round.wrapping_sub(1) => (2 * self.frames).min(BATCH),
+            () => self.frames,
+        };
+        Appetite { frames, round }
+    }
+}
+
+/// The interfaces, and what is recorded when a frame is handed to one.
+struct Ports {
+    taps: Arc<Vec<Tap>>,
+    write_errors: Vec<u64>,
+    recorder: Recorder,
+}
+
+impl Ports {
+    fn deliver(&mut self, delivery: Delivery) {
+        // The receiver's protocol processing happens inside the write, so the clock is read before it.
+        self.recorder.delivered(realtime::now(), delivery.exit);
+        let port = delivery.port.index();
+        if rustix::io::write(&self.taps[port], delivery.frame).is_err() {
+            self.write_errors[port] += 1;
+        }
+    }
+}
+
+impl<'a> Loop<'a> {
+    /// `taps` are in the order of the network's ports.
+    pub fn new(
+        network: Network,
+        taps: Arc<Vec<Tap>>,
+        wake: &'a OwnedFd,
+        inbox: Receiver<Command>,
+        polling: Option<RealDuration>,
+    ) -> Result<Self, Error> {
+        let failed = |what: String| move |e: Errno| Error::system(what)(e.into());
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("cannot make an epoll".into()))?;
+        let watch = |fd: rustix::fd::BorrowedFd, data| {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN)
+        };
+        watch(wake.as_fd(), COMMAND).map_err(failed("cannot watch for commands".into()))?;
+        for tap in taps.iter() {
+            watch(tap.as_fd(), u64::from(tap.port().0))
+                .map_err(failed(format!("{}: cannot be watched", tap.label())))?;
+        }
+        let now = realtime::now();
+        let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
+        let appetites = vec![Appetite::FIRST; ports.taps.len()];
+        let breaks = realtime::Breaks::new(now);
+        let spun = RealDuration::ZERO;
+        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, spun, appetites, round: 0 })
+    }
+
+    /// Carries frames until told to stop.
+    pub fn run(&mut self) -> Result<(), Error> {
+        let mut events = Vec::with_capacity(256);
+        let mut looked = realtime::now();
+        loop {
+            let now = realtime::now();
+            let due = self.network.next_deadline().is_some_and(|deadline| deadline <= now);
+            self.network.advance(now, |delivery| self.ports.deliver(delivery));
+            let tired = realtime::now();
+            let now = self.breaks.consider(tired, self.spun);
+            self.ports.recorder.looked(now, now.since(looked));
+
+            // Zero when the deadline is near: the loop then spins, looking at the ports all the time.
+            let sleep = self.network.next_deadline().map(|deadline| deadline.since(now + SPIN));
+            let idle = events.is_empty() && !due && now == tired && sleep == Some(RealDuration::ZERO);
+            events.clear();
+            self.wait(sleep, &mut events)?;
+            let previous = std::mem::replace(&mut looked, realtime::now());
+            if idle && events.is_empty() {
+                // Such a round takes a microsecond. One that took longer was interrupted, and that was no CPU time of this thread.
+                self.spun = self.spun + looked.since(previous).min(LONGEST_ROUND);
+            }
+            // One who was woken was so by the frame, or else the time since the last look is the most that it can have waited.
+            let woken = self.polling.is_none() && looked.since(now) > WOKEN;
+            let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
+            self.round = self.round.wrapping_add(1);
+            for event in &events {
+                match event.data.u64() {
+                    COMMAND => {
+                        if !self.obey() {
+                            return Ok(());
+                        }
+                    }
+                    port => self.read(PortId(port as u32), gap),
+                }
+            }
+        }
+    }
+
+    /// Waits for frames and commands, for `longest` at most. One who polls sleeps where no frame can find it.
+    fn wait(&self, longest: Option<RealDuration>, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
+        let mut timeout = longest;
+        if let Some(interval) = self.polling {
+            timeout = Some(RealDuration::ZERO);
+            let nap = longest.map_or(interval, |longest| longest.min(interval));
+            if nap > RealDuration::ZERO {
+                realtime::nap(nap);
+            }
+        }
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(realtime::timespec).as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(Error::system("epoll_pwait2")(e.into())),
+        }
+    }
+
+    /// Takes what the node of `port` has sent, a batch at most. None of it was there `gap` ago.
+    fn read(&mut self, port: PortId, gap: RealDuration) {
+        let appetite = self.appetites[port.index()];
+        let read = (0..appetite.frames).take_while(|_| self.read_one(port, gap)).count();
+        self.appetites[port.index()] = appetite.after(self.round, read);
+    }
+
+    /// Takes a frame if there is one.
+    fn read_one(&mut self, port: PortId, gap: RealDuration) -> bool {
+        let mut frame = self.network.buffer();
+        match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
+            Ok(len) => {
+                frame.set_len(len);
+                let now = realtime::now();
+                // What is due leaves first: pipes must see frames in the order of their instants.
+                self.network.advance(now, |delivery| self.ports.deliver(delivery));
+                self.network.inject(port, now, frame);
+                self.ports.recorder.seen(gap);
+                true
+            }
+            Err(e) => {
+                self.network.recycle(frame);
+                if !matches!(e, Errno::AGAIN | Errno::INTR) {
+                    // The node has removed its interface. It would be reported as ready for ever.
+                    let _ = epoll::delete(&self.epoll, &self.ports.taps[port.index()]);
+                }
+                false
+            }
+        }
+    }
+
+    /// Carries out what has been asked for; false if that was to end.
+    fn obey(&mut self) -> bool {
+        // Non-blocking, and one read empties it.
+        let _ = rustix::io::read(self.wake, &mut [0; 8]);
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Stop => return false,
+                Command::Set { changes, reply } => {
+                    let now = self.catch_up();
+                    drop(reply.send(self.network.set(now, &changes).map(|()| now)));
+                }
+                Command::Observe { ends_series, reply } => {
+                    let now = self.catch_up();
+                    let ended = ends_series.then(|| self.network.end_series(now));
+                    drop(reply.send(self.snapshot(ended)));
+                }
+                Command::StartSeries { from, every } => {
+                    self.catch_up();
+                    self.network.start_series(from, every);
+                }
+                // The caller gives back the memory of what was used until now.
+                Command::Sniff { sniffer, reply } => drop(reply.send(self.network.sniff(sniffer))),
+            }
+        }
+        true
+    }
+
+    /// Brings the network up to now.
+    fn catch_up(&mut self) -> RealInstant {
+        let now = realtime::now();
+        self.network.advance(now, |delivery| self.ports.deliver(delivery));
+        now
+    }
+
+    /// `intervals`: those to report, or `None` for all that have ended.
+    fn snapshot(&mut self, intervals: Option<Vec<PipeInterval>>) -> Snapshot {
+        let intervals = intervals.unwrap_or_else(|| self.network.intervals());
+        let refused = self.network.ports().iter().map(|p| self.network.port_counters(p.id));
+        Snapshot {
+            intervals,
+            at: realtime::now(),
+            pipes: self.network.all_pipe_counters().collect(),
+            ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),
+            lateness: self.ports.recorder.record(),
+            cpu: realtime::cpu_time(),
+            spun: self.spun,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_read_in_batches_and_single_frames_one_by_one() {
+        let all = |a: Appetite| a.frames;
+        let mut port = Appetite::FIRST;
+        for round in [3, 9, 20] {
+            port = port.after(round, all(port));
+            assert_eq!(port.frames, 1, "it sends one now and then");
+        }
+        for round in 21..40 {
+            port = port.after(round, all(port));
+        }
+        assert_eq!(port.frames, BATCH);
+        port = port.after(40, 5);
+        assert_eq!(port.frames, 5);
+        port = port.after(41, 0);
+        assert_eq!(port.frames, 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! Given routes at a node with several links: policy routing, because they depend on where a packet comes from.
+//!
+//! Each interface that a given route leaves by has a routing table of its own, which sends everything out there; rules
+//! send the packets concerned to it before the ordinary routes are asked. Packets of the node itself are told by having
+//! come in by no interface, for their source address is only chosen with the route.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use crate::host::netlink::{Netlink, Request};
+use crate::links::address;
+use crate::links::port::{Port, Rule};
+
+/// The tables of `eth0`, `eth1`, … begin here: above those that the kernel and users number.
+const FIRST_TABLE: u32 = 100_000;
+/// Before the ordinary tables, which have 32766, and after the node's own addresses, which have 0.
+const PRIORITY: u32 = 1000;
+// From <linux/rtnetlink.h> and <linux/fib_rules.h>.
+const RTNH_F_ONLINK: u32 = 4;
+const FR_ACT_TO_TBL: u8 = 1;
+const FRA_DST: u16 = 1;
+const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
+const FRA_PRIORITY: u16 = 6;
+const FRA_TABLE: u16 = 15;
+
+/// Sets the rules of `port` and the table that they send packets to, in the calling thread's network namespace.
+pub(crate) fn install(port: &Port) -> io::Result<()> {
+    let netlink = Netlink::open()?;
+    let index = netlink.index(&port.name)?;
+    let number: u32 = port.name.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
+    let table = FIRST_TABLE + number;
+    netlink.ask(route(table, index, address::gateway(port.address)))?;
+    port.rules.iter().try_for_each(|r| netlink.ask(rule(table, r)))
+}
+
+/// Everything, out by the interface `index`.
+fn route(table: u32, index: u32, gateway: Ipv4Addr) -> Request {
+    let mut m = Request::adding(libc::RTM_NEWROUTE);
+    // struct rtmsg: the gateway is on the link, whatever other routes say.
+    let [family, protocol, universe, unicast] =
+        [libc::AF_INET as u8, libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST];
+    m.head(&[family, 0, 0, 0, libc::RT_TABLE_UNSPEC, protocol, universe, unicast]);
+    m.head(&RTNH_F_ONLINK.to_ne_bytes());
+    m.attribute(libc::RTA_TABLE, &table.to_ne_bytes());
+    m.attribute(libc::RTA_OIF, &index.to_ne_bytes());
+    m.attribute(libc::RTA_GATEWAY, &gateway.octets());
+    m
+}
+
+fn rule(table: u32, rule: &Rule) -> Request {
+    let mut m = Request::adding(libc::RTM_NEWRULE);
+    // struct fib_rule_hdr.
+    let from_bits = if rule.from.is_some() { 32 } else { 0 };
+    m.head(&[libc::AF_INET as u8, 32, from_bits, 0, libc::RT_TABLE_UNSPEC, 0, 0, FR_ACT_TO_TBL]);
+    m.head(&0u32.to_ne_bytes());
+    m.attribute(FRA_DST, &rule.to.octets());
+    match rule.from {
+        Some(from) => m.attribute(FRA_SRC, &from.octets()),
+        None => m.attribute(FRA_IIFNAME, b"lo\0"),
+    }
+    m.attribute(FRA_PRIORITY, &PRIORITY.to_ne_bytes());
+    m.attribute(FRA_TABLE, &table.to_ne_bytes());
+    m
+}

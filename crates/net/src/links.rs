@@ -1,0 +1,21 @@
+//! The pure half: pipes, queues, what befalls packets, routes, and the network that they make.
+//!
+//! Nothing here makes a system call or reads a clock; time is always passed in. Nothing here may use [`host`](crate::host),
+//! which `tests/halves.rs` sees to.
+
+pub(crate) mod address;
+pub(crate) mod counters;
+pub(crate) mod fate;
+pub(crate) mod frame;
+pub(crate) mod ids;
+pub(crate) mod network;
+pub(crate) mod pipe;
+pub(crate) mod port;
+pub(crate) mod prefix;
+pub(crate) mod series;
+pub(crate) mod sniffer;
+pub(crate) mod spec;
+pub(crate) mod topology;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Frames: buffers that are used again and again, and what the emulator reads in them.
+
+use scale::link::{DEFAULT_MTU, ETHERNET_HEADER as ETHERNET, largest_frame};
+
+use crate::links::address;
+
+/// The largest frame of a usual link: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
+pub const MAX_FRAME: usize = largest_frame(DEFAULT_MTU);
+
+/// An Ethernet frame in a buffer of its own.
+#[derive(Debug)]
+pub struct Frame {
+    buffer: Box<[u8]>,
+    len: usize,
+}
+
+impl Frame {
+    fn new(capacity: usize) -> Self {
+        Frame { buffer: vec![0; capacity].into(), len: 0 }
+    }
+
+    /// The whole buffer, to read a frame into; call [`Frame::set_len`] after.
+    pub fn space(&mut self) -> &mut [u8] {
+        &mut self.buffer[..]
+    }
+
+    /// How many bytes of [`Frame::space`] are the frame; more than there is room for counts as full.
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.buffer.len());
+    }
+
+    /// The frame's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    /// Its length in bytes: what a pipe charges, and what tcpdump prints.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the frame holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn set_destination_mac(&mut self, mac: [u8; 6]) {
+        self.buffer[..6].copy_from_slice(&mac);
+    }
+
+    /// Flips one bit, chosen by `which`, of what the frame's IP packet carries: the checksum of its transport protocol
+    /// then fails. False if it carries nothing: a damaged IP header would be believed by the pipes and switches that
+    /// the frame still has to pass.
+    pub(crate) fn flip_bit(&mut self, which: u64) -> bool {
+        let Some(ip @ [first, _, high, low, ..]) = self.bytes().get(ETHERNET..) else { return false };
+        let header = usize::from(first & 0x0f) * 4;
+        let total = usize::from(u16::from_be_bytes([*high, *low])).min(ip.len());
+        if header >= total {
+            return false;
+        }
+        let bit = which % ((total - header) as u64 * 8);
+        self.buffer[ETHERNET + header + (bit / 8) as usize] ^= 1 << (bit % 8);
+        true
+    }
+
+    /// The number of the port that the frame is for.
+    ///
+    /// A node may send any bytes at all, so nothing is believed that has not been looked at.
+    pub(crate) fn destination(&self) -> Result<usize, Refused> {
+        let bytes = self.bytes();
+        if bytes.len() < ETHERNET {
+            return Err(Refused::Malformed);
+        }
+        if bytes[12..14] != [0x08, 0x00] {
+            return Err(Refused::Unroutable);
+        }
+        let ip = &bytes[ETHERNET..];
+        if ip.len() < 20 {
+            return Err(Refused::Malformed);
+        }
+        let header = usize::from(ip[0] & 0x0f) * 4;
+        let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+        if ip[0] >> 4 != 4 || header < 20 || total < header || total > ip.len() {
+            return Err(Refused::Malformed);
+        }
+        address::port_of([ip[16], ip[17], ip[18], ip[19]]).ok_or(Refused::Unroutable)
+    }
+
+    /// The number of the port that the frame says it comes from. Only for a frame that has a destination.
+    pub(crate) fn source(&self) -> Option<usize> {
+        let ip = self.bytes().get(ETHERNET..)?;
+        address::port_of(*ip.get(12..16)?.first_chunk()?)
+    }
+}
+
+/// Why a frame goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Too short, or an IP header that contradicts itself.
+    Malformed,
+    /// Not IPv4, or for an address that the network does not have.
+    Unroutable,
+}
+
+/// Buffers that are not in use; once the network has warmed up, no packet allocates.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    free: Vec<Frame>,
+    capacity: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool::of(DEFAULT_MTU)
+    }
+}
+
+impl Pool {
+    /// Buffers for a network with this MTU at most. There is room for more, so that a frame that is too long is seen to be so.
+    pub fn of(mtu: u16) -> Pool {
+        Pool { free: Vec::new(), capacity: (largest_frame(mtu) + 1).next_multiple_of(64) }
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub fn take(&mut self) -> Frame {
+        self.free.pop().unwrap_or_else(|| Frame::new(self.capacity))
+    }
+
+    /// A frame like `original`.
+    pub fn copy(&mut self, original: &Frame) -> Frame {
+        let mut copy = self.take();
+        copy.buffer[..original.len].copy_from_slice(original.bytes());
+        copy.len = original.len;
+        copy
+    }
+
+    pub fn give(&mut self, mut frame: Frame) {
+        frame.len = 0;
+        self.free.push(frame);
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.free.len()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::links::pipe::draws::{Draws, Purpose};
+    use std::net::Ipv4Addr;
+
+    /// An IPv4 frame of `len` bytes for `to`, marked with `mark`.
+    pub fn ipv4(len: usize, to: Ipv4Addr, mark: u8) -> Frame {
+        let mut frame = Frame::new(len.max(1536));
+        let b = frame.space();
+        b[12..14].copy_from_slice(&[0x08, 0x00]);
+        b[14] = 0x45;
+        b[16..18].copy_from_slice(&((len - ETHERNET) as u16).to_be_bytes());
+        b[30..34].copy_from_slice(&to.octets());
+        b[33 + 1] = mark;
+        frame.set_len(len);
+        frame
+    }
+
+    fn changed(edit: impl FnOnce(&mut Frame)) -> Result<usize, Refused> {
+        let mut frame = ipv4(100, Ipv4Addr::new(10, 0, 0, 3), 0);
+        edit(&mut frame);
+        frame.destination()
+    }
+
+    #[test]
+    fn a_good_frame_names_its_port() {
+        assert_eq!(changed(|_| ()), Ok(2));
+        // Bytes after the IP packet (a padded frame) are carried, not a fault.
+        assert_eq!(changed(|f| f.space()[16..18].copy_from_slice(&[0, 60])), Ok(2));
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_reason() {
+        for len in [0, 1, 13, 14, 33] {
+            assert_eq!(changed(|f| f.set_len(len)), Err(Refused::Malformed), "length {len}");
+        }
+        for (at, byte) in [(14, 0x65), (14, 0x44), (14, 0x4f), (16, 0xff), (17, 19)] {
+            let cut = if byte == 0x4f { 40 } else { 100 };
+            let got = changed(|f| {
+                f.space()[at] = byte;
+                f.set_len(cut);
+            });
+            assert_eq!(got, Err(Refused::Malformed), "byte {at} = {byte:#x}");
+        }
+        for kind in [[0x86, 0xdd], [0x08, 0x06], [0x81, 0x00], [0, 46]] {
+            assert_eq!(changed(|f| f.space()[12..14].copy_from_slice(&kind)), Err(Refused::Unroutable), "{kind:x?}");
+        }
+        for to in [[255, 255, 255, 255], [224, 0, 0, 1], [10, 128, 0, 1], [192, 168, 0, 1]] {
+            assert_eq!(changed(|f| f.space()[30..34].copy_from_slice(&to)), Err(Refused::Unroutable), "{to:?}");
+        }
+    }
+
+    #[test]
+    fn every_bit_that_the_packet_carries_can_be_flipped_and_no_other() {
+        let original = ipv4(60, Ipv4Addr::new(10, 0, 0, 3), 7);
+        let mut flipped = [0u8; 60];
+        for which in 0..(60 - 34) * 8 {
+            let mut frame = Pool::default().copy(&original);
+            // A padded frame: what lies behind the IP packet is not part of it.
+            frame.set_len(70);
+            assert!(frame.flip_bit(which));
+            let changed: Vec<usize> = (0..60).filter(|i| frame.bytes()[*i] != original.bytes()[*i]).collect();
+            let [at] = changed[..] else { panic!("{changed:?}") };
+            flipped[at] |= frame.bytes()[at] ^ original.bytes()[at];
+        }
+        assert!(flipped[..34].iter().all(|f| *f == 0) && flipped[34..].iter().all(|f| *f == 0xff));
+    }
+
+    #[test]
+    fn a_packet_that_carries_nothing_stays_whole() {
+        for len in [34, 35, 60] {
+            let mut empty = ipv4(len, Ipv4Addr::new(10, 0, 0, 3), 0);
+            // Bytes behind the IP packet (a padded frame) are none of it.
+            empty.space()[16..18].copy_from_slice(&20u16.to_be_bytes());
+            let before = empty.bytes().to_vec();
+            assert!((0..500).all(|which| !empty.flip_bit(which)), "length {len}");
+            assert_eq!(empty.bytes(), before);
+        }
+    }
+
+    #[test]
+    fn whatever_the_header_says_at_most_one_bit_behind_it_is_flipped() {
+        let draws = Draws::new(1, "any bytes");
+        let mut flipped = 0;
+        for n in 0..100_000u64 {
+            let random = |at: u64| draws.bits(Purpose::Bit, 16 * n + at).to_le_bytes();
+            let mut frame = Frame::new(256);
+            (0..8).for_each(|at| frame.space()[8 * at..][..8].copy_from_slice(&random(at as u64)));
+            if n % 2 == 0 {
+                // Nearly a frame for somebody: the lengths in its header are short, and some are right.
+                frame.space()[12..15].copy_from_slice(&[0x08, 0x00, 0x45 + random(8)[0] % 4]);
+                frame.space()[16] = 0;
+                frame.space()[30..33].copy_from_slice(&[10, 0, 0]);
+            }
+            frame.set_len(usize::from(random(8)[1] % 65));
+            let before = frame.buffer.clone();
+            let destination = frame.destination();
+            let hit = frame.flip_bit(u64::from_le_bytes(random(9)));
+            let changed: u32 = frame.buffer.iter().zip(&before).map(|(a, b)| (a ^ b).count_ones()).sum();
+            assert_eq!(changed, u32::from(hit), "{before:?}");
+            let behind = ETHERNET + usize::from(before[14] & 0x0f) * 4..frame.len();
+            assert!((0..256).all(|at| frame.buffer[at] == before[at] || behind.contains(&at)), "{before:?}");
+            if destination.is_ok() {
+                assert_eq!(frame.destination(), destination, "{before:?}");
+            }
+            flipped += changed;
+        }
+        assert!(flipped > 10_000, "{flipped}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What pipes, ports and places of a network are called by in here: numbers, in the order of the links.
+
+use serde::{Deserialize, Serialize};
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PipeId(pub(crate) u32);
+
+/// A node's end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PortId(pub(crate) u32);
+
+impl PipeId {
+    /// Its place among [`Network::pipe_names`](crate::Network::pipe_names).
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The link that it is a direction of, by its place in the specification.
+    pub fn link(self) -> usize {
+        self.index() / 2
+    }
+
+    /// Whether it leads from the link's end `a` to its end `b`.
+    pub fn is_ab(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+
+    /// The other direction of the same link.
+    pub(crate) fn reverse(self) -> PipeId {
+        PipeId(self.0 ^ 1)
+    }
+}
+
+impl PortId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node or a switch: nodes first, in the order of the specification.
+pub(crate) type Vertex = usize;
+
+/// By vertex: pipes out, in the order of the links, with where they lead.
+pub(crate) type Edges = Vec<Vec<(PipeId, Vertex)>>;

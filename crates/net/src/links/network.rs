@@ -1,0 +1,331 @@
+//! The emulated network: frames in, frames out, at times that are computed and not measured.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::net::Ipv4Addr;
+
+use scale::link::{DEFAULT_MTU, largest_frame};
+use scale::{RealDuration, RealInstant};
+
+use crate::Error;
+use crate::links::counters::{PipeCounters, PortCounters};
+use crate::links::fate::Fate;
+use crate::links::frame::{Frame, Pool, Refused};
+use crate::links::ids::{PipeId, PortId};
+use crate::links::pipe::draws::Draws;
+use crate::links::pipe::{Entry, Packet, Pipe};
+use crate::links::port::Port;
+use crate::links::series::{PipeInterval, Series};
+use crate::links::sniffer::Sniffer;
+use crate::links::spec::{NetworkSpec, PipeChange, PipeConfig};
+use crate::links::topology::{End, Topology};
+
+/// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods a
+/// long pipe without a rate must not take the harness's memory.
+const MAX_INSIDE: usize = 1536 << 18;
+
+/// A frame that leaves the network.
+#[derive(Debug)]
+pub struct Delivery<'a> {
+    /// The port of the node that gets it.
+    pub port: PortId,
+    /// The instant at which it should arrive.
+    pub exit: RealInstant,
+    /// Its bytes, with the port's hardware address as their destination.
+    pub frame: &'a [u8],
+}
+
+/// Nodes and switches joined by pipes.
+///
+/// A frame walks from pipe to pipe in *computed* time: it enters the next pipe at the instant at which it left the one
+/// before, whenever [`Network::advance`] comes to see to it, so being late does not add up over hops.
+///
+/// Per frame it costs O(log P), P being the pipes in use: each pipe is a queue, and a heap holds their heads.
+#[derive(Debug)]
+pub struct Network {
+    topology: Topology,
+    pipes: Vec<Pipe>,
+    counters: Vec<PortCounters>,
+    /// When the first frame of each pipe that holds any leaves it; also of some frames that were first once, until that
+    /// instant.
+    heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
+    pool: Pool,
+    inside: usize,
+    /// The most frames inside.
+    room: usize,
+    /// By link: the largest frame.
+    largest: Vec<usize>,
+    series: Option<Series>,
+    sniffer: Option<Sniffer>,
+}
+
+impl Network {
+    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet there.
+    ///
+    /// Every frame takes the route given for its two nodes or else the shortest by delay, as the delays are now; equal
+    /// ones differ by the number of links, then by the order of the links. Routes never change.
+    ///
+    /// Fails if the links do not join all nodes and switches, if a name is unknown or used twice, if a given route is
+    /// none, or if a number is out of its range. Nodes without any link are allowed when there are no links at all.
+    pub fn new(spec: NetworkSpec, seed: u64) -> Result<Network, Error> {
+        let topology = Topology::new(&spec)?;
+        let largest: Vec<usize> = spec.links.iter().map(|l| largest_frame(l.mtu)).collect();
+        let pool = Pool::of(spec.links.iter().map(|l| l.mtu).max().unwrap_or(0).max(DEFAULT_MTU));
+        let room = MAX_INSIDE / pool.capacity();
+        let configs =
+            spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
+        let mut pipes = Vec::new();
+        for ((config, largest), name) in configs.zip(&topology.pipe_names) {
+            in_range(&config, name, largest)?;
+            pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
+        }
+        let counters = vec![PortCounters::default(); topology.ports.len()];
+        let (heads, series, sniffer) = (BinaryHeap::new(), None, None);
+        Ok(Network { topology, pipes, counters, heads, pool, inside: 0, room, largest, series, sniffer })
+    }
+
+    /// All ports, in the order of their numbers.
+    pub fn ports(&self) -> &[Port] {
+        &self.topology.ports
+    }
+
+    /// The ports of a node: `eth0`, `eth1`, …
+    pub fn ports_of(&self, node: &str) -> impl Iterator<Item = &Port> {
+        self.topology.ports_of(node)
+    }
+
+    /// Every node's name with the address of its interface that faces `node`, for /etc/hosts; itself included.
+    pub fn hosts_seen_by(&self, node: &str) -> Vec<(String, Ipv4Addr)> {
+        self.topology.hosts_seen_by(node)
+    }
+
+    /// The pipes on the way from one node to another, in order; `None` if there is no such node or no way.
+    pub fn route(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
+        self.topology.route(from, to)
+    }
+
+    /// For each node, in the order of the specification, what `weight` says of the pipes on its route to the node number
+    /// `to`, summed. `None` where there is no route, and for `to` itself. Takes time in the order of the network's size.
+    pub fn route_sums(&self, to: usize, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
+        self.topology.sums_to(to, weight)
+    }
+
+    /// The pipe called `A--B/ab` or `A--B/ba`.
+    pub fn pipe(&self, name: &str) -> Option<PipeId> {
+        self.topology.pipe(name)
+    }
+
+    /// The names of all pipes, in the order of their numbers.
+    pub fn pipe_names(&self) -> &[String] {
+        &self.topology.pipe_names
+    }
+
+    /// The properties of a pipe in force.
+    pub fn config(&self, pipe: PipeId) -> &PipeConfig {
+        &self.pipes[pipe.index()].config
+    }
+
+    /// What has happened on a pipe.
+    pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
+        self.pipes[pipe.index()].counters
+    }
+
+    pub(crate) fn all_pipe_counters(&self) -> impl Iterator<Item = PipeCounters> {
+        self.pipes.iter().map(|p| p.counters)
+    }
+
+    /// What a port refused.
+    pub fn port_counters(&self, port: PortId) -> PortCounters {
+        self.counters[port.index()]
+    }
+
+    /// An empty frame to fill and [`inject`](Network::inject); it must be given back that way or by
+    /// [`recycle`](Network::recycle).
+    pub fn buffer(&mut self) -> Frame {
+        self.pool.take()
+    }
+
+    /// Takes back a frame that was not used.
+    pub fn recycle(&mut self, frame: Frame) {
+        self.pool.give(frame);
+    }
+
+    /// Takes a frame that the node of `port` sent at `now`. The network must have been advanced to `now`.
+    pub fn inject(&mut self, port: PortId, now: RealInstant, frame: Frame) {
+        let counters = &mut self.counters[port.index()];
+        let pipe = self.topology.ports[port.index()].pipe;
+        match frame.destination() {
+            _ if frame.len() > self.largest[pipe.index() / 2] => counters.malformed += 1,
+            Ok(to) if self.topology.accepts(port, to, || frame.source()) => {
+                if self.inside < self.room {
+                    return self.enter(pipe, now, frame, PortId(to as u32));
+                }
+                counters.no_memory += 1;
+            }
+            Ok(_) | Err(Refused::Unroutable) => counters.unroutable += 1,
+            Err(Refused::Malformed) => counters.malformed += 1,
+        }
+        self.pool.give(frame);
+    }
+
+    /// Moves everything that is due by `now` and hands out, in the order of their instants, the frames that leave.
+    pub fn advance(&mut self, now: RealInstant, mut deliver: impl FnMut(Delivery)) {
+        loop {
+            // An interval ends before whatever happens at its end.
+            let due = self.next_deadline().map_or(now, |deadline| deadline.min(now));
+            if self.series.as_ref().is_some_and(|s| s.ends() <= due) {
+                self.end_intervals(due);
+            }
+            let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) else { return };
+            match self.topology.ends[pipe as usize] {
+                End::Switch(at) => {
+                    let next = self.topology.next(at, to, || frame.source());
+                    self.enter(next, exit, frame, to);
+                }
+                End::Port(port) => {
+                    frame.set_destination_mac(self.topology.ports[port.index()].mac);
+                    deliver(Delivery { port, exit, frame: frame.bytes() });
+                    self.pool.give(frame);
+                }
+            }
+        }
+    }
+
+    /// Starts to record what every pipe does, in intervals of `every` counted from `from`. If that has passed, what
+    /// happened since then is not in the record.
+    pub fn start_series(&mut self, from: RealInstant, every: RealDuration) {
+        let mut series = Series::new(from, every, self.all_pipe_counters().collect());
+        // What was recorded until now belongs to no interval.
+        self.note_all(&mut series, from);
+        series.take();
+        self.series = Some(series);
+    }
+
+    /// The intervals that have ended, by the instant to which the network has been advanced, and that no earlier call gave.
+    pub fn intervals(&mut self) -> Vec<PipeInterval> {
+        self.series.as_mut().map_or(Vec::new(), Series::take)
+    }
+
+    /// Ends the series at `now`, to which the network must have been advanced: the intervals not given yet, with the last
+    /// one, which is shorter.
+    pub fn end_series(&mut self, now: RealInstant) -> Vec<PipeInterval> {
+        let Some(mut series) = self.series.take() else { return Vec::new() };
+        self.note_all(&mut series, now);
+        series.take()
+    }
+
+    /// Has every frame that enters a pipe of the sniffer's recorded from now on; gives the sniffer used until now.
+    pub(crate) fn sniff(&mut self, sniffer: Option<Sniffer>) -> Option<Sniffer> {
+        std::mem::replace(&mut self.sniffer, sniffer)
+    }
+
+    fn end_intervals(&mut self, until: RealInstant) {
+        let Some(mut series) = self.series.take() else { return };
+        while series.ends() <= until {
+            let end = series.ends();
+            self.note_all(&mut series, end);
+            series.turn(end);
+        }
+        self.series = Some(series);
+    }
+
+    fn note_all(&mut self, series: &mut Series, to: RealInstant) {
+        for (index, pipe) in self.pipes.iter_mut().enumerate() {
+            pipe.backlog.settle(to);
+            let queued = pipe.backlog.len();
+            series.note(index, to, (pipe.counters, &mut pipe.backlog.gauge, queued), pipe.config.rate.is_some());
+        }
+    }
+
+    /// When [`advance`](Network::advance) next has something to do.
+    pub fn next_deadline(&self) -> Option<RealInstant> {
+        self.heads.peek().map(|Reverse((exit, _))| *exit)
+    }
+
+    /// Whether a change of a pipe would be taken; what is wrong with it if not.
+    pub fn allows(&self, pipe: PipeId, change: &PipeChange) -> Result<(), Error> {
+        let (name, largest) = (&self.topology.pipe_names[pipe.index()], self.largest[pipe.link()]);
+        in_range(&self.pipes[pipe.index()].config.with(change), name, largest)
+    }
+
+    /// Changes pipes at `now`, all at the same instant; the network must have been advanced to `now`.
+    ///
+    /// Fails, changing nothing, if a number is out of its range.
+    pub fn set(&mut self, now: RealInstant, changes: &[(PipeId, PipeChange)]) -> Result<(), Error> {
+        changes.iter().try_for_each(|(pipe, change)| self.allows(*pipe, change))?;
+        for (pipe, change) in changes {
+            for frame in self.pipes[pipe.index()].change(now, change) {
+                self.inside -= 1;
+                self.pool.give(frame);
+            }
+        }
+        let heads = self.pipes.iter().enumerate().filter_map(|(i, p)| Some(Reverse((p.head()?, i as u32))));
+        self.heads = heads.collect();
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inside(&self) -> usize {
+        self.inside
+    }
+
+    #[cfg(test)]
+    pub(crate) fn idle_buffers(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Takes out the frame that leaves its pipe next, if it does so by `now`.
+    fn leave(&mut self, now: RealInstant) -> Option<(u32, Packet)> {
+        loop {
+            let mut top = self.heads.peek_mut()?;
+            let Reverse((exit, pipe)) = *top;
+            if exit > now {
+                return None;
+            }
+            let from = &mut self.pipes[pipe as usize];
+            if from.head() != Some(exit) {
+                // A frame that was overtaken has left already, by the entry made for the one that overtook it.
+                PeekMut::pop(top);
+                continue;
+            }
+            let packet = from.leave().expect("the pipe has a head");
+            match from.head() {
+                Some(next) => *top = Reverse((next, pipe)),
+                None => drop(PeekMut::pop(top)),
+            }
+            self.inside -= 1;
+            return Some((pipe, packet));
+        }
+    }
+
+    fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
+        let entered = &mut self.pipes[pipe.index()];
+        let counted = entered.counters;
+        let record = self.sniffer.as_mut().and_then(|s| s.copy(pipe, now, frame.bytes()));
+        if frame.len() > self.largest[pipe.index() / 2] {
+            entered.counters.too_long += 1;
+            self.pool.give(frame);
+        } else {
+            let before = entered.head();
+            let room = self.inside + 1 < self.room;
+            let Entry { held, uncopied } = entered.enter(now, frame, to, &mut self.pool, room);
+            self.inside += held;
+            if uncopied {
+                self.counters[to.index()].uncopied += 1;
+            }
+            // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
+            if let Some(head) = entered.head().filter(|head| before != Some(*head)) {
+                self.heads.push(Reverse((head, pipe.0)));
+            }
+        }
+        if let Some(record) = record {
+            record.finish(Fate::of(&entered.counters.since(&counted)));
+        }
+    }
+}
+
+/// Fails if a number of `pipe` is not in its range, for a link whose largest frame has this many bytes.
+fn in_range(config: &PipeConfig, pipe: &str, largest: usize) -> Result<(), Error> {
+    config.wrong(largest).map_or(Ok(()), |wrong| Err(Error::Input(format!("pipe `{pipe}`: {wrong}"))))
+}

@@ -1,0 +1,131 @@
+//! Few routes in place of one per address: a kernel's table with a thousand entries, in each of a thousand nodes, takes
+//! longer to fill than all else.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+/// A block of addresses: those that begin with the first `length` bits of `address`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Prefix {
+    /// Its first address.
+    pub address: Ipv4Addr,
+    /// How many bits count, 0 to 32.
+    pub length: u8,
+}
+
+/// What every port's address begins with, and how many bits that are.
+const ALL: (u32, u8) = (10 << 24, 9);
+
+/// The least number of prefixes longer than 10.0.0.0/9 by which every address of `ways` gets its way where the longest
+/// that matches wins, and `otherwise` where none does. `ways` is in ascending order of addresses, all of them in
+/// 10.0.0.0/9, without doubles; addresses that are not in it may go anywhere.
+///
+/// From the leaves of the tree of all prefixes upwards, each prefix learns by which ways it could be sent at no more
+/// cost than by any other; from the root downwards it is given one of them, which costs an entry only where that is not
+/// the way inherited (Draves, King, Venkatachary and Zill: Constructing Optimal IP Routing Tables, INFOCOM 1999).
+pub(crate) fn aggregate(ways: &[(Ipv4Addr, usize)], otherwise: usize) -> Vec<(Prefix, usize)> {
+    let mut prefixes = Vec::new();
+    if let Some((first, rest)) = ways.split_first()
+        && (first.1 != otherwise || rest.iter().any(|w| w.1 != otherwise))
+    {
+        assign_halves(&tree(ways, ALL.1), ALL.0, ALL.1, otherwise, &mut prefixes);
+    }
+    prefixes
+}
+
+/// A prefix under which there are addresses; `best` is sorted.
+struct Tree {
+    best: Vec<usize>,
+    halves: [Option<Box<Tree>>; 2],
+}
+
+fn tree(ways: &[(Ipv4Addr, usize)], depth: u8) -> Tree {
+    let first = ways.first().map_or(0, |w| w.1);
+    if depth > ALL.1 && ways.iter().all(|w| w.1 == first) {
+        return Tree { best: vec![first], halves: [None, None] };
+    }
+    let upper = |w: &(Ipv4Addr, usize)| w.0.to_bits() >> (31 - depth) & 1 == 1;
+    let (low, high) = ways.split_at(ways.partition_point(|w| !upper(w)));
+    let half = |ways: &[_]| (!ways.is_empty()).then(|| Box::new(tree(ways, depth + 1)));
+    let halves = [half(low), half(high)];
+    let best = match &halves {
+        [Some(low), Some(high)] => {
+            let both: Vec<usize> = low.best.iter().copied().filter(|w| high.best.binary_search(w).is_ok()).collect();
+            let mut either = [low.best.as_slice(), &high.best].concat();
+            either.sort_unstable();
+            if both.is_empty() { either } else { both }
+        }
+        [Some(only), None] | [None, Some(only)] => only.best.clone(),
+        [None, None] => vec![first],
+    };
+    Tree { best, halves }
+}
+
+fn assign(tree: &Tree, start: u32, length: u8, inherited: usize, prefixes: &mut Vec<(Prefix, usize)>) {
+    let mut way = inherited;
+    if tree.best.binary_search(&inherited).is_err() {
+        way = tree.best[0];
+        prefixes.push((Prefix { address: Ipv4Addr::from_bits(start), length }, way));
+    }
+    assign_halves(tree, start, length, way, prefixes);
+}
+
+fn assign_halves(tree: &Tree, start: u32, length: u8, way: usize, prefixes: &mut Vec<(Prefix, usize)>) {
+    for (half, bit) in tree.halves.iter().zip([0, 1]) {
+        if let Some(half) = half {
+            assign(half, start | bit << (31 - length), length + 1, way, prefixes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(n: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(0x0a00_0000 + n)
+    }
+
+    fn way(prefixes: &[(Prefix, usize)], otherwise: usize, to: Ipv4Addr) -> usize {
+        let matches =
+            |p: &&(Prefix, usize)| (u64::from(p.0.address.to_bits() ^ to.to_bits())) >> (32 - p.0.length) == 0;
+        prefixes.iter().filter(matches).max_by_key(|p| p.0.length).map_or(otherwise, |p| p.1)
+    }
+
+    #[test]
+    fn every_address_keeps_its_way() {
+        let mut state = 7u32;
+        for size in [1, 2, 3, 10, 200, 700] {
+            for kinds in [1, 2, 5, 40] {
+                let mut ways = Vec::new();
+                for n in 1..=size {
+                    state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+                    if state >> 30 != 0 {
+                        // Runs, as neighbours in the file tend to lie the same way.
+                        ways.push((ip(n), ((state >> 8) % kinds) as usize * usize::from(n % 7 != 0)));
+                    }
+                }
+                let prefixes = aggregate(&ways, 0);
+                for (to, expected) in &ways {
+                    assert_eq!(way(&prefixes, 0, *to), *expected, "{to} of {size} with {kinds}: {prefixes:?}");
+                }
+                assert!(prefixes.len() <= ways.len());
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_share_a_prefix_and_the_common_way_costs_nothing() {
+        assert_eq!(aggregate(&[], 3), []);
+        assert_eq!(aggregate(&[(ip(1), 3), (ip(9), 3)], 3), []);
+        // The common way has 10.0.0.0/9 already, so another that all take is longer.
+        assert_eq!(aggregate(&[(ip(1), 1)], 3), [(Prefix { address: ip(0), length: 10 }, 1)]);
+        let all: Vec<_> = (1..=254).map(|n| (ip(n), usize::from(n >= 128))).collect();
+        assert_eq!(aggregate(&all, 0), [(Prefix { address: ip(128), length: 25 }, 1)]);
+        // One address that lies elsewhere is an exception to the rest.
+        let most: Vec<_> = (1..=254).map(|n| (ip(n), usize::from(n != 77))).collect();
+        let prefixes = aggregate(&most, 0);
+        assert_eq!(prefixes.len(), 2, "{prefixes:?}");
+    }
+}

@@ -1,0 +1,355 @@
+//! The shape of the network: who is joined to whom, which addresses they have, and which way each address lies.
+
+mod given;
+mod shortest;
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use scale::link::MTUS;
+
+use self::given::Given;
+use self::shortest::Routes;
+use crate::Error;
+use crate::links::address;
+use crate::links::ids::{Edges, PipeId, PortId, Vertex};
+use crate::links::port::{Port, Rule};
+use crate::links::prefix;
+use crate::links::spec::{LinkSpec, NetworkSpec};
+
+/// Where a pipe leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    Port(PortId),
+    Switch(Vertex),
+}
+
+#[derive(Debug)]
+pub(crate) struct Topology {
+    nodes: Vec<String>,
+    /// By name of a node.
+    by_name: HashMap<String, Vertex>,
+    pub ports: Vec<Port>,
+    /// The vertex of each port.
+    owner: Vec<Vertex>,
+    pub pipe_names: Vec<String>,
+    /// By name of a pipe.
+    pipe_ids: HashMap<String, PipeId>,
+    pub ends: Vec<End>,
+    /// The vertex at which each pipe begins.
+    starts: Vec<Vertex>,
+    edges: Edges,
+    /// By vertex: ports.
+    ports_of: Vec<Vec<PortId>>,
+    routes: Routes,
+    given: Given,
+}
+
+impl Topology {
+    pub fn new(spec: &NetworkSpec) -> Result<Self, Error> {
+        let vertices = names(spec)?;
+        let by_name = spec.nodes.iter().enumerate().map(|(v, n)| (n.clone(), v)).collect();
+        let mut t = Topology {
+            nodes: spec.nodes.clone(),
+            by_name,
+            ports: Vec::new(),
+            owner: Vec::new(),
+            pipe_names: Vec::new(),
+            pipe_ids: HashMap::new(),
+            ends: Vec::new(),
+            starts: Vec::new(),
+            edges: vec![Vec::new(); vertices.len()],
+            ports_of: vec![Vec::new(); vertices.len()],
+            routes: Routes::default(),
+            given: Given::default(),
+        };
+        for (i, link) in spec.links.iter().enumerate() {
+            let wrong = |what: String| Err(Error::Input(format!("link `{}`{what}", link.name)));
+            let (a, b) = match [&link.a, &link.b].map(|end| vertices.get(end.as_str()).copied().ok_or(end)) {
+                [Ok(a), Ok(b)] => (a, b),
+                [Err(end), _] | [_, Err(end)] => {
+                    return wrong(format!(": there is no node or switch called `{end}`"));
+                }
+            };
+            if a == b {
+                return wrong(" joins a node or switch with itself".into());
+            }
+            if !MTUS.contains(&link.mtu) {
+                let (least, most) = (MTUS.start(), MTUS.end());
+                return wrong(format!(": an MTU of {}; it must be from {least} to {most}", link.mtu));
+            }
+            let (ab, ba) = (PipeId(2 * i as u32), PipeId(2 * i as u32 + 1));
+            for (pipe, direction) in [(ab, "ab"), (ba, "ba")] {
+                let name = format!("{}/{direction}", link.name);
+                t.pipe_names.push(name.clone());
+                if t.pipe_ids.insert(name, pipe).is_some() {
+                    let what = format!("two links are called `{}`; each needs a name of its own", link.name);
+                    return Err(Error::Input(what));
+                }
+            }
+            let (at_a, at_b) = (t.end(a, ab, link), t.end(b, ba, link));
+            t.ends.extend([at_b, at_a]);
+            t.starts.extend([a, b]);
+            t.edges[a].push((ab, b));
+            t.edges[b].push((ba, a));
+        }
+        if t.ports.len() > address::MAX_PORTS {
+            return Err(Error::Input(format!(
+                "{} interfaces; the emulator has addresses for {}",
+                t.ports.len(),
+                address::MAX_PORTS
+            )));
+        }
+        if let Some(many) = t.edges.iter().position(|edges| edges.len() > usize::from(u16::MAX)) {
+            return Err(Error::Input(format!("{} links meet at one place", t.edges[many].len())));
+        }
+        t.connected(spec)?;
+        let delay = |pipe: PipeId| {
+            let link = &spec.links[pipe.index() / 2];
+            if pipe.0.is_multiple_of(2) { &link.ab } else { &link.ba }.delay.as_nanos()
+        };
+        if !spec.links.is_empty() {
+            t.routes = Routes::shortest(&t.edges, t.nodes.len(), delay);
+        }
+        t.given = Given::new(spec, &vertices, &t.edges)?;
+        t.tell_nodes();
+        Ok(t)
+    }
+
+    /// The far end of the pipe that leads to `vertex`, whose own pipe on the same link is `out`.
+    fn end(&mut self, vertex: Vertex, out: PipeId, link: &LinkSpec) -> End {
+        let Some(node) = self.nodes.get(vertex) else { return End::Switch(vertex) };
+        let id = PortId(self.ports.len() as u32);
+        let address = address::of_port(id.index());
+        self.ports.push(Port {
+            id,
+            node: node.clone(),
+            name: format!("eth{}", self.ports_of[vertex].len()),
+            address,
+            prefix: 32,
+            mac: address::mac(address),
+            mtu: link.mtu,
+            tso: link.tso,
+            routes: Vec::new(),
+            rules: Vec::new(),
+            forwards: false,
+            pipe: out,
+        });
+        self.owner.push(vertex);
+        self.ports_of[vertex].push(id);
+        End::Port(id)
+    }
+
+    fn connected(&self, spec: &NetworkSpec) -> Result<(), Error> {
+        if spec.links.is_empty() {
+            return Ok(());
+        }
+        let name = |v: Vertex| spec.nodes.iter().chain(&spec.switches).nth(v).expect("a vertex has a name");
+        let start = (0..self.edges.len()).find(|v| !self.edges[*v].is_empty()).expect("there is a link");
+        let mut seen = vec![false; self.edges.len()];
+        let mut open = vec![start];
+        while let Some(v) = open.pop() {
+            if !std::mem::replace(&mut seen[v], true) {
+                open.extend(self.edges[v].iter().map(|(_, w)| *w));
+            }
+        }
+        let apart: Vec<Vertex> = (0..seen.len()).filter(|v| !seen[*v]).collect();
+        let Some(&first) = apart.first() else { return Ok(()) };
+        let list: Vec<String> = apart.iter().take(5).map(|v| format!("`{}`", name(*v))).collect();
+        let more =
+            if apart.len() > list.len() { format!(" and {} more", apart.len() - list.len()) } else { String::new() };
+        let links = match self.edges[first].first() {
+            Some((pipe, _)) => format!("link `{}` joins only part of them", spec.links[pipe.index() / 2].name),
+            None => format!("`{}` has no link at all", name(first)),
+        };
+        Err(Error::Input(format!(
+            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link that is missing",
+            list.join(", "),
+            name(start),
+            spec.links[self.edges[start][0].0.index() / 2].name,
+        )))
+    }
+
+    /// Fills in what the kernels of the nodes have to know.
+    fn tell_nodes(&mut self) {
+        for v in 0..self.nodes.len() {
+            let own = self.ports_of[v].clone();
+            let forwards = own.len() > 1;
+            let mut behind: Vec<Vec<(Ipv4Addr, usize)>> = vec![Vec::new(); own.len()];
+            let mut ways = Vec::new();
+            if forwards {
+                for to in (0..self.ports.len()).filter(|to| self.owner[*to] != v) {
+                    let slot = self.slot(v, to);
+                    behind[slot].push((self.ports[to].address, slot));
+                    ways.push((self.ports[to].address, slot));
+                }
+            }
+            // The first of the largest; `max_by_key` would give the last.
+            let main = (0..own.len()).rev().max_by_key(|slot| behind[*slot].len());
+            for (slot, port) in own.iter().enumerate() {
+                let port = &mut self.ports[port.index()];
+                port.forwards = forwards;
+                port.prefix = if main == Some(slot) { 8 } else { 32 };
+            }
+            for (prefix, slot) in prefix::aggregate(&ways, main.unwrap_or(0)) {
+                self.ports[own[slot].index()].routes.push(prefix);
+            }
+        }
+        for (from, to, path) in self.given.paths() {
+            for pipe in path {
+                let at = self.starts[pipe.index()];
+                let Some(slot) = self.edges[at].iter().position(|(p, _)| p == pipe) else { continue };
+                if at >= self.nodes.len() || self.edges[at].len() < 2 {
+                    continue;
+                }
+                let sources: Vec<_> = match at == from {
+                    true => vec![None],
+                    false => self.ports_of[from].iter().map(|p| Some(self.ports[p.index()].address)).collect(),
+                };
+                let to: Vec<_> = self.ports_of[to].iter().map(|p| self.ports[p.index()].address).collect();
+                let rules = sources.iter().flat_map(|from| to.iter().map(|to| Rule { from: *from, to: *to }));
+                self.ports[self.ports_of[at][slot].index()].rules.extend(rules);
+            }
+        }
+    }
+
+    /// Which of the edges of `at` leads to the port number `to` of another vertex: the link itself that the port is on,
+    /// if `at` is the other end of it.
+    fn slot(&self, at: Vertex, to: usize) -> usize {
+        let direct = self.ports[to].pipe;
+        match self.ends[direct.index()] {
+            End::Switch(far) if far == at => self.place(at, direct.reverse()),
+            End::Port(far) if self.owner[far.index()] == at => self.place(at, direct.reverse()),
+            _ => self.routes.slot(at, self.owner[to]),
+        }
+    }
+
+    fn place(&self, at: Vertex, pipe: PipeId) -> usize {
+        // The edges stand in the order of the links.
+        self.edges[at].partition_point(|(p, _)| *p < pipe)
+    }
+
+    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address that
+    /// it says it comes from.
+    pub fn next(&self, at: Vertex, to: PortId, source: impl FnOnce() -> Option<usize>) -> PipeId {
+        let destination = self.owner[to.index()];
+        let given = match self.given.is_empty() {
+            true => None,
+            false => source()
+                .and_then(|port| self.owner.get(port))
+                .and_then(|source| self.given.next(at, *source, destination)),
+        };
+        given.unwrap_or_else(|| self.edges[at][self.slot(at, to.index())].0)
+    }
+
+    /// Whether a frame for port number `to` may enter the link that the port `from` is on: there is such a port, it is
+    /// another node's, and a switch at the other end of the link would not send the frame back.
+    pub fn accepts(&self, from: PortId, to: usize, source: impl FnOnce() -> Option<usize>) -> bool {
+        let pipe = self.ports[from.index()].pipe;
+        let other = self.owner.get(to).is_some_and(|owner| *owner != self.owner[from.index()]);
+        other
+            && match self.ends[pipe.index()] {
+                End::Switch(at) => self.next(at, PortId(to as u32), source) != pipe.reverse(),
+                End::Port(_) => true,
+            }
+    }
+
+    /// The pipe with this name.
+    pub fn pipe(&self, name: &str) -> Option<PipeId> {
+        self.pipe_ids.get(name).copied()
+    }
+
+    /// The ports of a node; none if there is no such node.
+    pub fn ports_of(&self, node: &str) -> impl Iterator<Item = &Port> {
+        self.by_name.get(node).map_or(&[][..], |v| &self.ports_of[*v]).iter().map(|p| &self.ports[p.index()])
+    }
+
+    /// Every node's name and address as `node` should know them.
+    pub fn hosts_seen_by(&self, node: &str) -> Vec<(String, Ipv4Addr)> {
+        let Some(&viewer) = self.by_name.get(node) else { return Vec::new() };
+        let facing = |v: Vertex| match self.ports_of[v].as_slice() {
+            [only] => Some(*only),
+            all if v == viewer => all.iter().copied().find(|p| self.ports[p.index()].prefix == 8),
+            _ => match self.ends[self.way(viewer, v)?.last()?.index()] {
+                End::Port(port) => Some(port),
+                End::Switch(_) => None,
+            },
+        };
+        let named = |v: Vertex| Some((self.nodes[v].clone(), self.ports[facing(v)?.index()].address));
+        (0..self.nodes.len()).filter_map(named).collect()
+    }
+
+    /// The pipes that a frame from one node to another passes, in order.
+    pub fn route(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
+        self.way(*self.by_name.get(from)?, *self.by_name.get(to)?)
+    }
+
+    /// The pipes from one node to another; none if they are the same, `None` if there is no network.
+    fn way(&self, from: Vertex, to: Vertex) -> Option<Vec<PipeId>> {
+        if let Some(given) = self.given.path(from, to) {
+            return Some(given.to_vec());
+        }
+        let (mut way, mut at) = (Vec::new(), from);
+        while at != to {
+            let pipe = self.step(at, to)?;
+            way.push(pipe);
+            at = self.head(pipe);
+        }
+        Some(way)
+    }
+
+    /// The first pipe of the shortest route from one vertex to another.
+    fn step(&self, at: Vertex, to: Vertex) -> Option<PipeId> {
+        let slot = match *self.edges[to].as_slice() {
+            // Nothing leads there but this link.
+            [(pipe, near)] if near == at => self.place(at, pipe.reverse()),
+            [] => return None,
+            _ => self.routes.slot(at, to),
+        };
+        Some(self.edges[at].get(slot)?.0)
+    }
+
+    /// The vertex to which a pipe leads.
+    fn head(&self, pipe: PipeId) -> Vertex {
+        self.starts[pipe.reverse().index()]
+    }
+
+    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where there
+    /// is no route, and for the node itself.
+    pub fn sums_to(&self, to: Vertex, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
+        let mut sums: Vec<Option<u64>> = vec![None; self.edges.len()];
+        let mut open = Vec::new();
+        for from in 0..self.nodes.len() {
+            let mut at = from;
+            let mut sum = loop {
+                if let Some(known) = sums[at] {
+                    break known;
+                }
+                let Some(pipe) = self.step(at, to).filter(|_| at != to) else { break 0 };
+                open.push(pipe);
+                at = self.head(pipe);
+            };
+            while let Some(pipe) = open.pop() {
+                sum = weight(pipe).saturating_add(sum);
+                sums[self.starts[pipe.index()]] = Some(sum);
+            }
+        }
+        sums.truncate(self.nodes.len());
+        for (from, path) in self.given.paths_to(to) {
+            sums[from] = Some(path.iter().fold(0, |sum, pipe| weight(*pipe).saturating_add(sum)));
+        }
+        sums
+    }
+}
+
+fn names(spec: &NetworkSpec) -> Result<HashMap<&str, Vertex>, Error> {
+    let mut vertices = HashMap::new();
+    for (i, name) in spec.nodes.iter().chain(&spec.switches).enumerate() {
+        if vertices.insert(name.as_str(), i).is_some() {
+            return Err(Error::Input(format!(
+                "two nodes or switches are called `{name}`; each needs a name of its own"
+            )));
+        }
+    }
+    Ok(vertices)
+}

@@ -1,0 +1,42 @@
+//! What a run leaves behind: the files of its directory, typed both ways.
+//!
+//! The engine writes them, everybody else reads them, and both do it through [`RunDir`], the only one who knows what a
+//! file in a run directory is called. `docs/run-directory.md` describes every file for those who read them with other
+//! programs.
+//!
+//! | type | file |
+//! | --- | --- |
+//! | [`RunResult`] | `result.json`: what the run was, what it measured, and whether to trust it |
+//! | [`Plan`] | `plan.json`: what every node and link got |
+//! | [`Event`] | `events.jsonl`: what happened, one JSON object a line |
+//! | [`Sample`] | `metrics/NAME.csv`: the samples of a metric |
+//! | [`PipeInterval`] | `metrics/pipes.csv`: what each direction of each link did, second by second |
+//! | [`PipeTotals`], [`PortTotals`] | `pipes.csv`, `ports.csv`: what links and interfaces did in all |
+//!
+//! A [`Run`] is a directory read again, a [`Series`] several of them that were made by `diorama run --repeat`.
+//!
+//! What is written is judged nowhere here: verdicts, statistics and comparisons are those of `fidelity`.
+
+mod claim;
+mod counters;
+mod dir;
+mod error;
+mod events;
+mod links;
+pub mod plan;
+mod result;
+mod runs;
+mod samples;
+
+pub use claim::claim;
+pub use counters::Counters;
+pub use dir::{LogStream, RunDir};
+pub use error::{Error, Result};
+pub use events::{Event, EventLog};
+pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
+pub use plan::Plan;
+pub use result::{
+    Check, CheckName, Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Summary, Variant, Verdict,
+};
+pub use runs::{Run, Series};
+pub use samples::{Sample, Samples};

@@ -1,0 +1,182 @@
+//! `plan.json`: what every node and every direction of a link got.
+//!
+//! `target` is what the experiment says, in virtual time; `harness` what this machine did to look like it, in real time.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use indexmap::IndexMap;
+use scale::Tdf;
+use scale::link::Distribution;
+use serde::{Deserialize, Serialize};
+
+use crate::result::{Variant, whole_if_whole};
+
+/// All of `plan.json`. `diorama check --json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// With which resources it runs.
+    pub variant: Variant,
+    /// Real time over virtual time of this run; 1 in every variant but the scaled one.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub tdf: Tdf,
+    /// Nodes per harness machine over nodes per target machine: on one machine, the number of nodes.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub scaling_factor: f64,
+    /// Who runs where.
+    pub cores: Cores,
+    /// The sum of the shares of all nodes, in cores.
+    pub sold: f64,
+    /// What each node gets, in the order of the experiment.
+    pub nodes: IndexMap<String, PlannedNode>,
+    /// What each direction of each link does, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….
+    pub pipes: IndexMap<String, PlannedPipe>,
+    /// The programs that nodes used, by path; empty before the run.
+    pub versions: BTreeMap<String, String>,
+    /// What a reader of the results has to know, because this machine lacks something; a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl Plan {
+    /// The text of the file, without a last newline.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a plan has only finite numbers and string keys")
+    }
+}
+
+/// Which cores of the harness do what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cores {
+    /// Hold the nodes.
+    pub nodes: Vec<usize>,
+    /// Hold the emulator, the injector and the engine.
+    pub harness: Vec<usize>,
+}
+
+/// What a node gets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedNode {
+    /// The core that it runs on.
+    pub core: usize,
+    /// The fraction of that core that it gets, in real time. In the naive variant its weight in the common pool.
+    pub share: f64,
+    /// Its memory limit.
+    pub memory_bytes: u64,
+    /// Its addresses, interface by interface.
+    pub addresses: Vec<Ipv4Addr>,
+    /// What its CPU clocks are divided by: the speed of its machine where time is dilated, else 1.
+    pub cpu_clock_divisor: f64,
+    /// Its TCP's congestion control.
+    pub congestion: Congestion,
+}
+
+/// The congestion control of a node's TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    /// CUBIC (RFC 9438).
+    Cubic,
+    /// NewReno (RFC 6582).
+    Reno,
+}
+
+/// What one direction of a link does, on the target in virtual time, and on the harness in real time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedPipe {
+    /// As the experiment says.
+    pub target: PipeValues,
+    /// As the emulator does it.
+    pub harness: PipeValues,
+    /// The longest IP packet, in bytes.
+    pub mtu: u16,
+    /// Whether nodes send bursts of several segments into it (segmentation offload).
+    pub tso: bool,
+}
+
+/// What a pipe does to packets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PipeValues {
+    /// Bandwidth; null if transmission takes no time.
+    pub bits_per_s: Option<f64>,
+    /// Propagation delay, on average, s.
+    pub delay_s: f64,
+    /// Probability of loss in the long run, 0 to 1.
+    pub loss: f64,
+    /// Packets that may wait; null if bytes are counted.
+    pub queue_packets: Option<u32>,
+    /// Bytes that may wait, if they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_bytes: Option<u64>,
+    /// How packets are dropped before the queue is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub red: Option<RedValues>,
+    /// How the delay varies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterValues>,
+    /// Which packets are lost, if not each with the same probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_model: Option<LossModel>,
+    /// Probability of duplication, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicate: f64,
+    /// Probability of corruption, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrupt: f64,
+}
+
+/// Random early detection; thresholds count what the queue's limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RedValues {
+    /// Average length from which on packets are dropped at random.
+    pub min: u64,
+    /// Average length from which on all are dropped.
+    pub max: u64,
+    /// Probability of dropping just below `max`, 0 to 1.
+    pub max_p: f64,
+    /// Weight of each new length in the average.
+    pub weight: f64,
+    /// Size of a typical packet, bytes.
+    pub packet_bytes: u64,
+    /// Whether the probability grows on to 1 between `max` and twice that.
+    pub gentle: bool,
+}
+
+/// Variation of the delay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JitterValues {
+    /// Its distribution.
+    pub distribution: Distribution,
+    /// The largest deviation of a uniform distribution, the standard deviation of any other, s.
+    pub spread_s: f64,
+    /// Whether packets may overtake one another.
+    pub reorder: bool,
+}
+
+/// Losses that are not independent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossModel {
+    /// In bursts.
+    GilbertElliott {
+        /// Probability of passing from the good state to the bad one.
+        p: f64,
+        /// Probability of passing from the bad state to the good one.
+        r: f64,
+        /// Probability of loss in the good state.
+        good: f64,
+        /// Probability of loss in the bad state.
+        bad: f64,
+    },
+    /// One of so many packets.
+    Every(u64),
+    /// The packets with these ordinal numbers.
+    Packets(Vec<u64>),
+}
+
+/// For keys that are only there where they are used; serde hands over a reference.
+fn is_zero(p: &f64) -> bool {
+    *p == 0.0
+}

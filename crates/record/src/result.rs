@@ -1,0 +1,329 @@
+//! `result.json`: what a run was, what it measured and whether to trust it.
+//!
+//! All times are virtual unless a name says `real`. Maps keep the order in which the experiment named things.
+
+use std::path::{Component, Path, PathBuf};
+
+use indexmap::IndexMap;
+use scale::Tdf;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// With which resources the experiment ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// TDF and shares of the plan.
+    Scaled,
+    /// TDF 1, every node with its full target share.
+    Baseline,
+    /// TDF 1, links at target rates, all nodes work-conserving within the scaled variant's resources.
+    Naive,
+}
+
+impl Variant {
+    /// The word used on the command line and in `result.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Variant::Scaled => "scaled",
+            Variant::Baseline => "baseline",
+            Variant::Naive => "naive",
+        }
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Whether the experiment did what it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It ended as the experiment says.
+    Ok,
+    /// It did not; `why` says how.
+    Failed,
+}
+
+/// How a node's program came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ended {
+    /// By itself.
+    Exited,
+    /// The run, or an event, asked it to stop.
+    Stopped,
+    /// An event, or someone else, killed it.
+    Killed,
+    /// It outgrew its machine's memory.
+    Oom,
+}
+
+/// One node at the end of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeOutcome {
+    /// The program's exit code; `None` if it ended by a signal or did not end by itself.
+    pub exit: Option<i32>,
+    /// How it ended.
+    pub ended: Ended,
+    /// How long its programs had a core of this machine, t = 0 to the end, in seconds of the core. The same work takes the same in
+    /// every variant, so this is neither real nor virtual time. `None` if it was not measured.
+    #[serde(default)]
+    pub core_seconds: Option<f64>,
+}
+
+/// Count, mean and quantiles of at least one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How many samples.
+    pub n: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// One metric, summarised; the samples are in `file`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricRecord {
+    /// The unit of every number but `n`, as the experiment wrote it.
+    pub unit: String,
+    /// Count, mean and quantiles.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The samples' file, relative to the run directory: `metrics/NAME.csv`.
+    pub file: PathBuf,
+}
+
+/// What a check is about; `docs/fidelity.md` describes each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckName {
+    /// How late frames were delivered.
+    EmulatorLateness,
+    /// Frames lost between a node and the emulator.
+    RingDrops,
+    /// How fast the nodes' clocks ran.
+    ClockRate,
+    /// The CPU that nodes got of what they were entitled to.
+    CpuEntitlement,
+    /// How long a node's turn on its core lasted.
+    CpuGrain,
+    /// The time that the hypervisor took.
+    Steal,
+    /// What others used and wanted of the nodes' core.
+    ForeignLoadNodes,
+    /// What others used of the harness core.
+    ForeignLoadHarness,
+    /// Timers of the kernel's TCP that tick in real time and fired.
+    KernelTimers,
+    /// What it cost to come back to data.
+    Caches,
+    /// How long disks took.
+    Disk,
+}
+
+impl CheckName {
+    /// The word used in `result.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CheckName::EmulatorLateness => "emulator-lateness",
+            CheckName::RingDrops => "ring-drops",
+            CheckName::ClockRate => "clock-rate",
+            CheckName::CpuEntitlement => "cpu-entitlement",
+            CheckName::CpuGrain => "cpu-grain",
+            CheckName::Steal => "steal",
+            CheckName::ForeignLoadNodes => "foreign-load-nodes",
+            CheckName::ForeignLoadHarness => "foreign-load-harness",
+            CheckName::KernelTimers => "kernel-timers",
+            CheckName::Caches => "caches",
+            CheckName::Disk => "disk",
+        }
+    }
+}
+
+impl std::fmt::Display for CheckName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One thing that was measured during the run and what it may be at most (or, where `says` says so, at least).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What it is about.
+    pub name: CheckName,
+    /// The worst value met; `None` if nothing was measured.
+    pub value: Option<f64>,
+    /// What the value must keep to; `None` if nothing was measured.
+    pub limit: Option<f64>,
+    /// The unit of value and limit.
+    pub unit: String,
+    /// `None`: not modelled or not measured, so nothing is promised.
+    pub ok: Option<bool>,
+    /// What was seen, where and when, in one sentence.
+    pub says: String,
+}
+
+/// Whether the numbers of a run may be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every check that was made held.
+    Trustworthy,
+    /// At least one did not.
+    Suspect,
+}
+
+impl Verdict {
+    /// The word used in `result.json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Trustworthy => "trustworthy",
+            Verdict::Suspect => "suspect",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The verdict and what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fidelity {
+    /// Follows from the checks.
+    pub verdict: Verdict,
+    /// In the order of `docs/fidelity.md`.
+    pub checks: Vec<Check>,
+}
+
+impl Fidelity {
+    /// The check of that name, if it was made.
+    pub fn check(&self, name: CheckName) -> Option<&Check> {
+        self.checks.iter().find(|c| c.name == name)
+    }
+
+    /// The checks that do not hold.
+    pub fn breaches(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|c| c.ok == Some(false))
+    }
+}
+
+/// All of `result.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The experiment's name.
+    pub experiment: String,
+    /// With which resources it ran.
+    pub variant: Variant,
+    /// Real over virtual time.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub tdf: Tdf,
+    /// Nodes per harness machine over nodes per target machine.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub scaling_factor: f64,
+    /// Whether it ended as the experiment says.
+    pub status: Status,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// Virtual time from t = 0 to the end.
+    pub virtual_seconds: f64,
+    /// Real time from t = 0 to the end.
+    pub real_seconds: f64,
+    /// Those with at least one sample, in the order of the experiment.
+    pub metrics: IndexMap<String, MetricRecord>,
+    /// In the order of the experiment.
+    pub nodes: IndexMap<String, NodeOutcome>,
+    /// Whether to trust the numbers.
+    pub fidelity: Fidelity,
+}
+
+impl RunResult {
+    /// From the text of the file `path`.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<RunResult> {
+        let result: RunResult =
+            serde_json::from_str(text).map_err(|e| Error::input(path, format!("not the result of a run: {e}")))?;
+        for (name, metric) in &result.metrics {
+            let inside = metric.file.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+            if !inside {
+                let what = format!(
+                    "the samples of metric `{name}` must lie inside the run directory, not at `{}`",
+                    metric.file.display()
+                );
+                return Err(Error::input(path, what));
+            }
+        }
+        Ok(result)
+    }
+
+    /// The text of the file.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a result has only finite numbers and string keys") + "\n"
+    }
+}
+
+/// Writes 10 and not 10.0, as a person would.
+pub(crate) fn whole_if_whole<T: Copy + Into<f64>, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    let value: f64 = (*value).into();
+    if value.fract() == 0.0 && value.abs() < 1e15 { to.serialize_i64(value as i64) } else { to.serialize_f64(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::RunDir;
+
+    /// A result with everything in it.
+    const GOLDEN: &str = include_str!("../tests/golden/result.json");
+
+    #[test]
+    fn the_golden_result_survives_a_round_trip_byte_for_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("result.json");
+        fs::write(&file, GOLDEN).unwrap();
+        let result = RunDir::at(dir.path()).result().unwrap();
+        assert_eq!(result.metrics.keys().collect::<Vec<_>>(), ["requests", "latency"], "order of the experiment");
+        assert_eq!(
+            result.nodes["web-1"],
+            NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567) }
+        );
+        assert_eq!(result.fidelity.checks[1].ok, None);
+        RunDir::at(dir.path()).write_result(&result).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);
+    }
+
+    #[test]
+    fn what_is_not_a_run_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |dir: &Path| RunDir::at(dir).result().unwrap_err().to_string();
+        let absent = error(&dir.path().join("absent"));
+        assert!(absent.contains("absent: there is no such directory"), "{absent}");
+        assert!(error(dir.path()).contains("holds no result.json"), "{}", error(dir.path()));
+        fs::write(dir.path().join("result.json"), GOLDEN.replace("\"scaled\"", "\"warped\"")).unwrap();
+        let unknown = error(dir.path());
+        assert!(unknown.contains("result.json: not the result of a run: unknown variant `warped`"), "{unknown}");
+    }
+
+    #[test]
+    fn samples_outside_the_run_directory_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["/etc/shadow", "../other/metrics/latency.csv"] {
+            fs::write(dir.path().join("result.json"), GOLDEN.replace("metrics/latency.csv", path)).unwrap();
+            let error = RunDir::at(dir.path()).result().unwrap_err().to_string();
+            assert!(error.contains("must lie inside the run directory"), "{error}");
+        }
+    }
+}

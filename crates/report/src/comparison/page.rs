@@ -1,0 +1,164 @@
+//! The page of `diorama compare --html`.
+
+use std::fmt::Write;
+
+use fidelity::compare::{Comparison, Statistic, busiest};
+use record::Series;
+
+use super::labels;
+use crate::distribution;
+use crate::numbers::{error, figure, measured};
+use crate::page::{Text, checks, page, text, verdict};
+
+/// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
+/// verdicts and checks.
+pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> String {
+    let all: Vec<&Series> = std::iter::once(base).chain(others.iter().map(|(s, _)| *s)).collect();
+    let labels = labels(&all);
+    let experiment = &base.first().result.experiment;
+    let mut body = format!(
+        "<h1>{}</h1>\n<p class=\"lead\">{} compared{}.</p>\n",
+        Text(experiment),
+        Text(&labels.join(", ")),
+        match base.runs.len() {
+            1 => String::new(),
+            n =>
+                format!(", {n} runs each: medians of the runs, medians of the paired errors, all samples in the curves"),
+        }
+    );
+    body += "<dl class=\"facts\">\n";
+    for (label, series) in labels.iter().zip(&all) {
+        let _ = writeln!(
+            body,
+            "<div><dt>{} (TDF {})</dt><dd>{}</dd></div>",
+            Text(label),
+            text(series.first().result.tdf),
+            verdict(series.verdict())
+        );
+    }
+    body += "</dl>\n";
+    for (name, metric) in &base.first().result.metrics {
+        let curves: Vec<_> = labels.iter().cloned().zip(all.iter().map(|s| s.pooled(name))).collect();
+        let _ = writeln!(body, "<h2>{} <span class=\"quiet\">({})</span></h2>", Text(name), Text(&metric.unit));
+        body += &errors(name, &labels, others);
+        // A metric of one sample per run has too few of them to show a distribution.
+        if curves.iter().all(|(_, s)| s.sorted().len() > all[0].runs.len().max(1)) {
+            body += &distribution::figure(name, &metric.unit, &curves);
+        }
+    }
+    body += &cpu(&labels, others);
+    body += "<h2>Whether to trust it</h2>\n";
+    for (label, series) in labels.iter().zip(&all) {
+        for run in series.runs.values() {
+            let fidelity = &run.result.fidelity;
+            let open = if fidelity.breaches().next().is_some() { " open" } else { "" };
+            let _ = writeln!(
+                body,
+                "<details{open}><summary>{} <code>{}</code> {}</summary>\n{}</details>",
+                Text(label),
+                text(run.dir.display()),
+                verdict(fidelity.verdict),
+                checks(&fidelity.checks)
+            );
+        }
+    }
+    page(&format!("{experiment}: {}", labels.join(", ")), &body)
+}
+
+/// One row per statistic: the base, and each other with its error.
+fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> String {
+    let of: Vec<_> = others.iter().filter_map(|(_, c)| c.metrics.iter().find(|m| m.name == name)).collect();
+    let Some(first) = of.first() else { return String::new() };
+    let single = first.ks_d.is_none() && first.base.p99 == first.base.mean;
+    let spread = first.base_spread_percent;
+    let mut head = format!("<th scope=\"col\"></th><th scope=\"col\" class=\"n\">{}</th>", Text(&labels[0]));
+    if spread.is_some() {
+        head += "<th scope=\"col\" class=\"n\">its spread</th>";
+    }
+    head += &others_heads(labels);
+    let mut rows = String::new();
+    for s in &Statistic::ALL[..if single { 1 } else { 4 }] {
+        let row = if single { "value".to_string() } else { s.to_string() };
+        let _ = write!(rows, "<tr><th scope=\"row\">{row}</th><td class=\"n\">{}</td>", figure(s.of(&first.base)));
+        if let Some(spread) = spread {
+            let spread = spread.get(*s).map_or("–".into(), |v| format!("{v:.1} %"));
+            let _ = write!(rows, "<td class=\"n\">{spread}</td>");
+        }
+        for metric in &of {
+            let outside = metric.outside.iter().any(|o| o.contains(&format!(" {s} is ")));
+            let (class, sign) = if outside { (" outside", " ⚠ outside") } else { ("", "") };
+            let error = error(metric.error_percent.get(*s));
+            let value = figure(s.of(&metric.other));
+            let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n{class}\">{error}{sign}</td>");
+        }
+        rows += "</tr>\n";
+    }
+    if !single {
+        rows += "<tr><th scope=\"row\">KS distance</th><td></td>";
+        rows += if spread.is_some() { "<td></td>" } else { "" };
+        for metric in &of {
+            let d = metric.ks_d.map_or("–".into(), |d| format!("{d:.3}"));
+            let _ = write!(rows, "<td class=\"n\">{d}</td><td></td>");
+        }
+        rows += "</tr>\n";
+    }
+    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n")
+}
+
+/// What stands over the columns of those that are compared with the base.
+fn others_heads(labels: &[String]) -> String {
+    let head = |label: &String| {
+        format!("<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">error</th>", Text(label))
+    };
+    labels[1..].iter().map(head).collect()
+}
+
+/// How long the nodes that did most had the core.
+fn cpu(labels: &[String], others: &[(&Series, &Comparison)]) -> String {
+    let nodes = others.first().map_or(Vec::new(), |(_, c)| busiest(&c.nodes));
+    if nodes.is_empty() {
+        return String::new();
+    }
+    let mut head = format!("<th scope=\"col\">node</th><th scope=\"col\" class=\"n\">{}</th>", Text(&labels[0]));
+    head += &others_heads(labels);
+    let mut rows = String::new();
+    for node in nodes {
+        let base = measured(node.base_core_seconds);
+        let _ = write!(rows, "<tr><th scope=\"row\">{}</th><td class=\"n\">{base}</td>", Text(&node.name));
+        for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
+            let error = error(other.error_percent);
+            let value = measured(other.other_core_seconds);
+            let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n\">{error}</td>");
+        }
+        rows += "</tr>\n";
+    }
+    format!(
+        "<h2>CPU of the nodes <span class=\"quiet\">(seconds of a core)</span></h2>\n\
+         <div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use fidelity::compare::compare;
+
+    use super::*;
+    use crate::testing::{self, HOSTILE};
+
+    #[test]
+    fn a_page_holds_every_variant_and_cannot_be_injected_into() {
+        let dir = tempfile::tempdir().unwrap();
+        let series = |name: &str, shift| Series::open(&testing::hostile_run(&dir.path().join(name), shift)).unwrap();
+        let (base, near, far) = (series("a", 0.0), series("b", 1.0), series("c<b>", 50.0));
+        let bound = ["5%".parse().unwrap()];
+        let [one, two] = [&near, &far].map(|o| compare(&base, o, &bound).unwrap());
+        let html = page_of(&base, &[(&near, &one), (&far, &two)]);
+        testing::assert_harmless(&html);
+        assert_eq!(html.matches("class=\"line s").count(), 6, "three curves and their legend");
+        assert!(html.contains(&Text(HOSTILE).to_string()));
+        assert!(html.contains("CPU of the nodes") && html.contains("+50.0 %"), "2 core s, 3 and 52");
+        assert!(
+            html.contains("⚠ outside") && html.contains("KS distance") && html.contains("class=\"badge trustworthy\"")
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! What is shown of runs: pages for a browser, tables for a terminal, plots.
+//!
+//! - [`write_report`] makes `report.html` of a run directory.
+//! - [`compare`] compares runs with a base, and shows what came of it as a table, as a page or as JSON.
+//! - [`lines_page`] draws lines over one another.
+//!
+//! Only what a run has left behind is read here, through `record`; what it means is said by `fidelity`.
+
+mod comparison;
+mod distribution;
+mod error;
+mod lines;
+mod numbers;
+mod page;
+mod run;
+#[cfg(test)]
+mod testing;
+
+pub use comparison::{Comparisons, compare};
+pub use error::Error;
+pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
+pub use lines::{Line, lines_page};
+pub use run::write_report;

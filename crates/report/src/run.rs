@@ -1,0 +1,266 @@
+//! `report.html`: one run.
+
+mod pipes;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use fidelity::wording::number;
+use indexmap::IndexMap;
+use record::plan::{PipeValues, PlannedNode, PlannedPipe};
+use record::{Ended, Event, Plan, Run, RunDir, RunResult, Status};
+use serde_json::Value;
+
+use crate::distribution;
+use crate::error::Error;
+use crate::numbers::figure;
+use crate::page::{Text, checks, page, verdict};
+
+/// Reads a run directory, writes its report into it and says where.
+pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
+    let run = Run::open(dir.path())?;
+    let (events, plan) = (dir.events()?, dir.plan()?);
+    let over_time = pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds);
+    Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
+}
+
+/// The page. `over_time` are the rows of what the links did.
+fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &str) -> String {
+    let result = &run.result;
+    let mut body = summary(result);
+    for (name, metric) in &result.metrics {
+        let s = &metric.summary;
+        let _ = writeln!(body, "<h2>{} <span class=\"quiet\">({})</span></h2>", Text(name), Text(&metric.unit));
+        if s.n == 1 {
+            let _ = writeln!(body, "<p>One sample: <strong>{}</strong></p>", figure(s.mean));
+            continue;
+        }
+        let facts = [
+            ("n", s.n.to_string()),
+            ("mean", figure(s.mean)),
+            ("p50", figure(s.p50)),
+            ("p90", figure(s.p90)),
+            ("p99", figure(s.p99)),
+        ];
+        body += &fact_list(facts.iter().map(|(k, v)| (*k, v.clone())));
+        let curve = [(result.variant.to_string(), run.samples[name].clone())];
+        body += &distribution::figure(name, &metric.unit, &curve);
+    }
+    let _ = writeln!(body, "<h2>Whether to trust it</h2>\n<p>{}</p>", verdict(result.fidelity.verdict));
+    body += &checks(&result.fidelity.checks);
+    body += &what_happened(result, events);
+    body += &nodes(result, plan.map(|plan| &plan.nodes));
+    body += &plan.map_or(String::new(), |plan| links(&plan.pipes));
+    body += &section(
+        "Links over virtual time",
+        "<th scope=\"col\">pipe</th><th scope=\"col\">utilisation</th><th scope=\"col\" class=\"n\">most</th>\
+         <th scope=\"col\">longest queue</th><th scope=\"col\" class=\"n\">packets</th><th scope=\"col\" class=\"n\">dropped by the queue</th>\
+         <th scope=\"col\" class=\"n\">lost</th><th scope=\"col\" class=\"n\">down</th><th scope=\"col\" class=\"n\">too long</th>",
+        over_time,
+    );
+    body += &plan.map_or(String::new(), |plan| versions(&plan.versions));
+    page(&format!("{}, {}", result.experiment, result.variant), &body)
+}
+
+fn summary(result: &RunResult) -> String {
+    let mut html = format!("<h1>{}</h1>\n", Text(&result.experiment));
+    if result.status == Status::Failed {
+        let why = result.why.as_deref().unwrap_or("it does not say why");
+        let _ = writeln!(html, "<p class=\"failed\"><strong>⚠ The run failed:</strong> {}</p>", Text(why));
+    }
+    html += "<dl class=\"facts\">\n";
+    let _ = writeln!(html, "<div><dt>verdict</dt><dd>{}</dd></div>", verdict(result.fidelity.verdict));
+    let facts = [
+        ("variant", result.variant.to_string()),
+        ("TDF", result.tdf.to_string()),
+        ("scaling factor", number(result.scaling_factor)),
+        ("virtual time", format!("{} s", figure(result.virtual_seconds))),
+        ("real time", format!("{} s", figure(result.real_seconds))),
+    ];
+    for (name, value) in facts {
+        let _ = writeln!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", Text(&value));
+    }
+    html + "</dl>\n"
+}
+
+fn fact_list<'a>(facts: impl Iterator<Item = (&'a str, String)>) -> String {
+    let items: String = facts.map(|(k, v)| format!("<div><dt>{k}</dt><dd>{}</dd></div>\n", Text(&v))).collect();
+    format!("<dl class=\"facts\">\n{items}</dl>\n")
+}
+
+/// The events on a line of virtual time, and as a table.
+fn what_happened(result: &RunResult, events: &[Event]) -> String {
+    if events.is_empty() {
+        return String::new();
+    }
+    const WIDTH: f64 = 800.0;
+    const SIDE: f64 = 20.0;
+    let end = events.iter().filter_map(|e| e.virtual_s).fold(result.virtual_seconds, f64::max).max(1e-9);
+    let x = |s: f64| SIDE + (s / end).clamp(0.0, 1.0) * (WIDTH - 2.0 * SIDE);
+    let mut svg = format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} 64\" role=\"img\" aria-label=\"Events over {} virtual seconds\">\n",
+        figure(end)
+    );
+    let _ = writeln!(svg, "<line class=\"axis\" x1=\"{SIDE}\" x2=\"{}\" y1=\"24\" y2=\"24\"/>", WIDTH - SIDE);
+    for part in 0..=4 {
+        let s = end * f64::from(part) / 4.0;
+        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"52\" text-anchor=\"middle\">{:.1} s</text>", x(s), s);
+    }
+    let mut rows = String::new();
+    for event in events {
+        let target = event.target.as_deref().unwrap_or("");
+        if let Some(at) = event.virtual_s.filter(|s| *s >= 0.0) {
+            let _ = writeln!(
+                svg,
+                "<circle class=\"mark\" cx=\"{:.1}\" cy=\"24\" r=\"6\"><title>{:.3} s: {} {}</title></circle>",
+                x(at),
+                at,
+                Text(&event.event),
+                Text(target)
+            );
+        }
+        let when = event.virtual_s.map_or("–".to_string(), |s| format!("{s:.3}"));
+        let detail = match &event.detail {
+            Value::Null => String::new(),
+            Value::String(s) => s.clone(),
+            other => other.to_string(),
+        };
+        let _ = writeln!(
+            rows,
+            "<tr><td class=\"n\">{when}</td><td class=\"n\">{:.3}</td><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
+            event.real_s,
+            Text(&event.event),
+            Text(target),
+            Text(&detail)
+        );
+    }
+    svg += "</svg>\n";
+    format!(
+        "<h2>What happened</h2>\n{svg}<details><summary>{} events</summary>\n<div class=\"wide\"><table>\n<thead><tr>\
+         <th scope=\"col\" class=\"n\">virtual s</th><th scope=\"col\" class=\"n\">real s</th><th scope=\"col\">event</th>\
+         <th scope=\"col\">of</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div></details>\n",
+        events.len()
+    )
+}
+
+fn nodes(result: &RunResult, plan: Option<&IndexMap<String, PlannedNode>>) -> String {
+    let mut rows = String::new();
+    for (name, outcome) in &result.nodes {
+        let planned = plan.and_then(|nodes| nodes.get(name));
+        let ended = match (outcome.ended, outcome.exit) {
+            (Ended::Exited, Some(code)) => format!("exited with {code}"),
+            (Ended::Exited, None) => "exited".into(),
+            (Ended::Stopped, _) => "stopped".into(),
+            (Ended::Killed, _) => "killed".into(),
+            (Ended::Oom, _) => "ran out of memory".into(),
+        };
+        let addresses = planned.map_or(&[][..], |node| &node.addresses);
+        let addresses: Vec<_> = addresses.iter().map(|address| address.to_string()).collect();
+        let _ = writeln!(
+            rows,
+            "<tr><th scope=\"row\">{}</th><td>{ended}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+            Text(name),
+            planned.map_or("–".into(), |node| format!("{} %", number(100.0 * node.share))),
+            outcome.core_seconds.map_or("–".into(), |s| format!("{} s", figure(s))),
+            planned.map_or("–".into(), |node| format!("{:.0} MiB", node.memory_bytes as f64 / 1048576.0)),
+            Text(&addresses.join(", "))
+        );
+    }
+    section(
+        "Nodes",
+        "<th scope=\"col\">node</th><th scope=\"col\">ended</th><th scope=\"col\" class=\"n\">share of the core</th>\
+         <th scope=\"col\" class=\"n\">had it for</th><th scope=\"col\" class=\"n\">memory</th><th scope=\"col\">addresses</th>",
+        &rows,
+    )
+}
+
+fn links(pipes: &IndexMap<String, PlannedPipe>) -> String {
+    let rate = |pipe: &PipeValues| match pipe.bits_per_s {
+        Some(v) if v >= 1e9 => format!("{} Gbit/s", number(v / 1e9)),
+        Some(v) => format!("{} Mbit/s", number(v / 1e6)),
+        None => "unlimited".into(),
+    };
+    let delay = |pipe: &PipeValues| match &pipe.jitter {
+        None => format!("{} ms", number(1e3 * pipe.delay_s)),
+        Some(jitter) => format!("{} ± {} ms", number(1e3 * pipe.delay_s), number(1e3 * jitter.spread_s)),
+    };
+    let mut rows = String::new();
+    for (name, PlannedPipe { target, harness, .. }) in pipes {
+        let loss = format!("{} %", number(100.0 * target.loss));
+        let _ = writeln!(
+            rows,
+            "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{loss}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            Text(name),
+            rate(target),
+            delay(target),
+            rate(harness),
+            delay(harness)
+        );
+    }
+    section(
+        "Links",
+        "<th scope=\"col\">pipe</th><th scope=\"col\" class=\"n\">bandwidth</th><th scope=\"col\" class=\"n\">delay</th>\
+         <th scope=\"col\" class=\"n\">loss</th><th scope=\"col\" class=\"n\">real bandwidth</th>\
+         <th scope=\"col\" class=\"n\">real delay</th>",
+        &rows,
+    )
+}
+
+fn versions(versions: &BTreeMap<String, String>) -> String {
+    let mut rows = String::new();
+    for (name, version) in versions {
+        let _ = writeln!(rows, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Text(name), Text(version));
+    }
+    section("Versions", "<th scope=\"col\">of</th><th scope=\"col\">version</th>", &rows)
+}
+
+/// A table under a heading, or nothing if it has no rows. `head` and `rows` are HTML.
+fn section(title: &str, head: &str, rows: &str) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h2>{title}</h2>\n<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::{self, HOSTILE};
+
+    #[test]
+    fn a_report_holds_the_run_and_cannot_be_injected_into() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = testing::hostile_run(&dir.path().join("scaled"), 0.0);
+        let html = fs::read_to_string(write_report(&RunDir::at(run)).unwrap()).unwrap();
+        testing::assert_harmless(&html);
+        for shown in [">10 Mbit/s", ">100 Mbit/s", ">5 %", "10.0.0.1", "256 MiB", "exited with 0", "2 events", "✓ held"]
+        {
+            assert!(html.contains(shown), "{shown} is missing");
+        }
+        // Title, heading, metric, chart, the check's unit and sentence, event, target, detail, node, pipe and version; an address has a type.
+        assert!(html.matches(&Text(HOSTILE).to_string()).count() >= 11);
+        assert_eq!(html.matches("class=\"mark\"").count(), 2);
+    }
+
+    #[test]
+    fn a_failed_run_without_metrics_plan_or_events_has_a_report_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = testing::hostile_run(&dir.path().join("scaled"), 0.0);
+        let mut result = RunDir::at(&path).result().unwrap();
+        result.status = Status::Failed;
+        result.why = Some("node web-1 exited with 1 <at once>".into());
+        result.metrics.clear();
+        RunDir::at(&path).write_result(&result).unwrap();
+        fs::remove_file(path.join("plan.json")).unwrap();
+        fs::remove_file(path.join("events.jsonl")).unwrap();
+        let html = fs::read_to_string(write_report(&RunDir::at(&path)).unwrap()).unwrap();
+        testing::assert_harmless(&html);
+        assert!(html.contains("The run failed:</strong> node web-1 exited with 1 &lt;at once&gt;"));
+    }
+}

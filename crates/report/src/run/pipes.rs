@@ -1,0 +1,120 @@
+//! What the links did over virtual time, as small curves in a table.
+
+use std::fmt::Write;
+
+use fidelity::wording::number;
+use indexmap::IndexMap;
+use record::{PipeInterval, RunDir};
+
+use crate::page::Text;
+
+/// More would fill a page that nobody reads; the file has them all.
+const SHOWN: usize = 24;
+const WIDTH: f64 = 240.0;
+const HEIGHT: f64 = 32.0;
+
+/// The rows of the table, of the directions of links that carried most; empty if there are none.
+pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
+    let mut pipes: IndexMap<&str, Vec<&PipeInterval>> = IndexMap::new();
+    for interval in intervals {
+        pipes.entry(&interval.pipe).or_default().push(interval);
+    }
+    let sum = |rows: &[&PipeInterval], counters: &[&str]| -> u64 {
+        let of = |row: &&PipeInterval| counters.iter().filter_map(|name| row.counters.get(name)).sum::<u64>();
+        rows.iter().map(of).sum()
+    };
+    let carried = |rows: &[&PipeInterval]| sum(rows, &["bytes"]);
+    pipes.sort_by(|_, a, _, b| carried(b).cmp(&carried(a)));
+    let all = pipes.len();
+    let mut html = String::new();
+    for (name, rows) in pipes.iter().take(SHOWN) {
+        let most = |of: fn(&PipeInterval) -> f64| rows.iter().map(|r| of(r)).fold(0.0, f64::max);
+        let (used, queue) = (most(|r| r.utilisation.unwrap_or(0.0)), most(|r| r.queue_max as f64));
+        let used_text = match rows.iter().any(|r| r.utilisation.is_some()) {
+            true => format!("{} %", number(100.0 * used)),
+            false => "–".into(),
+        };
+        let _ = writeln!(
+            html,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{used_text}</td><td>{}</td><td class=\"n\">{queue}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            Text(name),
+            curve(rows, end_s, 1.0, |r| r.utilisation.unwrap_or(0.0)),
+            curve(rows, end_s, queue, |r| r.queue_max as f64),
+            sum(rows, &["queue_drops", "red_drops"]),
+            sum(rows, &["lost"]),
+            sum(rows, &["down_drops"]),
+            sum(rows, &["too_long"]),
+        );
+    }
+    if all > SHOWN {
+        let file = RunDir::pipe_interval_file();
+        let _ = writeln!(
+            html,
+            "<tr><td colspan=\"9\">… and {} more, in <code>{}</code></td></tr>",
+            all - SHOWN,
+            file.display()
+        );
+    }
+    html
+}
+
+/// Steps from the left (t = 0) to the right (the end of the run), as high as `high` at most.
+fn curve(rows: &[&PipeInterval], end_s: f64, high: f64, value: impl Fn(&PipeInterval) -> f64) -> String {
+    let x = |s: f64| (s / end_s.max(1e-9)).clamp(0.0, 1.0) * WIDTH;
+    let y = |v: f64| HEIGHT - 2.0 - (v / high.max(1e-9)).clamp(0.0, 1.0) * (HEIGHT - 4.0);
+    let mut d = format!("M0 {:.1}", y(0.0));
+    let mut until = 0.0;
+    for row in rows {
+        // A second without a row is one in which nothing happened.
+        if row.from_s > until + 1e-6 {
+            let _ = write!(d, "V{:.1}", y(0.0));
+        }
+        let _ = write!(d, "H{:.1}V{:.1}H{:.1}", x(row.from_s), y(value(row)), x(row.to_s));
+        until = row.to_s;
+    }
+    let _ = write!(d, "V{:.1}H{WIDTH}", y(0.0));
+    format!(
+        "<svg class=\"small\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" aria-hidden=\"true\">\
+         <path class=\"line thin\" d=\"{d}\"/></svg>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const HEAD: &str = "from_s,to_s,pipe,utilisation,queue_mean,queue_max,packets,bytes,lost,queue_drops,down_drops,\
+                        too_long,red_drops,duplicated,corrupted,reordered\n";
+
+    fn rows_of(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::prepare(dir.path(), []).unwrap();
+        fs::write(dir.path().join(RunDir::pipe_interval_file()), text).unwrap();
+        rows(&run.pipe_intervals().unwrap(), 10.0)
+    }
+
+    #[test]
+    fn a_pipe_is_a_row_with_its_curves_and_drops() {
+        let html = rows_of(&format!(
+            "{HEAD}0.000,1.000,a--b/ab,0.5000,1.0,7,10,1000,1,2,0,8,30,0,0,0\n5.000,6.000,a--b/ab,1.0000,1.0,90,10,2000,0,3,4,1,0,0,0,0\n\
+             0.000,1.000,c--<d>/ab,,0.0,0,10,9000,0,0,0,0,0,0,0,0\n"
+        ));
+        assert_eq!(html.matches("<tr>").count(), 2);
+        assert!(html.find("c--&lt;d&gt;/ab").unwrap() < html.find("a--b/ab").unwrap(), "most bytes first: {html}");
+        assert!(html.contains("d=\"M0 30.0H0.0V16.0H24.0V30.0H120.0V2.0H144.0V30.0H240\""), "{html}");
+        let numbers = "<td class=\"n\">90</td><td class=\"n\">35</td><td class=\"n\">1</td><td class=\"n\">4</td><td class=\"n\">9</td>";
+        assert!(html.contains("100 %") && html.contains(numbers), "{html}");
+    }
+
+    #[test]
+    fn many_pipes_are_not_all_shown_and_none_are_no_table() {
+        let all: String = (0..30).map(|i| format!("0.000,1.000,p{i},0.1,0,1,1,{i},0,0,0,0,0,0,0,0\n")).collect();
+        let html = rows_of(&format!("{HEAD}{all}"));
+        assert!(html.contains("p29<") && !html.contains(">p5<") && html.contains("and 6 more"), "{html}");
+        assert_eq!(rows_of(HEAD), "");
+        assert_eq!(rows(&[], 1.0), "");
+    }
+}

@@ -1,0 +1,142 @@
+//! Runs that are made up: ordinary ones, and one whose every name tries to become markup.
+
+use std::path::{Path, PathBuf};
+
+use fidelity::conclude;
+use fidelity::statistics::summary;
+use indexmap::IndexMap;
+use record::plan::{Congestion, Cores, PipeValues, PlannedNode, PlannedPipe};
+use record::{
+    Check, CheckName, Ended, Event, MetricRecord, NodeOutcome, Plan, Run, RunDir, RunResult, Sample, Samples, Series,
+    Status, Variant,
+};
+
+pub const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;";
+
+/// Two hundred samples, in ms.
+pub fn latencies(scale: f64) -> Vec<f64> {
+    (1..=200).map(|i| scale * f64::from(i)).collect()
+}
+
+/// A check with made-up figures.
+pub fn check(name: CheckName, ok: bool, says: &str) -> Check {
+    Check { name, value: Some(1.0), limit: Some(2.0), unit: "%".into(), ok: Some(ok), says: says.into() }
+}
+
+/// A trustworthy run with these latencies and one sample of requests, whose nodes used a core for so many seconds.
+pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Option<f64>)]) -> Run {
+    let mut result = RunResult {
+        experiment: "web-half".into(),
+        variant,
+        tdf: "1".parse().unwrap(),
+        scaling_factor: 1.0,
+        status: Status::Ok,
+        why: None,
+        virtual_seconds: 10.0,
+        real_seconds: 10.0,
+        metrics: IndexMap::new(),
+        nodes: IndexMap::new(),
+        fidelity: conclude(vec![check(CheckName::CpuGrain, true, "Nodes took turns on their core every 0.1 ms.")]),
+    };
+    let mut samples = IndexMap::new();
+    for (metric, unit, values) in [("latency", "ms", latencies.to_vec()), ("requests", "1/s", vec![800.0])] {
+        let of_metric = Samples::new(values).unwrap();
+        let (unit, file) = (unit.into(), format!("metrics/{metric}.csv").into());
+        let record = MetricRecord { unit, summary: summary(&of_metric).unwrap(), file };
+        result.metrics.insert(metric.into(), record);
+        samples.insert(metric.into(), of_metric);
+    }
+    for (node, core_seconds) in nodes {
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds };
+        result.nodes.insert(node.to_string(), outcome);
+    }
+    Run { dir: name.into(), result, samples }
+}
+
+/// These runs, numbered from 0.
+pub fn series<const N: usize>(name: &str, runs: [Run; N]) -> Series {
+    Series { path: name.into(), runs: (0..).zip(runs).collect() }
+}
+
+/// Writes a run to `dir` whose every name is hostile.
+pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
+    let run = RunDir::prepare(dir, []).unwrap();
+    let values: Vec<f64> = (0..300).map(|i| 10.0 + shift + f64::from(i % 70)).collect();
+    let rows: Vec<_> = values.iter().map(|v| Sample { virtual_s: None, value: *v, node: HOSTILE.into() }).collect();
+    let file = run.write_samples("m", &rows).unwrap();
+    let summary = summary(&Samples::new(values).unwrap()).unwrap();
+    let check = Check {
+        name: CheckName::Steal,
+        value: Some(1.0),
+        limit: Some(2.0),
+        unit: HOSTILE.into(),
+        ok: Some(true),
+        says: HOSTILE.into(),
+    };
+    let result = RunResult {
+        experiment: HOSTILE.into(),
+        variant: Variant::Scaled,
+        tdf: "10".parse().unwrap(),
+        scaling_factor: 10.0,
+        status: Status::Ok,
+        why: Some(HOSTILE.into()),
+        virtual_seconds: 10.0,
+        real_seconds: 100.0,
+        metrics: IndexMap::from([(HOSTILE.to_string(), MetricRecord { unit: HOSTILE.into(), summary, file })]),
+        nodes: IndexMap::from([(
+            HOSTILE.to_string(),
+            NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift) },
+        )]),
+        fidelity: conclude(vec![check]),
+    };
+    run.write_result(&result).unwrap();
+    let event = |virtual_s, event: &str| Event {
+        virtual_s: Some(virtual_s),
+        real_s: 10.0 * virtual_s,
+        event: event.into(),
+        target: Some(HOSTILE.into()),
+        detail: serde_json::json!({ HOSTILE: HOSTILE }),
+    };
+    let mut log = run.event_log().unwrap();
+    log.write(&event(0.0, "start")).unwrap();
+    log.write(&event(5.0, HOSTILE)).unwrap();
+    let pipe = |mbit: f64| PipeValues {
+        bits_per_s: Some(mbit * 1e6),
+        delay_s: 0.01,
+        queue_packets: Some(100),
+        ..PipeValues::default()
+    };
+    let node = PlannedNode {
+        core: 0,
+        share: 0.05,
+        memory_bytes: 268435456,
+        addresses: vec!["10.0.0.1".parse().unwrap()],
+        cpu_clock_divisor: 1.0,
+        congestion: Congestion::Cubic,
+    };
+    let planned = PlannedPipe { target: pipe(100.0), harness: pipe(10.0), mtu: 1500, tso: true };
+    let plan = Plan {
+        experiment: HOSTILE.into(),
+        variant: Variant::Scaled,
+        tdf: result.tdf,
+        scaling_factor: 1.0,
+        cores: Cores { nodes: vec![0], harness: vec![1] },
+        sold: 0.05,
+        nodes: IndexMap::from([(HOSTILE.into(), node)]),
+        pipes: IndexMap::from([(HOSTILE.into(), planned)]),
+        versions: [(HOSTILE.to_string(), HOSTILE.to_string())].into(),
+        warnings: Vec::new(),
+    };
+    run.write_plan(&plan).unwrap();
+    dir.to_owned()
+}
+
+/// No tag or attribute of the hostile name survived, and nothing is fetched from anywhere.
+pub fn assert_harmless(html: &str) {
+    for forbidden in ["<script", "<img", "alert(1)</", "onerror='", "http://", "https://", "src=\"", "url("] {
+        assert!(!html.contains(forbidden), "{forbidden} in the page");
+    }
+    for tag in ["title", "main", "table", "svg", "details", "figure"] {
+        assert_eq!(html.matches(&format!("<{tag}")).count(), html.matches(&format!("</{tag}>")).count(), "<{tag}>");
+    }
+}
