@@ -15,11 +15,12 @@ use crate::{Error, Row, Tell};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
+/// The core that is shared.
 const CORE: usize = 0;
 /// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 
-/// How often a node with half of the core has its turn, in ms: what is shorter than that comes down to luck.
+/// How often a node with half of the core has its turn, in ms: what is shorter may or may not have to wait for one.
 const TURN_MS: f64 = 0.2;
 
 /// Bursts: work in virtual ms on the target's whole core, and how often.

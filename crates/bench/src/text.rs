@@ -134,3 +134,33 @@ fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let rows: String = rows.iter().map(|row| line(&mut row.iter().map(String::as_str))).collect();
     format!("{title}\n{}{rows}\n", line(&mut heads.iter().copied()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_figure_is_a_line_with_what_it_is_compared_with() {
+        let row = Row::new("clock-gettime", json!({"tdf": 10}), 1.5, "x native").against(1.0).goal(1.25);
+        let line =
+            "clock-gettime {\"tdf\":10}: 1.5000 x native  reference 1.0000  error +50.000 %  goal 1.25: MISSED\n";
+        assert_eq!(text(&[row]), line);
+        assert_eq!(text(&[Row::new("grain", Value::Null, 0.1, "ms").goal(0.2)]), "grain: 0.1000 ms  goal 0.2: met\n");
+    }
+
+    #[test]
+    fn netbeds_figures_stand_in_tables_and_nowhere_else() {
+        let params = json!({"tdf": 1, "loss_percent": 2.5, "bytes": 64, "interval_percent": 0.1,
+            "paper": {"dummynet": {"loss_percent": 2.51, "error_percent": 0.4}, "nse": null}});
+        let text =
+            text(&[Row::new("net_loss", params, 2.45, "%").within(4.0, 2.5), Row::new("x", json!({}), 1.0, "s")]);
+        let lines: Vec<&str> = text.lines().collect();
+        let [title, heads, row, "", "x {}: 1.0000 s"] = lines[..] else { panic!("{text}") };
+        assert_eq!(title, "Table 3 at TDF 1: loss, %");
+        assert!(heads.contains("Dummynet") && heads.chars().count() == row.chars().count(), "{text}");
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(cells, ["2.5", "64", "2.450", "±0.100", "-2.000", "met", "2.510", "0.40", "–"]);
+    }
+}

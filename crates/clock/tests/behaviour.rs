@@ -5,13 +5,11 @@ mod common;
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Dilation, Ran, compile, native};
 
 const TDF: u32 = 10;
-/// What a loaded machine may add to a wait, in real time.
-const NOISE: Duration = Duration::from_millis(200);
 
 /// The lines "NAME ELAPSED NOMINAL" (ns) of a program; the sum of what was asked for.
 fn check_waits(ran: &Ran, tdf: u32, how: &str) -> Duration {
@@ -25,7 +23,10 @@ fn check_waits(ran: &Ran, tdf: u32, how: &str) -> Duration {
         assert!(elapsed >= nominal, "{how}: {name} came early: {elapsed} of {nominal} ns");
         // The kernel counts a socket's time-outs on its timer wheel, whose spokes are an eighth of the way apart.
         let wheel = if name.starts_with("SO_") { Duration::from_nanos(nominal) * tdf / 8 } else { Duration::ZERO };
-        assert!(late < NOISE + wheel, "{how}: {name} took {elapsed} of {nominal} ns, {late:?} too long in real time");
+        assert!(
+            late < ran.noise + wheel,
+            "{how}: {name} took {elapsed} of {nominal} ns, {late:?} too long in real time"
+        );
         // What was left was not waited for.
         if name != "slept-and-left" {
             total += Duration::from_nanos(nominal);
@@ -135,12 +136,14 @@ fn clocks_agree_with_one_another() {
         assert!(ran.status.success(), "{}", ran.stdout);
         let numbers: Vec<u64> = ran.stdout.split_whitespace().map(|w| w.parse().expect(&ran.stdout)).collect();
         let [elapsed, cpu, usage, ticks, uptime_off] = numbers[..] else { panic!("{}", ran.stdout) };
-        assert!((30_000_000..60_000_000).contains(&elapsed), "{elapsed}");
+        // At TDF 10, a tenth of what it took as seen from outside.
+        let outside = ran.real.as_nanos() as u64 / 10;
+        assert!(elapsed >= 30_000_000 && elapsed <= outside, "{elapsed} of {outside}");
         // On a busy machine it does not get the whole core, but it never gets more.
         assert!(cpu > 0 && cpu <= elapsed + 1_000_000, "CPU {cpu} of {elapsed}");
         // Counts from the start of the process.
-        assert!(usage + 2_000_000 >= cpu && usage < elapsed + 30_000_000, "usage {usage}, CPU {cpu}");
-        assert!((2..=6).contains(&ticks), "{ticks} ticks in {elapsed} ns");
+        assert!(usage + 2_000_000 >= cpu && usage <= outside, "usage {usage}, CPU {cpu}, {outside} in all");
+        assert!(ticks.abs_diff(elapsed / 10_000_000) <= 1, "{ticks} ticks in {elapsed} ns");
         assert_eq!(uptime_off, 0, "uptime is off by so many seconds");
     }
 }
@@ -148,10 +151,14 @@ fn clocks_agree_with_one_another() {
 #[test]
 fn the_page_and_the_programs_agree() {
     let dilation = Dilation::new("10");
+    let begun = Instant::now();
     let before = dilation.page.now();
+    let start = Instant::now();
     std::thread::sleep(Duration::from_millis(300));
-    let passed = dilation.page.now().since(before).as_nanos();
-    assert!((30_000_000..60_000_000).contains(&passed), "{passed}");
+    let least = start.elapsed();
+    let passed = Duration::from(dilation.page.tdf().to_real(dilation.page.now().since(before)));
+    // A virtual nanosecond is ten real ones.
+    assert!(least <= passed + Duration::from_nanos(20) && passed <= begun.elapsed(), "{least:?} {passed:?}");
 
     let date = |ran: Ran| ran.stdout.trim().parse::<f64>().expect("a date");
     let started = dilation.page.start().unix_ns as f64 / 1e9;
@@ -198,17 +205,19 @@ server = socket.create_server(('127.0.0.1', 0))
 client = socket.create_connection(server.getsockname())
 peer, _ = server.accept()
 for _ in range(20):
+    start = time.monotonic()
     client.send(b'x'); peer.recv(1); time.sleep(0.005); peer.send(b'y'); client.recv(1)
 time.sleep(0.2)
 info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-print(*struct.unpack_from('I', info, 44), *struct.unpack_from('I', info, 56), len(info))
+elapsed = round((time.monotonic() - start) * 1000)
+print(*struct.unpack_from('I', info, 44), *struct.unpack_from('I', info, 56), len(info), elapsed)
 ";
     for ran in [native(["python3", "-c", script]), Dilation::new("10").run(["python3", "-c", script])] {
         let numbers: Vec<u64> = ran.stdout.split_whitespace().map(|n| n.parse().unwrap()).collect();
-        let [sent, acknowledged, len] = numbers[..] else { panic!("{ran:?}") };
-        // The kernel counts ticks of 4 real ms.
-        assert!((196..400).contains(&sent), "sent {sent} ms ago after a sleep of 200 ms: {ran:?}");
-        assert!((196..400).contains(&acknowledged), "{ran:?}");
+        let [sent, acknowledged, len, elapsed] = numbers[..] else { panic!("{ran:?}") };
+        // The kernel counts ticks of 4 real ms, or of 10.
+        assert!((190..=elapsed + 10).contains(&sent), "sent {sent} ms ago after a sleep of 200 ms: {ran:?}");
+        assert!((190..=elapsed + 10).contains(&acknowledged), "{ran:?}");
         assert!(len >= 192, "{ran:?}");
     }
 }

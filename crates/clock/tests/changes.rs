@@ -6,9 +6,9 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{Dilation, compile};
+use common::{Dilation, Noise, compile};
 use diorama_clock::{ClockPage, wait};
 use scale::VirtualInstant;
 
@@ -34,21 +34,23 @@ fn turn_to(dilation: &Dilation, tdf: &str) -> VirtualInstant {
     at
 }
 
-/// Lines "NAME us": all of 300 virtual ms.
-fn assert_naps(text: &str, count: usize, how: &str) {
+/// Lines "NAME us": all of 300 virtual ms, and what the machine added.
+fn assert_naps(text: &str, count: usize, noise: Noise, how: &str) {
+    let noise = noise.end(Duration::from_millis(30)).as_micros() as i64;
     assert_eq!(text.lines().count(), count, "{how}: {text}");
     for line in text.lines() {
         let us: i64 = line.split(' ').nth(1).unwrap().parse().unwrap_or_else(|_| panic!("{how}: {line}"));
         assert!(us >= 300_000, "{how}: {line}: early");
-        assert!(us < 340_000, "{how}: {line}: late");
+        assert!(us < 300_000 + noise, "{how}: {line}: late; {noise} us are allowed");
     }
 }
 
 #[test]
 fn time_never_runs_backwards() {
+    const CHANGES: i64 = 2000;
     let dilation = Dilation::new("1");
     let (child, out) = started(&mut dilation.command([compile("readers", &[]).as_os_str(), "1000".as_ref()]));
-    for i in 0..2000 {
+    for i in 0..CHANGES as usize {
         // The page alone: the readers must not be stopped at the change, where it would be easy.
         dilation.page.set_tdf(["1", "10", "1.5", "1000", "3"][i % 5].parse().unwrap());
         sleep(Duration::from_micros(300));
@@ -57,21 +59,21 @@ fn time_never_runs_backwards() {
     let text = finish(child, out);
     let numbers: Vec<i64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
     let [reads, back] = numbers[..] else { panic!("{text}") };
-    assert!(reads > 2_000_000, "only {reads} readings");
+    assert!(reads > 100 * CHANGES, "only {reads} readings for {CHANGES} changes");
     assert_eq!(back, 0, "time ran back by {back} ns in {reads} readings");
 }
 
 /// What waits 300 virtual ms, begun at one factor and ended at others, waits as long as at any.
 fn wait_through_changes(program: &[&OsStr], count: usize) {
     for (first, then) in [("1", &["4"][..]), ("4", &["1"]), ("2", &["5", "1.5", "3"])] {
-        let dilation = Dilation::new(first);
+        let (dilation, noise) = (Dilation::new(first), Noise::begin());
         let (child, out) = started(&mut dilation.command(program));
         for tdf in then {
             // Some 50 virtual ms.
             sleep(Duration::from_millis(100));
             turn_to(&dilation, tdf);
         }
-        assert_naps(&finish(child, out), count, &format!("{first}, then {then:?}"));
+        assert_naps(&finish(child, out), count, noise, &format!("{first}, then {then:?}"));
     }
 }
 
@@ -92,11 +94,11 @@ fn timers_of_a_process_that_cannot_be_stopped_wait_too() {
 
 #[test]
 fn the_page_alone_may_change_and_no_sleeper_is_early() {
-    let dilation = Dilation::new("1");
+    let (dilation, noise) = (Dilation::new("1"), Noise::begin());
     let (child, out) = started(&mut dilation.command([compile("naps", &["-static"])]));
     sleep(Duration::from_millis(100));
     dilation.page.set_tdf("4".parse().unwrap());
-    assert_naps(&finish(child, out), 11, "page alone");
+    assert_naps(&finish(child, out), 11, noise, "page alone");
 }
 
 #[test]
@@ -125,9 +127,11 @@ fn programs_start_and_end_while_the_rate_changes() {
 fn a_change_before_the_start_is_none() {
     let page = ClockPage::new("10".parse().unwrap()).unwrap();
     assert_eq!(page.set_tdf("2".parse().unwrap()).as_nanos(), 0);
+    let begun = Instant::now();
     page.start();
     sleep(Duration::from_millis(50));
     let at = page.set_tdf("1".parse().unwrap()).as_secs_f64();
-    assert!((0.005..0.05).contains(&at), "virtual {at} s after 50 ms at TDF 10");
+    let most = begun.elapsed().as_secs_f64() / 10.0;
+    assert!((0.005..=most).contains(&at), "virtual {at} s after {most} s at TDF 10");
     assert!(page.now().as_secs_f64() >= at);
 }

@@ -98,11 +98,12 @@ fn proc_agrees_with_the_clock() {
         assert!(ran.status.success(), "{ran:?}");
         let lines: Vec<Vec<&str>> = ran.stdout.lines().map(|l| l.splitn(2, ' ').collect()).collect();
         let pair = |i: usize| -> (f64, f64) { (lines[i][0].parse().unwrap(), lines[i][1].parse().unwrap()) };
+        let near = 0.15 + ran.noise.as_secs_f64();
         let (clock, proc) = pair(0);
         // Ticks of 10 ms, rounded down, and the time that it takes to look.
-        assert!(clock >= 0.3 && (clock - proc).abs() < 0.15, "age {clock} by the clock, {proc} by /proc: {ran:?}");
+        assert!(clock >= 0.3 && (clock - proc).abs() < near, "age {clock} by the clock, {proc} by /proc: {ran:?}");
         let (clock, proc) = pair(1);
-        assert!((clock - proc).abs() < 0.15, "up for {clock} by the clock, {proc} by /proc");
+        assert!((clock - proc).abs() < near, "up for {clock} by the clock, {proc} by /proc");
         let (clock, proc) = pair(2);
         assert!((clock - proc).abs() < 0.04, "CPU {clock} by the clock, {proc} by /proc");
         assert_eq!(lines[3], ["1", "(python3)"], "all names lead to the same file");

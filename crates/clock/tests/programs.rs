@@ -15,7 +15,7 @@ fn check(name: &str, ran: &Ran) {
         let (elapsed, nominal): (f64, f64) = (elapsed.parse().expect(line), nominal.parse().expect(line));
         // Node counts whole milliseconds; a loaded machine may add some.
         assert!(elapsed >= nominal - 0.001, "{name} was early: {line}");
-        assert!(elapsed < nominal + 0.1, "{name} was late: {line}");
+        assert!(elapsed < nominal + 0.1 + ran.noise.as_secs_f64() / 10.0, "{name} was late: {line}");
         nominal_sum += nominal;
     }
     assert!(nominal_sum > 0.0, "{name} printed nothing");

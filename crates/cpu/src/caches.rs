@@ -1,8 +1,8 @@
-//! How long a core's caches keep what nobody touches.
+//! How long data that are not used stay in a core's caches.
 //!
-//! Under dilation the real time between two uses of the same data grows by the TDF. On a machine of one's own that alone
-//! does no harm: data leave a cache when others need the room. In a virtual machine *others* are the neighbours, who need it
-//! in real time.
+//! Under dilation the real time between two uses of the same data grows by the TDF. On a machine of one's own that
+//! alone does no harm: data leave a cache when others need the room. In a virtual machine *others* are the neighbours,
+//! who need it in real time.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,7 +19,8 @@ use host::time::sleep_until;
 const BYTES: usize = 64 << 10;
 const LINE: usize = 64;
 const LINES: usize = BYTES / LINE;
-/// Steps between two lines that follow each other: odd, so that all are visited, and far, so that nothing is fetched ahead.
+/// Steps between two lines that follow each other: odd, so that all are visited, and far, so that nothing is fetched
+/// ahead.
 const STRIDE: usize = 389;
 const REPEATS: usize = 15;
 
@@ -44,8 +45,8 @@ pub const SOON: RealDuration = RealDuration::from_nanos(1_000_000);
 /// Beyond this a cache forgets no more.
 const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
 
-/// Measures a core that has nothing else to do, with data left alone for `away` (at most 20 ms count). Takes some fifteen times
-/// as long. `None` if this process may not use the core.
+/// Measures a core that has nothing else to do, with data left alone for `away` (at most 20 ms count). Takes some
+/// fifteen times as long. `None` if this process may not use the core.
 pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
     let away = away.min(LONGEST);
     let probe = move || {
@@ -88,8 +89,8 @@ impl Lines {
     }
 }
 
-/// Measures a core while a run has it: twice a second for some tenths of a millisecond, in real time. In between the core does what the
-/// run wants.
+/// Measures a core while a run has it: twice a second for some tenths of a millisecond, in real time. In between the
+/// core does what the run wants.
 #[derive(Debug)]
 pub struct Watcher {
     away: RealDuration,

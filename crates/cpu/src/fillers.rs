@@ -1,14 +1,13 @@
 //! The hidden verb `__fillers`: the processes that keep every node's group always runnable, and the
 //! poke that keeps slices short.
 //!
-//! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are threads
-//! of one process. Each thread enters its group and waits. Over the parent's standard
-//! input and output: `ready` → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children die
-//! with the parent, and the parent with whoever holds its input, so nothing burns the core for longer
-//! than there is a run.
+//! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
+//! threads of one process. Each thread enters its group and waits. Over the parent's standard input and output: `ready`
+//! → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children die with the parent, and the
+//! parent with whoever holds its input, so nothing burns the core for longer than there is a run.
 //!
-//! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between two
-//! turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
+//! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between
+//! two turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
 //! translations at each turn, which made a scaled web server's requests 6 % dearer.
 
 use std::fs::File;
@@ -27,9 +26,9 @@ use crate::helper::FAILED;
 use crate::layout::Layout;
 use crate::{Error, SLICE};
 
-/// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is over.
-/// Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large share are
-/// and scaled ones are not: they then ran 3 % apart.
+/// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is
+/// over. Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large
+/// share are and scaled ones are not: they then ran 3 % apart.
 const POKE: RealDuration = RealDuration::from_nanos(SLICE.as_nanos() + 10_000);
 
 /// A poke later than this was not merely preempted by the emulator: somebody else had the core in between.
@@ -206,7 +205,8 @@ impl Child {
         unreachable!("the scope ends after its threads, which have no end")
     }
 
-    /// One line, whole whoever else reports. Bad news is the last.
+    /// Tells the parent how the start went: one line in one write, so that those of several threads do not mix. After an
+    /// error the process ends.
     fn report(&self, name: &str, outcome: Result<(), Error>) {
         let line = match &outcome {
             Ok(()) => "ok\n".to_owned(),
@@ -248,12 +248,13 @@ fn spin() -> ! {
 
 /// Makes the kernel account for the nodes' core every [`POKE`], from another core, for ever.
 ///
-/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over and
-/// interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes can
-/// starve the others.
+/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over
+/// and interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes
+/// can starve the others.
 ///
-/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and lets everybody else on its core go
-/// first. Where others want that core for long, it sleeps between pokes, in real time, until they have stopped.
+/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to all
+/// other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between pokes,
+/// until they have stopped.
 fn poke(mut poked: Poke) -> ! {
     let mut next = host::now() + POKE;
     let (mut window, mut lost) = (next, 0);

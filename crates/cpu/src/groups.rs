@@ -50,8 +50,9 @@ pub struct Calibration {
     /// η, the fraction of the core that is left for nodes and fillers together; 1 where nothing was measured (no
     /// [`Policy::Slots`]).
     pub usable: f64,
-    /// How long one group ran on the core before the next had its turn, on average: about 0.1 ms. Longer than 1 ms means that
-    /// this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was measured.
+    /// How long one group ran on the core before the next had its turn, on average: about 0.1 ms. Longer than 1 ms
+    /// means that this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was
+    /// measured.
     pub grain: Option<RealDuration>,
 }
 
@@ -166,8 +167,8 @@ impl CpuGroups {
         self.policy
     }
 
-    /// The process to start and to hand to [`CpuGroups::engage`]; `None` if the policy needs none. Its standard input and
-    /// output are pipes and must stay so. It may be started inside another PID or mount namespace.
+    /// The process to start and to hand to [`CpuGroups::engage`]; `None` if the policy needs none. Its standard input
+    /// and output are pipes and must stay so. It may be started inside another PID or mount namespace.
     pub fn helper(&self) -> Option<Command> {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
@@ -179,13 +180,13 @@ impl CpuGroups {
         })
     }
 
-    /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which η is
-    /// measured; the nodes' programs should not have started yet.
+    /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
+    /// η is measured; the nodes' programs should not have started yet.
     ///
     /// `helper` is [`CpuGroups::helper`], started. Fails if less of the core is usable than the shares sum to.
     pub fn engage(&mut self, helper: Option<Child>) -> Result<Calibration, Error> {
         self.helper = Helper::new(helper);
-        // More weight would leave a stranger on the core less than the noise in which the verdict could not see it.
+        // Were the weight larger, foreign work on the core would get less of it than the verdict can measure.
         self.layout.top().outweigh_the_rest()?;
         match self.policy {
             Policy::Slots => return self.engage_slots(),
@@ -221,8 +222,8 @@ impl CpuGroups {
         Ok(Calibration { usable, grain: Some(RealDuration::from_nanos(ran / turns.max(1))) })
     }
 
-    /// The group of the filler that has the most turns on the core, for the best average; but one with more than half of
-    /// the core has several slices a turn.
+    /// The group of the filler that has the most turns on the core, for the best average; but one with more than half
+    /// of the core has several slices a turn.
     fn most_turns(&self, sold: f64) -> Group {
         let fillers = self.shares.iter().map(|n| (n.share, self.layout.filler(&n.name)));
         let all = fillers.chain([(1.0 - sold, self.layout.unsold())]);

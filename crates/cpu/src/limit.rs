@@ -30,8 +30,8 @@ pub fn stale_limits() -> Result<Vec<Tree>, Error> {
     Ok(Tree::all()?.into_iter().filter(dead).collect())
 }
 
-/// Sets up a limit of `fraction` of `core`, in a tree of its own (`/diorama-dilate-PID`). Takes half a second. Nothing runs
-/// under it until a command is [confined](Limit::confine). Needs root.
+/// Sets up a limit of `fraction` of `core`, in a tree of its own (`/diorama-dilate-PID`). Takes half a second. Nothing
+/// runs under it until a command is [confined](Limit::confine). Needs root.
 ///
 /// `fraction` is above 0 and at most what the core can give (about 0.9); the program needs the hidden verb `__fillers`.
 pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
@@ -49,7 +49,8 @@ impl Limit {
     pub fn confine(&self, command: &mut Command) -> Result<(), Error> {
         // A process of one thread: entering with its thread is entering with all of it.
         let joiner = self.groups.joiner(NODE)?;
-        // SAFETY: between fork and exec this makes system calls on open files only; it takes no lock and allocates nothing.
+        // SAFETY: between fork and exec this makes system calls on open files only; it takes no lock and allocates
+        // nothing.
         unsafe { command.pre_exec(move || joiner.join()) };
         Ok(())
     }

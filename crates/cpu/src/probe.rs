@@ -1,7 +1,7 @@
 //! Measuring a share from inside: work that notices when it is not running.
 //!
-//! Asking the kernel for a thread's CPU time makes it account for that thread, which makes coarse mechanisms look exact; this
-//! reads only the clock, and takes every step longer than `GAP_NS` for time in which something else ran.
+//! Asking the kernel for a thread's CPU time makes it account for that thread, which makes coarse mechanisms look
+//! exact; this reads only the clock, and takes every step longer than `GAP_NS` for time in which something else ran.
 
 pub use host::now;
 pub use host::time::sleep_until;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, oom_kills};
+pub use files::{Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, of_all_sockets, oom_kills};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 
 use crate::{Error, Lack};
@@ -32,8 +32,8 @@ pub struct Tree {
 impl Tree {
     /// The tree with this id, which need not exist.
     ///
-    /// # Errors
-    /// [`Error::Input`] if `id` cannot name a group, [`Error::Machine`] if this machine has no groups that could be used.
+    /// # Errors [`Error::Input`] if `id` cannot name a group, [`Error::Machine`] if this machine has no groups that
+    /// could be used.
     pub fn of(id: &str) -> Result<Tree, Error> {
         check_name(id)?;
         Ok(Tree { id: id.into(), hierarchies: Hierarchies::discover()? })
@@ -134,7 +134,8 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with(['.', '_']) || !name.chars().all(fine) {
         return Err(Error::Input(format!(
-            "`{name}` cannot name a control group: use letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
+            "`{name}` cannot name a control group: use letters, digits, `-`, `_` and `.`, and begin with a letter or a \
+             digit"
         )));
     }
     Ok(())

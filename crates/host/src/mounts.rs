@@ -20,8 +20,8 @@ pub struct Mounted {
 
 /// All mounts.
 pub fn all() -> Result<Vec<Mounted>, Error> {
-    // A thread with a PID namespace for its children may have their /proc, in which it does not exist itself; PID 1 there
-    // sees the same mounts.
+    // A thread with a PID namespace for its children may have their /proc, in which it does not exist itself; PID 1
+    // there sees the same mounts.
     let text = fs::read("/proc/thread-self/mountinfo").or_else(|_| fs::read("/proc/1/mountinfo"));
     let text = text.context(|| "cannot read the table of mounts".into())?;
     Ok(of_table(&text))

@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_name_in_any_order() {
-        let netstat = "TcpExt: TCPSynRetrans DelayedACKs TCPTimeouts TCPLossProbes TCPAbortOnTimeout\nTcpExt: 1 20 3 4 5\n\
+        let netstat = "TcpExt: TCPSynRetrans DelayedACKs TCPTimeouts TCPLossProbes TCPAbortOnTimeout\n\
+                       TcpExt: 1 20 3 4 5\n\
                        IpExt: InNoRoutes DelayedACKs\nIpExt: 7 8\n";
         let snmp = "Ip: Forwarding InSegs\nIp: 1 99\nTcp: RtoMin MaxConn InSegs OutSegs\nTcp: 200 -1 600 500\n";
         let expected = Counters {

@@ -136,8 +136,8 @@ pub struct Route {
     pub from: usize,
     /// The node that the packets are for.
     pub to: usize,
-    /// The links passed, in order: places in [`Experiment::links`]. Each begins where the one before ends, and no node or
-    /// switch is passed twice.
+    /// The links passed, in order: places in [`Experiment::links`]. Each begins where the one before ends, and no node
+    /// or switch is passed twice.
     pub links: Vec<usize>,
 }
 

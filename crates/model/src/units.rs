@@ -174,7 +174,9 @@ quantity!(
         let bytes = DATA.parse(text)?;
         if bytes < 14.0 {
             let shown = shorten(text);
-            return Err(format!("`{shown}` is less than an Ethernet header: write at least `14B`; `128B` keeps all headers"));
+            return Err(format!(
+                "`{shown}` is less than an Ethernet header: write at least `14B`; `128B` keeps all headers"
+            ));
         }
         Ok(bytes.round() as u64)
     }

@@ -52,9 +52,8 @@ fn the_experiment_of_the_design_is_read_whole() {
     assert_eq!(&regex.captures("finished in 1s, 12.5 req/s").unwrap()[1], "12.5");
     assert_eq!((e.metrics[1].unit.result.as_str(), e.metrics[1].unit.factor), ("1/s", 1.0));
     assert_eq!(e.events.len(), 3);
-    assert!(
-        matches!(&e.events[0].action, Action::Link { link: 0, change } if change.ab.up == Some(false) && change.ab == change.ba)
-    );
+    let Action::Link { link: 0, change } = &e.events[0].action else { panic!("{:?}", e.events[0]) };
+    assert!(change.ab.up == Some(false) && change.ab == change.ba);
     assert_eq!(e.events[2].action, Action::Node { node: 2, act: NodeAction::Kill });
     assert_eq!((e.ends.exited.as_slice(), e.ends.limit), ([1, 2, 3, 4].as_slice(), at(60.0)));
 }

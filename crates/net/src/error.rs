@@ -5,7 +5,7 @@ use std::io;
 /// A failure of this room.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The network that was asked for cannot be: not a tree, an unknown name, a number outside its range.
+    /// The network that was asked for cannot be: in pieces, an unknown name, a number outside its range.
     #[error("{0}")]
     Input(String),
     /// The machine lacks or withholds something.
@@ -30,6 +30,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// A failure below, with the node or interface that it concerns.
+    pub(crate) fn of_host(label: &str, error: host::Error) -> Error {
+        match error {
+            host::Error::Input(what) => Error::Input(format!("{label}: {what}")),
+            host::Error::Machine(host::Lack { what, help }) => {
+                Error::Machine { what: format!("{label}: {what}"), help }
+            }
+            host::Error::System { what, source } => Error::System { what: format!("{label}: {what}"), source },
+        }
+    }
+
     /// For `map_err`: the step that failed.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();

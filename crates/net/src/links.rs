@@ -1,7 +1,7 @@
 //! The pure half: pipes, queues, what befalls packets, routes, and the network that they make.
 //!
-//! Nothing here makes a system call or reads a clock; time is always passed in. Nothing here may use [`host`](crate::host),
-//! which `tests/halves.rs` sees to.
+//! Nothing here makes a system call or reads a clock; time is always passed in. Nothing here may use
+//! [`host`](crate::host), which `tests/halves.rs` sees to.
 
 pub(crate) mod address;
 pub(crate) mod counters;

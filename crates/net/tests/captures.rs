@@ -38,8 +38,7 @@ fn stamp() -> diorama_net::Stamp {
 }
 
 fn now() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    DATE + t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    DATE + host::now().as_nanos()
 }
 
 #[test]
@@ -84,7 +83,8 @@ fn every_frame_is_there_once_a_pipe_in_order_with_its_time_and_its_fate() {
         let date = packet.timestamp.as_nanos() as u64;
         assert!((*sent..end).contains(&date), "sent at {sent}, seen at {date}");
     }
-    // What the capture calls lost is what did not arrive, and what arrived came to the second link 5 ms later to the ns.
+    // What the capture calls lost is what did not arrive, and what arrived came to the second link 5 ms later to the
+    // ns.
     let lost = EnhancedPacketOption::Comment("dropped: lost, as the link's loss says".into());
     let passed: Vec<_> = of_n1.iter().filter(|p| !p.options.contains(&lost)).collect();
     assert_eq!(passed.len(), received.len());

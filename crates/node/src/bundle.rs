@@ -19,7 +19,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) memory_bytes: u64,
     /// Whether the kernel can also limit memory and swap together.
     pub(crate) limit_swap: bool,
-    /// (file on the stage, path in the node), shown read-only.
+    /// (file in the staging directory, path in the node), shown read-only.
     pub(crate) shown: &'a [(PathBuf, PathBuf)],
     pub(crate) process: Process,
 }

@@ -61,8 +61,8 @@ impl Tracked {
         if group == 0 || group != session {
             return self.signal(libc::SIGKILL);
         }
-        // A group is known by number only where its namespace is; so its members are looked for, once more after they have been
-        // killed, for one may just have started another.
+        // A group is known by number only where its namespace is; so its members are looked for, once more after they
+        // have been killed, for one may just have started another.
         for _ in 0..8 {
             let mut met = false;
             for entry in Dir::read_from(&self.enclosure.proc)?.flatten() {
@@ -134,13 +134,13 @@ impl Request<'_> {
     pub(crate) fn process(&self, verb: &[&str], fds: Vec<OwnedFd>) -> Result<Tracked, Error> {
         let pid_file = self.file("pid");
         let preserve = (fds.len() - 3).to_string();
-        let path = self.enclosure.stage.join(&pid_file).to_string_lossy().into_owned();
+        let path = self.enclosure.staging.join(&pid_file).to_string_lossy().into_owned();
         let mut args = verb.to_vec();
         args.extend(["--pid-file", &path, "--preserve-fds", &preserve]);
         self.finish(self.begin(&args, fds)?)?;
 
-        let stage = &self.enclosure.stage_dir;
-        let text = read_at(stage, &pid_file).context(|| format!("the runtime did not name {pid_file}"))?;
+        let staging = &self.enclosure.staging_dir;
+        let text = read_at(staging, &pid_file).context(|| format!("the runtime did not name {pid_file}"))?;
         let wrong = |_| Error::Node { node: self.node.into(), what: format!("the runtime gave `{text}` as a process") };
         let pid: i32 = text.trim().parse().map_err(wrong)?;
         let proc = openat(&self.enclosure.proc, pid.to_string(), PROCESS, Mode::empty()).ok();
@@ -159,9 +159,9 @@ impl Request<'_> {
 
     fn begin(&self, verb: &[&str], fds: Vec<OwnedFd>) -> Result<Spawned, Error> {
         let path = |p: &Path| p.to_string_lossy().into_owned();
-        let stage = &self.enclosure.stage;
-        let mut argv = vec![path(self.runtime.path()), "--root".into(), path(&stage.join("runtime"))];
-        argv.extend(["--log".into(), path(&stage.join(self.file("log"))), "--log-format".into(), "json".into()]);
+        let staging = &self.enclosure.staging;
+        let mut argv = vec![path(self.runtime.path()), "--root".into(), path(&staging.join("runtime"))];
+        argv.extend(["--log".into(), path(&staging.join(self.file("log"))), "--log-format".into(), "json".into()]);
         argv.extend(verb.iter().map(|a| a.to_string()));
         argv.push(self.id.clone());
         let what = format!("cannot start {}", argv[0]);
@@ -177,7 +177,7 @@ impl Request<'_> {
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mut log = String::new();
-        if let Ok(file) = openat(&self.enclosure.stage_dir, self.file("log"), flags, Mode::empty()) {
+        if let Ok(file) = openat(&self.enclosure.staging_dir, self.file("log"), flags, Mode::empty()) {
             let _ = File::from(file).read_to_string(&mut log);
         }
         let why = match runtime::messages(&log) {

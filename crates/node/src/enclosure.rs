@@ -31,7 +31,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Debug)]
 pub struct EnclosureOptions {
     /// A directory of this run alone, on a disk file system; made if it is missing. The nodes' own files are kept in
-    /// it. Whoever passed it removes it when the enclosure is gone (see [`crate::remove_tree`]).
+    /// it. The caller removes it when the enclosure is gone (see [`crate::remove_tree`]).
     pub state: PathBuf,
     /// The program that answers to the verb `__init` by calling [`crate::init_main`]: `/proc/self/exe` in the engine.
     pub init: PathBuf,
@@ -61,9 +61,9 @@ pub(crate) struct Shared {
     /// The run's directory on disk.
     pub(crate) state: PathBuf,
     /// A file system in memory that exists in the enclosure only: bundles, layers, the runtime's state.
-    pub(crate) stage: PathBuf,
+    pub(crate) staging: PathBuf,
     /// The same, for threads outside.
-    pub(crate) stage_dir: OwnedFd,
+    pub(crate) staging_dir: OwnedFd,
     pub(crate) hide: Vec<PathBuf>,
     pub(crate) once: crate::mask::Once,
 }
@@ -74,19 +74,19 @@ impl Enclosure {
     /// # Errors
     /// [`Error::Machine`] if the machine or the user's rights do not allow it.
     pub fn open(options: EnclosureOptions) -> Result<Enclosure, Error> {
-        let stage = options.state.join("stage");
-        std::fs::create_dir_all(&stage).map_err(|e| Error::file("make", &stage, e))?;
+        let staging = options.state.join("staging");
+        std::fs::create_dir_all(&staging).map_err(|e| Error::file("make", &staging, e))?;
         let state = options.state.canonicalize().map_err(|e| Error::file("find", &options.state, e))?;
-        let stage = state.join("stage");
+        let staging = state.join("staging");
 
         let (jobs, queue) = crossbeam_channel::unbounded::<Option<Job>>();
         let (ready, opened) = crossbeam_channel::bounded(1);
         let thread = std::thread::Builder::new()
             .name("enclosure".into())
             .spawn({
-                let (init, core, stage) = (options.init.clone(), options.core, stage.clone());
+                let (init, core, staging) = (options.init.clone(), options.core, staging.clone());
                 move || {
-                    let inside = enter(&init, core, &stage);
+                    let inside = enter(&init, core, &staging);
                     let entered = inside.is_ok();
                     let _ = ready.send(inside);
                     // Leaving this loop ends the thread, and with it (PDEATHSIG) PID 1.
@@ -107,8 +107,8 @@ impl Enclosure {
             exits: Exits::default(),
             proc: inside.proc,
             state,
-            stage,
-            stage_dir: inside.stage,
+            staging,
+            staging_dir: inside.staging,
             hide: options.hide,
             once: Default::default(),
         });
@@ -190,11 +190,11 @@ struct Inside {
     init: Spawned,
     socket: OwnedFd,
     proc: OwnedFd,
-    stage: OwnedFd,
+    staging: OwnedFd,
 }
 
 /// Moves the calling thread into new namespaces and starts their PID 1.
-fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error> {
+fn enter(init: &Path, core: Option<usize>, staging: &Path) -> Result<Inside, Error> {
     if let Some(core) = core {
         host::pin(core).context(|| format!("cannot run on core {core}"))?;
     }
@@ -212,8 +212,8 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
     })?;
     cgroup::hide_second_version()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("diorama", stage, "tmpfs", flags, Some(c"mode=0755"))
-        .map_err(|e| Error::file("mount a file system in memory at", stage, e))?;
+    rustix::mount::mount("diorama", staging, "tmpfs", flags, Some(c"mode=0755"))
+        .map_err(|e| Error::file("mount a file system in memory at", staging, e))?;
 
     let (ours, theirs) = descriptors::socket_pair().context(|| "cannot make the reaper's socket".into())?;
     let null = descriptors::null().context(|| "cannot open /dev/null".into())?;
@@ -239,6 +239,6 @@ fn enter(init: &Path, core: Option<usize>, stage: &Path) -> Result<Inside, Error
     }
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let proc = openat(CWD, "/proc", flags, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
-    let stage = openat(CWD, stage, flags, Mode::empty()).map_err(|e| Error::file("open", stage, e))?;
-    Ok(Inside { init, socket: ours, proc, stage })
+    let staging = openat(CWD, staging, flags, Mode::empty()).map_err(|e| Error::file("open", staging, e))?;
+    Ok(Inside { init, socket: ours, proc, staging })
 }

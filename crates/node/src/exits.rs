@@ -25,12 +25,12 @@ pub struct Exit {
 /// All exits so far, for those who ask about one process. One entry per container or executed command.
 #[derive(Debug, Default)]
 pub(crate) struct Exits {
-    seen: Mutex<Seen>,
+    ended: Mutex<Ended>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Ended {
     by_pid: HashMap<i32, ExitStatus>,
     over: bool,
 }
@@ -56,19 +56,19 @@ impl Exits {
     /// number may come to mean another process.
     pub(crate) fn wait(&self, pid: i32, limit: Option<Duration>) -> Option<ExitStatus> {
         let end = limit.map(|l| Instant::now() + l);
-        let mut seen = self.lock();
+        let mut ended = self.lock();
         loop {
-            if let Some(status) = seen.by_pid.remove(&pid) {
+            if let Some(status) = ended.by_pid.remove(&pid) {
                 return Some(status);
             }
-            if seen.over {
+            if ended.over {
                 return None;
             }
-            seen = match end {
-                None => self.changed.wait(seen).unwrap_or_else(PoisonError::into_inner),
+            ended = match end {
+                None => self.changed.wait(ended).unwrap_or_else(PoisonError::into_inner),
                 Some(end) => {
                     let left = end.checked_duration_since(Instant::now())?;
-                    self.changed.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.changed.wait_timeout(ended, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
@@ -79,7 +79,7 @@ impl Exits {
         self.lock().over
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ended> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

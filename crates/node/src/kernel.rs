@@ -70,7 +70,8 @@ pub fn apply_to_devices(netns: &NetNamespace, tdf: Tdf) -> Result<Vec<NotApplied
     Ok(refused)
 }
 
-/// Times of connection tracking, where the host has it. Their defaults differ between kernels, so those found are taken.
+/// Times of connection tracking, where the host has it. Their defaults differ between kernels, so those found are
+/// taken.
 fn connection_tracking(tdf: Tdf) -> Vec<(String, String)> {
     let files = names(&Path::new(SYSCTL).join("netfilter"));
     let times = files.into_iter().filter(|f| f.starts_with("nf_conntrack_") && f.contains("_timeout"));

@@ -163,7 +163,7 @@ impl Node {
         let tag = format!("exec-{}", self.execs.fetch_add(1, Ordering::Relaxed));
         let process = bundle::process(&spec.argv, &prepare::environment(&self.spec.env), &self.spec.cwd);
         let text = serde_json::to_string(&process).map_err(io::Error::from);
-        let file = self.enclosure.stage.join("nodes").join(self.name()).join(format!("{tag}.json"));
+        let file = self.enclosure.staging.join("nodes").join(self.name()).join(format!("{tag}.json"));
         let (path, text) = (file.clone(), text.context(|| "cannot describe a process".into())?);
         self.enclosure.call(move || std::fs::write(&path, text))?.map_err(|e| Error::file("write", &file, e))?;
         let fds = [spec.stdin, spec.stdout, spec.stderr].into_iter().chain(spec.preserve).collect();
@@ -191,7 +191,7 @@ impl Node {
         if self.wait(Some(Duration::from_secs(5))).is_none() {
             return Err(Error::Node { node: self.name().into(), what: "does not end although it was killed".into() });
         }
-        let bundle = self.enclosure.stage.join("nodes").join(self.name());
+        let bundle = self.enclosure.staging.join("nodes").join(self.name());
         let enclosure = Arc::clone(&self.enclosure);
         drop(self);
         enclosure.call(move || {
@@ -245,7 +245,7 @@ impl Exec {
 fn create(shared: &Arc<Shared>, runtime: &Runtime, name: &str, generation: u32, io: Io) -> Result<Tracked, Error> {
     let null = host::descriptors::null().context(|| "cannot open /dev/null".into())?;
     let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
-    let bundle = shared.stage.join("nodes").join(name);
+    let bundle = shared.staging.join("nodes").join(name);
     let verb = ["create", "--bundle", &bundle.to_string_lossy()];
     request(shared, runtime, name, "create", generation).process(&verb, fds)
 }

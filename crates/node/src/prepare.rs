@@ -91,7 +91,7 @@ pub(crate) fn unpack(shared: &Shared, spec: &mut NodeSpec) -> Result<(), Error> 
 
 /// Makes everything but the container. To be called on the enclosure's thread.
 pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error> {
-    let bundle = shared.stage.join("nodes").join(&spec.name);
+    let bundle = shared.staging.join("nodes").join(&spec.name);
     fs::create_dir_all(&bundle).map_err(|e| Error::file("make", &bundle, e))?;
     let root = root(shared, spec, &bundle.join("root"))?;
     files(&root, spec)?;
@@ -100,7 +100,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error>
     let mut shown = shown_files(shared, spec)?;
     for (path, content) in &spec.tools {
         let tool = shared.once.get(&format!("tool {} {:p}", path.display(), *content), |n| {
-            let file = shared.stage.join(format!("tool-{n}"));
+            let file = shared.staging.join(format!("tool-{n}"));
             fs::write(&file, content)
                 .and_then(|()| fs::set_permissions(&file, executable()))
                 .map(|()| file.clone())
@@ -143,7 +143,7 @@ fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error
     match &spec.root {
         Root::Host => {
             let mask = shared.once.get("mask", |_| {
-                let layer = shared.stage.join("mask");
+                let layer = shared.staging.join("mask");
                 let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
                 mask::over_host(&layer, &hide).map(|()| layer)
             })?;
@@ -223,6 +223,6 @@ fn bind_netns(netns: &NetNamespace, path: &Path) -> Result<(), Error> {
 /// The files in which the node sees its own machine, shared by nodes that are alike.
 fn shown_files(shared: &Shared, spec: &NodeSpec) -> Result<Vec<(PathBuf, PathBuf)>, Error> {
     let name = format!("machine-{}-{}", spec.core, spec.memory_bytes);
-    let dir = shared.stage.join(&name);
+    let dir = shared.staging.join(&name);
     own_files::write(&dir, spec.core, spec.memory_bytes).map_err(|e| Error::file("write files into", &dir, e))
 }

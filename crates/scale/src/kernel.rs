@@ -29,8 +29,8 @@ pub struct KernelTimer {
     pub wanted: Option<u64>,
 }
 
-/// Name, kind, unit, Linux's default, and the kernel's limit. Limits are those of Linux 6.x; seconds that the kernel keeps
-/// as jiffies in an int end at (2³¹ − 1) / HZ, HZ ≤ 1000.
+/// Name, kind, unit, Linux's default, and the kernel's limit. Limits are those of Linux 6.x; seconds that the kernel
+/// keeps as jiffies in an int end at (2³¹ − 1) / HZ, HZ ≤ 1000.
 type Setting = (&'static str, Kind, &'static str, u64, u64);
 
 /// Of a namespace as a whole: files below `/proc/sys/net`.

@@ -1,9 +1,9 @@
 //! What a link does to packets: one vocabulary for the target, in virtual time, and for the harness, in real time.
 //!
-//! An experiment says what links of the target do ([`Link`] of [`Virtual`]); [`Link::to_harness`] says what the emulator
-//! has to do so that nodes see that through a TDF ([`Link`] of [`Real`]). Only what has a time in it differs: rates are
-//! divided, delays and jitters multiplied. Probabilities, ordinal numbers and lengths of queues stay what they are; RED
-//! counts idle times in packets of the pipe's own rate, so it scales with that.
+//! An experiment says what links of the target do ([`Link`] of [`Virtual`]); [`Link::to_harness`] says what the
+//! emulator has to do so that nodes see that through a TDF ([`Link`] of [`Real`]). Only what has a time in it differs:
+//! rates are divided, delays and jitters multiplied. Probabilities, ordinal numbers and lengths of queues stay what
+//! they are; RED counts idle times in packets of the pipe's own rate, so it scales with that.
 //!
 //! `docs/network.md` says what each property means for a packet.
 

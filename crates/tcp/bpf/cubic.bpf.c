@@ -8,7 +8,8 @@
  *
  * Where the RFC leaves a choice, the choice is that of Linux, because that is what nodes run: the window before a
  * reduction is cwnd and not the flight size (4.6); alpha stays below 1 (4.3); slow start ends by HyStart ("Taming the
- * elephants: New TCP slow start", Ha and Rhee 2011); where no congestion has been met, growth is at least 5 % a round trip.
+ * elephants: New TCP slow start", Ha and Rhee 2011); where no congestion has been met, growth is at least 5 % a round
+ * trip.
  *
  * Windows are in segments, times in virtual microseconds unless they say otherwise.
  */
@@ -221,9 +222,9 @@ __u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
 	return reduced(cubic_of(sk), ((struct tcp_sock *)sk)->snd_cwnd);
 }
 
-/* A kernel may leave a program out: one for virtual machines does so where a timer interrupts a process that it keeps out of BPF's
- * reach. It then takes for the threshold what happens to lie on its stack. This puts it right on the next acknowledgement,
- * before the kernel makes the window by it. */
+/* A kernel may leave a program out: one for virtual machines does so where a timer interrupts a process that it keeps
+ * out of BPF's reach. It then takes for the threshold what happens to lie on its stack. This puts it right on the next
+ * acknowledgement, before the kernel makes the window by it. */
 static __always_inline void make_up(struct sock *sk, struct tcp_sock *tp, struct cubic *ca)
 {
 	__u8 state = BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
@@ -269,8 +270,8 @@ __u32 BPF_PROG(cubic_undo_cwnd, struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* HyStart: the path is full when acknowledgements of one round arrive in a train as long as half a round trip, or when the
- * round trip becomes longer. */
+/* HyStart: the path is full when acknowledgements of one round arrive in a train as long as half a round trip, or when
+ * the round trip becomes longer. */
 static __always_inline bool path_is_full(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, __u32 rtt)
 {
 	__u64 time = now(tp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What the programs here use of the kernel: the few fields that they read or write, by name. The loader moves every access to
- * where the running kernel has the field (BPF CO-RE), so order, neighbours and kernel version do not matter. What the records have of one
- * another is there for a test, which compiles them for this machine.
+ * What the programs here use of the kernel: the few fields that they read or write, by name. The loader moves every
+ * access to where the running kernel has the field (BPF CO-RE), so order, neighbours and kernel version do not matter.
+ * Records that contain one another do so for a test, which compiles them for this machine.
  */
 #ifndef DIORAMA_KERNEL_H
 #define DIORAMA_KERNEL_H

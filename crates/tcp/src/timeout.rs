@@ -1,10 +1,9 @@
 //! The initial retransmission time-out, multiplied by the TDF.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use scale::Tdf;
 
 use crate::Error;
@@ -37,17 +36,8 @@ impl InitialTimeout {
             map.update(&cookie.to_ne_bytes(), &[1], MapFlags::ANY).map_err(|e| error(WHAT, e))?;
         }
         let program = object.progs_mut().next().ok_or_else(|| lacks("code"))?;
-        let root = root_group().map_err(|e| Error::new(WHAT, format!("no cgroup v2 hierarchy: {e}")))?;
+        let root = host::cgroup::of_all_sockets().map_err(|e| Error::new(WHAT, e))?;
         let link = program.attach_cgroup(root.as_raw_fd()).map_err(|e| error(WHAT, e))?;
         Ok(InitialTimeout { _link: link, _object: object })
     }
-}
-
-/// The root of the version 2 hierarchy. Every socket belongs to a group of it, whether it has controllers (a host with
-/// version 2 only) or not (hybrid and version 1 hosts), and whether it is mounted anywhere or not: this mount is ours and
-/// has no place.
-fn root_group() -> std::io::Result<OwnedFd> {
-    let context = rustix::mount::fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    rustix::mount::fsconfig_create(context.as_fd())?;
-    Ok(rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }

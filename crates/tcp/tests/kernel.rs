@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 
 use diorama_tcp::{Cubic, InitialTimeout};
+use host::NetNamespace;
 use scale::Tdf;
 
 fn tdf(s: &str) -> Tdf {
@@ -13,23 +14,19 @@ fn tdf(s: &str) -> Tdf {
 
 /// Runs `work` in a network namespace of its own, with an interface that swallows what is sent to 10.0.0.0/8.
 fn in_a_namespace<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // SAFETY: unsharing the network namespace of this thread touches no memory and no descriptor.
-            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.expect("root");
-            for line in [
-                "link set lo up",
-                "link add sink type veth peer name drain",
-                "link set sink up",
-                "link set drain up",
-                "addr add 10.0.0.1/8 dev sink",
-            ] {
-                assert!(Command::new("ip").args(line.split(' ')).status().unwrap().success(), "ip {line}");
-            }
-            work()
-        });
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    let prepared = || {
+        for line in [
+            "link set lo up",
+            "link add sink type veth peer name drain",
+            "link set sink up",
+            "link set drain up",
+            "addr add 10.0.0.1/8 dev sink",
+        ] {
+            assert!(Command::new("ip").args(line.split(' ')).status().unwrap().success(), "ip {line}");
+        }
+        work()
+    };
+    NetNamespace::create().expect("root").enter(prepared).expect("root")
 }
 
 const SYSCTL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";

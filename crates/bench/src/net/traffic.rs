@@ -77,7 +77,8 @@ pub fn blast(socket: &UdpSocket, payload: usize, count: usize) {
     let mut left = count;
     while left > 0 {
         let n = left.min(messages.len());
-        // SAFETY: the messages and the one buffer that they share live until the call returns.
+        // SAFETY: the kernel reads the first `n` messages, of which there are so many, and the one buffer that they
+        // share, and writes nothing but the messages' own lengths; all of them live until the call returns.
         let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), n as u32, 0) };
         left -= n.min(sent.max(1) as usize);
     }

@@ -5,7 +5,9 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use diorama_clock::{ClockPage, CpuRate, Injector, dilate_exec_file, launch, wait};
@@ -19,6 +21,51 @@ pub struct Ran {
     pub stdout: String,
     /// How long it took, in real time.
     pub real: Duration,
+    /// What the machine may have added to any of its waits meanwhile, in real time.
+    pub noise: Duration,
+}
+
+/// A reference for everything that asserts how long something took: what a wait of a few ms and a bit of work, neither of them dilated,
+/// take too long at worst while that something goes on.
+#[allow(dead_code, reason = "each test binary uses its part")]
+#[derive(Debug)]
+pub struct Noise {
+    done: Arc<AtomicBool>,
+    worst: JoinHandle<Duration>,
+}
+
+#[allow(dead_code, reason = "each test binary uses its part")]
+impl Noise {
+    /// Begins to listen.
+    pub fn begin() -> Noise {
+        let done = Arc::new(AtomicBool::new(false));
+        let ended = done.clone();
+        let worst = std::thread::spawn(move || {
+            const WAIT: Duration = Duration::from_millis(5);
+            const WORK: Duration = Duration::from_micros(300);
+            let cpu = || {
+                let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+                Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+            };
+            let mut worst = Duration::ZERO;
+            while !ended.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                std::thread::sleep(WAIT);
+                let begin = cpu();
+                while cpu() - begin < WORK {}
+                worst = worst.max(start.elapsed() - WAIT - WORK);
+            }
+            worst
+        });
+        Noise { done, worst }
+    }
+
+    /// What a wait may be late by: on a quiet machine `least`, else some times as much as the reference was at worst, because a program that
+    /// forks, executes or wakes another waits for the processor more than once.
+    pub fn end(self, least: Duration) -> Duration {
+        self.done.store(true, Ordering::Relaxed);
+        least + self.worst.join().expect("it does not panic") * 10
+    }
 }
 
 /// An injector with a started page.
@@ -73,12 +120,12 @@ pub fn native<S: AsRef<OsStr>>(argv: impl IntoIterator<Item = S>) -> Ran {
 }
 
 pub fn run(mut command: Command) -> Ran {
-    let start = Instant::now();
+    let (start, noise) = (Instant::now(), Noise::begin());
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program starts");
     let mut stdout = String::new();
     child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     let status = wait(&mut child).unwrap();
-    Ran { status, stdout, real: start.elapsed() }
+    Ran { status, stdout, real: start.elapsed(), noise: noise.end(Duration::from_millis(100)) }
 }
 
 /// Compiles `programs/NAME.c`; `flags` such as `-static`.

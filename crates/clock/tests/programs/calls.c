@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -170,9 +171,20 @@ static void remainders(void)
 	close(fd);
 }
 
+/*
+ * The kernel counts the CPU time of itimers in ticks, each to whoever runs when it comes, which is true of who runs from tick to tick. With
+ * others on its processor a process may be counted much more than it gets, natively too; so it keeps them away for these milliseconds.
+ */
+static void alone(int yes)
+{
+	struct sched_param how = { .sched_priority = yes };
+	sched_setscheduler(0, yes ? SCHED_FIFO : SCHED_OTHER, &how);
+}
+
 /* Woken by ticks of the kernel, which are never early and up to some real ms late. */
 static void cpu_clocks(void)
 {
+	alone(1);
 	struct itimerval it = { { 0, 0 }, { 0, NOMINAL / 1000 } };
 	signal(SIGPROF, ring);
 	signal(SIGVTALRM, ring);
@@ -227,15 +239,19 @@ static void cpu_clocks(void)
 	/* Whole ticks, of user and of system time. */
 	told("times-children", (tms.tms_cutime + tms.tms_cstime + 2) * (1000000000ll / sysconf(_SC_CLK_TCK)), 2 * NOMINAL);
 
-	/* In whole seconds of CPU time. */
+	/* In whole seconds of CPU time: too long to keep others away. */
+	alone(0);
 	struct rlimit limit = { 1, 100 }, seen;
 	child = fork();
 	if (child == 0) {
 		must(!setrlimit(RLIMIT_CPU, &limit) && !getrlimit(RLIMIT_CPU, &seen) && seen.rlim_cur == 1 && seen.rlim_max == 100,
 		     "RLIMIT_CPU");
+		struct itimerval count = { { 0, 0 }, { 1000, 0 } };
+		setitimer(ITIMER_PROF, &count, 0);
 		busy_until_rung();
-		/* The kernel counts in ticks, and may round one up. */
-		told("RLIMIT_CPU", now(CLOCK_PROCESS_CPUTIME_ID), 990 * MS);
+		getitimer(ITIMER_PROF, &count);
+		/* Both are counted in the same ticks; one may be rounded up. */
+		told("RLIMIT_CPU", 1000000 * MS - tv(count.it_value), 990 * MS);
 		exit(0);
 	}
 	must(waitpid(child, &status, 0) == child && status == 0, "RLIMIT_CPU");

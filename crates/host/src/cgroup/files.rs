@@ -4,12 +4,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::mount::UnmountFlags;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags};
 use scale::RealDuration;
 
 use super::{Layout, Offers};
@@ -353,8 +354,8 @@ fn memory() -> Option<(PathBuf, &'static str)> {
     v1.or_else(|| mounts.iter().find(|m| is_v2(m)).map(|m| (m.point.clone(), "memory.events")))
 }
 
-/// Processes of the group at `path` (as [`super::Tree::path`] gives it) and its descendants that the kernel's OOM killer
-/// has ended so far; 0 if the group is gone.
+/// Processes of the group at `path` (as [`super::Tree::path`] gives it) and its descendants that the kernel's OOM
+/// killer has ended so far; 0 if the group is gone.
 pub fn oom_kills(path: &str) -> u64 {
     let Some((mount, file)) = memory() else { return 0 };
     let text = fs::read_to_string(mount.join(path.trim_start_matches('/')).join(file)).unwrap_or_default();
@@ -369,6 +370,19 @@ pub fn limits_swap() -> bool {
         Some(_) => true,
         None => false,
     }
+}
+
+/// The group to which every socket of this machine belongs, for BPF programs that are to see them all.
+///
+/// It is the root of the version 2 hierarchy, whether that has controllers (a host with version 2 only) or not (hybrid
+/// and version 1 hosts), and whether it is mounted anywhere or not: this mount is ours and has no place.
+pub fn of_all_sockets() -> Result<OwnedFd, Error> {
+    let mount = || {
+        let context = rustix::mount::fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        rustix::mount::fsconfig_create(context.as_fd())?;
+        rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    mount().context(|| "no cgroup v2 hierarchy".into())
 }
 
 /// In a mount namespace of one's own: leaves an OCI runtime only the tree of version 1, where there are both. crun

@@ -1,4 +1,5 @@
-//! Senders that wait for an acknowledgement: what tells a delayed acknowledgement that costs time from one that does not.
+//! Senders that wait for an acknowledgement: what tells a delayed acknowledgement that costs time from one that does
+//! not.
 //!
 //! Nagle's algorithm keeps a last, small segment back while another small one is unacknowledged. A receiver whose
 //! delayed-acknowledgement timer cannot be scaled lets such a sender go TDF times too early. The kernel has no counter

@@ -33,7 +33,8 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
             }
             if !SPEEDS.contains(&speed) {
                 let what = format!(
-                    "a speed is {} to {}: write the fraction of one core of this host that each CPU is worth, such as 0.5",
+                    "a speed is {} to {}: write the fraction of one core of this host that each CPU is worth, such as \
+                     0.5",
                     SPEEDS.start(),
                     SPEEDS.end()
                 );

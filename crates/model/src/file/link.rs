@@ -174,8 +174,8 @@ pub(crate) struct LossMap {
 }
 
 impl Expected for LossMap {
-    const EXPECTED: &'static str = "a probability such as `0.1%`, or a map such as { every: 100 }, { packets: [3, 17] } or \
-                                    { gilbert-elliott: { p: 1%, r: 25% } }";
+    const EXPECTED: &'static str = "a probability such as `0.1%`, or a map such as { every: 100 }, \
+                                    { packets: [3, 17] } or { gilbert-elliott: { p: 1%, r: 25% } }";
 }
 
 /// Losses in bursts, by a chain with a good and a bad state

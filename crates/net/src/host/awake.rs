@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
+use host::sched::{self, Class};
 use rustix::thread::{Pid, gettid};
 
 use crate::Error;
@@ -27,7 +28,7 @@ impl Awake {
         let stop = Arc::new(AtomicBool::new(false));
         let (seen, (ready, started)) = (stop.clone(), channel());
         let spin = move || {
-            let idle = realtime::bind(core).and_then(|()| realtime::schedule(None, libc::SCHED_IDLE, 0));
+            let idle = realtime::bind(core).and_then(|()| sched::set(Class::Idle).map_err(realtime::not_scheduled));
             // The other side waits for this, so it is there.
             let _ = ready.send(idle.map(|()| gettid()));
             while !seen.load(Ordering::Relaxed) {
@@ -48,7 +49,7 @@ impl Drop for Awake {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // On a core that others keep busy it would not notice for a long time.
-        let _ = self.id.map(|id| realtime::schedule(Some(id), libc::SCHED_OTHER, 0));
+        let _ = self.id.map(|id| sched::set_other(Some(id), Class::Ordinary));
         if let Some(thread) = self.thread.take() {
             // It has nothing to panic about.
             let _ = thread.join();

@@ -1,8 +1,8 @@
 //! Capture: every frame that enters certain pipes, in pcapng files.
 //!
-//! The emulator's thread only copies: into a ring without locks and of fixed size ([`Sniffer`]). An ordinary thread takes the
-//! records out and writes them ([`file`]). If that thread cannot keep up, the ring fills, and frames pass that are not
-//! recorded; they are counted, in the file and in the report. The network never waits for a file.
+//! The emulator's thread only copies: into a ring without locks and of fixed size ([`Sniffer`]). An ordinary thread
+//! takes the records out and writes them ([`file`]). If that thread cannot keep up, the ring fills, and frames pass
+//! that are not recorded; they are counted, in the file and in the report. The network never waits for a file.
 
 mod file;
 
@@ -37,7 +37,7 @@ const BUFFER: usize = 1 << 18;
 pub type Stamp = Box<dyn Fn(RealInstant) -> u64 + Send>;
 
 /// A file to be written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureFile {
     /// Where; its directory must exist.
     pub path: PathBuf,

@@ -23,7 +23,7 @@ use crate::links::network::Network;
 use crate::links::spec::PipeChange;
 
 /// How the emulator runs.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// The core that its thread is bound to; it should have that core for itself, and keeps it from sleeping, so it
     /// shows as fully used. `None`: any core, and no care for its sleep.
@@ -84,7 +84,7 @@ impl Emulator {
             if let Err(panic) = catch_unwind(life) {
                 drop(thread_epitaph.set(said(&*panic)));
             }
-            // Whoever asks for the reason waits for one, so there always is one.
+            // `died` waits for a reason, so there is one however the thread ends.
             drop(thread_epitaph.set("its thread has ended".into()));
         };
         let thread = thread::Builder::new().name("emulator".into()).spawn(body);
@@ -144,12 +144,14 @@ impl Emulator {
         self.send(Command::StartSeries { from, every });
     }
 
-    /// Ends that record, with everything counted until the same instant: the interval that is running is included, and is shorter.
+    /// Ends that record, with everything counted until the same instant: the interval that is running is included, and
+    /// is shorter.
     pub fn end_series(&self) -> Result<Observation, Error> {
         self.observation(true)
     }
 
-    /// Records every frame that enters one of some pipes, from now on until [`Capture::finish`]. `stamp` says what date a frame bears.
+    /// Records every frame that enters one of some pipes, from now on until [`Capture::finish`]. `stamp` says what date
+    /// a frame bears.
     ///
     /// One at a time: a second one ends the first. Fails if a file cannot be made.
     pub fn capture(&self, files: Vec<CaptureFile>, stamp: Stamp) -> Result<Capture, Error> {

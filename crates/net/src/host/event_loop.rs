@@ -14,7 +14,7 @@ use scale::{RealDuration, RealInstant};
 
 use crate::Error;
 use crate::host::lateness::{Lateness, Recorder};
-use crate::host::realtime;
+use crate::host::rests::Rests;
 use crate::host::tap::Tap;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::ids::{PipeId, PortId};
@@ -66,7 +66,7 @@ pub(crate) struct Loop<'a> {
     wake: &'a OwnedFd,
     inbox: Receiver<Command>,
     polling: Option<RealDuration>,
-    breaks: realtime::Breaks,
+    rests: Rests,
     /// How long it has looked, awake, and found nothing to do.
     spun: RealDuration,
     /// By port.
@@ -77,8 +77,8 @@ pub(crate) struct Loop<'a> {
 
 /// How many frames to read from a port before the others get their turn.
 ///
-/// One that sends now and then has one frame at a time, and to look for a second costs a system call for nothing; one that
-/// sends a stream has many, and to be told of each costs one too.
+/// A port that sends now and then has one frame at a time, and looking for a second costs a system call for nothing.
+/// One that sends a stream has many, and each frame that is left for the next wait costs a system call, too.
 #[derive(Clone, Copy, Debug)]
 struct Appetite {
     frames: usize,
@@ -110,7 +110,7 @@ struct Ports {
 impl Ports {
     fn deliver(&mut self, delivery: Delivery) {
         // The receiver's protocol processing happens inside the write, so the clock is read before it.
-        self.recorder.delivered(realtime::now(), delivery.exit);
+        self.recorder.delivered(host::now(), delivery.exit);
         let port = delivery.port.index();
         if rustix::io::write(&self.taps[port], delivery.frame).is_err() {
             self.write_errors[port] += 1;
@@ -137,24 +137,24 @@ impl<'a> Loop<'a> {
             watch(tap.as_fd(), u64::from(tap.port().0))
                 .map_err(failed(format!("{}: cannot be watched", tap.label())))?;
         }
-        let now = realtime::now();
+        let now = host::now();
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
-        let breaks = realtime::Breaks::new(now);
+        let rests = Rests::new(now);
         let spun = RealDuration::ZERO;
-        Ok(Loop { network, ports, epoll, wake, inbox, polling, breaks, spun, appetites, round: 0 })
+        Ok(Loop { network, ports, epoll, wake, inbox, polling, rests, spun, appetites, round: 0 })
     }
 
     /// Carries frames until told to stop.
     pub fn run(&mut self) -> Result<(), Error> {
         let mut events = Vec::with_capacity(256);
-        let mut looked = realtime::now();
+        let mut looked = host::now();
         loop {
-            let now = realtime::now();
+            let now = host::now();
             let due = self.network.next_deadline().is_some_and(|deadline| deadline <= now);
             self.network.advance(now, |delivery| self.ports.deliver(delivery));
-            let tired = realtime::now();
-            let now = self.breaks.consider(tired, self.spun);
+            let tired = host::now();
+            let now = self.rests.consider(tired, self.spun);
             self.ports.recorder.looked(now, now.since(looked));
 
             // Zero when the deadline is near: the loop then spins, looking at the ports all the time.
@@ -162,12 +162,14 @@ impl<'a> Loop<'a> {
             let idle = events.is_empty() && !due && now == tired && sleep == Some(RealDuration::ZERO);
             events.clear();
             self.wait(sleep, &mut events)?;
-            let previous = std::mem::replace(&mut looked, realtime::now());
+            let previous = std::mem::replace(&mut looked, host::now());
             if idle && events.is_empty() {
-                // Such a round takes a microsecond. One that took longer was interrupted, and that was no CPU time of this thread.
+                // A round that finds nothing takes a microsecond. In one that took longer the thread was interrupted,
+                // and the rest of the time was not its own.
                 self.spun = self.spun + looked.since(previous).min(LONGEST_ROUND);
             }
-            // One who was woken was so by the frame, or else the time since the last look is the most that it can have waited.
+            // If the thread slept until a frame woke it, the frame has not waited. Otherwise it may have waited since
+            // the last look.
             let woken = self.polling.is_none() && looked.since(now) > WOKEN;
             let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
             self.round = self.round.wrapping_add(1);
@@ -184,17 +186,18 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Waits for frames and commands, for `longest` at most. One who polls sleeps where no frame can find it.
+    /// Waits for frames and commands, for `longest` at most. If the loop polls, it sleeps without being woken by
+    /// frames.
     fn wait(&self, longest: Option<RealDuration>, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
         let mut timeout = longest;
         if let Some(interval) = self.polling {
             timeout = Some(RealDuration::ZERO);
             let nap = longest.map_or(interval, |longest| longest.min(interval));
             if nap > RealDuration::ZERO {
-                realtime::nap(nap);
+                host::time::nap(nap);
             }
         }
-        match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(realtime::timespec).as_ref()) {
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(host::time::timespec).as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(e) => Err(Error::system("epoll_pwait2")(e.into())),
         }
@@ -213,7 +216,7 @@ impl<'a> Loop<'a> {
         match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
             Ok(len) => {
                 frame.set_len(len);
-                let now = realtime::now();
+                let now = host::now();
                 // What is due leaves first: pipes must see frames in the order of their instants.
                 self.network.advance(now, |delivery| self.ports.deliver(delivery));
                 self.network.inject(port, now, frame);
@@ -260,7 +263,7 @@ impl<'a> Loop<'a> {
 
     /// Brings the network up to now.
     fn catch_up(&mut self) -> RealInstant {
-        let now = realtime::now();
+        let now = host::now();
         self.network.advance(now, |delivery| self.ports.deliver(delivery));
         now
     }
@@ -271,11 +274,11 @@ impl<'a> Loop<'a> {
         let refused = self.network.ports().iter().map(|p| self.network.port_counters(p.id));
         Snapshot {
             intervals,
-            at: realtime::now(),
+            at: host::now(),
             pipes: self.network.all_pipe_counters().collect(),
             ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),
             lateness: self.ports.recorder.record(),
-            cpu: realtime::cpu_time(),
+            cpu: host::time::of_this_thread(),
             spun: self.spun,
         }
     }

@@ -9,13 +9,13 @@ const LONGEST: u64 = 10_000_000_000;
 const SECOND: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
 /// Actual instant of delivery minus computed instant, of every frame delivered.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// All frames since the start, in real nanoseconds, to two significant digits.
     #[serde(with = "crate::host::histogram")]
     pub all: Histogram<u64>,
-    /// For every frame that a node sent, the longest that it can have waited before it was seen: it enters the network that much
-    /// late, and no computed time shows it.
+    /// For every frame that a node sent, the longest that it can have waited before it was seen: it enters the network
+    /// that much late, and no computed time shows it.
     #[serde(with = "crate::host::histogram")]
     pub unseen: Histogram<u64>,
     /// Each real second in which anything happened; the last one may still be running.

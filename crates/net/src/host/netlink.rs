@@ -49,8 +49,8 @@ impl Netlink {
         }
     }
 
-    /// No TCP segment that leaves by the interface `name` is longer than the MTU, not even inside the kernel: it makes none of the
-    /// bursts that it otherwise leaves to the card to cut up.
+    /// No TCP segment that leaves by the interface `name` is longer than the MTU, not even inside the kernel: it makes
+    /// none of the bursts that it otherwise leaves to the card to cut up.
     pub fn forbid_bursts(&self, name: &str) -> io::Result<()> {
         let mut m = Request::new(libc::RTM_SETLINK, 0);
         // struct ifinfomsg: family, type, index, flags, and which flags are meant.

@@ -9,7 +9,7 @@ use crate::links::ids::PortId;
 use crate::links::series::PipeInterval;
 
 /// Everything counted since the start.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// When the counters were read.
     pub at: RealInstant,
@@ -79,8 +79,8 @@ impl PortObservation {
         std::array::from_fn(|_| all.next().flatten())
     }
 
-    /// Frames from and for this port that were lost, though no link was told to lose any: what the emulator did not read in time,
-    /// had no memory for, or could not hand over. What the node's own kernel refused is not among them.
+    /// Frames from and for this port that were lost, though no link was told to lose any: what the emulator did not
+    /// read in time, had no memory for, or could not hand over. What the node's own kernel refused is not among them.
     pub fn missed(&self) -> u64 {
         self.ring_drops.unwrap_or(0) + self.receive_drops.unwrap_or(0) + self.no_memory()
     }
@@ -106,6 +106,46 @@ impl Observation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::lateness::Recorder;
+    use crate::links::ids::PipeId;
+
+    #[test]
+    fn an_observation_is_read_as_it_was_written() {
+        let at = RealInstant::from_nanos(u64::MAX);
+        let mut recorder = Recorder::new(RealInstant::ZERO);
+        (0..1_000).for_each(|n| recorder.delivered(RealInstant::from_nanos(n * n * n * 10), RealInstant::ZERO));
+        recorder.seen(RealDuration::from_nanos(77));
+        let counters = PipeCounters { packets: 3, reordered: 1 << 60, ..Default::default() };
+        let interval = |utilisation| PipeInterval {
+            pipe: PipeId(7),
+            from: RealInstant::ZERO,
+            to: at,
+            utilisation,
+            queue_mean: 0.1 + 0.2,
+            queue_max: 9,
+            grew: counters,
+        };
+        let port = PortObservation {
+            port: PortId(2),
+            node: "a".into(),
+            interface: "eth0".into(),
+            refused: PortCounters { uncopied: 4, ..Default::default() },
+            write_errors: 5,
+            ring_drops: Some(6),
+            receive_drops: None,
+        };
+        let seen = Observation {
+            at,
+            pipes: vec![PipeObservation { name: "a--b/ab".into(), counters }],
+            ports: vec![port],
+            intervals: vec![interval(None), interval(Some(1.0 / 3.0))],
+            lateness: recorder.record(),
+            cpu: RealDuration::from_nanos(8),
+            spun: RealDuration::ZERO,
+        };
+        let text = serde_json::to_string(&seen).unwrap();
+        assert_eq!(serde_json::from_str::<Observation>(&text).unwrap(), seen, "{text}");
+    }
 
     #[test]
     fn what_is_missed_is_what_no_link_lost_and_no_node_refused() {

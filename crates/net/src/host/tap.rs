@@ -8,14 +8,13 @@
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-
 use crate::Error;
+use crate::host::interface::{Control, Interface, Tun};
 use crate::host::netlink::Netlink;
-use crate::host::{namespace, policy};
+use crate::host::rules;
 use crate::links::address;
 use crate::links::ids::PortId;
 use crate::links::port::Port;
@@ -49,19 +48,22 @@ pub(crate) struct Drops {
 
 /// Brings up the `lo` of a node that has no other interface: programs speak to themselves over it on any machine.
 pub fn raise_loopback(netns: BorrowedFd, node: &str) -> Result<(), Error> {
-    namespace::inside(netns, node, || {
+    inside(netns, node, || {
         let control = control(node)?;
-        raise_lo(control.as_fd(), node)
+        raise_lo(&control, node)
     })
 }
 
-/// A socket for the operations on interfaces, in the calling thread's network namespace.
-fn control(label: &str) -> Result<OwnedFd, Error> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
-    socket.map_err(|e| Error::system(format!("{label}: cannot open a socket"))(e.into()))
+fn control(label: &str) -> Result<Control, Error> {
+    Control::open().map_err(Error::system(format!("{label}: cannot open a socket")))
 }
 
-fn raise_lo(control: BorrowedFd, label: &str) -> Result<(), Error> {
+/// Runs `work` in `netns`; `label` is for messages.
+fn inside<T: Send>(netns: BorrowedFd, label: &str, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    host::in_netns(netns, work).map_err(|e| Error::of_host(label, e))?
+}
+
+fn raise_lo(control: &Control, label: &str) -> Result<(), Error> {
     Interface { name: "lo", control }.raise(0).map_err(Error::system(format!("{label}: cannot bring `lo` up")))
 }
 
@@ -72,23 +74,21 @@ impl Tap {
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
     pub fn create(netns: BorrowedFd, port: &Port) -> Result<Tap, Error> {
         let label = format!("{} {}", port.node, port.name);
-        namespace::inside(netns, &label, || {
+        inside(netns, &label, || {
             let step = |what: &str| Error::system(format!("{label}: {what}"));
             let device = attach(&port.name, &label)?;
             let control = control(&label)?;
-            let interface = Interface { name: &port.name, control: control.as_fd() };
+            let interface = Interface { name: &port.name, control: &control };
             interface.set_mac(port.mac).map_err(step("cannot set the hardware address"))?;
-            interface.set_int(libc::SIOCSIFMTU as _, i32::from(port.mtu)).map_err(step("cannot set the MTU"))?;
+            interface.set_mtu(port.mtu).map_err(step("cannot set the MTU"))?;
             if !port.tso {
                 let forbidden = Netlink::open().and_then(|netlink| netlink.forbid_bursts(&port.name));
                 forbidden.map_err(step("cannot turn segmentation offload off"))?;
             }
             without_ipv6(&port.name).map_err(step("cannot turn IPv6 off"))?;
-            interface.set_address(libc::SIOCSIFADDR as _, port.address).map_err(step("cannot set the address"))?;
-            let mask = Ipv4Addr::from_bits(u32::MAX << (32 - port.prefix));
-            interface.set_address(libc::SIOCSIFNETMASK as _, mask).map_err(step("cannot set the netmask"))?;
+            interface.set_address(port.address, port.prefix).map_err(step("cannot set the address"))?;
             interface.raise(libc::IFF_NOARP).map_err(step("cannot bring the interface up"))?;
-            raise_lo(control.as_fd(), &label)?;
+            raise_lo(&control, &label)?;
             if port.forwards {
                 let on = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
                 on.map_err(step("cannot turn forwarding on (/proc/sys/net/ipv4/ip_forward)"))?;
@@ -96,7 +96,7 @@ impl Tap {
             }
             add_routes(&interface, port).map_err(step("cannot set the routes"))?;
             if !port.rules.is_empty() {
-                policy::install(port).map_err(step("cannot set the routes that were given"))?;
+                rules::install(port).map_err(step("cannot set the routes that were given"))?;
             }
             let statistics = File::open("/proc/thread-self/net/dev").map_err(step("cannot read /proc/net/dev"))?;
             Ok(Tap { port: port.id, label: label.clone(), name: port.name.clone(), device, statistics })
@@ -145,30 +145,19 @@ fn drops_in(text: &str, interface: &str) -> Option<Drops> {
 }
 
 fn attach(name: &str, label: &str) -> Result<OwnedFd, Error> {
-    let tun = rustix::fs::open(
-        "/dev/net/tun",
-        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    );
-    let tun = tun.map_err(|e| Error::Machine {
-        what: format!("{label}: no TAP device can be made (/dev/net/tun: {})", io::Error::from(e)),
+    let tun = Tun::open().map_err(|e| Error::Machine {
+        what: format!("{label}: no TAP device can be made (/dev/net/tun: {e})"),
         help: "as root, `modprobe tun`; in a container, pass the device /dev/net/tun".into(),
     })?;
-    let mut request = request(name);
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
-    ioctl(tun.as_fd(), libc::TUNSETIFF as _, &mut request).map_err(|e| match e.raw_os_error() {
+    tun.attach(name).map_err(|e| match e.raw_os_error() {
         Some(libc::EPERM) => Error::Machine {
             what: format!("{label}: not allowed to make a TAP device"),
             help: "run as root (CAP_NET_ADMIN in the node's network namespace)".into(),
         },
         _ => Error::system(format!("{label}: cannot make a TAP device"))(e),
     })?;
-    // SAFETY: this operation takes a number and no pointer.
-    if unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST as _, 1) } != 0 {
-        let e = io::Error::last_os_error();
-        return Err(Error::system(format!("{label}: cannot leave a TAP device to its namespace"))(e));
-    }
-    Ok(tun)
+    tun.persist().map_err(Error::system(format!("{label}: cannot leave a TAP device to its namespace")))?;
+    Ok(tun.into())
 }
 
 fn without_ipv6(interface: &str) -> io::Result<()> {
@@ -196,114 +185,15 @@ fn add_routes(interface: &Interface, port: &Port) -> io::Result<()> {
     port.routes.iter().try_for_each(|to| interface.add_route(to.address, to.length, Some(gateway)))
 }
 
-#[derive(Clone, Copy)]
-struct Interface<'a> {
-    name: &'a str,
-    control: BorrowedFd<'a>,
-}
-
-impl Interface<'_> {
-    fn set_int(&self, operation: libc::Ioctl, value: i32) -> io::Result<()> {
-        let mut request = request(self.name);
-        request.ifr_ifru.ifru_mtu = value;
-        ioctl(self.control, operation, &mut request)
-    }
-
-    fn set_address(&self, operation: libc::Ioctl, address: Ipv4Addr) -> io::Result<()> {
-        let mut request = request(self.name);
-        request.ifr_ifru.ifru_addr = sockaddr(address);
-        ioctl(self.control, operation, &mut request)
-    }
-
-    fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
-        let mut request = request(self.name);
-        request.ifr_ifru.ifru_hwaddr = hardware(mac);
-        ioctl(self.control, libc::SIOCSIFHWADDR as _, &mut request)
-    }
-
-    /// Brings the interface up with `flags` besides those that it has.
-    fn raise(&self, flags: i32) -> io::Result<()> {
-        let mut request = request(self.name);
-        ioctl(self.control, libc::SIOCGIFFLAGS as _, &mut request)?;
-        // SAFETY: SIOCGIFFLAGS has just filled this member of the union.
-        let present = unsafe { request.ifr_ifru.ifru_flags };
-        request.ifr_ifru.ifru_flags = present | (flags | libc::IFF_UP) as i16;
-        ioctl(self.control, libc::SIOCSIFFLAGS as _, &mut request)
-    }
-
-    fn set_neighbour(&self, address: Ipv4Addr) -> io::Result<()> {
-        // SAFETY: an arpreq is plain data, for which all bytes zero are a value.
-        let mut request: libc::arpreq = unsafe { std::mem::zeroed() };
-        request.arp_pa = sockaddr(address);
-        request.arp_ha = hardware(address::mac(address));
-        request.arp_flags = ATF_COM | ATF_PERM;
-        copy_name(&mut request.arp_dev, self.name);
-        ioctl(self.control, libc::SIOCSARP as _, &mut request)
-    }
-
-    fn add_route(&self, to: Ipv4Addr, prefix: u8, gateway: Option<Ipv4Addr>) -> io::Result<()> {
-        let mut name = [0; libc::IFNAMSIZ];
-        copy_name(&mut name, self.name);
-        // SAFETY: an rtentry is plain data and pointers, for which all bytes zero are a value.
-        let mut request: libc::rtentry = unsafe { std::mem::zeroed() };
-        request.rt_dst = sockaddr(to);
-        request.rt_genmask = sockaddr(Ipv4Addr::from_bits(u32::MAX << (32 - prefix)));
-        request.rt_flags = libc::RTF_UP | if prefix == 32 { libc::RTF_HOST } else { 0 };
-        if let Some(gateway) = gateway {
-            request.rt_gateway = sockaddr(gateway);
-            request.rt_flags |= libc::RTF_GATEWAY;
-        }
-        request.rt_dev = name.as_mut_ptr();
-        ioctl(self.control, libc::SIOCADDRT as _, &mut request)
-    }
-}
-
-// From <net/if_arp.h>: the entry is complete, and permanent.
-const ATF_COM: i32 = 2;
-const ATF_PERM: i32 = 4;
-
-fn ioctl<T>(fd: BorrowedFd, operation: libc::Ioctl, argument: &mut T) -> io::Result<()> {
-    // SAFETY: every caller passes the structure that its operation reads and writes; any pointer inside it lives as
-    // long as the caller's frame.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), operation, argument as *mut T) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn request(name: &str) -> libc::ifreq {
-    // SAFETY: an ifreq is plain data, for which all bytes zero are a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    copy_name(&mut request.ifr_name, name);
-    request
-}
-
-/// Copies an interface name, leaving the last byte zero.
-fn copy_name(to: &mut [libc::c_char; libc::IFNAMSIZ], name: &str) {
-    to.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()).for_each(|(t, b)| *t = b as libc::c_char);
-}
-
-fn sockaddr(address: Ipv4Addr) -> libc::sockaddr {
-    let mut data = [0; 14];
-    data[2..6].iter_mut().zip(address.octets()).for_each(|(d, o)| *d = o as libc::c_char);
-    libc::sockaddr { sa_family: libc::AF_INET as _, sa_data: data }
-}
-
-fn hardware(mac: [u8; 6]) -> libc::sockaddr {
-    let mut data = [0; 14];
-    data.iter_mut().zip(mac).for_each(|(d, o)| *d = o as libc::c_char);
-    libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: data }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn drops_are_read_from_their_own_columns() {
-        let text = "Inter-|   Receive                                                |  Transmit\n \
-                    face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
-                    lo:      84       1    0    9    0     0          0         0       84       1    0    8    0     0       0          0\n  \
+        // Two lines of heads, whose columns are: bytes, packets, errs, drop, fifo, frame (or colls), and two more.
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes  …\n    \
+                    lo:      84       1    0    9    0     0          0         0       84       1    0    8    0     0\n  \
                     eth0: 1000 10 1 2 3 4 5 6 2000 20 7 42 9 10 11 12\n eth01: 0 0 0 5 0 0 0 0 0 0 0 5 0 0 0 0\n";
         assert_eq!(drops_in(text, "eth0"), Some(Drops { receive: 2, ring: 42 }));
         assert_eq!(drops_in(text, "eth1"), None);

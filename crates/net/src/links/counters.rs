@@ -63,7 +63,8 @@ counters! {
         malformed,
         /// Frames for which the emulator had no memory left.
         no_memory,
-        /// Copies of frames for this port that some pipe was to make and did not, because the emulator had no memory left.
+        /// Copies of frames for this port that some pipe was to make and did not, because the emulator had no memory
+        /// left.
         uncopied,
     }
 }

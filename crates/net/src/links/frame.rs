@@ -116,7 +116,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Buffers for a network with this MTU at most. There is room for more, so that a frame that is too long is seen to be so.
+    /// Buffers for a network with this MTU at most. There is room for more, so that a frame that is too long is seen to
+    /// be so.
     pub fn of(mtu: u16) -> Pool {
         Pool { free: Vec::new(), capacity: (largest_frame(mtu) + 1).next_multiple_of(64) }
     }

@@ -21,8 +21,8 @@ use crate::links::sniffer::Sniffer;
 use crate::links::spec::{NetworkSpec, PipeChange, PipeConfig};
 use crate::links::topology::{End, Topology};
 
-/// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods a
-/// long pipe without a rate must not take the harness's memory.
+/// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods
+/// a long pipe without a rate must not take the harness's memory.
 const MAX_INSIDE: usize = 1536 << 18;
 
 /// A frame that leaves the network.
@@ -61,7 +61,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet there.
+    /// Builds the network. `seed` decides, with a pipe's name and a packet's number on it, what befalls the packet
+    /// there.
     ///
     /// Every frame takes the route given for its two nodes or else the shortest by delay, as the delays are now; equal
     /// ones differ by the number of links, then by the order of the links. Routes never change.
@@ -105,8 +106,9 @@ impl Network {
         self.topology.route(from, to)
     }
 
-    /// For each node, in the order of the specification, what `weight` says of the pipes on its route to the node number
-    /// `to`, summed. `None` where there is no route, and for `to` itself. Takes time in the order of the network's size.
+    /// For each node, in the order of the specification, what `weight` says of the pipes on its route to the node
+    /// number `to`, summed. `None` where there is no route, and for `to` itself. Takes time in the order of the
+    /// network's size.
     pub fn route_sums(&self, to: usize, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
         self.topology.sums_to(to, weight)
     }
@@ -202,13 +204,14 @@ impl Network {
         self.series = Some(series);
     }
 
-    /// The intervals that have ended, by the instant to which the network has been advanced, and that no earlier call gave.
+    /// The intervals that have ended, by the instant to which the network has been advanced, and that no earlier call
+    /// gave.
     pub fn intervals(&mut self) -> Vec<PipeInterval> {
         self.series.as_mut().map_or(Vec::new(), Series::take)
     }
 
-    /// Ends the series at `now`, to which the network must have been advanced: the intervals not given yet, with the last
-    /// one, which is shorter.
+    /// Ends the series at `now`, to which the network must have been advanced: the intervals not given yet, with the
+    /// last one, which is shorter.
     pub fn end_series(&mut self, now: RealInstant) -> Vec<PipeInterval> {
         let Some(mut series) = self.series.take() else { return Vec::new() };
         self.note_all(&mut series, now);

@@ -69,8 +69,8 @@ impl Sniffer {
         Sniffer { ring, gaps: vec![0; snaps.len()], snaps, missed }
     }
 
-    /// Copies a frame that comes to a pipe; [`Record::finish`] hands the copy over. `None` if the pipe is not recorded, or
-    /// the writer is too far behind, or has given up.
+    /// Copies a frame that comes to a pipe; [`Record::finish`] hands the copy over. `None` if the pipe is not recorded,
+    /// or the writer is too far behind, or has given up.
     pub fn copy(&mut self, pipe: PipeId, now: RealInstant, frame: &[u8]) -> Option<Record<'_>> {
         let kept = usize::from(self.snaps[pipe.index()]?).min(frame.len());
         let gap = &mut self.gaps[pipe.index()];
@@ -133,7 +133,8 @@ mod tests {
         let mut sniffer = Sniffer::new(ring, vec![Some(30), None], missed.clone());
         let (frame, at) = ([7; 60], RealInstant::from_nanos(1 << 40));
         assert!(sniffer.copy(PipeId(1), at, &frame).is_none(), "nobody asked for this one");
-        // 51 bytes a record: one fits, a second does not. Seven times over, the ring's end falls everywhere in a record.
+        // 51 bytes a record: one fits, a second does not. Seven times over, the ring's end falls everywhere in a
+        // record.
         for round in 0..7 {
             sniffer.copy(PipeId(0), at, &frame).expect("there is room").finish(Fate(1));
             assert!(sniffer.copy(PipeId(0), at, &frame).is_none());

@@ -163,7 +163,8 @@ impl Topology {
             None => format!("`{}` has no link at all", name(first)),
         };
         Err(Error::Input(format!(
-            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link that is missing",
+            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link that is \
+             missing",
             list.join(", "),
             name(start),
             spec.links[self.edges[start][0].0.index() / 2].name,
@@ -229,8 +230,8 @@ impl Topology {
         self.edges[at].partition_point(|(p, _)| *p < pipe)
     }
 
-    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address that
-    /// it says it comes from.
+    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address
+    /// that it says it comes from.
     pub fn next(&self, at: Vertex, to: PortId, source: impl FnOnce() -> Option<usize>) -> PipeId {
         let destination = self.owner[to.index()];
         let given = match self.given.is_empty() {
@@ -314,8 +315,8 @@ impl Topology {
         self.starts[pipe.reverse().index()]
     }
 
-    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where there
-    /// is no route, and for the node itself.
+    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where
+    /// there is no route, and for the node itself.
     pub fn sums_to(&self, to: Vertex, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
         let mut sums: Vec<Option<u64>> = vec![None; self.edges.len()];
         let mut open = Vec::new();

@@ -3,26 +3,20 @@
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::thread::{self, ScopedJoinHandle};
 
 use diorama_net::{DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use host::NetNamespace;
 use scale::{RealDuration, RealRate};
 
-/// A network namespace, which lives as long as this file is open.
-pub struct Space(pub File);
+/// A network namespace, which lives as long as this value.
+pub struct Space(pub NetNamespace);
 
 impl Space {
     pub fn new() -> Space {
-        let make = || {
-            // SAFETY: only the network namespace of this thread changes, and the thread ends here.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("these tests need root");
-            File::open("/proc/thread-self/ns/net").expect("the namespace has a file")
-        };
-        Space(thread::spawn(make).join().expect("a namespace is made"))
+        Space(NetNamespace::create().expect("these tests need root"))
     }
 
     /// Starts `work` inside.
@@ -32,7 +26,7 @@ impl Space {
         work: impl FnOnce() -> T + Send + 's,
     ) -> ScopedJoinHandle<'s, T> {
         scope.spawn(move || {
-            move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network)).expect("it can be entered");
+            host::move_into_netns(self.0.as_fd()).expect("it can be entered");
             work()
         })
     }

@@ -1,5 +1,6 @@
 //! What root in a node could try by system calls. Each attempt prints `NAME: REFUSAL`, or `NAME: DONE`.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -28,7 +29,8 @@ pub fn main() {
         let tmpfs = c"tmpfs".as_ptr();
         report("mount", libc::mount(tmpfs, c"/tmp/m".as_ptr(), tmpfs, 0, std::ptr::null()).into());
         let remount = libc::MS_REMOUNT | libc::MS_BIND;
-        for path in [c"/proc/sys/kernel", c"/sys", c"/sys/fs/cgroup/memory"] {
+        let groups = CString::new(format!("{}/memory", host::cgroup::NODE_VIEW)).expect("a path");
+        for path in [c"/proc/sys/kernel", c"/sys", &groups] {
             let name = format!("remount {}", path.to_string_lossy());
             report(
                 &name,

@@ -1,10 +1,11 @@
 //! An enclosure with nodes for one test, on every runtime that is installed.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek};
-use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -132,5 +133,34 @@ pub fn with_each_runtime(test: impl Fn(World)) {
     for runtime in runtimes {
         eprintln!("with {} {}", runtime.name(), runtime.version());
         test(World::new(runtime));
+    }
+}
+
+/// A directory of the host that nodes see below their own `/opt`, with some files, for tests that change what is the
+/// host's. It goes when it is dropped.
+pub struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        let dir = tempfile::Builder::new().prefix("diorama-test-").tempdir_in("/opt").expect("these tests need root");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        fs::create_dir(dir.path().join("doc")).expect("a directory");
+        for name in ["doc/page", "kept", "page"] {
+            fs::write(dir.path().join(name), "kept\n").expect("a file");
+        }
+        Scratch(dir)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// What is in it, as the host sees it.
+    pub fn listed(&self) -> Vec<String> {
+        let found = Command::new("find").arg(self.path()).args(["-mindepth", "1", "-printf", "%P\n"]).output();
+        let mut names: Vec<_> =
+            String::from_utf8(found.expect("find").stdout).expect("text").lines().map(Into::into).collect();
+        names.sort();
+        names
     }
 }

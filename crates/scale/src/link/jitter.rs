@@ -10,8 +10,8 @@ use crate::{Real, Tdf, Time, Virtual};
 pub struct Jitter<T: Time> {
     /// How deviations from the delay are distributed. Their mean is 0.
     pub distribution: Distribution,
-    /// How far they reach: the largest deviation of a uniform distribution, the standard deviation of any other. Zero is
-    /// no jitter.
+    /// How far they reach: the largest deviation of a uniform distribution, the standard deviation of any other. Zero
+    /// is no jitter.
     pub spread: T::Duration,
     /// Whether a packet may overtake those before it. If not, it waits for them.
     pub reorder: bool,

@@ -96,7 +96,8 @@ pub struct PipeChange<T: Time> {
     /// A new rate (`Some(None)`: no limit), for what has not been transmitted yet.
     #[serde(with = "rate_or_unlimited")]
     pub rate: Option<Option<T::Rate>>,
-    /// A new delay, for what has not been transmitted yet; packets overtake one another only where the jitter lets them.
+    /// A new delay, for what has not been transmitted yet; packets overtake one another only where the jitter lets
+    /// them.
     pub delay: Option<T::Duration>,
     /// A new jitter, for what has not been transmitted yet.
     pub jitter: Option<Jitter<T>>,

@@ -127,7 +127,7 @@ fn probe(bed: &Bed, delay: RealDuration) -> Result<[Vec<Duration>; 2], Error> {
         });
         let mut answer = [0; 2048];
         for _ in 0..2 * PROBES {
-            let len = from.recv(&mut answer).map_err(Error::failed)?;
+            let len = from.recv(&mut answer).map_err(lost)?;
             let mut sent = [0; 8];
             sent.copy_from_slice(&answer[..8]);
             let time = start.elapsed().saturating_sub(Duration::from_nanos(u64::from_le_bytes(sent)));
@@ -139,4 +139,14 @@ fn probe(bed: &Bed, delay: RealDuration) -> Result<[Vec<Duration>; 2], Error> {
         Ok::<_, Error>(())
     })?;
     Ok(times)
+}
+
+/// A probe that has not come back in the time that a socket waits for it is lost, for the link loses none.
+fn lost(e: io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::WouldBlock => Error::failed(
+            "a probe of a link without loss did not come back: measure on a machine that does nothing else",
+        ),
+        _ => Error::failed(e),
+    }
 }

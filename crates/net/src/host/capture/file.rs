@@ -25,8 +25,8 @@ pub(super) struct PacketFile<W: Write> {
 impl<W: Write> PacketFile<W> {
     /// Begins a file with an interface for each of `names`, of whose frames `snap` bytes are kept.
     pub fn new(out: W, names: &[&str], snap: usize) -> io::Result<Self> {
-        // Big-endian, because the format keeps a time as two halves, the higher first, and the library writes that of the
-        // statistics as one number: only so is it the same.
+        // Big-endian, because the format keeps a time as two halves, the higher first, and the library writes that of
+        // the statistics as one number: only so is it the same.
         let mut writer = PcapNgWriter::with_endianness(out, Endianness::Big).map_err(as_io)?;
         for name in names {
             let mut interface = InterfaceDescriptionBlock::new(DataLink::ETHERNET, snap as u32);
