@@ -298,7 +298,11 @@ impl Schedule {
             let can: Vec<_> = (0..self.nodes.len())
                 .filter(|n| self.nodes[*n].state == State::Waiting)
                 .filter(|n| {
-                    self.nodes[*n].rules.after.iter().all(|a| matches!(self.nodes[*a].state, State::Ready | State::Ended))
+                    self.nodes[*n]
+                        .rules
+                        .after
+                        .iter()
+                        .all(|a| matches!(self.nodes[*a].state, State::Ready | State::Ended))
                 })
                 .collect();
             if can.is_empty() {
@@ -518,7 +522,8 @@ mod tests {
 
     #[test]
     fn events_of_one_instant_happen_in_the_order_written() {
-        let mut schedule = server_and_clients(vec![(at(6), Event::Link(1)), (at(5), Event::Link(0)), (at(6), Event::Link(2))]);
+        let mut schedule =
+            server_and_clients(vec![(at(6), Event::Link(1)), (at(5), Event::Link(0)), (at(6), Event::Link(2))]);
         schedule.advance(at(0));
         assert_eq!(schedule.advance(at(7)), [Action::Link(0), Action::Link(1), Action::Link(2)]);
     }

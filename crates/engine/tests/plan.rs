@@ -4,8 +4,8 @@ use std::fs;
 
 use diorama_engine::{Error, Kind, Plan, Result};
 use model::Experiment;
-use record::plan::{Congestion, Cores, PipeValues};
 use record::Variant;
+use record::plan::{Congestion, Cores, PipeValues};
 use scale::{Tdf, VirtualDuration};
 use tcp::Offers;
 

@@ -13,8 +13,8 @@ use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
 
-use super::clock::Dilation;
 use super::Prepared;
+use super::clock::Dilation;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
 use crate::site::{Sample, Setup};
