@@ -1,12 +1,12 @@
 //! The threads that serve execs.
 //!
-//! Each listener has one thread that waits for its notifications, its leader. When one comes, the leader lets the exec go,
-//! makes another thread the leader, and stays with the exec until its program runs. So each exec has a thread of its
-//! own, none waits for another, and a thread sleeps where the kernel wakes it directly: asleep in `waitpid`, it costs one switch.
-//! A thread that has nothing to do waits to be made leader, or ends if there are enough of those.
+//! Each listener has one thread that waits for its notifications, its leader. When one comes, the leader lets the exec
+//! go, makes another thread the leader, and stays with the exec until its program runs. So each exec has a thread of
+//! its own, none waits for another, and a thread sleeps where the kernel wakes it directly: asleep in `waitpid`, it
+//! costs one switch. A thread that has nothing to do waits to be made leader, or ends if there are enough of those.
 //!
-//! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has executed,
-//! and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
+//! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has
+//! executed, and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -220,11 +220,11 @@ impl Crew {
         }
     }
 
-    /// Gives the memfd to a new program that has asked for it, or hears why it could not be used. Returns whether another
-    /// thread leads the listener now.
+    /// Gives the memfd to a new program that has asked for it, or hears why it could not be used. Returns whether
+    /// another thread leads the listener now.
     ///
-    /// The kernel answers only when the program has run and installed the descriptor, which may take a while; interrupted by
-    /// a signal, it gives the program a 0 that is no descriptor.
+    /// The kernel answers only when the program has run and installed the descriptor, which may take a while;
+    /// interrupted by a signal, it gives the program a 0 that is no descriptor.
     fn give(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
         let tried = n.args[4] as i32;
         if tried >= 0 || -tried > NOT_GIVEN as i32 {
@@ -245,7 +245,8 @@ impl Crew {
 
     /// Lets a thread execute, and stays with it. Returns whether another thread leads the listener now.
     fn execute(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification, under_way: RwLockReadGuard<()>) -> bool {
-        // Attaching waits for an exec in the same process, so be replaced before if there is an exec. Else first things first.
+        // Attaching waits for an exec in the same process, so be replaced before if there is an exec. Else first things
+        // first.
         let mut led_on = listener.busy.fetch_add(1, Ordering::Relaxed) > 0 && self.find_leader(listener);
         match self.attach(listener, n) {
             Ok(Some(tracee)) => {
@@ -273,8 +274,8 @@ impl Crew {
         led_on
     }
 
-    /// Attaches to a thread that is about to execute; `None` if it is gone. The error is the sentence about a program that could
-    /// not be started.
+    /// Attaches to a thread that is about to execute; `None` if it is gone. The error is the sentence about a program
+    /// that could not be started.
     fn attach<'a>(&'a self, listener: &Listener, n: &Notification) -> Result<Option<Tracee<'a>>, String> {
         let tid = n.pid as pid_t;
         let by_name = !listener.unnamed.load(Ordering::Relaxed);

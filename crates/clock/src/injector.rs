@@ -1,14 +1,14 @@
 //! What puts the guest image into every program at `execve`.
 //!
-//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]). A thread
-//! at the door takes in the listeners of new commands, and changes the rate ([`crate::standstill`]).
+//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]). A
+//! thread at the door takes in the listeners of new commands, and changes the rate ([`crate::standstill`]).
 //!
 //! Rules for the process that it lives in:
 //! - `waitpid(-1)` belongs to nobody: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait
 //!   for children that they know, or they take the injector's stops.
 //! - A *direct* child of this process that is dilated must be waited for by pidfd first ([`crate::wait`]): the kernel
-//!   shows a tracee's stops to its parent's threads too, if tracer and parent are one process. If such a child is killed in
-//!   the midst of an exec, the injector may be the one who reaps it.
+//!   shows a tracee's stops to its parent's threads too, if tracer and parent are one process. If such a child is
+//!   killed in the midst of an exec, the injector may be the one who reaps it.
 //! - Its threads block all signals but SIGCHLD, which the kernel does not even send while nobody handles or blocks it.
 
 use std::collections::HashMap;
@@ -69,8 +69,9 @@ pub struct RateChanger {
 }
 
 impl RateChanger {
-    /// From now on the clocks run at 1/`tdf`, and all that waits for a time, or for a timer, waits until the same virtual instant
-    /// as before: all programs stand still for the change. Gives its virtual instant; before the page's start nothing is changed.
+    /// From now on the clocks run at 1/`tdf`, and all that waits for a time, or for a timer, waits until the same
+    /// virtual instant as before: all programs stand still for the change. Gives its virtual instant; before the page's
+    /// start nothing is changed.
     pub fn set_tdf(&self, tdf: Tdf) -> Result<VirtualInstant, Error> {
         let (done, when) = mpsc::channel();
         self.changes.send(Change { tdf, done }).map_err(|_| Error::InjectorEnded)?;
@@ -80,8 +81,8 @@ impl RateChanger {
 }
 
 impl Injector {
-    /// Starts the threads, on `core` if one is given. `refused` is called by one of them, with a sentence, for each program
-    /// that could not be dilated.
+    /// Starts the threads, on `core` if one is given. `refused` is called by one of them, with a sentence, for each
+    /// program that could not be dilated.
     pub fn start(
         page: &ClockPage,
         core: Option<usize>,
@@ -105,8 +106,9 @@ impl Injector {
         Ok(Injector { admissions, changes, wake, stop, crew, door: Some(door) })
     }
 
-    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3, or as the one that it is told
-    /// ([`crate::launch()`] sees to that). `cpu` is how the CPU clocks of the command and its descendants relate to the kernel's.
+    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3, or as the one that it is
+    /// told ([`crate::launch()`] sees to that). `cpu` is how the CPU clocks of the command and its descendants relate
+    /// to the kernel's.
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
     pub fn admit(&self, cpu: CpuRate) -> Result<OwnedFd, Error> {

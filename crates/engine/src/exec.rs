@@ -10,8 +10,8 @@ use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
 use crate::error::{Error, Result};
 use crate::registry::{LiveRun, control_socket_of};
 
-/// Runs `argv` inside `node` of a live run, with the caller's standard input, output and error, and gives its exit code.
-/// INT, QUIT, TERM and HUP are passed on to the command.
+/// Runs `argv` inside `node` of a live run, with the caller's standard input, output and error, and gives its exit
+/// code. INT, QUIT, TERM and HUP are passed on to the command.
 pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
     let path = control_socket_of(run);
     let gone = |source: io::Error| {

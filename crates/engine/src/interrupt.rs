@@ -12,8 +12,9 @@ use signal_hook::iterator::Signals;
 /// Signals within this time are one wish: a terminal that closes is told of by the kernel and by the shell.
 const ONE_WISH: Duration = Duration::from_millis(300);
 
-/// Hears INT, TERM and HUP from now on, but for those that this process was started to ignore (`nohup`, a script's `&`). A
-/// second INT or TERM ends the process at once; the kernel then removes all that lives, and the next command what does not.
+/// Hears INT, TERM and HUP from now on, but for those that this process was started to ignore (`nohup`, a script's
+/// `&`). A second INT or TERM ends the process at once; the kernel then removes all that lives, and the next command
+/// what does not.
 pub fn listen() -> io::Result<Receiver<i32>> {
     let heeded: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     let mut signals = Signals::new(&heeded)?;

@@ -257,7 +257,8 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     }
 }
 
-/// Fails if the emulator would refuse a change that the experiment makes of a link: better now than in the middle of a run.
+/// Fails if the emulator would refuse a change that the experiment makes of a link: better now than in the middle of a
+/// run.
 fn changes_are_possible(experiment: &Experiment, network: &Network, tdf: Tdf) -> Result<()> {
     for event in &experiment.events {
         let Action::Link { link, change } = &event.action else { continue };

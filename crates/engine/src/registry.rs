@@ -1,9 +1,9 @@
 //! The live runs of this machine: who owns which core, and what dead runs left to be removed.
 //!
 //! Each run has a directory `/run/diorama/ID/` with a file `lock` that it keeps locked while it lives, and one locked
-//! file per core it uses. The kernel drops such locks however a process ends, so a lock that can be taken means that its
-//! run is dead; what the kernel cannot clean up (control groups, state files) is then removed here, and nothing else is
-//! ever touched.
+//! file per core it uses. The kernel drops such locks however a process ends, so a lock that can be taken means that
+//! its run is dead; what the kernel cannot clean up (control groups, state files) is then removed here, and nothing
+//! else is ever touched.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -38,8 +38,8 @@ pub struct LiveRun {
     pub pid: u32,
 }
 
-/// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else would
-/// disturb a run on them, as `dilate --cpu` does.
+/// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else
+/// would disturb a run on them, as `dilate --cpu` does.
 #[derive(Clone, Debug)]
 pub struct CoreLocks {
     _locks: Arc<Vec<File>>,

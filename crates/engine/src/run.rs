@@ -301,8 +301,8 @@ impl<'a> Run<'a> {
         self.record(host::now(), event, target, detail);
     }
 
-    /// Records what happened at a real instant, to the node or link `target`. A line that cannot be written must not stop a
-    /// run in its middle: the results, written at its end, will tell.
+    /// Records what happened at a real instant, to the node or link `target`. A line that cannot be written must not
+    /// stop a run in its middle: the results, written at its end, will tell.
     fn record(&mut self, at: RealInstant, event: &str, target: Option<String>, detail: serde_json::Value) {
         let _ = self.events.write(&event_at(self.timeline, at, event, target, detail));
     }

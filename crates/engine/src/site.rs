@@ -2,8 +2,8 @@
 //!
 //! A [`Run`](crate::run) decides what happens and when; its site does it: it makes the enclosure, the network and the
 //! nodes, applies limits, starts the clock, starts and ends programs, counts, and takes everything down again. Every
-//! argument and every answer is plain data that can be serialised ([`wire`] does so), and none is a descriptor or a path
-//! of the machine, so a second machine is a second `Site`, and nothing above changes.
+//! argument and every answer is plain data that can be serialised ([`wire`] does so), and none is a descriptor or a
+//! path of the machine, so a second machine is a second `Site`, and nothing above changes.
 //!
 //! Nodes are named by their place in [`Setup::nodes`], pipes by their names (`A--B/ab`). Real instants are those of the
 //! machine's own `CLOCK_MONOTONIC`.

@@ -174,8 +174,8 @@ static void reading(u32 nr, u8 flags)
 }
 
 /*
- * The injector is asked about an exec, but only by the image (exec.c says why), which says that it is the image. The address would say so too, but
- * dilate-exec, which has no image yet, must be able to say it.
+ * The injector is asked about an exec, but only by the image (exec.c says why), which says that it is the image. The
+ * address would say so too, but dilate-exec, which has no image yet, must be able to say it.
  */
 static void executing(u32 nr)
 {
@@ -276,7 +276,10 @@ static void not_bootstrap(u32 nr)
 	done(here);
 }
 
-/* prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument `mode`. */
+/*
+ * prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument
+ * `mode`.
+ */
 static void going_strict(u32 nr, u8 mode)
 {
 	u32 here = on(nr);

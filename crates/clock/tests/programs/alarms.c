@@ -1,5 +1,7 @@
-/* Timers of 300 ms that the kernel keeps, all at once, a process for each, or the one that the argument names. Prints how long each took, in virtual us. A wait that ends with an error
-   that is not the timer's doing is told as such. */
+/*
+ * Timers of 300 ms that the kernel keeps, all at once, a process for each, or the one that the argument names. Prints
+ * how long each took, in virtual us. A wait that ends with an error that is not the timer's doing is told as such.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>

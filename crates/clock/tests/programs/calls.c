@@ -1,6 +1,6 @@
 /*
- * What waits.c does not wait by: time-outs of sockets, CPU clocks and their timers, CPU times of children, what remains of timers.
- * One line each: "NAME ELAPSED NOMINAL", ns. An unexpected result ends the program with a sentence.
+ * What waits.c does not wait by: time-outs of sockets, CPU clocks and their timers, CPU times of children, what remains
+ * of timers. One line each: "NAME ELAPSED NOMINAL", ns. An unexpected result ends the program with a sentence.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -172,8 +172,9 @@ static void remainders(void)
 }
 
 /*
- * The kernel counts the CPU time of itimers in ticks, each to whoever runs when it comes, which is true of who runs from tick to tick. With
- * others on its processor a process may be counted much more than it gets, natively too; so it keeps them away for these milliseconds.
+ * The kernel counts the CPU time of itimers in ticks, each to whoever runs when it comes, which is true of who runs
+ * from tick to tick. With others on its processor a process may be counted much more than it gets, natively too; so it
+ * keeps them away for these milliseconds.
  */
 static void alone(int yes)
 {

@@ -1,6 +1,7 @@
 /*
- * clone3 in its forms: as a fork, as a thread, as a vfork with and without a stack of its own, on a signal stack, with CLONE_CLEAR_SIGHAND.
- * The output must be the same natively and dilated. With the argument "child" it says what became of its signal handlers.
+ * clone3 in its forms: as a fork, as a thread, as a vfork with and without a stack of its own, on a signal stack, with
+ * CLONE_CLEAR_SIGHAND. The output must be the same natively and dilated. With the argument "child" it says what became
+ * of its signal handlers.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,8 +46,8 @@ static int naps(void)
 }
 
 /*
- * What the child does, and ends: it has only what it is given in registers, as in a C library. All others must have come through.
- * The parent's are looked at, too: the result is -1 if one has changed.
+ * What the child does, and ends: it has only what it is given in registers, as in a C library. All others must have
+ * come through. The parent's are looked at, too: the result is -1 if one has changed.
  */
 struct seen {
 	uint64_t before[12], parent[12], child[12];

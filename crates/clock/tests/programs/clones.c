@@ -1,5 +1,7 @@
-/* Ways to start a process or a thread, each with a nap of 20 ms in it: by the parent's clock it must be 20 ms. Lines "NAME ELAPSED NOMINAL", ns. With the
-   argument "nap" it only naps. */
+/*
+ * Ways to start a process or a thread, each with a nap of 20 ms in it: by the parent's clock it must be 20 ms. Lines
+ * "NAME ELAPSED NOMINAL", ns. With the argument "nap" it only naps.
+ */
 #define _GNU_SOURCE
 #include <linux/sched.h>
 #include <pthread.h>

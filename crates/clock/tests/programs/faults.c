@@ -1,8 +1,9 @@
 /*
  * Bad arguments: what every trapped call answers. The output must be the same natively and dilated.
  *
- * A line names the call as it stands here and the pointer that takes the place of `p`. What a pointer can be read as is zeros. No call may wait,
- * or do harm, where it is content with the pointer. With the argument "dates" it says what setting the date is answered, without the right to.
+ * A line names the call as it stands here and the pointer that takes the place of `p`. What a pointer can be read as is
+ * zeros. No call may wait, or do harm, where it is content with the pointer. With the argument "dates" it says what
+ * setting the date is answered, without the right to.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -381,7 +382,10 @@ static void values(void)
 	msgctl(msg, IPC_RMID, 0);
 }
 
-/* The pointers, and what they are called: before, in and beyond an unmapped page, on a page that can only be read, where no process has memory. */
+/*
+ * The pointers, and what they are called: before, in and beyond an unmapped page, on a page that can only be read,
+ * where no process has memory.
+ */
 #define FEW 9
 static struct pointer {
 	const char *name;

@@ -1,4 +1,7 @@
-/* When packets came and when System V IPC objects were used must be dates of this program's own clock. Prints what is not. */
+/*
+ * When packets came and when System V IPC objects were used must be dates of this program's own clock. Prints what is
+ * not.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/net_tstamp.h>

@@ -1,6 +1,7 @@
 /*
- * Timers read back as they were set. Prints the intervals that are read and, as time passes, of what is left only whether it can be true:
- * not more than was set (itimers of CPU time: but for a tick, which the kernel adds), and not much less.
+ * Timers read back as they were set. Prints the intervals that are read and, as time passes, of what is left only
+ * whether it can be true: not more than was set (itimers of CPU time: but for a tick, which the kernel adds), and not
+ * much less.
  */
 #define _GNU_SOURCE
 #include <signal.h>

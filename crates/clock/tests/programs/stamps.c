@@ -1,5 +1,7 @@
-/* Times of files, by every call that there is: what was written is not younger than now, and what was set reads back. In the
-   directory that the argument names. Silent if all is well. */
+/*
+ * Times of files, by every call that there is: what was written is not younger than now, and what was set reads back.
+ * In the directory that the argument names. Silent if all is well.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

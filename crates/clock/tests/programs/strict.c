@@ -1,4 +1,7 @@
-/* SECCOMP_MODE_STRICT, and time namespaces. The output must be the same natively and dilated; with "namespaces" it tells what is refused dilated. */
+/*
+ * SECCOMP_MODE_STRICT, and time namespaces. The output must be the same natively and dilated; with "namespaces" it
+ * tells what is refused dilated.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * The time-stamp counter, and the program's own SIGSEGV handler beside its emulation. First line: cycles per ms of MONOTONIC, in a sleep and busy; then
- * what must be the same natively and dilated.
+ * The time-stamp counter, and the program's own SIGSEGV handler beside its emulation. First line: cycles per ms of
+ * MONOTONIC, in a sleep and busy; then what must be the same natively and dilated.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -39,8 +39,8 @@ pub fn serve(path: &Path, nodes: &Arc<Nodes>) -> io::Result<()> {
     Ok(())
 }
 
-/// The nodes are held only while a command is started in one: the run must be able to end while a client is silent, or its
-/// command runs.
+/// The nodes are held only while a command is started in one: the run must be able to end while a client is silent, or
+/// its command runs.
 fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> ExecReply {
     let refused = |kind, what: &str| ExecReply::Refused(Told { kind, what: what.into(), help: None });
     let (request, fds) = match control::hear::<ExecRequest>(connection) {
