@@ -48,7 +48,7 @@ struct Listener {
     unnamed: AtomicBool,
 }
 
-/// Told, with a sentence, about each program that could not be dilated.
+/// Called, with a sentence, for each program that could not be dilated.
 pub(crate) type Refused = Box<dyn Fn(&str) + Send>;
 
 pub(crate) struct Crew {
@@ -95,12 +95,12 @@ impl Crew {
         notify::take_turns(listener.as_fd());
         let listener = Listener { fd: listener, cpu, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
         if !self.find_leader(&Arc::new(listener)) {
-            self.tell("a command cannot be served: no thread can be started for it");
+            self.report("a command cannot be served: no thread can be started for it");
         }
     }
 
     /// Tells about something that could not be done.
-    pub fn tell(&self, sentence: &str) {
+    pub fn report(&self, sentence: &str) {
         (self.refused.lock().expect("nobody panics while telling"))(sentence);
     }
 
@@ -108,7 +108,7 @@ impl Crew {
     pub fn change_rate(&self, standstill: &mut Standstill, tdf: Tdf) -> VirtualInstant {
         let _alone = self.execs.write().expect("nobody panics while executing");
         let (at, said) = standstill.change(&self.page, tdf);
-        said.iter().for_each(|sentence| self.tell(sentence));
+        said.iter().for_each(|sentence| self.report(sentence));
         at
     }
 
@@ -117,7 +117,7 @@ impl Crew {
         let mut state = self.state();
         state.stopped = true;
         state.vacant.clear();
-        // It cannot fail: nobody reads the count, and it is far from full.
+        // It cannot fail: the count is never read, and is far from full.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         self.vacancy.notify_all();
     }
@@ -174,7 +174,7 @@ impl Crew {
         }
     }
 
-    /// Leads a listener until another thread does, or nobody needs to.
+    /// Leads a listener until another thread does, or no thread needs to.
     fn lead(self: &Arc<Crew>, listener: Arc<Listener>) {
         while let Some((notification, under_way)) = self.next(&listener) {
             let led_on = if notification.nr as u64 == CALL_MEMFD {
@@ -253,7 +253,7 @@ impl Crew {
                 // If the thread was killed meanwhile this fails, and its end will be reported.
                 let _ = notify::let_go(listener.fd.as_fd(), n.id);
                 led_on = led_on || self.find_leader(listener);
-                let count = match tracee.finish(|pid, why| self.tell_ended(pid, why)) {
+                let count = match tracee.finish(|pid, why| self.report_ended(pid, why)) {
                     Outcome::Injected => Some(&self.counters.injected),
                     Outcome::NotExecuted => Some(&self.counters.not_executed),
                     Outcome::Refused | Outcome::Gone => None,
@@ -285,12 +285,13 @@ impl Crew {
             Err(e) => {
                 let why = match tracer_of(tid) {
                     Some(tracer) => format!(
-                        "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow an exec",
+                        "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow \
+                         an exec",
                         name_of(tracer)
                     ),
                     None if e.raw_os_error() == Some(libc::EPERM) && !rustix::process::geteuid().is_root() => {
-                        "only root may attach to it, because it has another user, or keeps its memory to itself (PR_SET_DUMPABLE, \
-                         as ssh-agent does): run diorama as root"
+                        "only root may attach to it, because it has another user, or keeps its memory to itself \
+                         (PR_SET_DUMPABLE, as ssh-agent does): run diorama as root"
                             .to_owned()
                     }
                     None => format!("it cannot be attached to ({e})"),
@@ -302,17 +303,17 @@ impl Crew {
 
     fn refuse(&self, sentence: &str) {
         self.counters.refused.fetch_add(1, Ordering::Relaxed);
-        self.tell(sentence);
+        self.report(sentence);
     }
 
-    /// Whoever sees it dead must find the reason told: before it is killed.
-    fn tell_ended(&self, pid: pid_t, why: &str) {
+    /// Reports why a program is ended. Called before it is killed, so that the reason is there when its end is noticed.
+    fn report_ended(&self, pid: pid_t, why: &str) {
         self.refuse(&format!("{} (process {pid}) was ended: {why}", name_of(pid)));
     }
 
     /// Ends a program that must not run undilated. It waits for an answer of ours, so the number is still its own.
     fn end(&self, pid: pid_t, why: &str) {
-        self.tell_ended(pid, why);
+        self.report_ended(pid, why);
         // SAFETY: no memory involved.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
@@ -327,8 +328,8 @@ fn no_room(error: i32) -> String {
 fn not_traced(pid: pid_t) -> String {
     let parent = tracee::status_of(pid, "PPid:").unwrap_or(0);
     format!(
-        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated process, but \
-         not start one",
+        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated \
+         process, but not start one",
         name_of(pid),
         name_of(parent)
     )

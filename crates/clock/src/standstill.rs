@@ -1,4 +1,4 @@
-//! A change of the rate, made while nobody runs.
+//! A change of the rate, made while no dilated thread runs.
 //!
 //! The page alone could change at any instant: every reading of a clock goes through it, and what sleeps looks at it
 //! again. But timers that the kernel keeps (timerfd, POSIX timers, itimers) count the host's time. So all threads of
@@ -7,7 +7,7 @@
 //! no timer is early, after a speed-up none is late. While they stand, virtual time passes; some 50 µs of real time for
 //! each thread.
 //!
-//! It runs in the injector's thread at the door, at an instant at which no exec is under way.
+//! It runs in the injector's admitting thread, at an instant at which no exec is under way.
 //!
 //! A thread that the kernel does not let stop, such as the parent of a vfork, which waits for its child to execute,
 //! stops when it would run. Till then it is waited for without holding anybody up; then the timers of its process are
@@ -50,10 +50,10 @@ impl Standstill {
         }
         self.stop_all(page);
         let mut said = Vec::new();
-        if !posix_timers_are_told() {
+        if !posix_timers_are_listed() {
             said.push(
-                "POSIX timers (timer_create) keep the old factor: the kernel does not tell of them in /proc/PID/timers, \
-                 for lack of CONFIG_CHECKPOINT_RESTORE"
+                "POSIX timers (timer_create) keep the old factor: the kernel does not tell of them in \
+                 /proc/PID/timers, for lack of CONFIG_CHECKPOINT_RESTORE"
                     .to_owned(),
             );
         }

@@ -117,7 +117,7 @@ impl Reaper {
         });
         let _ = wait_for(self.pid);
         if let Err(source) = told {
-            // Somebody killed the reaper; all that it had has become ours.
+            // The reaper was killed: its children are now children of this process.
             end_descendants();
             return Err(Error::System { what: lost, source });
         }
@@ -129,7 +129,7 @@ impl Reaper {
         })
     }
 
-    /// Passes signals on until the reaper speaks.
+    /// Passes signals on until the reaper reports.
     fn watch(&self, command: Option<&OwnedFd>) -> io::Result<()> {
         loop {
             let mut fds = [PollFd::new(&self.control, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
@@ -153,7 +153,7 @@ impl Reaper {
     }
 }
 
-/// The life of the reaper. Its result is the process's exit code, for nobody.
+/// What the reaper does, from fork to exit. Its result is its exit code, which nothing reads.
 fn reap(
     exec: &OwnedFd,
     mut control: UnixStream,
@@ -235,7 +235,7 @@ fn wait_for(pid: pid_t) -> io::Result<i32> {
     Ok(status)
 }
 
-/// Kills every child until there is none. Each death hands its own children to this process, a subreaper, so that it
+/// Kills every child until there is none. The children of one that ends become this process's, a subreaper, so that it
 /// ends with the whole tree.
 fn end_descendants() {
     loop {

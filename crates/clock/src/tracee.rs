@@ -97,7 +97,7 @@ const _: () = assert!(NAME_ROOM.is_multiple_of(align_of::<Message>()));
 
 pub(crate) type Registers = libc::user_regs_struct;
 
-/// What an exec under our eyes led to.
+/// What became of an exec that we traced.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The new program is on its way through the bootstrap, and detached.
@@ -155,7 +155,7 @@ impl<'a> Tracee<'a> {
                 Ok(Ok(done)) => return done,
                 Ok(Err(why)) => {
                     refused(pid, &why);
-                    // SAFETY: no memory is involved; it stands under our eyes, so the number is still its own.
+                    // SAFETY: no memory is involved; it is stopped and traced by us, so the number is still its own.
                     unsafe { libc::kill(pid, libc::SIGKILL) };
                     outcome = Outcome::Refused;
                 }

@@ -231,8 +231,8 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
     let instead = experiment.nodes.iter().filter(|n| n.congestion.is_none()).count();
     (!offers.cubic && instead > 0 && !experiment.links.is_empty()).then(|| {
         format!(
-            "{instead} of {} nodes have Reno where the target has CUBIC, for this machine runs no BPF congestion control: \
-             see `diorama doctor`",
+            "{instead} of {} nodes have Reno where the target has CUBIC, for this machine runs no BPF congestion \
+             control: see `diorama doctor`",
             experiment.nodes.len()
         )
     })

@@ -124,7 +124,7 @@ pub fn live_runs() -> Vec<LiveRun> {
         .collect()
 }
 
-/// Does `work`, told where the results of the live runs go, while no other run registers itself or chooses its place.
+/// Does `work`, given the directories where the results of the live runs go, while no other run registers itself or chooses its place.
 pub fn with_live_directories<R>(work: impl FnOnce(&[PathBuf]) -> Result<R>) -> Result<R> {
     let _registry = open_registry()?;
     let live: Vec<_> = live_runs().into_iter().map(|run| run.out).collect();
@@ -190,7 +190,7 @@ fn sweep_dead(_registry: &File) {
     }
 }
 
-/// Removes all that a run may have left that outlives its processes. Failures are told, not fatal: the next command
+/// Removes all that a run may have left that outlives its processes. Failures are reported, not fatal: the next command
 /// tries again.
 fn remove_run(id: &str) {
     if let Err(e) = Tree::of(id).and_then(|tree| tree.sweep()) {

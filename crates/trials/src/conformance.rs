@@ -106,7 +106,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
         eprintln!("{}", rows.last().expect("just pushed"));
     }
     let table = format!(
-        "| program | native | `dilate --tdf {TDF}` | libfaketime | packages | CPU s, native | dilated / native | libfaketime / native |\n\
+        "| program | native | `dilate --tdf {TDF}` | libfaketime | packages | CPU s, native \
+         | dilated / native | libfaketime / native |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n{}\n\nRun on {}.\n",
         rows.join("\n"),
         Machine::here()

@@ -167,7 +167,8 @@ static void reading(u32 nr, u8 flags)
 {
 	u32 here = on(nr);
 	load(LOW(flags));
-	emit(BPF_JMP | BPF_JSET | BPF_K, 3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
+	emit(BPF_JMP | BPF_JSET | BPF_K,
+	     3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
 	answer(SECCOMP_RET_ALLOW);
 	trap();
 	done(here);

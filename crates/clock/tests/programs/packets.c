@@ -62,7 +62,8 @@ static void receive(const char *name, int many)
 {
 	char byte, control[256];
 	struct iovec iov = { &byte, 1 };
-	struct mmsghdr m = { { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control }, 0 };
+	struct mmsghdr m = { { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			       .msg_controllen = sizeof control }, 0 };
 	long long before = now();
 	if (send(from, "x", 1, 0) != 1)
 		perror("send");
