@@ -53,13 +53,13 @@ impl From<Tun> for OwnedFd {
 #[derive(Clone, Copy)]
 #[repr(u64)]
 enum Operation {
-    SetHardwareAddress = libc::SIOCSIFHWADDR as u64,
-    SetMtu = libc::SIOCSIFMTU as u64,
-    SetAddress = libc::SIOCSIFADDR as u64,
-    SetNetmask = libc::SIOCSIFNETMASK as u64,
-    GetFlags = libc::SIOCGIFFLAGS as u64,
-    SetFlags = libc::SIOCSIFFLAGS as u64,
-    Attach = libc::TUNSETIFF as u64,
+    SetHardwareAddress = libc::SIOCSIFHWADDR,
+    SetMtu = libc::SIOCSIFMTU,
+    SetAddress = libc::SIOCSIFADDR,
+    SetNetmask = libc::SIOCSIFNETMASK,
+    GetFlags = libc::SIOCGIFFLAGS,
+    SetFlags = libc::SIOCSIFFLAGS,
+    Attach = libc::TUNSETIFF,
 }
 
 /// `fd` is that of a [`Control`] or a [`Tun`].
