@@ -16,6 +16,7 @@ mod auxv;
 mod crew;
 mod injector;
 mod launch;
+mod memory;
 mod notify;
 mod page;
 pub mod probe;
@@ -25,7 +26,6 @@ mod remote;
 mod standstill;
 mod supervise;
 mod timers;
-
 mod tracee;
 mod tsc;
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -15,6 +15,7 @@ use scale::{Fixed, RealInstant, Tdf, VirtualInstant};
 
 use crate::Error;
 use crate::layout::{CHANGES, COOKIE, IMAGE_ROOM, MEMFD_SIZE, PAGE, PAGE_SIZE};
+use crate::memory::{Plain, read_memory};
 
 /// The guest image, an ELF file laid out as it is mapped.
 pub(crate) const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/image"));
@@ -68,6 +69,9 @@ struct Values {
     second: u64,
     date_second: u64,
 }
+
+// SAFETY: `repr(C)`, and all its parts are integers of 64 bits.
+unsafe impl Plain for Values {}
 
 impl Values {
     fn tdf(&self) -> Tdf {
@@ -132,11 +136,19 @@ struct Inner {
     /// What the memfd ends with: a number that is no other's.
     cookie: u64,
     shared: *mut Shared,
-    zero: Mutex<Option<(Zero, u64)>>,
+    writer: Mutex<Writer>,
 }
 
-// SAFETY: `shared` points to a mapping that lives as long as `Inner`; it is written only under the `zero` lock and
-// read under its sequence lock.
+/// Who may write the page: there is one for each, behind its lock.
+#[derive(Debug)]
+struct Writer {
+    shared: *mut Shared,
+    /// What [`ClockPage::start`] has set: virtual zero, and what the guests' `CLOCK_MONOTONIC` was then.
+    start: Option<(Zero, u64)>,
+}
+
+// SAFETY: `shared` points to a mapping that lives as long as `Inner`; it is written only by
+// [`Writer::write`], behind the mutex, and read under its sequence lock.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -163,12 +175,14 @@ impl ClockPage {
         let memfd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(Error::system("the clock page cannot be reopened read-only; is /proc mounted?"))?;
 
-        let page = ClockPage(Arc::new(Inner { tdf, memfd, cookie, shared: mapped.cast(), zero: Mutex::new(None) }));
+        let shared: *mut Shared = mapped.cast();
+        let writer = Writer { shared, start: None };
+        let page = ClockPage(Arc::new(Inner { tdf, memfd, cookie, shared, writer: Mutex::new(writer) }));
         // SAFETY: mapped above, page-aligned, large enough, and no guest has it yet.
         unsafe { (*page.0.shared).kernel_vdso_is_slow = u32::from(vdso_is_slow()) };
         let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
         let tai_offset = offset(libc::CLOCK_TAI, libc::CLOCK_REALTIME);
-        page.write(|values, _, now| {
+        page.lock().write(|values, _, now| {
             (values.real_base, values.virtual_base) = (now, now);
             values.run_at(Tdf::ONE);
             (values.realtime_offset, values.tai_offset) = (realtime_offset, tai_offset);
@@ -178,21 +192,21 @@ impl ClockPage {
 
     /// Virtual zero is now: from here on the clocks run at 1/TDF. A second call changes nothing and gives the first zero.
     pub fn start(&self) -> Zero {
-        let mut zero = self.0.zero.lock().expect("nobody panics while holding the lock");
-        if let Some((zero, _)) = *zero {
+        let mut writer = self.lock();
+        if let Some((zero, _)) = writer.start {
             return zero;
         }
         let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
-        let values = self.write(|values, past, now| {
+        let values = writer.write(|values, past, now| {
             values.turn_to(self.0.tdf, now, past);
             values.realtime_offset = realtime_offset;
         });
-        let started = Zero {
+        let zero = Zero {
             real: RealInstant::from_nanos(values.real_base),
             unix_ns: values.virtual_base.wrapping_add_signed(values.realtime_offset),
         };
-        *zero = Some((started, values.virtual_base));
-        started
+        writer.start = Some((zero, values.virtual_base));
+        zero
     }
 
     /// From now on the clocks run at 1/`tdf`. Gives the virtual instant of the change; before [`start`](Self::start)
@@ -203,17 +217,15 @@ impl ClockPage {
     /// after a speed-up it wakes late, by at most the real time that it had left. Timers that the kernel keeps (timerfd,
     /// POSIX timers, itimers) stay at the factor at which they were set.
     pub fn set_tdf(&self, tdf: Tdf) -> VirtualInstant {
-        let zero = self.0.zero.lock().expect("nobody panics while holding the lock");
-        let Some((_, base)) = *zero else { return VirtualInstant::ZERO };
-        let values = self.write(|values, past, now| values.turn_to(tdf, now, past));
+        let mut writer = self.lock();
+        let Some((_, base)) = writer.start else { return VirtualInstant::ZERO };
+        let values = writer.write(|values, past, now| values.turn_to(tdf, now, past));
         VirtualInstant::from_nanos(values.virtual_base - base)
     }
 
     /// Virtual time now, counted from [`start`](Self::start); zero before.
     pub fn now(&self) -> VirtualInstant {
-        let Some((_, base)) = *self.0.zero.lock().expect("nobody panics while holding the lock") else {
-            return VirtualInstant::ZERO;
-        };
+        let Some((_, base)) = self.lock().start else { return VirtualInstant::ZERO };
         VirtualInstant::from_nanos(self.monotonic() - base)
     }
 
@@ -224,7 +236,7 @@ impl ClockPage {
 
     /// Whether [`start`](Self::start) has been called.
     pub(crate) fn is_started(&self) -> bool {
-        self.0.zero.lock().expect("nobody panics while holding the lock").is_some()
+        self.lock().start.is_some()
     }
 
     /// The factor now.
@@ -239,19 +251,13 @@ impl ClockPage {
 
     /// Whether a process has this page in its memory: no other tells these very instants.
     pub(crate) fn is_read_by(&self, process: libc::pid_t) -> bool {
-        let own = self.read();
-        let mut theirs = Values::default();
-        let (offset, len) = (std::mem::offset_of!(Shared, values), size_of::<Values>());
-        let local = libc::iovec { iov_base: (&raw mut theirs).cast(), iov_len: len };
-        let remote = libc::iovec { iov_base: (PAGE as usize + offset) as *mut libc::c_void, iov_len: len };
-        // SAFETY: `local` is the whole of `theirs`, of plain integers; the kernel checks the other process's side.
-        let read = unsafe { libc::process_vm_readv(process, &local, 1, &remote, 1, 0) };
-        read == len as isize && theirs == own
+        let at = PAGE + std::mem::offset_of!(Shared, values) as u64;
+        read_memory::<Values>(process, at).is_ok_and(|theirs| theirs == self.read())
     }
 
     /// The guests' `CLOCK_MONOTONIC`, in ns.
     pub(crate) fn monotonic(&self) -> u64 {
-        self.read().at(real_now())
+        self.read().at(host::now().as_nanos())
     }
 
     /// The memfd for a guest: the image, then the page. Read-only.
@@ -280,12 +286,17 @@ impl ClockPage {
         }
     }
 
-    /// Lets `change` have the values, the past, and the instant from which they are to hold. Callers hold the `zero` lock,
-    /// or are alone.
-    fn write(&self, change: impl FnOnce(&mut Values, &mut Past, u64)) -> Values {
-        let shared = self.0.shared;
-        // SAFETY: mapped for as long as `self` lives, and written by nobody else meanwhile; readers discard what they see while
-        // the sequence is odd.
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.0.writer.lock().expect("nobody panics while holding the lock")
+    }
+}
+
+impl Writer {
+    /// Lets `change` have the values, the past, and the instant from which they are to hold.
+    fn write(&mut self, change: impl FnOnce(&mut Values, &mut Past, u64)) -> Values {
+        let shared = self.shared;
+        // SAFETY: the mapping lives as long as the page, whose one writer this is, borrowed for as long as it writes; readers
+        // discard what they see while the sequence is odd.
         unsafe {
             let sequence = &(*shared).sequence;
             let old = sequence.load(Ordering::Relaxed);
@@ -293,10 +304,10 @@ impl ClockPage {
             fence(Ordering::SeqCst);
             // A processor may check the sequence before it reads the clock, by as much as it executes out of order: some 0.1 µs. Such
             // a reader must still have read what is earlier than the change.
-            let seen = real_now();
+            let seen = host::now().as_nanos();
             let mut now = seen;
             while now - seen < SETTLE_NS {
-                now = real_now();
+                now = host::now().as_nanos();
             }
             let mut values = std::ptr::read(&raw const (*shared).values);
             let mut past = std::ptr::read(&raw const (*shared).past);
@@ -316,11 +327,6 @@ impl Drop for Inner {
         let unmapped = unsafe { rustix::mm::munmap(self.shared.cast(), PAGE_SIZE as usize) };
         debug_assert!(unmapped.is_ok());
     }
-}
-
-/// The host's `CLOCK_MONOTONIC` in ns.
-pub(crate) fn real_now() -> u64 {
-    nanos(libc::CLOCK_MONOTONIC) as u64
 }
 
 fn nanos(clock: libc::clockid_t) -> i64 {

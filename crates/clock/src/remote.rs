@@ -9,8 +9,9 @@ use std::sync::LazyLock;
 use libc::pid_t;
 
 use crate::layout::{ADDRESS_HIGH, IMAGE as IMAGE_ADDRESS, SCRATCH, SCRATCH_SIZE};
+use crate::memory::{Plain, read_memory, write_memory};
 use crate::page::IMAGE;
-use crate::tracee::{Registers, detach, ptrace, registers, set_registers, set_signal_mask, signal_mask, write_memory};
+use crate::tracee::{Order, Registers, detach, order, registers, set_registers, set_signal_mask, signal_mask};
 
 /// The signal by which PTRACE_O_TRACESYSGOOD marks the stops of a call.
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
@@ -28,8 +29,8 @@ static GATE: LazyLock<u64> = LazyLock::new(|| {
 /// Attaches to a thread and tells it to stop, which [`stop_of`] recognises.
 pub(crate) fn seize(tid: pid_t) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL;
-    ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize)?;
-    ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
+    order(tid, Order::Seize(options))?;
+    order(tid, Order::Interrupt)
 }
 
 /// What a status of `waitpid` says of a thread that was told to stop.
@@ -56,7 +57,7 @@ pub(crate) fn stop_of(status: i32) -> Stop {
 
 /// Lets a thread run on to its next stop, with a signal if that is not 0.
 pub(crate) fn go_on(tid: pid_t, signal: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_CONT, tid, 0, signal as usize).map(drop)
+    order(tid, Order::Continue(signal))
 }
 
 /// A thread that stands still and lends itself.
@@ -87,7 +88,7 @@ impl Remote {
         [now.rdi, now.rsi, now.rdx, now.r10] = arguments;
         set_registers(self.tid, &now)?;
         for _ in ["entry", "exit"] {
-            ptrace(libc::PTRACE_SYSCALL, self.tid, 0, 0)?;
+            order(self.tid, Order::ToCall)?;
             self.wait_for(CALL_STOP)?;
         }
         match registers(self.tid)?.rax as i64 {
@@ -97,31 +98,23 @@ impl Remote {
     }
 
     /// Writes `value` to the process's scratch memory, at `offset`, and gives its address there.
-    pub fn put<T>(&self, offset: usize, value: &T) -> io::Result<u64> {
+    pub fn put<T: Plain>(&self, offset: usize, value: &T) -> io::Result<u64> {
         assert!(offset + size_of::<T>() <= SCRATCH_SIZE as usize);
         let at = SCRATCH + offset as u64;
         write_memory(self.tid, at, value)?;
         Ok(at)
     }
 
-    /// Reads from the scratch memory; `T` must be plain integers.
-    pub fn get<T: Copy + Default>(&self, offset: usize) -> io::Result<T> {
+    /// Reads from the scratch memory.
+    pub fn get<T: Plain + Default>(&self, offset: usize) -> io::Result<T> {
         assert!(offset + size_of::<T>() <= SCRATCH_SIZE as usize);
-        let mut value = T::default();
-        let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: size_of::<T>() };
-        let remote =
-            libc::iovec { iov_base: (SCRATCH as usize + offset) as *mut libc::c_void, iov_len: size_of::<T>() };
-        // SAFETY: `local` is the whole of `value`, of plain integers; the kernel checks the other process's side.
-        match unsafe { libc::process_vm_readv(self.tid, &local, 1, &remote, 1, 0) } {
-            n if n as usize == size_of::<T>() => Ok(value),
-            _ => Err(io::Error::last_os_error()),
-        }
+        read_memory(self.tid, SCRATCH + offset as u64)
     }
 
     /// Gives the thread back: it stands as it did at the beginning.
     pub fn end(mut self) -> io::Result<()> {
         // To a stop as the first one was, from which the kernel goes on with a call that was interrupted.
-        ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0)?;
+        order(self.tid, Order::Interrupt)?;
         go_on(self.tid, 0)?;
         self.wait_for(0)?;
         set_registers(self.tid, &self.registers)?;
@@ -149,8 +142,7 @@ impl Remote {
                 Stop::Signal(came @ 1..) => self.postponed = came,
                 Stop::Still | Stop::Signal(_) => (),
             }
-            let onward = if signal == 0 { libc::PTRACE_CONT } else { libc::PTRACE_SYSCALL };
-            ptrace(onward, self.tid, 0, 0)?;
+            order(self.tid, if signal == 0 { Order::Continue(0) } else { Order::ToCall })?;
         }
     }
 }

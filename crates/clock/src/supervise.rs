@@ -69,17 +69,25 @@ impl Reaper {
     /// Forks the reaper, which will run `command` once it is admitted; `prepare` may add to how it is started. From now on
     /// the signals that are passed on are blocked in this process.
     ///
-    /// Call it while the process has one thread: the reaper goes on in Rust after the fork.
+    /// # Errors
+    /// If the process has more than one thread: the reaper goes on in Rust after the fork, and would find the locks of the
+    /// others held for ever. And if the kernel refuses a descriptor or the fork.
     pub fn fork(
         command: &[OsString],
         prepare: impl FnOnce(&mut Command) -> Result<(), String>,
     ) -> Result<Reaper, Error> {
+        let what = "the reaper must be forked while the process has one thread";
+        let threads = std::fs::read_dir("/proc/self/task").map_err(Error::system(what))?.count();
+        if threads != 1 {
+            return Err(Error::System { what, source: io::Error::other(format!("it has {threads}")) });
+        }
         let exec = dilate_exec_file()?;
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("no socket pair for the reaper"))?;
         become_subreaper();
         let before = block(FORWARDED);
         let signals = signal_fd(FORWARDED).map_err(Error::system("signals cannot be watched"))?;
-        // SAFETY: this process has one thread, as documented, so the child's memory is consistent.
+        // SAFETY: this process has one thread, this one, which has just counted them: no other holds a lock, or changes what the
+        // child finds.
         match unsafe { libc::fork() } {
             -1 => Err(Error::System { what: "the reaper cannot be forked", source: io::Error::last_os_error() }),
             0 => {
@@ -304,12 +312,8 @@ pub(crate) fn settle(core: Option<usize>) {
     // SAFETY: the set is valid, and the call changes this thread only.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set_of(&others), std::ptr::null_mut()) };
     if let Some(core) = core {
-        // SAFETY: the set lives on this stack, and the call changes this thread only.
-        unsafe {
-            let mut cpus: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(core, &mut cpus);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cpus);
-        }
+        // Where it fails the thread runs on any core: slower, and as right.
+        let _ = host::pin(core);
     }
 }
 

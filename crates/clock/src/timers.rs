@@ -12,7 +12,6 @@ use std::path::Path;
 use libc::{itimerspec, pid_t, timespec};
 use scale::{RealDuration, RealInstant, Tdf};
 
-use crate::page::real_now;
 use crate::remote::Remote;
 
 /// Timers taken down: none of them fires.
@@ -64,7 +63,7 @@ impl Setting {
             (RealDuration::ZERO, RealDuration::ZERO) => None,
             (RealDuration::ZERO, _) => Some(Setting { expiry: None, interval }),
             // What was left when the kernel looked, which was before now.
-            _ => Some(Setting { expiry: Some(RealInstant::from_nanos(real_now()) + left), interval }),
+            _ => Some(Setting { expiry: Some(host::now() + left), interval }),
         }
     }
 
@@ -77,7 +76,7 @@ impl Setting {
     /// The interval, and what is left from now on. Not zero.
     fn left(self) -> (RealDuration, RealDuration) {
         let Some(expiry) = self.expiry else { return (self.interval, self.interval) };
-        let left = expiry.since(RealInstant::from_nanos(real_now()));
+        let left = expiry.since(host::now());
         (self.interval, left.max(RealDuration::from_nanos(1)))
     }
 }
@@ -319,12 +318,12 @@ mod tests {
     fn what_is_left_grows_with_the_factor_and_is_rounded_up() {
         let (one, ten) = (Tdf::ONE, "10".parse::<Tdf>().unwrap());
         let ms = |n: u64| RealDuration::from_nanos(n * 1_000_000);
-        let hour = RealInstant::from_nanos(real_now()) + ms(3_600_000);
+        let hour = host::now() + ms(3_600_000);
         let armed = Setting { expiry: Some(hour + ms(5)), interval: ms(7) };
         let turn = Turn { old: one, new: ten, changed: hour };
         let (interval, left) = armed.after(&turn).left();
         assert_eq!(interval, ms(70));
-        let expiry = RealInstant::from_nanos(real_now()) + left;
+        let expiry = host::now() + left;
         assert!(expiry >= hour + ms(50) && expiry < hour + ms(51), "{expiry:?}");
         // It should have fired while everything stood: at once, but not never.
         let due = Setting { expiry: Some(RealInstant::from_nanos(1)), interval: ms(0) };

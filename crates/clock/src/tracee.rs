@@ -13,10 +13,11 @@ use std::ptr;
 
 use rustix::io::fcntl_dupfd_cloexec;
 
-use libc::{c_long, c_uint, c_void, pid_t};
+use libc::{c_uint, c_void, pid_t};
 
 use crate::auxv::{Elf, KernelVdso, vdso_base};
 use crate::layout::{BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, OPEN_HOW, PARAMETERS_BELOW};
+use crate::memory::{Plain, write_memory};
 use crate::page::{ClockPage, IMAGE};
 use crate::rate::CpuRate;
 
@@ -88,6 +89,11 @@ struct Message {
 
 const _: () = assert!(size_of::<Message>() as u64 <= PARAMETERS_BELOW);
 
+// SAFETY: `repr(C)`, and all its parts are integers of 64 bits or arrays of them, but for the name at the end, whose length
+// is a multiple of that.
+unsafe impl Plain for Message {}
+const _: () = assert!(NAME_ROOM.is_multiple_of(align_of::<Message>()));
+
 pub(crate) type Registers = libc::user_regs_struct;
 
 /// What an exec under our eyes led to.
@@ -119,9 +125,9 @@ impl<'a> Tracee<'a> {
     /// Being told before it goes on, the thread cannot run a single instruction of its old program before it stops.
     pub fn seize(tid: pid_t, cpu: CpuRate, by_name: bool, recipe: &'a Recipe) -> io::Result<Tracee<'a>> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
-        ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize)?;
+        order(tid, Order::Seize(options))?;
         // It fails only if the thread is gone, and then its end will be reported.
-        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
+        let _ = order(tid, Order::Interrupt);
         Ok(Tracee { cpu, by_name, recipe })
     }
 
@@ -212,7 +218,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
     for (i, word) in BOOTSTRAP.chunks(8).enumerate() {
         let mut padded = [0; 8];
         padded[..word.len()].copy_from_slice(word);
-        ptrace(libc::PTRACE_POKEDATA, pid, place as usize + 8 * i, usize::from_ne_bytes(padded))?;
+        order(pid, Order::Poke(place + 8 * i as u64, padded))?;
     }
 
     // bootstrap.S says what it finds where. A new program's registers are 0.
@@ -236,59 +242,84 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
     Ok(Ok(Outcome::Injected))
 }
 
-/// Writes `value`, of plain integers, into the memory of a process.
-pub(crate) fn write_memory<T>(pid: pid_t, at: u64, value: &T) -> io::Result<()> {
-    let len = size_of::<T>();
-    let local = libc::iovec { iov_base: ptr::from_ref(value).cast_mut().cast(), iov_len: len };
-    let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: len };
-    // SAFETY: `local` is the whole of `value`, which is read; the kernel checks the other process's side.
-    match unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) } {
-        -1 => Err(io::Error::last_os_error()),
-        n if n as usize == len => Ok(()),
-        _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
-    }
-}
-
 /// The registers of a stopped thread.
 pub(crate) fn registers(pid: pid_t) -> io::Result<Registers> {
     // SAFETY: plain integers; every bit pattern is a value.
     let mut registers: Registers = unsafe { std::mem::zeroed() };
-    ptrace(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).addr())?;
+    // SAFETY: the request writes one `user_regs_struct` where its data points to, and ignores the address.
+    unsafe { ptrace(libc::PTRACE_GETREGS, pid, 0, (&raw mut registers).addr())? };
     Ok(registers)
 }
 
 /// The registers with which a stopped thread goes on.
 pub(crate) fn set_registers(pid: pid_t, registers: &Registers) -> io::Result<()> {
-    ptrace(libc::PTRACE_SETREGS, pid, 0, ptr::from_ref(registers).addr()).map(drop)
+    // SAFETY: the request reads one `user_regs_struct` where its data points to, and ignores the address.
+    unsafe { ptrace(libc::PTRACE_SETREGS, pid, 0, ptr::from_ref(registers).addr()) }
 }
 
 /// The signals that a stopped thread blocks.
 pub(crate) fn signal_mask(pid: pid_t) -> io::Result<u64> {
     let mut mask = 0u64;
-    ptrace(PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).addr())?;
+    // SAFETY: the request writes as many bytes as its address says, eight, where its data points to.
+    unsafe { ptrace(PTRACE_GETSIGMASK, pid, size_of::<u64>(), (&raw mut mask).addr())? };
     Ok(mask)
 }
 
 /// Blocks other signals instead.
 pub(crate) fn set_signal_mask(pid: pid_t, mask: u64) -> io::Result<()> {
-    ptrace(PTRACE_SETSIGMASK, pid, size_of::<u64>(), (&raw const mask).addr()).map(drop)
+    // SAFETY: the request reads as many bytes as its address says, eight, where its data points to.
+    unsafe { ptrace(PTRACE_SETSIGMASK, pid, size_of::<u64>(), (&raw const mask).addr()) }
+}
+
+/// What a tracer tells a thread to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// Be traced from now on, with these options.
+    Seize(i32),
+    /// Stop.
+    Interrupt,
+    /// Run on to the next stop, with this signal if it is not 0.
+    Continue(i32),
+    /// The same, and stop where a system call begins or ends, too.
+    ToCall,
+    /// Be traced no longer, with this signal if it is not 0.
+    Detach(i32),
+    /// Have this word at this address of its memory.
+    Poke(u64, [u8; 8]),
+}
+
+/// Gives an order to a thread.
+pub(crate) fn order(tid: pid_t, order: Order) -> io::Result<()> {
+    let (request, address, data) = match order {
+        Order::Seize(options) => (libc::PTRACE_SEIZE, 0, options as usize),
+        Order::Interrupt => (libc::PTRACE_INTERRUPT, 0, 0),
+        Order::Continue(signal) => (libc::PTRACE_CONT, 0, signal as usize),
+        Order::ToCall => (libc::PTRACE_SYSCALL, 0, 0),
+        Order::Detach(signal) => (libc::PTRACE_DETACH, 0, signal as usize),
+        Order::Poke(at, word) => (libc::PTRACE_POKEDATA, at as usize, usize::from_ne_bytes(word)),
+    };
+    // SAFETY: none of these requests touches memory of this process: their data is a number, and their address, if they
+    // have one, the other's.
+    unsafe { ptrace(request, tid, address, data) }
+}
+
+/// Lets go of a stopped thread, which gets `signal` if it is not 0.
+pub(crate) fn detach(pid: pid_t, signal: i32) -> io::Result<()> {
+    order(pid, Order::Detach(signal))
+}
+
+/// The system call, for requests whose answer is no data.
+///
+/// # Safety
+/// What the request reads or writes in this process, by its address and its data, is alive and as large as it says.
+unsafe fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: as this function asks of its callers; the kernel checks everything about `pid`.
+    let result = unsafe { libc::ptrace(request, pid, address as *mut c_void, data as *mut c_void) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// A number in /proc/TID/status; `None` if there is no such thread.
 pub(crate) fn status_of(tid: pid_t, name: &str) -> Option<pid_t> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
-}
-
-/// Lets go of a stopped thread, which gets `signal` if it is not 0.
-pub(crate) fn detach(pid: pid_t, signal: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_DETACH, pid, 0, signal as usize).map(drop)
-}
-
-/// The system call, for requests whose answer is no data.
-pub(crate) fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
-    // SAFETY: where `data` is an address, the caller's object is alive and as large as the request says; the kernel
-    // checks everything about `pid`.
-    let result = unsafe { libc::ptrace(request, pid, address as *mut c_void, data as *mut c_void) };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -3,8 +3,6 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::page::real_now;
-
 /// How long to look; two readings are paired with the clock to some 0.1 µs, so this is good for 5 ppm.
 const LOOK: Duration = Duration::from_millis(20);
 const TRIES: usize = 16;
@@ -24,7 +22,8 @@ pub(crate) fn cycles_per_ns() -> u64 {
 fn reading() -> (u64, u64) {
     let once = || {
         // SAFETY: every x86-64 processor has the instruction, and this process may use it.
-        let (before, now, after) = unsafe { (core::arch::x86_64::_rdtsc(), real_now(), core::arch::x86_64::_rdtsc()) };
+        let (before, now, after) =
+            unsafe { (core::arch::x86_64::_rdtsc(), host::now().as_nanos(), core::arch::x86_64::_rdtsc()) };
         (after - before, now, before + (after - before) / 2)
     };
     let (_, ns, cycles) = (0..TRIES).map(|_| once()).min().expect("there are tries");

@@ -92,7 +92,7 @@ impl Lines {
 /// Measures a core while a run has it: twice a second for some tenths of a millisecond, in real time. In between the
 /// core does what the run wants.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct Sampler {
     away: RealDuration,
     /// Ends the thread when it is dropped.
     stop: Sender<()>,
@@ -104,17 +104,17 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Fewer samples than this say nothing.
 const LEAST: usize = 10;
 
-impl Watcher {
+impl Sampler {
     /// Starts to measure, with data left alone for `away` (at most 20 ms count).
-    pub fn start(core: usize, away: RealDuration) -> io::Result<Watcher> {
+    pub fn start(core: usize, away: RealDuration) -> io::Result<Sampler> {
         let away = away.min(LONGEST);
         let (stop, stopped) = channel();
         let body = move || {
             let ready = host::pin(core).and_then(|()| sched::set(Class::RealTime { priority: 1, inherited: true }));
-            ready.map_or(Vec::new(), |()| watch(away, &stopped))
+            ready.map_or(Vec::new(), |()| sample(away, &stopped))
         };
         let thread = std::thread::Builder::new().name("caches".into()).spawn(body)?;
-        Ok(Watcher { away, stop, thread })
+        Ok(Sampler { away, stop, thread })
     }
 
     /// What was found over all the time; `None` if that was too short, or if this process may not measure.
@@ -126,7 +126,7 @@ impl Watcher {
     }
 }
 
-fn watch(away: RealDuration, stopped: &Receiver<()>) -> Vec<[u64; 2]> {
+fn sample(away: RealDuration, stopped: &Receiver<()>) -> Vec<[u64; 2]> {
     let lines = Lines::new();
     let mut samples = Vec::new();
     while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn who_is_stopped_at_once_has_found_nothing() {
-        let watcher = Watcher::start(0, SOON).unwrap();
-        assert_eq!(watcher.finish(), None);
+        let sampler = Sampler::start(0, SOON).unwrap();
+        assert_eq!(sampler.finish(), None);
     }
 }

@@ -205,8 +205,8 @@ impl Child {
         unreachable!("the scope ends after its threads, which have no end")
     }
 
-    /// Tells the parent how the start went: one line in one write, so that those of several threads do not mix. After an
-    /// error the process ends.
+    /// Tells the parent how the start went: one line in one write, so that those of several threads do not mix. After
+    /// an error the process ends.
     fn report(&self, name: &str, outcome: Result<(), Error>) {
         let line = match &outcome {
             Ok(()) => "ok\n".to_owned(),
@@ -252,9 +252,9 @@ fn spin() -> ! {
 /// and interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes
 /// can starve the others.
 ///
-/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to all
-/// other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between pokes,
-/// until they have stopped.
+/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
+/// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
+/// pokes, until they have stopped.
 fn poke(mut poked: Poke) -> ! {
     let mut next = host::now() + POKE;
     let (mut window, mut lost) = (next, 0);

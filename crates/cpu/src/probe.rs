@@ -3,8 +3,7 @@
 //! Asking the kernel for a thread's CPU time makes it account for that thread, which makes coarse mechanisms look
 //! exact; this reads only the clock, and takes every step longer than `GAP_NS` for time in which something else ran.
 
-pub use host::now;
-pub use host::time::sleep_until;
+use host::now;
 use scale::{RealDuration, RealInstant};
 
 /// The longest step of the clock that still counts as work. A step of the loop takes some 30–60 ns, an interrupt more

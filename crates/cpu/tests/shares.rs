@@ -79,8 +79,8 @@ fn short_bursts_are_as_slow_as_long_ones() {
             let work = RealDuration::from_secs_f64(work_ms / 1e3);
             let mut walls: Vec<f64> = (0..times)
                 .map(|i| {
-                    let start = probe::now() + RealDuration::from_nanos(7_000_000 + 310_000 * i as u64);
-                    probe::sleep_until(start);
+                    let start = host::now() + RealDuration::from_nanos(7_000_000 + 310_000 * i as u64);
+                    host::time::sleep_until(start);
                     probe::work(work).since(start).as_secs_f64() * 1e3
                 })
                 .collect();

@@ -165,9 +165,7 @@ impl Error {
     /// The error as another process is told of it.
     pub fn told(&self) -> Told {
         match self {
-            Error::Machine { what, help } => {
-                Told { kind: Kind::Machine, what: what.clone(), help: Some(help.clone()) }
-            }
+            Error::Machine { what, help } => Told { kind: Kind::Machine, what: what.clone(), help: Some(help.clone()) },
             Error::Told(told) => told.clone(),
             other => Told { kind: other.kind(), what: other.to_string(), help: None },
         }

@@ -75,8 +75,7 @@ impl Registration {
         let state = Path::new(STATE).join(&id);
         private_dir(&live)?;
         let lock = lock_file(&live.join("lock"))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(Error::file(&live, "lock a new run's file"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(Error::file(&live, "lock a new run's file"))?;
         private_dir(&state)?;
         Ok(Registration { id, live, state, _lock: lock, _cores: cores })
     }
@@ -242,11 +241,7 @@ fn lock_file(path: &Path) -> Result<File> {
 }
 
 fn private_dir(path: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(Error::file(path, "create"))
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file(path, "create"))
 }
 
 /// Process id and time make an identity that no other live or dead run has; hexadecimal keeps it safe everywhere.

@@ -271,8 +271,7 @@ impl<'a> Run<'a> {
     /// Asks what still runs to end, as the shutdown of a machine does, and waits a little: for `grace`, or until an
     /// interrupt.
     fn farewell(&mut self, grace: Duration, interrupts: &Receiver<i32>) {
-        let mut running: Vec<_> =
-            (0..self.experiment.nodes.len()).filter(|n| self.schedule.is_running(*n)).collect();
+        let mut running: Vec<_> = (0..self.experiment.nodes.len()).filter(|n| self.schedule.is_running(*n)).collect();
         for node in &running {
             let _ = self.site.stop(*node, Stop::Ask);
         }

@@ -108,6 +108,8 @@ struct NodeState {
     state: State,
     /// The experiment itself ended it, so that its exit is no failure.
     dismissed: Option<Ended>,
+    /// Its program was started at least once.
+    started: bool,
     /// It is to be started as soon as it has ended.
     again: bool,
     /// It was ready at least once.
@@ -139,6 +141,7 @@ impl Schedule {
                 rules,
                 state: State::Waiting,
                 dismissed: None,
+                started: false,
                 again: false,
                 was_ready: false,
                 cut_short: false,
@@ -254,7 +257,8 @@ impl Schedule {
                 actions.push(Action::Terminate(node));
             }
             Event::Start(node) if !self.is_running(node) => {
-                let first = self.nodes[node].state == State::Waiting;
+                // One may have been kept from starting until now.
+                let first = !self.nodes[node].started;
                 self.enter(node);
                 actions.push(if first { Action::Start(node) } else { Action::Restart(node) });
             }
@@ -283,6 +287,7 @@ impl Schedule {
         node_state.state = if node_state.rules.has_ready { State::Starting } else { State::Ready };
         node_state.was_ready |= !node_state.rules.has_ready;
         node_state.dismissed = None;
+        node_state.started = true;
         node_state.again = false;
         node_state.outcome = None;
     }
@@ -293,7 +298,11 @@ impl Schedule {
             let can: Vec<_> = (0..self.nodes.len())
                 .filter(|n| self.nodes[*n].state == State::Waiting)
                 .filter(|n| {
-                    self.nodes[*n].rules.after.iter().all(|a| matches!(self.nodes[*a].state, State::Ready | State::Ended))
+                    self.nodes[*n]
+                        .rules
+                        .after
+                        .iter()
+                        .all(|a| matches!(self.nodes[*a].state, State::Ready | State::Ended))
                 })
                 .collect();
             if can.is_empty() {
@@ -429,6 +438,18 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_kept_from_starting_starts_for_the_first_time() {
+        let mut schedule = server_and_clients(vec![(at(1), Event::Stop(1)), (at(2), Event::Start(1))]);
+        // The client waits for a server that is not ready.
+        assert_eq!(schedule.advance(at(0)), [Action::Start(0)]);
+        assert_eq!(schedule.advance(at(1)), []);
+        assert_eq!(schedule.advance(at(2)), [Action::Start(1)]);
+        // The same if a busy machine sees both events too late, before it has started anything.
+        let events = vec![(at(1), Event::Stop(0)), (at(2), Event::Start(0))];
+        assert_eq!(server_and_clients(events).advance(at(3)), [Action::Start(0)]);
+    }
+
+    #[test]
     fn a_start_that_finds_a_node_on_its_way_out_waits_for_its_end() {
         let mut schedule =
             server_and_clients(vec![(at(1), Event::Kill(0)), (at(1), Event::Start(0)), (at(2), Event::Start(0))]);
@@ -501,7 +522,8 @@ mod tests {
 
     #[test]
     fn events_of_one_instant_happen_in_the_order_written() {
-        let mut schedule = server_and_clients(vec![(at(6), Event::Link(1)), (at(5), Event::Link(0)), (at(6), Event::Link(2))]);
+        let mut schedule =
+            server_and_clients(vec![(at(6), Event::Link(1)), (at(5), Event::Link(0)), (at(6), Event::Link(2))]);
         schedule.advance(at(0));
         assert_eq!(schedule.advance(at(7)), [Action::Link(0), Action::Link(1), Action::Link(2)]);
     }

@@ -14,8 +14,8 @@ pub mod wire;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cpu::caches::Staleness;
 use cpu::Policy;
+use cpu::caches::Staleness;
 use host::foreign::Thread;
 use host::stat::CoreTicks;
 use net::{NetworkSpec, Observation, PipeChange};

@@ -4,8 +4,8 @@ use std::fs;
 
 use diorama_engine::{Error, Kind, Plan, Result};
 use model::Experiment;
-use record::plan::{Congestion, Cores, PipeValues};
 use record::Variant;
+use record::plan::{Congestion, Cores, PipeValues};
 use scale::{Tdf, VirtualDuration};
 use tcp::Offers;
 
@@ -299,7 +299,7 @@ fn the_way_back_and_the_jitter_count_in_a_round_trip() {
 }
 
 #[test]
-fn plan_json_has_the_keys_of_the_contract() {
+fn plan_json_has_its_documented_keys() {
     let text = plan(Variant::Scaled, None, &[]).unwrap().recorded().to_json();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["tdf"].to_string(), "10");

@@ -31,15 +31,18 @@ nodes:
     machine: client
     after: [server]
     files: { /srv/greeting: greeting }
-    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open G, "/srv/greeting"; $g = <G>; open L, ">/out/log"; for (1..5) { $t = time; $c = IO::Socket::INET->new("server:7") or die; print $c $g; <$c> eq $g or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
-links: [{ from: client, to: server, bandwidth: 10Mbit/s, delay: 5ms, capture: { snap: 64B } }]
+    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open G, "/srv/greeting"; $g = <G>; open L, ">/out/log"; for (1..5) { select undef, undef, undef, 0.2; $t = time; $c = IO::Socket::INET->new("server:7") or die; print $c $g; <$c> eq $g or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
+  bystander: { machine: client, run: "sleep 1000" }
+links:
+  - { from: client, to: server, bandwidth: 10Mbit/s, delay: 5ms, capture: { snap: 64B } }
+  - { from: bystander, to: server, delay: 1ms }
 metrics:
   latency: { nodes: client, rows: /out/log, start: 1, value: 2, unit: s }
   answers: { nodes: client, line: 'done=(\d+)', from: stdout, combine: sum, unit: "1" }
 events:
-  - { at: 10ms, link: client--server, set: { delay: 20ms } }
-  - { at: 20ms, node: server, do: stop }
-  - { at: 30ms, node: server, do: start }
+  - { at: 100ms, link: client--server, set: { delay: 20ms } }
+  - { at: 200ms, node: bystander, do: stop }
+  - { at: 400ms, node: bystander, do: start }
 ends: { exited: [client], limit: 60s }
 "#;
 
@@ -117,7 +120,8 @@ fn a_run_over_a_byte_stream() {
             assert!(happened.iter().any(|e| e == event), "{event} is not among {happened:?}");
         }
     }
-    let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name.clone(), c.value.is_some())).collect::<Vec<_>>();
+    let checks =
+        |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name.clone(), c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
     assert_eq!(near.nodes, {
         let mut nodes = far.nodes.clone();

@@ -358,3 +358,12 @@ fn every_check_is_made_once() {
     names.dedup();
     assert_eq!(names.len(), CHECKS.len());
 }
+
+#[test]
+fn the_documentation_has_every_check_in_its_order() {
+    let page = include_str!("../../../docs/fidelity.md");
+    let rows =
+        page.lines().skip_while(|line| !line.starts_with("| check |")).skip(2).take_while(|l| l.starts_with('|'));
+    let names: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap_or(row)).collect();
+    assert_eq!(names, CHECKS.map(|(name, _)| name.as_str()));
+}

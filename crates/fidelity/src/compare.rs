@@ -67,8 +67,24 @@ pub struct MetricComparison {
     pub pair_ks_d: Vec<Option<f64>>,
     /// The base's own spread; `None` for a single run.
     pub base_spread_percent: Option<Statistics>,
-    /// The bounds that do not hold, as sentences.
-    pub outside: Vec<String>,
+    /// The bounds that do not hold.
+    pub outside: Vec<Outside>,
+}
+
+/// A bound that does not hold; in JSON, the sentence alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub struct Outside {
+    /// What it bounds.
+    pub statistic: Statistic,
+    /// How far off that is, in a sentence.
+    pub says: String,
+}
+
+impl From<Outside> for String {
+    fn from(outside: Outside) -> String {
+        outside.says
+    }
 }
 
 /// A percentage per statistic; `None` where it would be infinite, because the base is zero and the other is not.

@@ -109,7 +109,9 @@ fn bounds_judge_what_they_name() {
     assert!(compared(&base, &tail, &["5%", "p90=10%"]).within);
     assert!(!compared(&tail, &base, &["p99=8%"]).within, "either way");
     let outside = &compared(&base, &tail, &["p90=8%"]).metrics[0].outside;
-    assert_eq!(outside, &["x p90 is +9.00 % off, more than 8 %"]);
+    let [p90] = &outside[..] else { panic!("{outside:?}") };
+    assert_eq!((p90.statistic, p90.says.as_str()), (Statistic::P90, "x p90 is +9.00 % off, more than 8 %"));
+    assert_eq!(serde_json::to_value(outside).unwrap(), serde_json::json!(["x p90 is +9.00 % off, more than 8 %"]));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use scale::{RealDuration, RealInstant, VirtualInstant};
 
 use crate::wording::number;
 
-/// A thread that used this much of its core, per cent, may have been too slow; below, something else was the matter. It leaves a
-/// fifteenth to others in any case.
+/// A thread that used this much of its core, per cent, may have been too slow; below, something else was the matter. It
+/// leaves a fifteenth to others in any case.
 pub const BUSY: f64 = 80.0;
 /// A shorter interval tells little.
 const SHORTEST: RealDuration = RealDuration::from_nanos(100_000_000);
@@ -29,8 +29,8 @@ pub struct LoadInterval {
 pub struct EmulatorCounters {
     /// Its CPU time.
     pub cpu: RealDuration,
-    /// Of that, the time in which it was awake and had nothing to do: it does not sleep shortly before a frame is due, so
-    /// 27,000 frames a second, each due at an instant of its own, keep it awake for 80 % of the time.
+    /// Of that, the time in which it was awake and had nothing to do: it does not sleep shortly before a frame is due,
+    /// so 27,000 frames a second, each due at an instant of its own, keep it awake for 80 % of the time.
     pub spun: RealDuration,
     /// Frames that it delivered.
     pub frames: u64,
@@ -96,7 +96,8 @@ pub(crate) fn overload(loads: &[LoadInterval], when: &[(VirtualInstant, VirtualI
 mod tests {
     use super::*;
 
-    /// Intervals of so many real ms, at TDF 10, with the CPU time used and spun in each, in ms, and the frames delivered.
+    /// Intervals of so many real ms, at TDF 10, with the CPU time used and spun in each, in ms, and the frames
+    /// delivered.
     fn pushed(intervals: &[(u64, u64, u64, u64)]) -> Vec<LoadInterval> {
         let ms = |n: u64| RealDuration::from_nanos(n * 1_000_000);
         let mut load = EmulatorLoad::default();

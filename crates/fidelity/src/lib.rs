@@ -4,8 +4,8 @@
 //!
 //! - [`counters`] are what was counted, as it stood at one instant. [`monitor`] follows them during a run, and
 //!   [`emulator_load`] the emulator's own; what they showed are [`observations`].
-//! - [`evidence`] is that and everything else that is known at the end of a run. [`checks`] has one function per promise:
-//!   evidence goes in, a [`record::Check`] comes out. The verdict follows from the checks ([`conclude`]).
+//! - [`evidence`] is that and everything else that is known at the end of a run. [`checks`] has one function per
+//!   promise: evidence goes in, a [`record::Check`] comes out. The verdict follows from the checks ([`conclude`]).
 //!
 //! From samples to errors: [`statistics`], and [`compare`], which pairs runs.
 //!

@@ -6,11 +6,11 @@
 //!
 //! - a node's CPU is judged by *virtual second*;
 //! - foreign load and steal by windows of at least [`WINDOW`] of real time: the kernel books a running task's time at
-//!   its 4 ms tick, steal in ticks of 10 ms, and a task's waiting only when it gets its turn, which beside a run may take
-//!   a second.
+//!   its 4 ms tick, steal in ticks of 10 ms, and a task's waiting only when it gets its turn, which beside a run may
+//!   take a second.
 //!
-//! Only the worst is kept, so a long run needs no more memory than a short one. Why it is so, and what the limits are, is
-//! in `docs/fidelity.md`.
+//! Only the worst is kept, so a long run needs no more memory than a short one. Why it is so, and what the limits are,
+//! is in `docs/fidelity.md`.
 
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 

@@ -40,12 +40,13 @@ pub struct Observations {
     pub entitled_intervals: usize,
     /// CPU that a node used over the whole run, per cent of its entitlement: the most of any.
     pub busiest: Option<Occurrence>,
-    /// CPU time that each node's programs used over the whole run, in the order of [`Monitor::new`](crate::monitor::Monitor::new).
+    /// CPU time that each node's programs used over the whole run, in the order of
+    /// [`Monitor::new`](crate::monitor::Monitor::new).
     pub used: Vec<RealDuration>,
     /// Others' use of the nodes' core, per cent of the core.
     pub foreign_nodes: Option<Occurrence>,
-    /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel does
-    /// not tell or the run was too short.
+    /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel
+    /// does not tell or the run was too short.
     pub wanted_nodes: Option<Occurrence>,
     /// Others' use of the harness core, per cent of the core.
     pub foreign_harness: Option<Occurrence>,

@@ -11,7 +11,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Root, Runtime};
+use host::NetNamespace;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();

@@ -5,7 +5,8 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Root, Runtime};
+use host::NetNamespace;
 use host::cgroup::Tree;
 
 fn main() {

@@ -3,7 +3,7 @@
 //! A run owns one [`Enclosure`]: a private mount namespace and a PID namespace whose first process
 //! dies with the engine. Every container of the run lives in it, so a run that is killed leaves no
 //! process and no mount behind, whatever state it was in. A [`Node`] is an OCI container that crun
-//! or runc (a [`Runtime`]) makes from the bundle written here; its network is a [`NetNamespace`]
+//! or runc (a [`Runtime`]) makes from the bundle written here; its network is a [`host::NetNamespace`]
 //! that has no name on the host.
 
 mod bundle;
@@ -28,8 +28,6 @@ mod spawn;
 pub use enclosure::{Enclosure, EnclosureOptions};
 pub use error::Error;
 pub use exits::Exit;
-/// A node's network.
-pub use host::NetNamespace;
 pub use init::init_main;
 pub use kernel::{NotApplied, apply, apply_to_devices};
 pub use life::{Exec, ExecSpec, Io, Node};

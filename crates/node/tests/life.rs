@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
-use diorama_node::{Error, ExecSpec, NetNamespace, Node, Root, Runtime};
+use diorama_node::{Error, ExecSpec, Node, Root, Runtime};
+use host::NetNamespace;
 use host::cgroup::Tree;
 use scale::Tdf;
 

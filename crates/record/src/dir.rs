@@ -17,7 +17,6 @@ const EXPERIMENT: &str = "experiment.yaml";
 const PLAN: &str = "plan.json";
 pub(crate) const RESULT: &str = "result.json";
 const EVENTS: &str = "events.jsonl";
-const REPORT: &str = "report.html";
 const PIPES: &str = "pipes.csv";
 const PORTS: &str = "ports.csv";
 const METRICS: &str = "metrics";
@@ -54,6 +53,9 @@ impl LogStream {
 }
 
 impl RunDir {
+    /// The page that describes the run, in its directory.
+    pub const REPORT: &str = "report.html";
+
     /// The run directory at `path`, whether it exists or not.
     pub fn at(path: impl Into<PathBuf>) -> RunDir {
         RunDir { path: path.into() }
@@ -163,7 +165,8 @@ impl RunDir {
         links::write_port_totals(&self.path.join(PORTS), names, totals)
     }
 
-    /// `metrics/pipes.csv`: what each direction of each link did, virtual second by virtual second; empty if there is none.
+    /// `metrics/pipes.csv`: what each direction of each link did, virtual second by virtual second; empty if there is
+    /// none.
     pub fn pipe_intervals(&self) -> Result<Vec<PipeInterval>> {
         let path = self.path.join(RunDir::pipe_interval_file());
         read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_intervals(&path, &text))
@@ -218,7 +221,7 @@ impl RunDir {
 
     /// Writes `report.html`, and says where.
     pub fn write_report(&self, html: &str) -> Result<PathBuf> {
-        self.write(REPORT, html)
+        self.write(RunDir::REPORT, html)
     }
 
     fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf> {

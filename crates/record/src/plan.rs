@@ -1,6 +1,7 @@
 //! `plan.json`: what every node and every direction of a link got.
 //!
-//! `target` is what the experiment says, in virtual time; `harness` what this machine did to look like it, in real time.
+//! `target` is what the experiment says, in virtual time; `harness` what this machine did to look like it, in real
+//! time.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -179,4 +180,34 @@ pub enum LossModel {
 /// For keys that are only there where they are used; serde hands over a reference.
 fn is_zero(p: &f64) -> bool {
     *p == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::RunDir;
+
+    /// A plan with everything in it.
+    const GOLDEN: &str = include_str!("../tests/golden/plan.json");
+
+    #[test]
+    fn the_golden_plan_survives_a_round_trip_byte_for_byte() {
+        let temp = tempfile::tempdir().unwrap();
+        let (dir, file) = (RunDir::at(temp.path()), temp.path().join("plan.json"));
+        assert_eq!(dir.plan().unwrap(), None, "a run that came without its plan");
+        fs::write(&file, GOLDEN).unwrap();
+        let plan = dir.plan().unwrap().unwrap();
+        let pipe = &plan.pipes["a--s/ab"];
+        assert_eq!(pipe.target.jitter.unwrap().distribution, Distribution::Normal);
+        assert!(matches!(pipe.harness.loss_model, Some(LossModel::GilbertElliott { .. })) && pipe.target.red.is_some());
+        assert_eq!(plan.pipes["b--s/ba"].target.loss_model, Some(LossModel::Packets(vec![2, 7])));
+        assert_eq!((plan.nodes["a"].congestion, plan.warnings.len()), (Congestion::Reno, 1));
+        dir.write_plan(&plan).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);
+        fs::write(&file, GOLDEN.replace("reno", "vegas")).unwrap();
+        let error = dir.plan().unwrap_err().to_string();
+        assert!(error.contains("plan.json: not a plan: unknown variant `vegas`"), "{error}");
+    }
 }

@@ -70,8 +70,8 @@ pub struct NodeOutcome {
     pub exit: Option<i32>,
     /// How it ended.
     pub ended: Ended,
-    /// How long its programs had a core of this machine, t = 0 to the end, in seconds of the core. The same work takes the same in
-    /// every variant, so this is neither real nor virtual time. `None` if it was not measured.
+    /// How long its programs had a core of this machine, t = 0 to the end, in seconds of the core. The same work takes
+    /// the same in every variant, so this is neither real nor virtual time. `None` if it was not measured.
     #[serde(default)]
     pub core_seconds: Option<f64>,
 }

@@ -54,7 +54,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Opens a run directory or a `--repeat` folder. All runs must have ended well and be of one experiment and variant.
+    /// Opens a run directory or a `--repeat` folder. All runs must have ended well and be of one experiment and
+    /// variant.
     pub fn open(path: &Path) -> Result<Series> {
         let mut runs = BTreeMap::new();
         if RunDir::at(path).has_result() || !path.is_dir() {

@@ -140,7 +140,8 @@ pub(crate) fn figure(title: &str, unit: &str, curves: &[(String, Samples)]) -> S
         );
     }
     format!(
-        "<figure>\n<ul class=\"legend\">\n{legend}</ul>\n{svg}<figcaption>Part of the samples that is at most x. The axis ends at the \
+        "<figure>\n<ul class=\"legend\">\n{legend}</ul>\n{svg}<figcaption>\
+         Part of the samples that is at most x. The axis ends at the \
          largest 99.9th percentile.</figcaption>\n</figure>\n"
     )
 }

@@ -45,8 +45,8 @@ pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) ->
     if low <= high {
         let _ = writeln!(
             body,
-            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}; the table below has all \
-             values\">",
+            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+             aria-label=\"{}; the table below has all values\">",
             Text(title)
         );
         for step in 0..=5 {
@@ -75,7 +75,8 @@ pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) ->
             }
             let _ = writeln!(
                 keys,
-                "<li><svg viewBox=\"0 0 40 12\" aria-hidden=\"true\"><path class=\"line s{}\" d=\"M0 6H40\"/></svg>{}</li>",
+                "<li><svg viewBox=\"0 0 40 12\" aria-hidden=\"true\">\
+                 <path class=\"line s{}\" d=\"M0 6H40\"/></svg>{}</li>",
                 index % 6,
                 Text(&line.name)
             );

@@ -3,10 +3,14 @@
 //! Colours are Okabe and Ito's, which stay apart for the colour-blind, in a light and a dark set; lines differ in their
 //! dashes too, and nothing is said by colour alone.
 
+mod table;
+
 use std::fmt;
 
 use fidelity::wording::number;
 use record::{Check, Verdict};
+
+pub(crate) use self::table::{Column, Row, section, table};
 
 /// Text that is shown as it is, whatever it holds.
 pub(crate) struct Text<'a>(pub &'a str);
@@ -39,9 +43,11 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
          <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-         <footer>Written by Diorama. All times and rates are virtual unless they say <em>real</em>.</footer>\n</body>\n</html>\n",
+         <footer>Written by Diorama. All times and rates are virtual unless they say <em>real</em>.</footer>\n\
+         </body>\n</html>\n",
         Text(title),
         include_str!("style.css"),
     )
@@ -65,21 +71,18 @@ pub(crate) fn checks(checks: &[Check]) -> String {
             None => ("unknown", "– not measured"),
         };
         let shown = |v: Option<f64>| v.map_or("–".to_string(), number);
-        rows += &format!(
-            "<tr class=\"{class}\"><th scope=\"row\">{}</th><td class=\"sign\">{held}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td>{}</td><td class=\"says\">{}</td></tr>\n",
-            check.name,
-            shown(check.value),
-            shown(check.limit),
-            Text(&check.unit),
-            Text(&check.says)
-        );
+        let row = Row::of_class(class).name(check.name).styled("sign", held).number(shown(check.value));
+        rows += &row.number(shown(check.limit)).words(&check.unit).styled("says", &check.says).end();
     }
-    format!(
-        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">check</th><th scope=\"col\"></th>\
-         <th scope=\"col\" class=\"n\">worst</th><th scope=\"col\" class=\"n\">limit</th><th scope=\"col\">unit</th>\
-         <th scope=\"col\">what was seen</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
+    let columns = [
+        Column::Words("check"),
+        Column::Words(""),
+        Column::Number("worst"),
+        Column::Number("limit"),
+        Column::Words("unit"),
+        Column::Words("what was seen"),
+    ];
+    table(&columns, &rows)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::distribution;
 use crate::error::Error;
 use crate::numbers::figure;
-use crate::page::{Text, checks, page, verdict};
+use crate::page::{Column, Row, Text, checks, page, section, table, verdict};
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
@@ -52,13 +52,18 @@ fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &str) -> 
     body += &what_happened(result, events);
     body += &nodes(result, plan.map(|plan| &plan.nodes));
     body += &plan.map_or(String::new(), |plan| links(&plan.pipes));
-    body += &section(
-        "Links over virtual time",
-        "<th scope=\"col\">pipe</th><th scope=\"col\">utilisation</th><th scope=\"col\" class=\"n\">most</th>\
-         <th scope=\"col\">longest queue</th><th scope=\"col\" class=\"n\">packets</th><th scope=\"col\" class=\"n\">dropped by the queue</th>\
-         <th scope=\"col\" class=\"n\">lost</th><th scope=\"col\" class=\"n\">down</th><th scope=\"col\" class=\"n\">too long</th>",
-        over_time,
-    );
+    let columns = [
+        Column::Words("pipe"),
+        Column::Words("utilisation"),
+        Column::Number("most"),
+        Column::Words("longest queue"),
+        Column::Number("packets"),
+        Column::Number("dropped by the queue"),
+        Column::Number("lost"),
+        Column::Number("down"),
+        Column::Number("too long"),
+    ];
+    body += &section("Links over virtual time", &columns, over_time);
     body += &plan.map_or(String::new(), |plan| versions(&plan.versions));
     page(&format!("{}, {}", result.experiment, result.variant), &body)
 }
@@ -126,22 +131,20 @@ fn what_happened(result: &RunResult, events: &[Event]) -> String {
             Value::String(s) => s.clone(),
             other => other.to_string(),
         };
-        let _ = writeln!(
-            rows,
-            "<tr><td class=\"n\">{when}</td><td class=\"n\">{:.3}</td><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
-            event.real_s,
-            Text(&event.event),
-            Text(target),
-            Text(&detail)
-        );
+        let row = Row::default().number(when).number(format_args!("{:.3}", event.real_s));
+        rows += &row.name(&event.event).words(target).words(detail).end();
     }
     svg += "</svg>\n";
-    format!(
-        "<h2>What happened</h2>\n{svg}<details><summary>{} events</summary>\n<div class=\"wide\"><table>\n<thead><tr>\
-         <th scope=\"col\" class=\"n\">virtual s</th><th scope=\"col\" class=\"n\">real s</th><th scope=\"col\">event</th>\
-         <th scope=\"col\">of</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div></details>\n",
-        events.len()
-    )
+    let columns = [
+        Column::Number("virtual s"),
+        Column::Number("real s"),
+        Column::Words("event"),
+        Column::Words("of"),
+        Column::Words(""),
+    ];
+    let table = table(&columns, &rows);
+    let count = events.len();
+    format!("<h2>What happened</h2>\n{svg}<details><summary>{count} events</summary>\n{table}</details>\n")
 }
 
 fn nodes(result: &RunResult, plan: Option<&IndexMap<String, PlannedNode>>) -> String {
@@ -157,22 +160,21 @@ fn nodes(result: &RunResult, plan: Option<&IndexMap<String, PlannedNode>>) -> St
         };
         let addresses = planned.map_or(&[][..], |node| &node.addresses);
         let addresses: Vec<_> = addresses.iter().map(|address| address.to_string()).collect();
-        let _ = writeln!(
-            rows,
-            "<tr><th scope=\"row\">{}</th><td>{ended}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
-            Text(name),
-            planned.map_or("–".into(), |node| format!("{} %", number(100.0 * node.share))),
-            outcome.core_seconds.map_or("–".into(), |s| format!("{} s", figure(s))),
-            planned.map_or("–".into(), |node| format!("{:.0} MiB", node.memory_bytes as f64 / 1048576.0)),
-            Text(&addresses.join(", "))
-        );
+        let share = planned.map_or("–".into(), |node| format!("{} %", number(100.0 * node.share)));
+        let used = outcome.core_seconds.map_or("–".into(), |s| format!("{} s", figure(s)));
+        let memory = planned.map_or("–".into(), |node| format!("{:.0} MiB", node.memory_bytes as f64 / 1048576.0));
+        let row = Row::default().name(name).words(ended).number(share).number(used).number(memory);
+        rows += &row.words(addresses.join(", ")).end();
     }
-    section(
-        "Nodes",
-        "<th scope=\"col\">node</th><th scope=\"col\">ended</th><th scope=\"col\" class=\"n\">share of the core</th>\
-         <th scope=\"col\" class=\"n\">had it for</th><th scope=\"col\" class=\"n\">memory</th><th scope=\"col\">addresses</th>",
-        &rows,
-    )
+    let columns = [
+        Column::Words("node"),
+        Column::Words("ended"),
+        Column::Number("share of the core"),
+        Column::Number("had it for"),
+        Column::Number("memory"),
+        Column::Words("addresses"),
+    ];
+    section("Nodes", &columns, &rows)
 }
 
 fn links(pipes: &IndexMap<String, PlannedPipe>) -> String {
@@ -188,42 +190,23 @@ fn links(pipes: &IndexMap<String, PlannedPipe>) -> String {
     let mut rows = String::new();
     for (name, PlannedPipe { target, harness, .. }) in pipes {
         let loss = format!("{} %", number(100.0 * target.loss));
-        let _ = writeln!(
-            rows,
-            "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{loss}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-            Text(name),
-            rate(target),
-            delay(target),
-            rate(harness),
-            delay(harness)
-        );
+        let row = Row::default().name(name).number(rate(target)).number(delay(target)).number(loss);
+        rows += &row.number(rate(harness)).number(delay(harness)).end();
     }
-    section(
-        "Links",
-        "<th scope=\"col\">pipe</th><th scope=\"col\" class=\"n\">bandwidth</th><th scope=\"col\" class=\"n\">delay</th>\
-         <th scope=\"col\" class=\"n\">loss</th><th scope=\"col\" class=\"n\">real bandwidth</th>\
-         <th scope=\"col\" class=\"n\">real delay</th>",
-        &rows,
-    )
+    let columns = [
+        Column::Words("pipe"),
+        Column::Number("bandwidth"),
+        Column::Number("delay"),
+        Column::Number("loss"),
+        Column::Number("real bandwidth"),
+        Column::Number("real delay"),
+    ];
+    section("Links", &columns, &rows)
 }
 
 fn versions(versions: &BTreeMap<String, String>) -> String {
-    let mut rows = String::new();
-    for (name, version) in versions {
-        let _ = writeln!(rows, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", Text(name), Text(version));
-    }
-    section("Versions", "<th scope=\"col\">of</th><th scope=\"col\">version</th>", &rows)
-}
-
-/// A table under a heading, or nothing if it has no rows. `head` and `rows` are HTML.
-fn section(title: &str, head: &str, rows: &str) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "<h2>{title}</h2>\n<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
+    let rows: String = versions.iter().map(|(name, version)| Row::default().name(name).words(version).end()).collect();
+    section("Versions", &[Column::Words("of"), Column::Words("version")], &rows)
 }
 
 #[cfg(test)]
@@ -243,7 +226,8 @@ mod tests {
         {
             assert!(html.contains(shown), "{shown} is missing");
         }
-        // Title, heading, metric, chart, the check's unit and sentence, event, target, detail, node, pipe and version; an address has a type.
+        // Title, heading, metric, chart, the check's unit and sentence, event, target, detail, node, pipe and version;
+        // an address has a type.
         assert!(html.matches(&Text(HOSTILE).to_string()).count() >= 11);
         assert_eq!(html.matches("class=\"mark\"").count(), 2);
     }

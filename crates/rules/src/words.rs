@@ -88,7 +88,7 @@ pub fn dilation(path: &str, text: &str) -> Vec<Breach> {
     let handed_over = HANDED_OVER.iter().any(|(file, _)| *file == path);
     let found = code(path, text).into_iter().filter_map(|(number, line)| {
         let code = &line.code;
-        let parts = ["numerator", "denominator"].iter().any(|word| code.contains(word)) || code.contains(".ratio()");
+        let parts = ["numerator", "denominator", "tdf.ratio()", "tdf().ratio()"].iter().any(|word| code.contains(word));
         let says = if parts && !handed_over {
             "takes the factor apart"
         } else if operands(code) {
@@ -269,6 +269,7 @@ mod tests {
             "let x: Tdf = y * 2;",
             "value.as_f64() * 2.0",
             "return *tdf",
+            "share.ratio()",
             "limit(tdf) * 2",
             "8.0 / tdf.to_virtual(span).as_secs_f64()",
         ] {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use record::Variant;
+use record::{RunDir, Variant};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -45,7 +45,7 @@ pub fn main() -> Result<(), Failure> {
     let took = began.elapsed().as_secs();
     println!("\n{table}");
     println!("In brackets: how far from the baseline. Measured on {}.", Machine::here());
-    println!("Why a run is suspect, if one is, stands in its report.html, in {}/EXPERIMENT/VARIANT.", out.display());
+    println!("Why a run is suspect, if one is, stands in {}/EXPERIMENT/VARIANT/{}.", out.display(), RunDir::REPORT);
     println!("The latencies, drawn over one another: {}", pages.join(" and "));
     println!("Took {} min {} s.", took / 60, took % 60);
     Ok(())

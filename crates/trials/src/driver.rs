@@ -131,8 +131,8 @@ impl Driver {
         }
     }
 
-    /// Waits for a child that was started [`apart`], for no longer than `patience`: `None` if it runs on. A wish that all this should
-    /// end is passed on to the child once, and is a failure of code 130 when it has ended.
+    /// Waits for a child that was started [`apart`], for no longer than `patience`: `None` if it runs on. A wish that
+    /// all this should end is passed on to the child once, and is a failure of code 130 when it has ended.
     pub fn wait(
         &self,
         child: &mut Child,
@@ -162,8 +162,8 @@ impl Driver {
     }
 }
 
-/// Gives a command a process group of its own, and TERM when this process is gone. Ctrl-C then reaches this process only, which
-/// passes it on once; `diorama` takes a second signal as an order to leave at once.
+/// Gives a command a process group of its own, and TERM when this process is gone. Ctrl-C then reaches this process
+/// only, which passes it on once; `diorama` takes a second signal as an order to leave at once.
 pub fn apart(command: &mut Command) -> &mut Command {
     command.process_group(0);
     // SAFETY: prctl(PR_SET_PDEATHSIG) is async-signal-safe and touches no memory of the parent.

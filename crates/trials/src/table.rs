@@ -45,7 +45,8 @@ struct Figure {
     unit: String,
 }
 
-/// Requests/s, then mean, p50, p90 and p99 of the latency, then how long the server, which is the busiest node, had a core.
+/// Requests/s, then mean, p50, p90 and p99 of the latency, then how long the server, which is the busiest node, had a
+/// core.
 fn figures(run: &RunResult) -> Result<Vec<Figure>, Failure> {
     let metric = |name: &str| {
         run.metrics.get(name).ok_or_else(|| {
@@ -108,7 +109,8 @@ mod tests {
         serde_json::from_value(serde_json::json!({
             "experiment": "web", "variant": variant, "tdf": 1, "scaling_factor": 1, "status": "ok", "why": null,
             "virtual_seconds": 10.0, "real_seconds": 10.0,
-            "nodes": {"client": {"exit": 0, "ended": "exited", "core_seconds": 0.1}, "server": {"exit": 0, "ended": "stopped", "core_seconds": 4.5}},
+            "nodes": {"client": {"exit": 0, "ended": "exited", "core_seconds": 0.1},
+                      "server": {"exit": 0, "ended": "stopped", "core_seconds": 4.5}},
             "metrics": {"latency": summary(p50), "requests": summary(requests)},
             "fidelity": {"verdict": "suspect", "checks": []}
         }))

@@ -93,7 +93,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
     }
     let table = format!("{}{suspects}", table(&runs));
     println!("Mbit in each virtual second, round trips of {} ms, on {}\n\n{table}", args.round_trip, Machine::here());
-    let page = out.join("report.html");
+    let page = out.join(RunDir::REPORT);
     let lines = KINDS.iter().zip(&runs).map(|(kind, runs)| Line {
         name: kind.name.into(),
         points: (0..SECONDS).map(|s| (s as f64 + 1.0, mean(runs, s))).collect(),

@@ -127,7 +127,7 @@ impl Figure {
         });
         let y = format!("{} of a connection, with the standard deviation over connections", self.unit.0);
         let html = lines_page(self.title, self.axis, &y, &lines.collect::<Vec<_>>(), &table);
-        let page = out.join("report.html");
+        let page = out.join(RunDir::REPORT);
         fs::write(&page, html).map_err(|e| Failure::failed(format!("cannot write {}: {e}", page.display())))?;
         println!("chart: {}", page.display());
         Ok(())

@@ -1,8 +1,8 @@
 //! `diorama-trials work`: what dilation costs real programs that have work to do, at TDF 1, where nothing else differs.
 //!
-//! Each script of `work/` is run natively and under `diorama dilate --tdf 1`, in turns. It is called with `prepare` first, natively and
-//! uncounted, in an empty directory. It has a `# cost:`, the CPU time that it took with all that it started and with
-//! diorama's own, or a `# rate:`, the number that it prints.
+//! Each script of `work/` is run natively and under `diorama dilate --tdf 1`, in turns. It is called with `prepare`
+//! first, natively and uncounted, in an empty directory. It has a `# cost:`, the CPU time that it took with all that it
+//! started and with diorama's own, or a `# rate:`, the number that it prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};

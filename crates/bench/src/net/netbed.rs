@@ -21,5 +21,5 @@ pub const SIZES: [usize; 2] = [64, 1518];
 
 /// The factors measured here are whole.
 fn shown(tdf: scale::Tdf) -> u64 {
-    tdf.ratio().0
+    tdf.as_f64() as u64
 }

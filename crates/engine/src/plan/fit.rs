@@ -1,9 +1,9 @@
 //! What the harness could not keep to, and which TDF it could.
 
 use cpu::PLANNED_USABLE;
-use record::Variant;
 use model::{Action, Experiment, Link, Pipe, PipeChange};
 use net::{Network, PipeId};
+use record::Variant;
 use scale::{TargetCpu, Tdf, VirtualDuration};
 
 use super::Refusal;

@@ -13,35 +13,35 @@ pub(super) fn planned(pipe: &Pipe<Virtual>, link: &Link<Virtual>, tdf: Tdf) -> P
 
 fn values<T: Time>(pipe: &Pipe<T>) -> PipeValues {
     let (queue_packets, queue_bytes) = match pipe.queue.limit() {
-            Limit::Packets(n) => (Some(n), None),
-            Limit::Bytes(n) => (None, Some(n)),
-        };
-        PipeValues {
-            bits_per_s: pipe.rate.map(T::bits_per_s),
-            delay_s: T::seconds(pipe.delay),
-            loss: pipe.loss.mean(),
-            queue_packets,
-            queue_bytes,
-            red: match pipe.queue {
-                Queue::DropTail(_) => None,
-                Queue::Red(Red { min, max, max_p, weight, packet, gentle, limit: _ }) => {
-                    Some(RedValues { min, max, max_p, weight, packet_bytes: packet, gentle })
-                }
-            },
-            jitter: (pipe.jitter.spread > T::Duration::default()).then(|| JitterValues {
-                distribution: pipe.jitter.distribution,
-                spread_s: T::seconds(pipe.jitter.spread),
-                reorder: pipe.jitter.reorder,
-            }),
-            loss_model: match &pipe.loss {
-                Loss::Random(_) => None,
-                Loss::GilbertElliott(GilbertElliott { p, r, good, bad }) => {
-                    Some(LossModel::GilbertElliott { p: *p, r: *r, good: *good, bad: *bad })
-                }
-                Loss::Every(k) => Some(LossModel::Every(*k)),
-                Loss::Packets(list) => Some(LossModel::Packets(list.clone())),
-            },
-            duplicate: pipe.duplicate,
-            corrupt: pipe.corrupt,
-        }
+        Limit::Packets(n) => (Some(n), None),
+        Limit::Bytes(n) => (None, Some(n)),
+    };
+    PipeValues {
+        bits_per_s: pipe.rate.map(T::bits_per_s),
+        delay_s: T::seconds(pipe.delay),
+        loss: pipe.loss.mean(),
+        queue_packets,
+        queue_bytes,
+        red: match pipe.queue {
+            Queue::DropTail(_) => None,
+            Queue::Red(Red { min, max, max_p, weight, packet, gentle, limit: _ }) => {
+                Some(RedValues { min, max, max_p, weight, packet_bytes: packet, gentle })
+            }
+        },
+        jitter: (pipe.jitter.spread > T::Duration::default()).then(|| JitterValues {
+            distribution: pipe.jitter.distribution,
+            spread_s: T::seconds(pipe.jitter.spread),
+            reorder: pipe.jitter.reorder,
+        }),
+        loss_model: match &pipe.loss {
+            Loss::Random(_) => None,
+            Loss::GilbertElliott(GilbertElliott { p, r, good, bad }) => {
+                Some(LossModel::GilbertElliott { p: *p, r: *r, good: *good, bad: *bad })
+            }
+            Loss::Every(k) => Some(LossModel::Every(*k)),
+            Loss::Packets(list) => Some(LossModel::Packets(list.clone())),
+        },
+        duplicate: pipe.duplicate,
+        corrupt: pipe.corrupt,
+    }
 }

@@ -7,9 +7,7 @@ use scale::{RealDuration, Tdf, VirtualDuration};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// A TDF was given for a variant that runs in real time.
-    #[error(
-        "--tdf cannot be given with the {0} variant, which runs at TDF 1: leave it out, or use --variant scaled"
-    )]
+    #[error("--tdf cannot be given with the {0} variant, which runs at TDF 1: leave it out, or use --variant scaled")]
     TdfOfVariant(Variant),
     /// The nodes want more of the core than a plan may sell.
     #[error(

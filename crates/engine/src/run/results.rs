@@ -4,8 +4,8 @@ use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
 use net::{Observation, PipeCounters, PortObservation};
 use record::{
-    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir,
-    RunResult, Sample, Samples, Status,
+    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir, RunResult,
+    Sample, Samples, Status,
 };
 use regex::bytes::Regex;
 use scale::{RealDuration, RealInstant, VirtualInstant};
@@ -206,9 +206,9 @@ impl Run<'_> {
 
     /// The last line that a node printed, to be put at the end of a sentence; empty if there is none.
     fn last_words(&mut self, node: NodeIndex) -> String {
-        let line = [LogStream::Stderr, LogStream::Stdout].into_iter().find_map(|stream| {
-            last_line(&self.site.read(node, &Written::LogEnd(stream), LAST_WORDS).ok()??)
-        });
+        let line = [LogStream::Stderr, LogStream::Stdout]
+            .into_iter()
+            .find_map(|stream| last_line(&self.site.read(node, &Written::LogEnd(stream), LAST_WORDS).ok()??));
         line.map(|words| format!("; its last words: {words}")).unwrap_or_default()
     }
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_a_node_is_told_in_the_words_of_the_contract() {
+    fn what_became_of_a_node_is_told_in_the_words_of_result_json() {
         let of = |ended, exit, oom| {
             let o = outcome(Some((ended, exit)), oom, None);
             (o.ended, o.exit)

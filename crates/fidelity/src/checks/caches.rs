@@ -7,18 +7,19 @@ use crate::evidence::Caches;
 use crate::observations::Observations;
 use crate::wording::number;
 
-/// What a line of memory may cost after a virtual millisecond, ns, if a node always wanted its CPU: more than it costs from the
-/// third-level cache of any server.
+/// What a line of memory may cost after a virtual millisecond, ns, if a node always wanted its CPU: more than it costs
+/// from the third-level cache of any server.
 pub const LINE_SATURATED: f64 = 30.0;
-/// The same if none did: most of what it costs from main memory. Up to 40 a web server that is half busy had the right latencies; from
-/// 82 on they were a fifth longer.
+/// The same if none did: most of what it costs from main memory. Up to 40 a web server that is half busy had the right
+/// latencies; from 82 on they were a fifth longer.
 pub const LINE: f64 = 60.0;
 /// The part of its CPU below which it makes no difference to a node what its work costs.
 pub const LITTLE: f64 = 0.1;
 
-/// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's own they hardly
-/// do; where neighbours use them, a node does less work than its target with the CPU time that it is entitled to. How much less
-/// depends on how many lines its programs need, which nothing here can count; the limits are where real servers were seen to be off.
+/// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's
+/// own they hardly do; where neighbours use them, a node does less work than its target with the CPU time that it is
+/// entitled to. How much less depends on how many lines its programs need, which nothing here can count; the limits are
+/// where real servers were seen to be off.
 pub fn caches(found: Option<&Caches>, seen: &Observations, tdf: Tdf) -> Judgement {
     let unit = "ns a line";
     if tdf == Tdf::ONE {

@@ -7,7 +7,8 @@ use crate::wording::{number, place, span};
 
 /// CPU that a node must get, per cent of its entitlement.
 pub const ENTITLEMENT: std::ops::RangeInclusive<f64> = 97.0..=101.0;
-/// How long a turn on the nodes' core may last, real ms: three times what is asked for, and twice what quiet machines show.
+/// How long a turn on the nodes' core may last, real ms: three times what is asked for, and twice what quiet machines
+/// show.
 pub const GRAIN: f64 = 0.3;
 /// Time that the hypervisor may take, per cent.
 pub const STEAL: f64 = 1.0;
@@ -38,7 +39,7 @@ pub fn cpu_entitlement(grain: &Grain, worst: Option<&Occurrence>, intervals: usi
                 place(worst)
             );
             let ok = Some(ENTITLEMENT.contains(&worst.value));
-            Judgement { value: Some(worst.value), limit: Some(limit), unit: unit.into(), ok, says }
+            Judgement { value: Some(worst.value), limit: Some(limit), unit, ok, says }
         }
     }
 }

@@ -46,8 +46,9 @@ fn bounds_of(lateness: &Histogram<u64>, unseen: &Histogram<u64>, tdf: Tdf) -> (f
     (within(0.999, lateness), within(0.99, unseen))
 }
 
-/// p99.9 of how late frames were delivered, and p99 of how late they may have been seen, each at most 0.1 virtual ms or 1 % of
-/// the shortest path. The second is the less strict because it is a bound: most of what is found after a gap came late in it.
+/// p99.9 of how late frames were delivered, and p99 of how late they may have been seen, each at most 0.1 virtual ms or
+/// 1 % of the shortest path. The second is the less strict because it is a bound: most of what is found after a gap
+/// came late in it.
 pub fn emulator_lateness(
     lateness: &Histogram<u64>,
     unseen: &Histogram<u64>,
@@ -81,8 +82,8 @@ pub fn emulator_lateness(
     Judgement::at_most(delivered, limit, unit, says)
 }
 
-/// No frame may be lost between a node and the emulator: it is no loss of the modelled network. `no_memory` of them were seen, and
-/// found the links full of others.
+/// No frame may be lost between a node and the emulator: it is no loss of the modelled network. `no_memory` of them
+/// were seen, and found the links full of others.
 pub fn ring_drops(drops: u64, no_memory: u64, first: Option<&Occurrence>) -> Judgement {
     let mut says = match first {
         Some(first) => format!("{drops} frames were lost between nodes and the emulator, the first {}.", place(first)),
@@ -90,8 +91,8 @@ pub fn ring_drops(drops: u64, no_memory: u64, first: Option<&Occurrence>) -> Jud
     };
     if no_memory > 0 {
         says += &format!(
-            " {no_memory} of them, because all links together held as many as the emulator has memory for: limit the bandwidth \
-             or the delay of the link that is flooded."
+            " {no_memory} of them, because all links together held as many as the emulator has memory for: \
+             limit the bandwidth or the delay of the link that is flooded."
         );
     }
     Judgement::at_most(drops as f64, 0.0, "frames", says)

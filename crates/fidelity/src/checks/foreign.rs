@@ -11,17 +11,19 @@ pub const WANTED_NODES: f64 = 80.0;
 /// Others' use of the harness core, per cent of it.
 pub const FOREIGN_HARNESS: f64 = 20.0;
 
-/// Processes that are not the run's, on the nodes' core: how much of it they used, and for how long one of them wanted it.
+/// Processes that are not the run's, on the nodes' core: how much of it they used, and for how long one of them wanted
+/// it.
 ///
-/// A busy loop beside a run gets less of the core than the odd daemon that happens to be there, because the run's groups
-/// outweigh it a hundred times. What tells it from them is that it always wants more.
+/// A busy loop beside a run gets less of the core than the odd daemon that happens to be there, because the run's
+/// groups outweigh it a hundred times. What tells it from them is that it always wants more.
 pub fn foreign_load_nodes(used: Option<&Occurrence>, wanted: Option<&Occurrence>) -> Judgement {
     let by_use = foreign(used, FOREIGN_NODES, "nodes' core");
     let Some(wanted) = wanted.filter(|_| by_use.ok != Some(false)) else { return by_use };
     let who = wanted.whose.as_deref().unwrap_or("no thread");
     let used = used.map_or(String::new(), |used| format!("; all together used at most {} % of it", number(used.value)));
     let says = format!(
-        "Of all that is not the run's, {who} had or wanted the nodes' core for the longest, {} % of the time, {}{used}.",
+        "Of all that is not the run's, {who} had or wanted the nodes' core for the longest, {} % of the time, \
+         {}{used}.",
         number(wanted.value),
         span(wanted)
     );

@@ -22,10 +22,10 @@ pub const WAITING_FREE: u64 = 1;
 /// time-out of 1 s could not be scaled, SYNs sent again. Where the least time-out itself could not be scaled, every
 /// retransmission time-out is hard.
 ///
-/// *Soft* firings only advance a pure acknowledgement (delayed for 40 ms at least) or a probe (2 ticks at least). Probes
-/// are bounded in relation to what the node received. A delayed acknowledgement matters where a sender waits for it, so
-/// the run is looked through for such senders; two meetings, in a run in which acknowledgements were delayed, are too
-/// many. Where the kernel does not list sockets, delayed acknowledgements are bounded like probes.
+/// *Soft* firings only advance a pure acknowledgement (delayed for 40 ms at least) or a probe (2 ticks at least).
+/// Probes are bounded in relation to what the node received. A delayed acknowledgement matters where a sender waits for
+/// it, so the run is looked through for such senders; two meetings, in a run in which acknowledgements were delayed,
+/// are too many. Where the kernel does not list sockets, delayed acknowledgements are bounded like probes.
 pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judgement {
     if tdf == Tdf::ONE {
         let says = "The run was not dilated: every kernel timer ran as it should.".into();
@@ -46,8 +46,9 @@ pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judge
             _ => "limit on retransmissions, in units of 200 ms,",
         };
         let says = format!(
-            "Kernel timers that cannot be scaled fired {total} times, most in {}: {} SYNs sent again, {} retransmission \
-             time-outs, {} connections given up{when}; the kernel's {constant} passes {tdf} times too fast for the nodes.",
+            "Kernel timers that cannot be scaled fired {total} times, most in {}: {} SYNs sent again, \
+             {} retransmission time-outs, {} connections given up{when}; the kernel's {constant} passes {tdf} times \
+             too fast for the nodes.",
             worst.node, worst.grew.syn_retrans, worst.grew.timeouts, worst.grew.aborts
         );
         return Judgement::at_most(total as f64, 0.0, "firings", says);
@@ -58,8 +59,9 @@ pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judge
         let worst = nodes.iter().max_by_key(|n| n.grew.waiting).expect("a sum above nothing has terms");
         let when = worst.first_waiting.map_or(String::new(), |at| format!(", first at {}", time(at)));
         let says = format!(
-            "Senders were met {waiting} times that kept a small segment back until an acknowledgement came, most in {}{when}, and \
-             {delayed} acknowledgements in the run were sent by a timer of 40 ms, which passes {tdf} times too fast for the nodes.",
+            "Senders were met {waiting} times that kept a small segment back until an acknowledgement came, \
+             most in {}{when}, and {delayed} acknowledgements in the run were sent by a timer of 40 ms, which passes \
+             {tdf} times too fast for the nodes.",
             worst.node
         );
         return Judgement::at_most(waiting as f64, WAITING_FREE as f64, "waiting senders", says);
@@ -71,7 +73,8 @@ pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judge
     let harmless = match delayed {
         0 => String::new(),
         _ => format!(
-            " {delayed} acknowledgements were sent by a timer that cannot be scaled; no sender was seen to wait for one."
+            " {delayed} acknowledgements were sent by a timer that cannot be scaled; no sender was seen to \
+             wait for one."
         ),
     };
     let Some(worst) = worst else {
@@ -79,8 +82,8 @@ pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judge
         return Judgement::at_most(0.0, SOFT_TIMERS, unit, says);
     };
     let says = format!(
-        "Timers for loss probes and delayed acknowledgements, which pass {tdf} times too fast for the nodes, fired most \
-         often in {}, for {} % of the segments received ({} probes and {} acknowledgements, of {} segments).",
+        "Timers for loss probes and delayed acknowledgements, which pass {tdf} times too fast for the nodes, fired \
+         most often in {}, for {} % of the segments received ({} probes and {} acknowledgements, of {} segments).",
         worst.node,
         number(percent(worst)),
         worst.grew.loss_probes,

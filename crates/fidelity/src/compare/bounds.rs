@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::MetricComparison;
+use super::{MetricComparison, Outside};
 use record::Summary;
 
 /// A number that summarises samples.
@@ -60,16 +60,19 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The statistics that this bound does not hold for, as sentences.
-    pub(super) fn breaches(&self, metric: &MetricComparison) -> Vec<String> {
+    /// The statistics that this bound does not hold for.
+    pub(super) fn breaches(&self, metric: &MetricComparison) -> Vec<Outside> {
         let judged = match &self.statistic {
             Some(statistic) => std::slice::from_ref(statistic),
             None => &[Statistic::Mean, Statistic::P50],
         };
-        let breach = |s: &Statistic| match metric.error_percent.get(*s) {
-            Some(error) if error.abs() <= self.percent => None,
-            Some(error) => Some(format!("{} {s} is {error:+.2} % off, more than {} %", metric.name, self.percent)),
-            None => Some(format!("{} {s} is zero in the base and not in the other", metric.name)),
+        let breach = |s: &Statistic| {
+            let says = match metric.error_percent.get(*s) {
+                Some(error) if error.abs() <= self.percent => return None,
+                Some(error) => format!("{} {s} is {error:+.2} % off, more than {} %", metric.name, self.percent),
+                None => format!("{} {s} is zero in the base and not in the other", metric.name),
+            };
+            Some(Outside { statistic: *s, says })
         };
         judged.iter().filter_map(breach).collect()
     }
@@ -81,7 +84,8 @@ impl FromStr for Bound {
     fn from_str(text: &str) -> Result<Bound, String> {
         let wrong = || {
             format!(
-                "`{text}` is not a bound: write 5% for mean and p50, or mean=5%, p50=5%, p90=10%, p99=20% for one of them"
+                "`{text}` is not a bound: write 5% for mean and p50, or mean=5%, p50=5%, p90=10%, p99=20% for one \
+                 of them"
             )
         };
         let (name, percent) = match text.split_once('=') {

@@ -1,7 +1,8 @@
 //! The CPU time of nodes, compared.
 //!
-//! DieCast (NSDI'08, figure 9) asks of a scaled system that its nodes' CPU use be the original's too, not only what users see. Where
-//! both did the same work, the difference is what that work cost more: because others used the caches meanwhile, say.
+//! DieCast (NSDI'08, figure 9) asks of a scaled system that its nodes' CPU use be the original's too, not only what
+//! users see. Where both did the same work, the difference is what that work cost more: because others used the caches
+//! meanwhile, say.
 
 use serde::Serialize;
 
@@ -14,7 +15,8 @@ const WORTH_A_ROW: f64 = 0.2;
 /// and is one of so many.
 const ROWS: usize = 5;
 
-/// How long one node's programs had a core of this machine, in seconds of the core. `None` where a run did not measure it.
+/// How long one node's programs had a core of this machine, in seconds of the core. `None` where a run did not measure
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeComparison {
     /// The node.
@@ -43,7 +45,8 @@ pub(super) fn compare(pairs: &[(&Run, &Run)]) -> Vec<NodeComparison> {
     first.result.nodes.keys().map(compare_node).collect()
 }
 
-/// Those whose CPU time is worth showing, in the order given: of a few hundred nodes, most did little or what others did.
+/// Those whose CPU time is worth showing, in the order given: of a few hundred nodes, most did little or what others
+/// did.
 pub fn busiest(nodes: &[NodeComparison]) -> Vec<&NodeComparison> {
     let used = |n: &NodeComparison| n.base_core_seconds.unwrap_or(0.0);
     let most = nodes.iter().map(used).fold(0.0, f64::max);

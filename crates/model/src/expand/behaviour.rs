@@ -27,7 +27,7 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
         }
         if entry.name() == PIPES {
             let what =
-                format!("`metrics/{PIPES}.csv` is what every run says of its links: call this metric something else");
+                format!("`{PIPES}` is what every run calls the samples of its links: call this metric something else");
             problems.add(entry.key_span(), what);
         }
         let Some(read) = &entry.value else { continue };

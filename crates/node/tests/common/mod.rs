@@ -9,7 +9,8 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, NetNamespace, Node, NodeSpec, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Root, Runtime};
+use host::NetNamespace;
 use host::cgroup::Tree;
 
 /// How long a test waits for what must come, which may take its time on a busy machine.

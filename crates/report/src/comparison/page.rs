@@ -8,7 +8,7 @@ use record::Series;
 use super::labels;
 use crate::distribution;
 use crate::numbers::{error, figure, measured};
-use crate::page::{Text, checks, page, text, verdict};
+use crate::page::{Column, Row, Text, checks, page, section, table, text, verdict};
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
 /// verdicts and checks.
@@ -22,8 +22,7 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Strin
         Text(&labels.join(", ")),
         match base.runs.len() {
             1 => String::new(),
-            n =>
-                format!(", {n} runs each: medians of the runs, medians of the paired errors, all samples in the curves"),
+            n => format!(", {n} runs each: medians of the runs and of the paired errors, all samples in the curves"),
         }
     );
     body += "<dl class=\"facts\">\n";
@@ -71,46 +70,42 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
     let Some(first) = of.first() else { return String::new() };
     let single = first.ks_d.is_none() && first.base.p99 == first.base.mean;
     let spread = first.base_spread_percent;
-    let mut head = format!("<th scope=\"col\"></th><th scope=\"col\" class=\"n\">{}</th>", Text(&labels[0]));
-    if spread.is_some() {
-        head += "<th scope=\"col\" class=\"n\">its spread</th>";
-    }
-    head += &others_heads(labels);
+    let mut columns = vec![Column::Words(""), Column::Number(&labels[0])];
+    columns.extend(spread.map(|_| Column::Number("its spread")));
+    columns.extend(others_columns(labels));
     let mut rows = String::new();
     for s in &Statistic::ALL[..if single { 1 } else { 4 }] {
-        let row = if single { "value".to_string() } else { s.to_string() };
-        let _ = write!(rows, "<tr><th scope=\"row\">{row}</th><td class=\"n\">{}</td>", figure(s.of(&first.base)));
+        let name = if single { "value".to_string() } else { s.to_string() };
+        let mut row = Row::default().name(name).number(figure(s.of(&first.base)));
         if let Some(spread) = spread {
-            let spread = spread.get(*s).map_or("–".into(), |v| format!("{v:.1} %"));
-            let _ = write!(rows, "<td class=\"n\">{spread}</td>");
+            row = row.number(spread.get(*s).map_or("–".into(), |v| format!("{v:.1} %")));
         }
         for metric in &of {
-            let outside = metric.outside.iter().any(|o| o.contains(&format!(" {s} is ")));
-            let (class, sign) = if outside { (" outside", " ⚠ outside") } else { ("", "") };
             let error = error(metric.error_percent.get(*s));
-            let value = figure(s.of(&metric.other));
-            let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n{class}\">{error}{sign}</td>");
+            row = row.number(figure(s.of(&metric.other)));
+            row = match metric.outside.iter().any(|outside| outside.statistic == *s) {
+                true => row.styled("n outside", format_args!("{error} ⚠ outside")),
+                false => row.number(error),
+            };
         }
-        rows += "</tr>\n";
+        rows += &row.end();
     }
     if !single {
-        rows += "<tr><th scope=\"row\">KS distance</th><td></td>";
-        rows += if spread.is_some() { "<td></td>" } else { "" };
-        for metric in &of {
-            let d = metric.ks_d.map_or("–".into(), |d| format!("{d:.3}"));
-            let _ = write!(rows, "<td class=\"n\">{d}</td><td></td>");
+        let mut row = Row::default().name("KS distance").words("");
+        if spread.is_some() {
+            row = row.words("");
         }
-        rows += "</tr>\n";
+        for metric in &of {
+            row = row.number(metric.ks_d.map_or("–".into(), |d| format!("{d:.3}"))).words("");
+        }
+        rows += &row.end();
     }
-    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n")
+    table(&columns, &rows)
 }
 
-/// What stands over the columns of those that are compared with the base.
-fn others_heads(labels: &[String]) -> String {
-    let head = |label: &String| {
-        format!("<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">error</th>", Text(label))
-    };
-    labels[1..].iter().map(head).collect()
+/// The columns of those that are compared with the base.
+fn others_columns(labels: &[String]) -> impl Iterator<Item = Column<'_>> {
+    labels[1..].iter().flat_map(|label| [Column::Number(label), Column::Number("error")])
 }
 
 /// How long the nodes that did most had the core.
@@ -119,23 +114,17 @@ fn cpu(labels: &[String], others: &[(&Series, &Comparison)]) -> String {
     if nodes.is_empty() {
         return String::new();
     }
-    let mut head = format!("<th scope=\"col\">node</th><th scope=\"col\" class=\"n\">{}</th>", Text(&labels[0]));
-    head += &others_heads(labels);
+    let mut columns = vec![Column::Words("node"), Column::Number(&labels[0])];
+    columns.extend(others_columns(labels));
     let mut rows = String::new();
     for node in nodes {
-        let base = measured(node.base_core_seconds);
-        let _ = write!(rows, "<tr><th scope=\"row\">{}</th><td class=\"n\">{base}</td>", Text(&node.name));
+        let mut row = Row::default().name(&node.name).number(measured(node.base_core_seconds));
         for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
-            let error = error(other.error_percent);
-            let value = measured(other.other_core_seconds);
-            let _ = write!(rows, "<td class=\"n\">{value}</td><td class=\"n\">{error}</td>");
+            row = row.number(measured(other.other_core_seconds)).number(error(other.error_percent));
         }
-        rows += "</tr>\n";
+        rows += &row.end();
     }
-    format!(
-        "<h2>CPU of the nodes <span class=\"quiet\">(seconds of a core)</span></h2>\n\
-         <div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
-    )
+    section("CPU of the nodes <span class=\"quiet\">(seconds of a core)</span>", &columns, &rows)
 }
 
 #[cfg(test)]

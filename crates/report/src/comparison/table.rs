@@ -44,7 +44,7 @@ pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String 
     }
     for (label, (_, comparison)) in labels[1..].iter().zip(others) {
         for outside in comparison.metrics.iter().flat_map(|m| &m.outside) {
-            let _ = writeln!(text, "outside: {label}: {outside}");
+            let _ = writeln!(text, "outside: {label}: {}", outside.says);
         }
     }
     text

@@ -6,7 +6,7 @@ use fidelity::wording::number;
 use indexmap::IndexMap;
 use record::{PipeInterval, RunDir};
 
-use crate::page::Text;
+use crate::page::Row;
 
 /// More would fill a page that nobody reads; the file has them all.
 const SHOWN: usize = 24;
@@ -34,18 +34,11 @@ pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
             true => format!("{} %", number(100.0 * used)),
             false => "–".into(),
         };
-        let _ = writeln!(
-            html,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{used_text}</td><td>{}</td><td class=\"n\">{queue}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-            Text(name),
-            curve(rows, end_s, 1.0, |r| r.utilisation.unwrap_or(0.0)),
-            curve(rows, end_s, queue, |r| r.queue_max as f64),
-            sum(rows, &["queue_drops", "red_drops"]),
-            sum(rows, &["lost"]),
-            sum(rows, &["down_drops"]),
-            sum(rows, &["too_long"]),
-        );
+        let utilisation = curve(rows, end_s, 1.0, |r| r.utilisation.unwrap_or(0.0));
+        let queued = curve(rows, end_s, queue, |r| r.queue_max as f64);
+        let row = Row::default().name(name).html(&utilisation).number(used_text).html(&queued).number(queue);
+        let counters: [&[&str]; 4] = [&["queue_drops", "red_drops"], &["lost"], &["down_drops"], &["too_long"]];
+        html += &counters.into_iter().fold(row, |row, counters| row.number(sum(rows, counters))).end();
     }
     if all > SHOWN {
         let file = RunDir::pipe_interval_file();
@@ -75,8 +68,8 @@ fn curve(rows: &[&PipeInterval], end_s: f64, high: f64, value: impl Fn(&PipeInte
     }
     let _ = write!(d, "V{:.1}H{WIDTH}", y(0.0));
     format!(
-        "<svg class=\"small\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" aria-hidden=\"true\">\
-         <path class=\"line thin\" d=\"{d}\"/></svg>"
+        "<svg class=\"small\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+         aria-hidden=\"true\"><path class=\"line thin\" d=\"{d}\"/></svg>"
     )
 }
 
@@ -99,14 +92,15 @@ mod tests {
     #[test]
     fn a_pipe_is_a_row_with_its_curves_and_drops() {
         let html = rows_of(&format!(
-            "{HEAD}0.000,1.000,a--b/ab,0.5000,1.0,7,10,1000,1,2,0,8,30,0,0,0\n5.000,6.000,a--b/ab,1.0000,1.0,90,10,2000,0,3,4,1,0,0,0,0\n\
+            "{HEAD}0.000,1.000,a--b/ab,0.5000,1.0,7,10,1000,1,2,0,8,30,0,0,0\n\
+             5.000,6.000,a--b/ab,1.0000,1.0,90,10,2000,0,3,4,1,0,0,0,0\n\
              0.000,1.000,c--<d>/ab,,0.0,0,10,9000,0,0,0,0,0,0,0,0\n"
         ));
         assert_eq!(html.matches("<tr>").count(), 2);
         assert!(html.find("c--&lt;d&gt;/ab").unwrap() < html.find("a--b/ab").unwrap(), "most bytes first: {html}");
         assert!(html.contains("d=\"M0 30.0H0.0V16.0H24.0V30.0H120.0V2.0H144.0V30.0H240\""), "{html}");
-        let numbers = "<td class=\"n\">90</td><td class=\"n\">35</td><td class=\"n\">1</td><td class=\"n\">4</td><td class=\"n\">9</td>";
-        assert!(html.contains("100 %") && html.contains(numbers), "{html}");
+        let numbers: String = [90, 35, 1, 4, 9].map(|n| format!("<td class=\"n\">{n}</td>")).concat();
+        assert!(html.contains("100 %") && html.contains(&numbers), "{html}");
     }
 
     #[test]

@@ -16,12 +16,7 @@ pub struct Captures {
 
 impl Captures {
     /// Starts to record, at virtual zero.
-    pub fn begin(
-        wanted: &[CaptureSetup],
-        network: &Network,
-        results: &RunDir,
-        timeline: Timeline,
-    ) -> Result<Captures> {
+    pub fn begin(wanted: &[CaptureSetup], network: &Network, results: &RunDir, timeline: Timeline) -> Result<Captures> {
         let links = wanted.iter().map(|c| c.link.clone()).collect();
         if wanted.is_empty() {
             return Ok(Captures { links, capture: None });

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
-use cpu::caches::{Staleness, Watcher};
+use cpu::caches::{Sampler, Staleness};
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
 
-use super::clock::Dilation;
 use super::Prepared;
+use super::clock::Dilation;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
 use crate::site::{Sample, Setup};
@@ -25,7 +25,7 @@ pub struct Counters {
     /// Reads the nodes' clock; none in real time.
     probe: Option<Result<Probe, String>>,
     /// How long the nodes' core remembers data; nobody asks in a run that is not dilated.
-    caches: Option<Watcher>,
+    caches: Option<Sampler>,
 }
 
 impl Counters {
@@ -35,7 +35,7 @@ impl Counters {
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?),
             probe: prepared.dilation.as_deref().map(probe),
-            caches: watcher(&prepared.setup),
+            caches: sampler(&prepared.setup),
         })
     }
 
@@ -51,17 +51,17 @@ impl Counters {
     /// How far off the rate of the nodes' clocks was, or why that is not known, and what the caches forgot.
     pub fn finish(self, tdf: Tdf) -> (Option<Result<f64, String>>, Option<Staleness>) {
         let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
-        (self.probe.map(error), self.caches.and_then(Watcher::finish))
+        (self.probe.map(error), self.caches.and_then(Sampler::finish))
     }
 }
 
-fn watcher(setup: &Setup) -> Option<Watcher> {
+fn sampler(setup: &Setup) -> Option<Sampler> {
     if setup.tdf == Tdf::ONE {
         return None;
     }
     let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
     // Where it cannot be started, the check is null.
-    Watcher::start(setup.cores.nodes[0], virtual_ms).ok()
+    Sampler::start(setup.cores.nodes[0], virtual_ms).ok()
 }
 
 /// A dilated process under the run's clock that reads its clock when asked.

@@ -117,9 +117,8 @@ impl Nodes {
     /// Runs a command in a node to its end.
     pub fn execute(&self, command: &Command) -> Result<Execution> {
         let why = |source: io::Error| Error::Io { what: "the output of a command".into(), source };
-        let memory = || -> io::Result<File> {
-            Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
-        };
+        let memory =
+            || -> io::Result<File> { Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into()) };
         let (stdout, stderr) = (memory().map_err(why)?, memory().map_err(why)?);
         let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(why);
         let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
@@ -144,9 +143,7 @@ impl Nodes {
         let name = self.with(node, |n| n.name().to_string());
         let log = |stream: &LogStream| results.log(&name, *stream);
         let (place, file) = match what {
-            Written::File(path) => {
-                (format!("node {name}: {path}"), self.with(node, |n| n.read_file(Path::new(path))))
-            }
+            Written::File(path) => (format!("node {name}: {path}"), self.with(node, |n| n.read_file(Path::new(path)))),
             Written::Log(stream) => (log(stream).display().to_string(), File::open(log(stream))),
             Written::LogEnd(stream) => (log(stream).display().to_string(), end_of(&log(stream), limit)),
         };

@@ -24,8 +24,7 @@ pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
 impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
-        let shares: Vec<_> =
-            setup.nodes.iter().map(|n| NodeShare { name: n.name.clone(), share: n.share }).collect();
+        let shares: Vec<_> = setup.nodes.iter().map(|n| NodeShare { name: n.name.clone(), share: n.share }).collect();
         let groups = CpuGroups::create(run_id, setup.cores.nodes[0], &shares, policy)?;
         Ok(Shares { groups, policy, because })
     }
