@@ -65,7 +65,7 @@ enum Operation {
 /// `fd` is that of a [`Control`] or a [`Tun`].
 fn operate(fd: BorrowedFd, operation: Operation, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: every `Operation` reads and writes one ifreq, which `request` is for the whole call, and follows no
-    // pointer in it. A socket refuses the operation of /dev/net/tun, and that device those of sockets.
+    // pointer in it; a socket and /dev/net/tun refuse each other's operations or take an ifreq for them, too.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), operation as libc::Ioctl, std::ptr::from_mut(request)) })
 }
 
@@ -73,6 +73,7 @@ fn checked(code: libc::c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// An interface, by its name in the namespace of the socket.
 #[derive(Clone, Copy)]
 pub(super) struct Interface<'a> {
     pub name: &'a str,
