@@ -1,7 +1,7 @@
 //! What puts the guest image into every program at `execve`.
 //!
-//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]). The
-//! admitting thread receives the listeners of new commands, and changes the rate ([`crate::standstill`]).
+//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]).
+//! The admitting thread receives the listeners of new commands, and changes the rate ([`crate::standstill`]).
 //!
 //! Rules for the process that it lives in:
 //! - No thread may call `waitpid(-1)`: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait

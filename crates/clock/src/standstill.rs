@@ -22,7 +22,7 @@ use scale::{Tdf, VirtualInstant};
 
 use crate::ClockPage;
 use crate::remote::{self, Remote, Stop};
-use crate::timers::{Timers, Turn, posix_timers_are_told};
+use crate::timers::{Timers, Turn, posix_timers_are_listed};
 
 /// How long to wait for threads to stop: far longer than those need that can.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -124,7 +124,8 @@ pub fn live_runs() -> Vec<LiveRun> {
         .collect()
 }
 
-/// Does `work`, given the directories where the results of the live runs go, while no other run registers itself or chooses its place.
+/// Does `work`, given the directories where the results of the live runs go, while no other run registers itself or
+/// chooses its place.
 pub fn with_live_directories<R>(work: impl FnOnce(&[PathBuf]) -> Result<R>) -> Result<R> {
     let _registry = open_registry()?;
     let live: Vec<_> = live_runs().into_iter().map(|run| run.out).collect();
