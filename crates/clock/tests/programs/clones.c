@@ -162,7 +162,8 @@ static const struct {
 } ways[] = { { "fork", forked }, { "vfork-exec", vforked_and_executed }, { "vfork", vforked },
 	     { "posix_spawn", spawned }, { "posix_spawnp", spawned_along_path }, { "CLONE_VM", sharing_memory },
 	     { "CLONE_SIGHAND", sharing_all }, { "no-exit-signal", silent }, { "CLONE_VM-exec", executed_in_shared_memory },
-	     { "clone", raw_fork }, { "clone3", clone3_or_clone }, { "daemon", daemonised }, { "thread", from_a_thread }, { "twenty-deep", deep },
+	     { "clone", raw_fork }, { "clone3", clone3_or_clone }, { "daemon", daemonised },
+	     { "thread", from_a_thread }, { "twenty-deep", deep },
 	     { "system", script }, { "fexecve", by_descriptor } };
 
 int main(int argc, char **arguments)
