@@ -94,10 +94,10 @@ mod tests {
         let me = std::env::current_exe().unwrap();
         let mut programs = Programs { own: vec![me.clone()], ..Programs::default() };
         programs.scan(proc.as_fd()).unwrap();
-        assert!(!programs.seen.contains_key(me.to_str().unwrap()));
+        assert!(!programs.found.contains_key(me.to_str().unwrap()));
         programs.own.clear();
         programs.scan(proc.as_fd()).unwrap();
-        programs.seen.retain(|path, _| path == me.to_str().unwrap());
+        programs.found.retain(|path, _| path == me.to_str().unwrap());
         let expected = sha256(&File::open(&me).unwrap()).unwrap();
         let versions = programs.versions();
         assert_eq!(versions.len(), 1);
