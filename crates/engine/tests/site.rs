@@ -143,8 +143,7 @@ fn a_run_over_a_byte_stream() {
             assert!(happened.iter().any(|e| e == event), "{event} is not among {happened:?}");
         }
     }
-    let checks =
-        |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name.clone(), c.value.is_some())).collect::<Vec<_>>();
+    let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
     assert_eq!(near.nodes, {
         let mut nodes = far.nodes.clone();
