@@ -51,7 +51,7 @@ pub enum Error {
     },
     /// The harness could not keep to the experiment, or the experiment contradicts itself.
     #[error(transparent)]
-    Plan(#[from] Refusal),
+    Plan(Box<Refusal>),
     /// A metric could not be read.
     #[error(transparent)]
     Metric(#[from] MetricError),
@@ -223,6 +223,12 @@ macro_rules! from_room_with_lack {
 from_room_with_lack!(host, Host);
 from_room_with_lack!(cpu, Cpu);
 from_room_with_lack!(node, Node);
+
+impl From<Refusal> for Error {
+    fn from(e: Refusal) -> Error {
+        Error::Plan(Box::new(e))
+    }
+}
 
 impl From<tcp::Error> for Error {
     fn from(e: tcp::Error) -> Error {

@@ -70,7 +70,7 @@ pub enum Refusal {
         /// The experiment.
         experiment: String,
         /// Between which nodes.
-        between: Box<[String; 2]>,
+        between: [String; 2],
         /// How long it is.
         rtt: VirtualDuration,
         /// By which it was multiplied.

@@ -36,7 +36,8 @@ impl Programs {
             let Ok(path) = rustix::fs::readlinkat(proc, &link, Vec::new()) else { continue };
             let path = path.to_string_lossy().into_owned();
             // Between being admitted and its own exec a process is still our launcher.
-            let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:");
+            // A runtime that executes a copy of itself has no path but that of the mount which holds the copy.
+            let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:") || path == "/";
             if launcher || self.found.contains_key(&path) || self.own.iter().any(|o| o.as_os_str() == path.as_str()) {
                 continue;
             }
