@@ -125,7 +125,7 @@ fn a_run_over_a_byte_stream() {
         }
     }
     let checks =
-        |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name.clone(), c.value.is_some())).collect::<Vec<_>>();
+        |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
     assert_eq!(near.nodes, {
         let mut nodes = far.nodes.clone();
