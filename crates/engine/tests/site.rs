@@ -25,13 +25,32 @@ machines:
 nodes:
   server:
     machine: server
-    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(LocalPort => 7, Listen => 9) or die; while ($c = $s->accept) { print $c scalar <$c>; close $c }']
+    run:
+      - perl
+      - -MIO::Socket::INET
+      - -e
+      - |
+        $s = IO::Socket::INET->new(LocalPort => 7, Listen => 9) or die;
+        while ($c = $s->accept) { print $c scalar <$c>; close $c }
     ready: { tcp: 7 }
   client:
     machine: client
     after: [server]
     files: { /srv/greeting: greeting }
-    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open G, "/srv/greeting"; $g = <G>; open L, ">/out/log"; for (1..5) { select undef, undef, undef, 1.2; $t = time; $c = IO::Socket::INET->new("server:7") or die; print $c $g; <$c> eq $g or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
+    run:
+      - perl
+      - -MIO::Socket::INET
+      - -MTime::HiRes=time
+      - -e
+      - |
+        open G, "/srv/greeting"; $g = <G>; open L, ">/out/log";
+        for (1..5) {
+          select undef, undef, undef, 1.2;
+          $t = time; $c = IO::Socket::INET->new("server:7") or die;
+          print $c $g; <$c> eq $g or die;
+          printf L "%.6f %.6f\n", $t, time - $t
+        }
+        close L; print "done=5\n"
   bystander: { machine: client, run: "sleep 1000" }
 links:
   - { from: client, to: server, bandwidth: 10Mbit/s, delay: 5ms, capture: { snap: 64B } }
@@ -124,8 +143,7 @@ fn a_run_over_a_byte_stream() {
             assert!(happened.iter().any(|e| e == event), "{event} is not among {happened:?}");
         }
     }
-    let checks =
-        |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
+    let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
     assert_eq!(near.nodes, {
         let mut nodes = far.nodes.clone();

@@ -83,7 +83,7 @@ pub(super) fn round_trips(
     let rtt = VirtualDuration::from_nanos(longest.nanoseconds);
     Err(Refusal::RoundTripTooLong {
         experiment: experiment.name.clone(),
-        between: [longest.from, longest.to].map(|n| experiment.nodes[n].name.clone()),
+        between: Box::new([longest.from, longest.to].map(|n| experiment.nodes[n].name.clone())),
         rtt,
         tdf,
         real: tdf.to_real(rtt),
