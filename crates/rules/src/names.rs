@@ -70,8 +70,8 @@ fn defines(lines: &[Line], name: &str, rust: bool) -> bool {
     lines.iter().any(|line| !line.code.starts_with([' ', '\t']) && words(&head(&line.code)).any(|word| word == name))
 }
 
-/// What stands in a line of C before what is defined there takes anything: without attributes, and with the name that
-/// the macro of BPF programs takes first.
+/// What stands in a line of C before the arguments or the value of what it defines: without attributes, and with the
+/// name that the macro of BPF programs takes first.
 fn head(code: &str) -> String {
     let mut code = code.replacen("BPF_PROG(", "", 1);
     while let Some(start) = code.find("__attribute__") {
