@@ -38,13 +38,24 @@ doc:
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 
-# Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages.
+# Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages. No registry has LTP and
+# Shadow: `make conformance LTP=/opt/ltp SHADOW=~/shadow` runs their tests, too, which takes another half hour.
 conformance: root setup build
-	scripts/setup --conformance
+	SHADOW='$(SHADOW)' scripts/setup --conformance
 	target/release/diorama-trials conformance --into docs/compatibility.md
 	target/release/diorama-trials behaviours --into docs/compatibility.md
 	target/release/diorama-trials cpython --into docs/compatibility.md
 	target/release/diorama-trials costs --into docs/compatibility.md
+ifdef LTP
+	target/release/diorama-trials ltp --path '$(LTP)' --into docs/compatibility.md
+else
+	@echo "conformance: LTP's time tests were left out: give the directory of its 'make install', LTP=/opt/ltp"
+endif
+ifdef SHADOW
+	target/release/diorama-trials shadow --path '$(SHADOW)' --into docs/compatibility.md
+else
+	@echo "conformance: Shadow's tests were left out: give its source tree, SHADOW=/path/to/shadow"
+endif
 
 demo: machine setup build
 	target/release/diorama-trials demo

@@ -60,6 +60,9 @@ long call_sysinfo(struct call *c)
 #define STA_NANO 0x2000
 /* adjtime without a new value asks how much is left of the last. */
 #define ADJ_OFFSET_SS_READ 0xa001
+/* adjtime's flag, which goes with the lowest bit only. */
+#define ADJ_ADJTIME 0x8000
+#define ADJ_OFFSET_SINGLESHOT 0x0001
 
 /* The clock may be asked, and never set: so nothing is ever left. */
 static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
@@ -68,6 +71,8 @@ static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
 	i32 status;
 	if (!is_readable(timex, TIMEX_SIZE) || !read_user(&modes, timex + TIMEX_MODES, sizeof modes))
 		return -EFAULT;
+	if ((modes & ADJ_ADJTIME) && !(modes & ADJ_OFFSET_SINGLESHOT))
+		return -EINVAL;
 	if (modes != 0 && modes != ADJ_OFFSET_SS_READ)
 		return -EPERM;
 	long result = nr == __NR_adjtimex ? syscall(nr, timex) : syscall(nr, clock, timex);

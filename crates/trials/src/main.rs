@@ -5,6 +5,7 @@
 
 mod behaviours;
 mod bench;
+mod choice;
 mod conformance;
 mod costs;
 mod cpython;
@@ -12,10 +13,13 @@ mod demo;
 mod driver;
 mod failure;
 mod goals;
+mod ltp;
 mod machine;
 mod page;
 mod results;
 mod scale_up;
+mod shadow;
+mod suite;
 mod suspects;
 mod table;
 mod tcp_dilation;
@@ -47,6 +51,10 @@ enum Verb {
     Behaviours(behaviours::Args),
     /// Run CPython's own tests natively and dilated: does each case end alike?
     Cpython(cpython::Args),
+    /// Run LTP's tests of system calls that have to do with time, natively and dilated: does each end alike?
+    Ltp(ltp::Args),
+    /// Run the tests of system calls of the simulator Shadow, natively and dilated: does each end alike?
+    Shadow(shadow::Args),
     /// Measure what dilation and libfaketime cost, side by side
     Costs(costs::Args),
     /// Measure what dilation costs a build, redis and PostgreSQL
@@ -64,6 +72,8 @@ fn main() -> ExitCode {
         Verb::Conformance(args) => conformance::main(args),
         Verb::Behaviours(args) => behaviours::main(args),
         Verb::Cpython(args) => cpython::main(args),
+        Verb::Ltp(args) => ltp::main(args),
+        Verb::Shadow(args) => shadow::main(args),
         Verb::Costs(args) => costs::main(args),
         Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),

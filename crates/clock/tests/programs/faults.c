@@ -30,6 +30,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -438,6 +439,10 @@ int main(int argc, char **argv)
 		dates(&(struct timespec){ 0, -1 });
 		dates(&(struct timespec){ 8277292035, 0 });
 		dates(&(struct timespec){ 8277292036, 0 });
+		/* adjtime's flag without its mate is wrong; with it, and without either, the date would be set. */
+		TRY(SYS_adjtimex, &(struct timex){ .modes = 0x8000 });
+		TRY(SYS_adjtimex, &(struct timex){ .modes = 0x8001 });
+		TRY(SYS_adjtimex, &(struct timex){ .modes = ADJ_OFFSET });
 		TRY(SYS_settimeofday, 0, 0);
 		return 0;
 	}
