@@ -26,8 +26,7 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
             problems.add(entry.key_span(), what);
         }
         if entry.name() == PIPES {
-            let what =
-                format!("`{PIPES}` is what every run calls the samples of its links: call this metric something else");
+            let what = format!("`{PIPES}` is what every run says of its links: call this metric something else");
             problems.add(entry.key_span(), what);
         }
         let Some(read) = &entry.value else { continue };
