@@ -4,7 +4,8 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test conformance demo bench work tcp-dilation clean
+.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test conformance demo bench work \
+	tcp-dilation clean
 .NOTPARALLEL:
 
 all: build
@@ -78,7 +79,8 @@ clean:
 	$(CARGO) clean
 
 root:
-	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root: it makes namespaces and control groups (sudo make ...)" >&2; exit 3; }
+	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root: it makes namespaces and control groups (sudo make ...)" >&2; \
+		exit 3; }
 
 # Before apt and the build, so that nobody waits for what cannot run.
 machine: root

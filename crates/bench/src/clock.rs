@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::cores::first_and_last;
 use crate::stats::median;
-use crate::{Error, Row, Tell};
+use crate::{Error, Notify, Row};
 
 /// Native and dilated blocks alternate so often; the median of the paired ratios counts.
 const BLOCKS: usize = 20;
@@ -85,9 +85,9 @@ const OPERATIONS: &[Operation] = &[
 /// # Errors
 ///
 /// If a program cannot be dilated here, or the measuring program fails.
-pub fn measure(tell: Tell) -> Result<Vec<Row>, Error> {
+pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     let tdf: Tdf = "10".parse().map_err(Error::failed)?;
-    let bench = Bench::new(tdf, tell)?;
+    let bench = Bench::new(tdf, notify)?;
     let mut rows = Vec::new();
     for operation in OPERATIONS {
         let mut pairs = Vec::new();
@@ -118,11 +118,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(tdf: Tdf, tell: Tell) -> Result<Bench, Error> {
+    fn new(tdf: Tdf, notify: Notify) -> Result<Bench, Error> {
         let exec = clock::dilate_exec_file().map_err(wrong)?;
         let page = ClockPage::new(tdf).map_err(wrong)?;
         let (core, other) = first_and_last()?;
-        let injector = |core| Injector::start(&page, core, tell).map_err(wrong);
+        let injector = |core| Injector::start(&page, core, notify).map_err(wrong);
         let (anywhere, apart) = (injector(None)?, injector(other)?);
         page.start();
         Ok(Bench { tdf, exec, anywhere, apart, core })

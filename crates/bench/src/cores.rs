@@ -54,7 +54,7 @@ impl Filler {
         let stopped = stop.clone();
         let spin = move || {
             pin(core);
-            // Every thread may give way.
+            // Lowering one's own class needs no privilege.
             let _ = sched::set(Class::Idle);
             while !stopped.load(Ordering::Relaxed) {
                 std::hint::spin_loop();

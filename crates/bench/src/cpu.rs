@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::row::percent_off;
 use crate::stats::median;
-use crate::{Error, Row, Tell};
+use crate::{Error, Notify, Row};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
@@ -32,10 +32,10 @@ const BURSTS: [(f64, usize); 4] = [(0.1, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
 /// # Errors
 ///
 /// If the shares cannot be enforced here.
-pub fn measure(tell: Tell) -> Result<Vec<Row>, Error> {
+pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     let (policy, why) = cpu::best_policy();
     if let Some(why) = why {
-        tell(&format!("measuring CFS quota, the fallback: {why}"));
+        notify(&format!("measuring CFS quota, the fallback: {why}"));
     }
     let mut rows = Vec::new();
     let mut medians = Vec::new();
@@ -140,7 +140,7 @@ fn bursts(joiner: &Joiner, tdf: Tdf) -> Vec<f64> {
     BURSTS.iter().map(wall).collect()
 }
 
-/// A thread that computes in a node until told to stop; returns when it has begun.
+/// A thread that computes in a node until it is stopped; returns when it has begun.
 fn hog<'scope>(threads: &'scope Scope<'scope, '_>, joiner: Joiner, stop: &'scope AtomicBool) {
     let (ready, begun) = mpsc::channel();
     let _: ScopedJoinHandle<'_, ()> = threads.spawn(move || {

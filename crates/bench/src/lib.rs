@@ -22,8 +22,8 @@ pub use self::net::measure as net;
 pub use self::row::Row;
 pub use self::text::text;
 
-/// Told, in a sentence each, what the reader of the rows must know and cannot see in them.
-pub type Tell = fn(&str);
+/// Called with a sentence for each thing that the reader of the rows must know and cannot see in them.
+pub type Notify = fn(&str);
 
 /// The rows as `--json` prints them, without a final line end.
 pub fn json(rows: &[Row]) -> Result<String, Error> {

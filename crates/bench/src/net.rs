@@ -13,7 +13,7 @@ use net::MAX_FRAME;
 use scale::Tdf;
 
 use crate::cores::{Cores, Filler};
-use crate::{Error, Row, Tell};
+use crate::{Error, Notify, Row};
 
 /// Medians of this many.
 const ROUNDS: usize = 3;
@@ -25,9 +25,9 @@ const ROUNDS: usize = 3;
 /// # Errors
 ///
 /// If a network cannot be made here, or does not carry what is sent through it.
-pub fn measure(tell: Tell) -> Result<Vec<Row>, Error> {
+pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     let cores = Cores::find()?;
-    tell(&format!("measuring on {}: this takes some minutes", machine()));
+    notify(&format!("measuring on {}: this takes some minutes", machine()));
     let mut rows = Vec::new();
     // In a run the nodes' core never sleeps, because every node has its filler; here neither.
     for tdf in [1, 10] {

@@ -42,7 +42,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    // First of all: from here on, whoever asks the run to end finds somebody who hears it.
+    // First of all: from here on, signals that ask the run to end are received.
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
     engine::sweep();
     let experiment = engine::load(&args.experiment, &args.set)?;

@@ -47,7 +47,7 @@ fn ended_at_20_moments(signal: Signal, salt: u64) {
         let mut run = lab.start(&args);
         std::thread::sleep(moment);
         let heard = hears(&run, signal);
-        // Whoever cannot be told to end has made nothing yet.
+        // A process without its handlers of signals has made nothing yet.
         let before = if heard || signal == Signal::KILL { Vec::new() } else { left_behind(true) };
         send(&run, signal);
         let told = Instant::now();
@@ -79,7 +79,7 @@ fn ended_at_20_moments(signal: Signal, salt: u64) {
 #[test]
 fn signals_are_heard_before_anything_is_made() {
     let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
-    // Whoever makes something of a run registers it first, under this lock.
+    // What is made for a run is registered first, under this lock.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create("/run/diorama").unwrap();
     let registry = std::fs::File::create("/run/diorama/lock").unwrap();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {

@@ -10,7 +10,12 @@ const TIMES: usize = 5;
 
 /// Clients that keep at it for 6 real seconds.
 fn lasting() -> String {
-    ECHO.replace("tdf: 5", "tdf: 3").replace("for (1..5)", "for ($z = time; time - $z < 2;)")
+    lasting_for(2)
+}
+
+/// Clients that keep at it for so many virtual seconds, three times as many real ones.
+fn lasting_for(seconds: u32) -> String {
+    ECHO.replace("tdf: 5", "tdf: 3").replace("for (1..5)", &format!("for ($z = time; time - $z < {seconds};)"))
 }
 
 fn breaches(lab: &Lab) -> Vec<Check> {
@@ -40,7 +45,9 @@ fn a_hog_on_the_harness_core_is_caught() {
 
 #[test]
 fn a_hog_on_the_nodes_core_is_caught() {
-    always_caught(&lasting(), Some(0), "foreign-load-nodes", "nodes' core");
+    // The kernel books what a thread has waited for when it gets its turn, which beside a run and others like it, as on a
+    // busy machine, may be after seconds.
+    always_caught(&lasting_for(5), Some(0), "foreign-load-nodes", "nodes' core");
 }
 
 /// Clients that write each request in two pieces: Nagle's algorithm keeps the second back until the first is

@@ -1,13 +1,14 @@
 /*
- * The first code of ours in a new program, at the end of its vDSO. The image is not there yet: get the memfd, map it, go
- * on in the image. The injector writes this a word at a time: so it is short.
+ * The first code of ours in a new program, at the end of its vDSO. The image is not there yet: get the memfd, map it,
+ * go on in the image. The injector writes this a word at a time: so it is short.
  *
  * The descriptor comes from the call that the injector has put into the registers, which is openat2 of the memfd's name
- * where it has one, and else the same as is made if that fails: asking the injector, with what came of the last try in r8
- * (layout.h).
+ * where it has one, and else the same as is made if that fails: asking the injector, with what came of the last try in
+ * r8 (layout.h).
  *
- * At entry: ebp = number of the first call, rsi, rdx, r10, r8 = its arguments, rdi = DIORAMA_IMAGE (to openat2 nothing, for
- * the name is absolute), r9 = r15 = 0, r12 = struct parameters, r13 = dilation_entry, r14 = mmap's flags, rbx = the memfd's cookie.
+ * At entry: ebp = number of the first call, rsi, rdx, r10, r8 = its arguments, rdi = DIORAMA_IMAGE (to openat2 nothing,
+ * for the name is absolute), r9 = r15 = 0, r12 = struct parameters, r13 = dilation_entry, r14 = mmap's flags, rbx = the
+ * memfd's cookie.
  */
 #include <asm/unistd.h>
 #include "layout.h"

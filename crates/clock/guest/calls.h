@@ -1,11 +1,12 @@
 /*
- * The system calls that trap, each in one place: its number, who answers it in the image (trap.c), and when it traps (exec/filter.c).
+ * The system calls that trap, each in one place: its number, who answers it in the image (trap.c), and when it traps
+ * (exec/filter.c).
  *
  *   CALL(NUMBER, HANDLER, RULE [, WHICH…])
  *
  * NUMBER is __NR_ and a name. HANDLER takes a `struct call` and returns what the kernel would. RULE is a function of
- * exec/filter.c, which gets NUMBER and WHICH: arguments of the call, counted from 0. No include guard: whoever includes this file says what
- * CALL is. The order is the filter's, which asks one number after the other: the busy calls first.
+ * exec/filter.c, which gets NUMBER and WHICH: arguments of the call, counted from 0. No include guard: whoever includes
+ * this file says what CALL is. The order is the filter's, which asks one number after the other: the busy calls first.
  */
 CALL(__NR_futex, call_futex, futex)
 CALL(__NR_epoll_wait, call_epoll_wait, milliseconds, 3, 0)

@@ -86,7 +86,10 @@ struct stretch {
 	bool present; /* it has not ended: the page's own rate holds */
 };
 
-/* The stretch that `at`, on the virtual or the real clock, lies in; false before the first. Callers hold the sequence lock. */
+/*
+ * The stretch that `at`, on the virtual or the real clock, lies in; false before the first. Callers hold the sequence
+ * lock.
+ */
 static bool find_stretch(struct stretch *s, i64 at, bool on_virtual)
 {
 	u64 n = PAGE->changes;
@@ -122,7 +125,10 @@ i64 past_virtual(i64 real)
 	return result;
 }
 
-/* Where on the MONOTONIC clock a date lies; false for dates that are too long ago (about 1735) to be counted from there. */
+/*
+ * Where on the MONOTONIC clock a date lies; false for dates that are too long ago (about 1735) to be counted from
+ * there.
+ */
 static bool on_monotonic(i64 date, i64 *at)
 {
 	return !__builtin_sub_overflow(date, PAGE->realtime_offset, at);
@@ -191,9 +197,9 @@ bool cpu_clock(i32 clock)
 }
 
 /*
- * The instant that lies `back` virtual ns before the page's base, if the rate had always been the present one: so the ticks of a
- * timer that began then fall on the same virtual instants as natively. Where that is before the host's boot, which no timer can be
- * set to, it is as many intervals later as it must be. Callers hold the sequence lock.
+ * The instant that lies `back` virtual ns before the page's base, if the rate had always been the present one: so the
+ * ticks of a timer that began then fall on the same virtual instants as natively. Where that is before the host's boot,
+ * which no timer can be set to, it is as many intervals later as it must be. Callers hold the sequence lock.
  */
 static u64 real_before(u64 back, u64 interval)
 {

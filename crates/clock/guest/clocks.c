@@ -107,12 +107,18 @@ static long refuse_date(i64 sec, i64 nsec)
 	return sec < 0 || (u64)nsec >= NS || sec >= (i64)(FOREVER / NS) - 30 * 365 * 86400l ? -EINVAL : -EPERM;
 }
 
-/* The host's clocks are not the node's to set: EPERM, as without CAP_SYS_TIME, where the kernel finds nothing else wrong. */
+/*
+ * The host's clocks are not the node's to set: EPERM, as without CAP_SYS_TIME, where the kernel finds nothing else
+ * wrong.
+ */
 long call_clock_settime(struct call *c)
 {
 	struct timespec t;
 	i32 clock = (i32)c->a[0];
-	/* An address that no process has: nothing is set, and the kernel tells a clock that could be from one that could not. */
+	/*
+	 * An address that no process has: nothing is set, and the kernel tells a clock that could be from one that could
+	 * not.
+	 */
 	long result = syscall(__NR_clock_settime, clock, -4096);
 	if (result != -EFAULT || !read_user(&t, c->a[1], sizeof t))
 		return result;

@@ -1,16 +1,18 @@
 /*
- * clone3. It traps because CLONE_CLEAR_SIGHAND would take away the handler of SIGSYS: the child does that work itself (clear_handlers). And
- * CLONE_NEWTIME is refused.
+ * clone3. It traps because CLONE_CLEAR_SIGHAND would take away the handler of SIGSYS: the child does that work itself
+ * (clear_handlers). And CLONE_NEWTIME is refused.
  *
- * The call is made here, in the handler of the signal, and so the child begins in it. Without CLONE_VM its stack is a copy, and it
- * returns from the handler as its parent does. With CLONE_VM it may not touch its parent's stack: the program's registers are put where the
- * child alone looks (struct resume), and from there it goes on behind the program's own call, as if the handler had never been.
+ * The call is made here, in the handler of the signal, and so the child begins in it. Without CLONE_VM its stack is a
+ * copy, and it returns from the handler as its parent does. With CLONE_VM it may not touch its parent's stack: the
+ * program's registers are put where the child alone looks (struct resume), and from there it goes on behind the
+ * program's own call, as if the handler had never been.
  *
- * The child of a vfork (CLONE_VM | CLONE_VFORK) may well use the stack that the handler runs on: the signal stack, which is the same for both, or
- * where it has none of its own that of its parent, which stands below where the child goes on. So the parent puts that part of the stack aside
- * before, and back again when it runs again.
+ * The child of a vfork (CLONE_VM | CLONE_VFORK) may well use the stack that the handler runs on: the signal stack,
+ * which is the same for both, or where it has none of its own that of its parent, which stands below where the child
+ * goes on. So the parent puts that part of the stack aside before, and back again when it runs again.
  *
- * All signals are blocked meanwhile, but for those of ours: none finds a stack that is not whole, or a handler that should be gone.
+ * All signals are blocked meanwhile, but for those of ours: none finds a stack that is not whole, or a handler that
+ * should be gone.
  */
 #include "dilation.h"
 
@@ -39,7 +41,10 @@ struct resume {
 	u64 clear; /* CLONE_CLEAR_SIGHAND was asked for */
 };
 
-/* Memory of its own for a vfork: the part of the stack that is put aside, and at the end, with room for a stack, struct resume. */
+/*
+ * Memory of its own for a vfork: the part of the stack that is put aside, and at the end, with room for a stack, struct
+ * resume.
+ */
 struct aside {
 	u64 end; /* of that part of the stack, which begins where clone_apart stands */
 	u8 bytes[0x4000 - 8];
@@ -48,8 +53,8 @@ struct aside {
 };
 
 /*
- * clone3(args, size), of which the child goes on with `resume`. If `aside` is not 0, the stack up to aside->end is put aside.
- * The parent's result; the child does not return.
+ * clone3(args, size), of which the child goes on with `resume`. If `aside` is not 0, the stack up to aside->end is put
+ * aside. The parent's result; the child does not return.
  */
 long clone_apart(struct clone_args *args, u64 size, const struct resume *resume, struct aside *aside);
 __asm__(".text\n"

@@ -11,11 +11,11 @@
  *     execve traps too, and goes from the image to the injector, a thread outside (exec.c).
  *
  *  2. This image, mapped at DIORAMA_IMAGE by the injector at every successful execve, before the
- *     program's first instruction. The injector attaches with ptrace only for the length of the exec: when the kernel has
- *     loaded the program, it writes `struct parameters` onto the stack and a bootstrap (bootstrap.S) over the unused end
- *     of the process's private copy of the vDSO, the one piece of executable memory that is alike in every program,
- *     points the instruction pointer there and detaches. The bootstrap gets a memfd from the injector, maps the image from it and
- *     goes on to `dilation_init`.
+ *     program's first instruction. The injector attaches with ptrace only for the length of the exec: when the kernel
+ *     has loaded the program, it writes `struct parameters` onto the stack and a bootstrap (bootstrap.S) over the
+ *     unused end of the process's private copy of the vDSO, the one piece of executable memory that is alike in every
+ *     program, points the instruction pointer there and detaches. The bootstrap gets a memfd from the injector, maps
+ *     the image from it and goes on to `dilation_init`.
  *
  *  3. Its vDSO is ours (vdso.c): dilation_init replaces AT_SYSINFO_EHDR in the auxiliary vector. Our functions
  *     call the kernel's vDSO and scale what it says. So a clock costs a few ns more and no trap.
@@ -24,18 +24,20 @@
  *     deadlines into real ones, issues the call from inside the image (where the filter lets it pass), and turns
  *     what comes back into virtual time.
  *
- * A process that asks for timestamps of packets has one more filter (packets.c), and one whose time-stamp counter is to be dilated
- * a SIGSEGV handler (tsc.c).
+ * A process that asks for timestamps of packets has one more filter (packets.c), and one whose time-stamp counter is to
+ * be dilated a SIGSEGV handler (tsc.c).
  *
  * What is frightening, and how it is kept safe:
  *
  *  - The kernel kills a process that gets a *blocked* SIGSYS from seccomp. So SIGSYS is removed from every mask that
  *    a program sets (signals.c), and sigaction(SIGSYS) is kept by us and never reaches the kernel.
- *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), ours too: the image makes the call and clears the others itself (clone.c).
+ *  - clone3 can clear handlers (CLONE_CLEAR_SIGHAND), ours too: the image makes the call and clears the others itself
+ *    (clone.c).
  *  - io_uring makes calls that no filter sees: it gives ENOSYS, and every known user falls back to older calls.
  *  - The handler runs wherever the program was: on an alternate stack if there is one (Go's goroutine stacks are
  *    smaller than a frame), with no signal blocked (SA_NODEFER, empty mask), so that the program's own handlers run
- *    on top of it just as they would interrupt the call. They may longjmp away: nothing here holds a lock or counts depth.
+ *    on top of it just as they would interrupt the call. They may longjmp away: nothing here holds a lock or counts
+ *    depth.
  *  - The program's pointers may be bad. Dereferencing one here would be a SIGSEGV where Linux gives EFAULT, so
  *    every pointer is probed by a harmless system call first (user.c).
  *  - The kernel's own vDSO falls back to system calls, which trap like any other: such a trap passes unscaled.
@@ -85,8 +87,8 @@ struct kernel_sigaction {
 };
 
 /*
- * What the kernel does not tell of a POSIX timer: its clock, which timer_settime needs; and on a CPU clock that is slower than the
- * host's, where several virtual ns are one real one, what it was set to.
+ * What the kernel does not tell of a POSIX timer: its clock, which timer_settime needs; and on a CPU clock that is
+ * slower than the host's, where several virtual ns are one real one, what it was set to.
  */
 struct timer_memory {
 	i32 id_plus_1;
@@ -145,7 +147,10 @@ u64 real_span(u64 virtual_ns);
 u64 virtual_span(u64 real_ns);
 u64 cpu_virtual(u64 real_ns);
 u64 cpu_real(u64 virtual_ns);
-/* Virtual MONOTONIC when the host's was `real`, which may lie before the last change of the rate, or before virtual zero. */
+/*
+ * Virtual MONOTONIC when the host's was `real`, which may lie before the last change of the rate, or before virtual
+ * zero.
+ */
 i64 past_virtual(i64 real);
 /* The virtual REALTIME of an instant of the host's REALTIME, rounded down, and back, rounded up. */
 i64 date_virtual(i64 date);
@@ -158,14 +163,17 @@ bool cpu_clock(i32 clock);
 long alarm_clock_missing(i32 clock);
 struct deadline after(u64 virtual_ns);
 struct deadline at(u64 virtual_ns, i64 offset);
-/* Where a periodic timer begins: the phase of its ticks depends on it, long past though it may be. The interval is virtual. */
+/*
+ * Where a periodic timer begins: the phase of its ticks depends on it, long past though it may be. The interval is
+ * virtual.
+ */
 struct deadline first_tick(u64 virtual_ns, i64 offset, u64 interval);
 /* The rest of the way to a deadline in real time, for calls that take a relative time-out. */
 struct timespec real_rest(const struct deadline *d);
 u64 virtual_rest(const struct deadline *d);
 /*
- * Whether the rate has changed since the deadline was turned into real time. Who has set a kernel's timer by it then sets
- * it anew, to what is left now (never 0, which would disarm it): the injector moved the timers that it found set.
+ * Whether the rate has changed since the deadline was turned into real time. Who has set a kernel's timer by it then
+ * sets it anew, to what is left now (never 0, which would disarm it): the injector moved the timers that it found set.
  */
 bool changed_since(const struct deadline *d);
 struct timespec renewed(struct deadline *d);
@@ -179,7 +187,10 @@ bool write_user(u64 to, const void *from, u64 len);
 /* A string of less than `room` bytes, its end included; false if it is longer or not there. */
 bool read_text(char *to, u64 from, u64 room);
 
-/* A call that has trapped: its number, its arguments, and the frame of the signal. calls.h lists the functions that answer one. */
+/*
+ * A call that has trapped: its number, its arguments, and the frame of the signal. calls.h lists the functions that
+ * answer one.
+ */
 struct call {
 	u64 nr, a[6];
 	struct ucontext *context;

@@ -1,7 +1,8 @@
 /*
- * execve and execveat, which natively no signal interrupts. The injector is asked by seccomp's user notification, and until it has taken that a
- * handler without SA_RESTART would make EINTR of it. So the call is made here, again and again until something else comes of it: the handler runs
- * on top of this one just as it would have run before the call, and the mask is the program's own at every moment, which the new program inherits.
+ * execve and execveat, which natively no signal interrupts. The injector is asked by seccomp's user notification, and
+ * until it has taken that a handler without SA_RESTART would make EINTR of it. So the call is made here, again and
+ * again until something else comes of it: the handler runs on top of this one just as it would have run before the
+ * call, and the mask is the program's own at every moment, which the new program inherits.
  */
 #include "dilation.h"
 

@@ -1,7 +1,7 @@
 /*
- * Times of files. The file system stamps them with the host's date; a program is shown the virtual date of that instant,
- * and what it sets is stored so that it reads back the same. So a file is never younger than "now", two files keep
- * their order, and other nodes and the host, by their own clock, agree.
+ * Times of files. The file system stamps them with the host's date; a program is shown the virtual date of that
+ * instant, and what it sets is stored so that it reads back the same. So a file is never younger than "now", two files
+ * keep their order, and other nodes and the host, by their own clock, agree.
  */
 #include "dilation.h"
 

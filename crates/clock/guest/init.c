@@ -12,7 +12,10 @@
 #define SA_RESTART 0x10000000ull
 #define SA_NODEFER 0x40000000ull
 
-/* Entered from bootstrap.S with the memfd in r8 and the parameters in r12; leaves every register as the kernel had set it: 0, but for the stack. */
+/*
+ * Entered from bootstrap.S with the memfd in r8 and the parameters in r12; leaves every register as the kernel had set
+ * it: 0, but for the stack.
+ */
 __asm__(".text\n"
 	".globl dilation_entry\n"
 	".hidden dilation_entry\n"

@@ -8,8 +8,9 @@
 #define DIORAMA_LAYOUT_H
 
 /*
- * The memfd, mapped whole, shared and read-only: the image (ELF file, text and read-only data), a gap, and the clock page
- * at its end. One mapping costs an exec and a fork less than two, and 64 KiB, aligned, is what one page fault maps at once.
+ * The memfd, mapped whole, shared and read-only: the image (ELF file, text and read-only data), a gap, and the clock
+ * page at its end. One mapping costs an exec and a fork less than two, and 64 KiB, aligned, is what one page fault maps
+ * at once.
  */
 #define DIORAMA_IMAGE 0x3f5700000000
 #define DIORAMA_IMAGE_ROOM 0xf000
@@ -21,10 +22,15 @@
 /* Private state of the process: two pages, writable, copied by fork. */
 #define DIORAMA_STATE 0x3f5700010000
 #define DIORAMA_STATE_SIZE 0x2000
-/* The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel. */
+/*
+ * The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel.
+ */
 #define DIORAMA_SCRATCH 0x3f5700010f80
 #define DIORAMA_SCRATCH_SIZE 0x80
-/* How many changes of the rate the page remembers; of more, two are joined, and times of files between them interpolated. */
+/*
+ * How many changes of the rate the page remembers; of more, two are joined, and times of files between them
+ * interpolated.
+ */
 #define DIORAMA_CHANGES 128
 /* A system call whose instruction pointer has this upper half comes from us and is let through. */
 #define DIORAMA_ADDRESS_HIGH 0x3f57
@@ -38,15 +44,20 @@
 #define DIORAMA_PARAMETERS_BELOW 0x800
 
 /*
- * Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor, or with an error beyond those that Linux has.
- * The fifth argument is what came of the last try: a descriptor that was of no use, or an error, which if it is the injector's own
- * means that there is no hope. Either is answered by an end with a sentence.
+ * Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor, or with an error beyond
+ * those that Linux has. The fifth argument is what came of the last try: a descriptor that was of no use, or an error,
+ * which if it is the injector's own means that there is no hope. Either is answered by an end with a sentence.
  */
 #define DIORAMA_CALL_MEMFD 0x3f57
 #define DIORAMA_NOT_GIVEN 3072
-/* What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the image's and dilate-exec's. */
+/*
+ * What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the
+ * image's and dilate-exec's.
+ */
 #define DIORAMA_EXECUTE 0x4d0c3f57
-/* What the bootstrap's openat2 gives for the size of its struct open_how (24, and zeros), by which the filter knows it. */
+/*
+ * What the bootstrap's openat2 gives for the size of its struct open_how (24, and zeros), by which the filter knows it.
+ */
 #define DIORAMA_OPEN_HOW 120
 /* SECCOMP_RET_DATA, seen as si_errno: tells our traps from those of a filter of the program's own. */
 #define DIORAMA_TRAP_DATA 0x4d0c

@@ -1,8 +1,8 @@
 /*
  * When a packet came or went: SO_TIMESTAMP and its kin, whose values arrive as control messages, and SIOCGSTAMP.
  *
- * recvmsg is far too busy a call to be trapped for this. So the first process to ask for timestamps gets one more filter, which
- * traps recvmsg and recvmmsg in it and its descendants, and nowhere else.
+ * recvmsg is far too busy a call to be trapped for this. So the first process to ask for timestamps gets one more
+ * filter, which traps recvmsg and recvmmsg in it and its descendants, and nowhere else.
  */
 #include "dilation.h"
 

@@ -67,8 +67,8 @@ static inline u64 read_virtual(void)
 }
 
 /*
- * The same, or the date, in seconds and ns. Dividing by 10^9 after the scaling would be a third of what dilation costs a reading, so
- * the seconds are computed beside it: rounded down at each step, and thus at most two behind.
+ * The same, or the date, in seconds and ns. Dividing by 10^9 after the scaling would be a third of what dilation costs
+ * a reading, so the seconds are computed beside it: rounded down at each step, and thus at most two behind.
  */
 static inline struct timespec read_split(bool date)
 {

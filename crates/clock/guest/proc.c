@@ -1,10 +1,11 @@
 /*
- * /proc/uptime and /proc/PID/stat (and that of a thread), in virtual time: whoever opens one gets a copy of its text, made at that moment, in which the times
- * are translated. So the age of a process is the same whether it is computed from /proc or from the process's own clock.
+ * /proc/uptime and /proc/PID/stat (and that of a thread), in virtual time: whoever opens one gets a copy of its text,
+ * made at that moment, in which the times are translated. So the age of a process is the same whether it is computed
+ * from /proc or from the process's own clock.
  *
- * The file systems of a node could be bound over these two, but not without root, and something would have to answer for
- * as long as the node lives. This costs an open for reading some µs and nothing else. What is read again from the same
- * descriptor is what was true when it was opened.
+ * The file systems of a node could be bound over these two, but not without root, and something would have to answer
+ * for as long as the node lives. This costs an open for reading some µs and nothing else. What is read again from the
+ * same descriptor is what was true when it was opened.
  */
 #include "dilation.h"
 

@@ -1,6 +1,7 @@
 /*
- * SECCOMP_MODE_STRICT: read, write, exit and rt_sigreturn, or death. The kernel refuses it to who has a filter, as every dilated process has. So it is
- * a filter here, too, which ends everything else with SIGKILL, by way of the handler, as a filter's own death would be by SIGSYS.
+ * SECCOMP_MODE_STRICT: read, write, exit and rt_sigreturn, or death. The kernel refuses it to who has a filter, as
+ * every dilated process has. So it is a filter here, too, which ends everything else with SIGKILL, by way of the
+ * handler, as a filter's own death would be by SIGSYS.
  */
 #include "dilation.h"
 

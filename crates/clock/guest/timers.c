@@ -49,7 +49,9 @@ static u64 least(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
-/* As a program sees what the kernel tells of its timer: never more than it was set to, and the interval as it was set. */
+/*
+ * As a program sees what the kernel tells of its timer: never more than it was set to, and the interval as it was set.
+ */
 static struct itimerspec to_virtual(const struct itimerspec *s, const struct timer_memory *known, bool cpu)
 {
 	u64 value = left(to_ns(&s->value), cpu), interval = to_ns(&s->interval);
@@ -136,7 +138,8 @@ static struct timeval tv_up(u64 ns)
 }
 
 /*
- * Down, as what was set was rounded up on its way to the kernel: so it reads back as it was. What is left of an armed timer is not 0.
+ * Down, as what was set was rounded up on its way to the kernel: so it reads back as it was. What is left of an armed
+ * timer is not 0.
  */
 static struct timeval tv_left(u64 ns, bool cpu)
 {

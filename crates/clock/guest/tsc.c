@@ -1,6 +1,6 @@
 /*
- * rdtsc and rdtscp, where they are asked to be dilated: PR_SET_TSC makes them fault, and the SIGSEGV handler here answers them from the
- * virtual clock. All other SIGSEGVs go to the program's own handler (signals.c).
+ * rdtsc and rdtscp, where they are asked to be dilated: PR_SET_TSC makes them fault, and the SIGSEGV handler here
+ * answers them from the virtual clock. All other SIGSEGVs go to the program's own handler (signals.c).
  *
  * The kernel's vDSO reads the counter too, and would fault: init.c makes us ask the kernel by a system call instead.
  */

@@ -10,7 +10,10 @@
 
 static bool readable(u64 p)
 {
-	/* The kernel reads the mask, then finds `how` wrong. Any word of the page will do but that at 0, which means "no mask". */
+	/*
+	 * The kernel reads the mask, then finds `how` wrong. Any word of the page will do but that at 0, which means "no
+	 * mask".
+	 */
 	return syscall(__NR_rt_sigprocmask, 99, PAGE_OF(p) + 8, 0, 8) != -EFAULT;
 }
 

@@ -1,12 +1,12 @@
 //! The threads that serve execs.
 //!
-//! Each listener has one thread that waits for its notifications, its leader. When one comes, the leader lets the exec go,
-//! makes another thread the leader, and stays with the exec until its program runs. So each exec has a thread of its
-//! own, none waits for another, and a thread sleeps where the kernel wakes it directly: asleep in `waitpid`, it costs one switch.
-//! A thread that has nothing to do waits to be made leader, or ends if there are enough of those.
+//! Each listener has one thread that waits for its notifications, its leader. When one comes, the leader lets the exec
+//! go, makes another thread the leader, and stays with the exec until its program runs. So each exec has a thread of
+//! its own, none waits for another, and a thread sleeps where the kernel wakes it directly: asleep in `waitpid`, it
+//! costs one switch. A thread that has nothing to do waits to be made leader, or ends if there are enough of those.
 //!
-//! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has executed,
-//! and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
+//! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has
+//! executed, and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,7 +48,7 @@ struct Listener {
     unnamed: AtomicBool,
 }
 
-/// Told, with a sentence, about each program that could not be dilated.
+/// Called, with a sentence, for each program that could not be dilated.
 pub(crate) type Refused = Box<dyn Fn(&str) + Send>;
 
 pub(crate) struct Crew {
@@ -95,12 +95,12 @@ impl Crew {
         notify::take_turns(listener.as_fd());
         let listener = Listener { fd: listener, cpu, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
         if !self.find_leader(&Arc::new(listener)) {
-            self.tell("a command cannot be served: no thread can be started for it");
+            self.report("a command cannot be served: no thread can be started for it");
         }
     }
 
     /// Tells about something that could not be done.
-    pub fn tell(&self, sentence: &str) {
+    pub fn report(&self, sentence: &str) {
         (self.refused.lock().expect("nobody panics while telling"))(sentence);
     }
 
@@ -108,7 +108,7 @@ impl Crew {
     pub fn change_rate(&self, standstill: &mut Standstill, tdf: Tdf) -> VirtualInstant {
         let _alone = self.execs.write().expect("nobody panics while executing");
         let (at, said) = standstill.change(&self.page, tdf);
-        said.iter().for_each(|sentence| self.tell(sentence));
+        said.iter().for_each(|sentence| self.report(sentence));
         at
     }
 
@@ -117,7 +117,7 @@ impl Crew {
         let mut state = self.state();
         state.stopped = true;
         state.vacant.clear();
-        // It cannot fail: nobody reads the count, and it is far from full.
+        // It cannot fail: the count is never read, and is far from full.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         self.vacancy.notify_all();
     }
@@ -174,7 +174,7 @@ impl Crew {
         }
     }
 
-    /// Leads a listener until another thread does, or nobody needs to.
+    /// Leads a listener until another thread does, or no thread needs to.
     fn lead(self: &Arc<Crew>, listener: Arc<Listener>) {
         while let Some((notification, under_way)) = self.next(&listener) {
             let led_on = if notification.nr as u64 == CALL_MEMFD {
@@ -220,11 +220,11 @@ impl Crew {
         }
     }
 
-    /// Gives the memfd to a new program that has asked for it, or hears why it could not be used. Returns whether another
-    /// thread leads the listener now.
+    /// Gives the memfd to a new program that has asked for it, or hears why it could not be used. Returns whether
+    /// another thread leads the listener now.
     ///
-    /// The kernel answers only when the program has run and installed the descriptor, which may take a while; interrupted by
-    /// a signal, it gives the program a 0 that is no descriptor.
+    /// The kernel answers only when the program has run and installed the descriptor, which may take a while;
+    /// interrupted by a signal, it gives the program a 0 that is no descriptor.
     fn give(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
         let tried = n.args[4] as i32;
         if tried >= 0 || -tried > NOT_GIVEN as i32 {
@@ -245,14 +245,15 @@ impl Crew {
 
     /// Lets a thread execute, and stays with it. Returns whether another thread leads the listener now.
     fn execute(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification, under_way: RwLockReadGuard<()>) -> bool {
-        // Attaching waits for an exec in the same process, so be replaced before if there is an exec. Else first things first.
+        // Attaching waits for an exec in the same process, so be replaced before if there is an exec. Else first things
+        // first.
         let mut led_on = listener.busy.fetch_add(1, Ordering::Relaxed) > 0 && self.find_leader(listener);
         match self.attach(listener, n) {
             Ok(Some(tracee)) => {
                 // If the thread was killed meanwhile this fails, and its end will be reported.
                 let _ = notify::let_go(listener.fd.as_fd(), n.id);
                 led_on = led_on || self.find_leader(listener);
-                let count = match tracee.finish(|pid, why| self.tell_ended(pid, why)) {
+                let count = match tracee.finish(|pid, why| self.report_ended(pid, why)) {
                     Outcome::Injected => Some(&self.counters.injected),
                     Outcome::NotExecuted => Some(&self.counters.not_executed),
                     Outcome::Refused | Outcome::Gone => None,
@@ -273,8 +274,8 @@ impl Crew {
         led_on
     }
 
-    /// Attaches to a thread that is about to execute; `None` if it is gone. The error is the sentence about a program that could
-    /// not be started.
+    /// Attaches to a thread that is about to execute; `None` if it is gone. The error is the sentence about a program
+    /// that could not be started.
     fn attach<'a>(&'a self, listener: &Listener, n: &Notification) -> Result<Option<Tracee<'a>>, String> {
         let tid = n.pid as pid_t;
         let by_name = !listener.unnamed.load(Ordering::Relaxed);
@@ -284,12 +285,13 @@ impl Crew {
             Err(e) => {
                 let why = match tracer_of(tid) {
                     Some(tracer) => format!(
-                        "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow an exec",
+                        "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow \
+                         an exec",
                         name_of(tracer)
                     ),
                     None if e.raw_os_error() == Some(libc::EPERM) && !rustix::process::geteuid().is_root() => {
-                        "only root may attach to it, because it has another user, or keeps its memory to itself (PR_SET_DUMPABLE, \
-                         as ssh-agent does): run diorama as root"
+                        "only root may attach to it, because it has another user, or keeps its memory to itself \
+                         (PR_SET_DUMPABLE, as ssh-agent does): run diorama as root"
                             .to_owned()
                     }
                     None => format!("it cannot be attached to ({e})"),
@@ -301,17 +303,17 @@ impl Crew {
 
     fn refuse(&self, sentence: &str) {
         self.counters.refused.fetch_add(1, Ordering::Relaxed);
-        self.tell(sentence);
+        self.report(sentence);
     }
 
-    /// Whoever sees it dead must find the reason told: before it is killed.
-    fn tell_ended(&self, pid: pid_t, why: &str) {
+    /// Reports why a program is ended. Called before it is killed, so that the reason is there when its end is noticed.
+    fn report_ended(&self, pid: pid_t, why: &str) {
         self.refuse(&format!("{} (process {pid}) was ended: {why}", name_of(pid)));
     }
 
     /// Ends a program that must not run undilated. It waits for an answer of ours, so the number is still its own.
     fn end(&self, pid: pid_t, why: &str) {
-        self.tell_ended(pid, why);
+        self.report_ended(pid, why);
         // SAFETY: no memory involved.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
@@ -326,8 +328,8 @@ fn no_room(error: i32) -> String {
 fn not_traced(pid: pid_t) -> String {
     let parent = tracee::status_of(pid, "PPid:").unwrap_or(0);
     format!(
-        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated process, but \
-         not start one",
+        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated \
+         process, but not start one",
         name_of(pid),
         name_of(parent)
     )

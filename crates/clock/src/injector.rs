@@ -1,14 +1,14 @@
 //! What puts the guest image into every program at `execve`.
 //!
-//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]). A thread
-//! at the door takes in the listeners of new commands, and changes the rate ([`crate::standstill`]).
+//! It serves any number of listeners (one for each `dilate-exec`) and any number of execs at once ([`crate::crew`]).
+//! The admitting thread receives the listeners of new commands, and changes the rate ([`crate::standstill`]).
 //!
 //! Rules for the process that it lives in:
-//! - `waitpid(-1)` belongs to nobody: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait
+//! - No thread may call `waitpid(-1)`: the injector waits for its tracees only (`__WNOTHREAD`), and others must wait
 //!   for children that they know, or they take the injector's stops.
 //! - A *direct* child of this process that is dilated must be waited for by pidfd first ([`crate::wait`]): the kernel
-//!   shows a tracee's stops to its parent's threads too, if tracer and parent are one process. If such a child is killed in
-//!   the midst of an exec, the injector may be the one who reaps it.
+//!   shows a tracee's stops to its parent's threads too, if tracer and parent are one process. If such a child is
+//!   killed in the midst of an exec, the injector may be the one who reaps it.
 //! - Its threads block all signals but SIGCHLD, which the kernel does not even send while nobody handles or blocks it.
 
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ pub struct Injector {
     wake: Arc<OwnedFd>,
     stop: Arc<AtomicBool>,
     crew: Arc<Crew>,
-    door: Option<JoinHandle<()>>,
+    admitting: Option<JoinHandle<()>>,
 }
 
 struct Admission {
@@ -69,8 +69,9 @@ pub struct RateChanger {
 }
 
 impl RateChanger {
-    /// From now on the clocks run at 1/`tdf`, and all that waits for a time, or for a timer, waits until the same virtual instant
-    /// as before: all programs stand still for the change. Gives its virtual instant; before the page's start nothing is changed.
+    /// From now on the clocks run at 1/`tdf`, and all that waits for a time, or for a timer, waits until the same
+    /// virtual instant as before: all programs stand still for the change. Gives its virtual instant; before the page's
+    /// start nothing is changed.
     pub fn set_tdf(&self, tdf: Tdf) -> Result<VirtualInstant, Error> {
         let (done, when) = mpsc::channel();
         self.changes.send(Change { tdf, done }).map_err(|_| Error::InjectorEnded)?;
@@ -80,8 +81,8 @@ impl RateChanger {
 }
 
 impl Injector {
-    /// Starts the threads, on `core` if one is given. `refused` is called by one of them, with a sentence, for each program
-    /// that could not be dilated.
+    /// Starts the threads, on `core` if one is given. `refused` is called by one of them, with a sentence, for each
+    /// program that could not be dilated.
     pub fn start(
         page: &ClockPage,
         core: Option<usize>,
@@ -93,20 +94,21 @@ impl Injector {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(Error::system("no eventfd for the injector"))?);
         let stop = Arc::new(AtomicBool::new(false));
-        let mut open = Door::new(crew.clone(), &wake)?;
+        let mut admitter = Admitter::new(crew.clone(), &wake)?;
         let (ended, woken) = (stop.clone(), wake.clone());
-        let door = std::thread::Builder::new().name("injector-door".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("injector-admits".to_owned()).spawn(move || {
             supervise::settle(core);
             while !ended.load(Ordering::Acquire) {
-                open.turn(&admitted, &asked, &woken);
+                admitter.turn(&admitted, &asked, &woken);
             }
         });
-        let door = door.map_err(Error::system("the injector's thread cannot be started"))?;
-        Ok(Injector { admissions, changes, wake, stop, crew, door: Some(door) })
+        let thread = thread.map_err(Error::system("the injector's thread cannot be started"))?;
+        Ok(Injector { admissions, changes, wake, stop, crew, admitting: Some(thread) })
     }
 
-    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3, or as the one that it is told
-    /// ([`crate::launch()`] sees to that). `cpu` is how the CPU clocks of the command and its descendants relate to the kernel's.
+    /// Admits one more command: gives the descriptor that `dilate-exec` must find as number 3, or as the one that it is
+    /// told ([`crate::launch()`] sees to that). `cpu` is how the CPU clocks of the command and its descendants relate
+    /// to the kernel's.
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
     pub fn admit(&self, cpu: CpuRate) -> Result<OwnedFd, Error> {
@@ -155,8 +157,8 @@ impl Drop for Injector {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         wake(&self.wake);
-        if let Some(door) = self.door.take() {
-            let _ = door.join();
+        if let Some(thread) = self.admitting.take() {
+            let _ = thread.join();
         }
         self.crew.stop();
     }
@@ -168,8 +170,8 @@ const FIRST_SOCKET: u64 = 1;
 /// How often to look after threads that a change of the rate could not stop.
 const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Takes in the listeners of new commands, and changes the rate.
-struct Door {
+/// Receives the listeners of new commands, and changes the rate.
+struct Admitter {
     crew: Arc<Crew>,
     epoll: OwnedFd,
     /// Those over which a listener may come.
@@ -180,13 +182,13 @@ struct Door {
     left: bool,
 }
 
-impl Door {
-    fn new(crew: Arc<Crew>, wake: &OwnedFd) -> Result<Door, Error> {
+impl Admitter {
+    fn new(crew: Arc<Crew>, wake: &OwnedFd) -> Result<Admitter, Error> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::system("no epoll for the injector"))?;
         let standstill = Standstill::default();
-        let door = Door { crew, epoll, sockets: HashMap::new(), next: FIRST_SOCKET, standstill, left: false };
-        door.watch(wake.as_fd(), WAKE).map_err(Error::system("no epoll for the injector"))?;
-        Ok(door)
+        let admitter = Admitter { crew, epoll, sockets: HashMap::new(), next: FIRST_SOCKET, standstill, left: false };
+        admitter.watch(wake.as_fd(), WAKE).map_err(Error::system("no epoll for the injector"))?;
+        Ok(admitter)
     }
 
     fn watch(&self, fd: BorrowedFd, key: u64) -> rustix::io::Result<()> {
@@ -203,7 +205,7 @@ impl Door {
             if key == WAKE {
                 let _ = rustix::io::read(wake, &mut [0u8; 8]);
                 for admission in admitted.try_iter() {
-                    self.open(admission);
+                    self.admit(admission);
                 }
             } else if flags.contains(EventFlags::IN) {
                 self.receive(key);
@@ -215,7 +217,7 @@ impl Door {
         for Change { tdf, done } in asked.try_iter() {
             let at = self.crew.change_rate(&mut self.standstill, tdf);
             self.left = true;
-            // Whoever asked may have gone.
+            // The caller may no longer be waiting for the answer.
             let _ = done.send(at);
         }
         if self.left {
@@ -223,14 +225,14 @@ impl Door {
         }
     }
 
-    fn open(&mut self, admission: Admission) {
+    fn admit(&mut self, admission: Admission) {
         match self.watch(admission.socket.as_fd(), self.next) {
             Ok(()) => {
                 self.sockets.insert(self.next, admission);
                 self.next += 1;
             }
             // Dropping the descriptor makes the command fail with a sentence of its own.
-            Err(e) => self.crew.tell(&format!("a command cannot be served: {e}")),
+            Err(e) => self.crew.report(&format!("a command cannot be served: {e}")),
         }
     }
 
@@ -240,7 +242,7 @@ impl Door {
             Ok(Some(listener)) => self.crew.serve(listener, admission.cpu),
             Ok(None) => drop(self.sockets.remove(&key)),
             Err(e) => {
-                self.crew.tell(&format!("the listener of a command did not arrive: {e}"));
+                self.crew.report(&format!("the listener of a command did not arrive: {e}"));
                 self.sockets.remove(&key);
             }
         }

@@ -11,9 +11,9 @@ use rustix::fs::MemfdFlags;
 
 use crate::Error;
 
-/// `dilate-exec`: a static program of a few KiB. `dilate-exec [--fd N] -- COMMAND [ARG…]` executes COMMAND, dilated, found
-/// along `PATH`; descriptor N, or 3, must be what [`crate::Injector::admit`] gave. 125, 126 and 127 are its exit codes for its
-/// own failure, for a command that cannot be executed, and for one that is not there.
+/// `dilate-exec`: a static program of a few KiB. `dilate-exec [--fd N] -- COMMAND [ARG…]` executes COMMAND, dilated,
+/// found along `PATH`; descriptor N, or 3, must be what [`crate::Injector::admit`] gave. 125, 126 and 127 are its exit
+/// codes for its own failure, for a command that cannot be executed, and for one that is not there.
 pub const DILATE_EXEC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dilate-exec"));
 
 /// Where a node finds it.
@@ -28,9 +28,9 @@ pub fn dilate_exec_file() -> Result<OwnedFd, Error> {
     Ok(file.into())
 }
 
-/// The command `dilate-exec --fd N -- COMMAND…`, N being the number of `admitted`, which here is nobody else's: whatever
-/// descriptors the caller leaves open, COMMAND finds them. `exec` is [`dilate_exec_file`]'s and must stay open until the
-/// command is spawned.
+/// The command `dilate-exec --fd N -- COMMAND…`, N being the number of `admitted`, which here is nobody else's:
+/// whatever descriptors the caller leaves open, COMMAND finds them. `exec` is [`dilate_exec_file`]'s and must stay open
+/// until the command is spawned.
 ///
 /// Do not use `output` or `wait` of the result but [`wait`]; see there.
 pub fn launch<S: AsRef<OsStr>>(exec: BorrowedFd, admitted: OwnedFd, command: impl IntoIterator<Item = S>) -> Command {

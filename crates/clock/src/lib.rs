@@ -4,11 +4,11 @@
 //! holds the [`ClockPage`] that all of them read, and the [`Injector`], which puts the guest image into every program
 //! at `execve` and is idle otherwise. The way of a command under dilation:
 //!
-//! 1. [`Injector::admit`] gives one end of a socket; the command is started as `dilate-exec -- COMMAND` with that socket
-//!    as descriptor 3, or as the one that it is told ([`DILATE_EXEC`], [`launch()`]).
+//! 1. [`Injector::admit`] gives one end of a socket; the command is started as `dilate-exec -- COMMAND` with that
+//!    socket as descriptor 3, or as the one that it is told ([`DILATE_EXEC`], [`launch()`]).
 //! 2. `dilate-exec` installs the seccomp filter, sends the listener over the socket, and executes the command.
-//! 3. That `execve`, like every later one of its descendants, notifies the injector, which attaches, lets it happen, maps
-//!    the image and detaches.
+//! 3. That `execve`, like every later one of its descendants, notifies the injector, which attaches, lets it happen,
+//!    maps the image and detaches.
 //!
 //! The crate is the only one with ptrace and seccomp. x86-64, Linux 5.19 or later.
 

@@ -7,8 +7,8 @@ use libc::{c_void, pid_t};
 /// What may be written to and read from another process's memory as it stands.
 ///
 /// # Safety
-/// The type has a layout of its own (`repr(C)`, or an integer or an array of such), no padding, and every bit pattern is a
-/// value of it.
+/// The type has a layout of its own (`repr(C)`, or an integer or an array of such), no padding, and every bit pattern
+/// is a value of it.
 pub(crate) unsafe trait Plain {}
 
 // SAFETY: an integer.
@@ -33,8 +33,8 @@ pub(crate) fn read_memory<T: Plain + Default>(pid: pid_t, at: u64) -> io::Result
     let len = size_of::<T>();
     let local = libc::iovec { iov_base: (&raw mut value).cast(), iov_len: len };
     let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: len };
-    // SAFETY: `local` is the whole of `value`, of which, being plain, every bit pattern is a value; the kernel checks the
-    // other process's side.
+    // SAFETY: `local` is the whole of `value`, of which, being plain, every bit pattern is a value; the kernel checks
+    // the other process's side.
     whole(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) }, len).map(|()| value)
 }
 

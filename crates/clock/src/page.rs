@@ -190,7 +190,8 @@ impl ClockPage {
         Ok(page)
     }
 
-    /// Virtual zero is now: from here on the clocks run at 1/TDF. A second call changes nothing and gives the first zero.
+    /// Virtual zero is now: from here on the clocks run at 1/TDF. A second call changes nothing and gives the first
+    /// zero.
     pub fn start(&self) -> Zero {
         let mut writer = self.lock();
         if let Some((zero, _)) = writer.start {
@@ -212,10 +213,10 @@ impl ClockPage {
     /// From now on the clocks run at 1/`tdf`. Gives the virtual instant of the change; before [`start`](Self::start)
     /// nothing is changed.
     ///
-    /// No reader sees time run backwards. This changes the page alone; [`crate::Injector::set_tdf`] sees to those who wait, too.
-    /// What sleeps looks at the page again when its real deadline comes: after a slow-down it sleeps on and wakes in time,
-    /// after a speed-up it wakes late, by at most the real time that it had left. Timers that the kernel keeps (timerfd,
-    /// POSIX timers, itimers) stay at the factor at which they were set.
+    /// No reader sees time run backwards. This changes the page alone; [`crate::Injector::set_tdf`] sees to those who
+    /// wait, too. What sleeps looks at the page again when its real deadline comes: after a slow-down it sleeps on and
+    /// wakes in time, after a speed-up it wakes late, by at most the real time that it had left. Timers that the kernel
+    /// keeps (timerfd, POSIX timers, itimers) stay at the factor at which they were set.
     pub fn set_tdf(&self, tdf: Tdf) -> VirtualInstant {
         let mut writer = self.lock();
         let Some((_, base)) = writer.start else { return VirtualInstant::ZERO };
@@ -295,15 +296,15 @@ impl Writer {
     /// Lets `change` have the values, the past, and the instant from which they are to hold.
     fn write(&mut self, change: impl FnOnce(&mut Values, &mut Past, u64)) -> Values {
         let shared = self.shared;
-        // SAFETY: the mapping lives as long as the page, whose one writer this is, borrowed for as long as it writes; readers
-        // discard what they see while the sequence is odd.
+        // SAFETY: the mapping lives as long as the page, whose one writer this is, borrowed for as long as it writes;
+        // readers discard what they see while the sequence is odd.
         unsafe {
             let sequence = &(*shared).sequence;
             let old = sequence.load(Ordering::Relaxed);
             sequence.store(old.wrapping_add(1), Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            // A processor may check the sequence before it reads the clock, by as much as it executes out of order: some 0.1 µs. Such
-            // a reader must still have read what is earlier than the change.
+            // A processor may check the sequence before it reads the clock, by as much as it executes out of order:
+            // some 0.1 µs. Such a reader must still have read what is earlier than the change.
             let seen = host::now().as_nanos();
             let mut now = seen;
             while now - seen < SETTLE_NS {

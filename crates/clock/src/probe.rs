@@ -7,8 +7,8 @@ use std::io;
 pub enum Notification {
     /// It does.
     Offered,
-    /// Only in a form that a signal interrupts (before Linux 5.19, no `WAIT_KILLABLE_RECV`): programs that send themselves
-    /// signals from the start, as Go's do, would hang.
+    /// Only in a form that a signal interrupts (before Linux 5.19, no `WAIT_KILLABLE_RECV`): programs that send
+    /// themselves signals from the start, as Go's do, would hang.
     Interruptible,
     /// It does not.
     Lacking,

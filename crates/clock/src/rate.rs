@@ -30,8 +30,8 @@ impl CpuRate {
         CpuRate { pace: CpuPace::undivided(tdf), tsc_cycles: 0 }
     }
 
-    /// The time-stamp counter too shows virtual time, at the processor's own frequency: `rdtsc` and `rdtscp` are answered
-    /// from the clock, and every clock that is read costs a system call.
+    /// The time-stamp counter too shows virtual time, at the processor's own frequency: `rdtsc` and `rdtscp` are
+    /// answered from the clock, and every clock that is read costs a system call.
     pub fn with_dilated_tsc(self) -> CpuRate {
         CpuRate { tsc_cycles: tsc::cycles_per_ns(), ..self }
     }

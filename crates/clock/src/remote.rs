@@ -1,7 +1,7 @@
 //! Threads that stand still, and calls that they are made to do meanwhile.
 //!
-//! As a debugger does it: the thread's registers are put aside, and it is let run through a `syscall` instruction of the
-//! guest image, from where the filter lets every call pass. All calls here must come from the thread that seized.
+//! As a debugger does it: the thread's registers are put aside, and it is let run through a `syscall` instruction of
+//! the guest image, from where the filter lets every call pass. All calls here must come from the thread that seized.
 
 use std::io;
 use std::sync::LazyLock;
@@ -147,8 +147,8 @@ impl Remote {
     }
 }
 
-/// Lets a thread go. If it waits, with a time-out, within the image, it looks at the page again at once; and a wait that
-/// the stop would end with EINTR, as only a signal may, is begun again.
+/// Lets a thread go. If it waits, with a time-out, within the image, it looks at the page again at once; and a wait
+/// that the stop would end with EINTR, as only a signal may, is begun again.
 pub(crate) fn release(tid: pid_t) -> io::Result<()> {
     let mut at = registers(tid)?;
     if let Some(then) = instead_of_interrupted(&at)
@@ -174,8 +174,8 @@ enum Then {
     Again,
 }
 
-/// What an interrupted call should do instead of what the kernel would make of it; `None`: that is right, or nothing was
-/// interrupted.
+/// What an interrupted call should do instead of what the kernel would make of it; `None`: that is right, or nothing
+/// was interrupted.
 fn instead_of_interrupted(at: &Registers) -> Option<Then> {
     const INTERRUPTED: i64 = -(libc::EINTR as i64);
     // The kernel's ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
@@ -188,8 +188,8 @@ fn instead_of_interrupted(at: &Registers) -> Option<Then> {
     {
         return Some(Then::Answer(result));
     }
-    // The last ones are sockets' with a time-out. They have carried nothing yet, or they would give that. A connect that is
-    // begun again goes on with the same handshake.
+    // The last ones are sockets' with a time-out. They have carried nothing yet, or they would give that. A connect
+    // that is begun again goes on with the same handshake.
     let ends = at.rax as i64 == INTERRUPTED
         && matches!(
             nr,

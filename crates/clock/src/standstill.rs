@@ -1,16 +1,17 @@
-//! A change of the rate, made while nobody runs.
+//! A change of the rate, made while no dilated thread runs.
 //!
-//! The page alone could change at any instant: every reading of a clock goes through it, and what sleeps looks at it again.
-//! But timers that the kernel keeps (timerfd, POSIX timers, itimers) count the host's time. So all threads of all processes that
-//! read this page are stopped with ptrace, the timers are taken down ([`crate::timers`]), the page changes, and what was left of
-//! each is set up anew. Nothing can fire in between, or see half of it: after a slow-down no timer is early, after
-//! a speed-up none is late. While they stand, virtual time passes; some 50 µs of real time for each thread.
+//! The page alone could change at any instant: every reading of a clock goes through it, and what sleeps looks at it
+//! again. But timers that the kernel keeps (timerfd, POSIX timers, itimers) count the host's time. So all threads of
+//! all processes that read this page are stopped with ptrace, the timers are taken down ([`crate::timers`]), the page
+//! changes, and what was left of each is set up anew. Nothing can fire in between, or see half of it: after a slow-down
+//! no timer is early, after a speed-up none is late. While they stand, virtual time passes; some 50 µs of real time for
+//! each thread.
 //!
-//! It runs in the injector's thread at the door, at an instant at which no exec is under way.
+//! It runs in the injector's admitting thread, at an instant at which no exec is under way.
 //!
-//! A thread that the kernel does not let stop, such as the parent of a vfork, which waits for its child to execute, stops when it would run.
-//! Till then it is waited for without holding anybody up; then the timers of its process are moved, if none of its threads had
-//! stopped, and it is let go.
+//! A thread that the kernel does not let stop, such as the parent of a vfork, which waits for its child to execute,
+//! stops when it would run. Till then it is waited for without holding anybody up; then the timers of its process are
+//! moved, if none of its threads had stopped, and it is let go.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -21,7 +22,7 @@ use scale::{Tdf, VirtualInstant};
 
 use crate::ClockPage;
 use crate::remote::{self, Remote, Stop};
-use crate::timers::{Timers, Turn, posix_timers_are_told};
+use crate::timers::{Timers, Turn, posix_timers_are_listed};
 
 /// How long to wait for threads to stop: far longer than those need that can.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -49,10 +50,10 @@ impl Standstill {
         }
         self.stop_all(page);
         let mut said = Vec::new();
-        if !posix_timers_are_told() {
+        if !posix_timers_are_listed() {
             said.push(
-                "POSIX timers (timer_create) keep the old factor: the kernel does not tell of them in /proc/PID/timers, \
-                 for lack of CONFIG_CHECKPOINT_RESTORE"
+                "POSIX timers (timer_create) keep the old factor: the kernel does not tell of them in \
+                 /proc/PID/timers, for lack of CONFIG_CHECKPOINT_RESTORE"
                     .to_owned(),
             );
         }
@@ -84,7 +85,8 @@ impl Standstill {
         (at, said)
     }
 
-    /// Lets those go that have stopped since, after moving what timers of theirs missed a change. Whether there may be more.
+    /// Lets those go that have stopped since, after moving what timers of theirs missed a change. Whether there may be
+    /// more.
     pub fn release_left(&mut self) -> bool {
         loop {
             let (thread, status) = match next_stop() {
@@ -122,7 +124,8 @@ impl Standstill {
                     continue;
                 }
                 for thread in numbers(&format!("/proc/{process}/task")) {
-                    // It fails for a thread that has ended, and for one under a debugger, which stands or falls with that.
+                    // It fails for a thread that has ended, and for one under a debugger, which stands or falls with
+                    // that.
                     if !self.still.contains_key(&thread)
                         && !self.pending.contains_key(&thread)
                         && remote::seize(thread).is_ok()

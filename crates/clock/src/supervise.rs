@@ -2,8 +2,8 @@
 //!
 //! Three processes: this one (with the injector) ⟵ the *reaper*, a fork of this one ⟵ the command. The reaper is there
 //! because a process cannot be both tracer and parent without confusing the two (see [`crate::wait`]), and because it
-//! outlives this one if that is killed: it is the subreaper of all that the command starts, and when the command ends or
-//! the other end of its socket closes, it kills what is left. It needs no root and no namespace for that.
+//! outlives this one if that is killed: it is the subreaper of all that the command starts, and when the command ends
+//! or the other end of its socket closes, it kills what is left. It needs no root and no namespace for that.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -66,12 +66,12 @@ impl Ended {
 }
 
 impl Reaper {
-    /// Forks the reaper, which will run `command` once it is admitted; `prepare` may add to how it is started. From now on
-    /// the signals that are passed on are blocked in this process.
+    /// Forks the reaper, which will run `command` once it is admitted; `prepare` may add to how it is started. From now
+    /// on the signals that are passed on are blocked in this process.
     ///
     /// # Errors
-    /// If the process has more than one thread: the reaper goes on in Rust after the fork, and would find the locks of the
-    /// others held for ever. And if the kernel refuses a descriptor or the fork.
+    /// If the process has more than one thread: the reaper goes on in Rust after the fork, and would find the locks of
+    /// the others held for ever. And if the kernel refuses a descriptor or the fork.
     pub fn fork(
         command: &[OsString],
         prepare: impl FnOnce(&mut Command) -> Result<(), String>,
@@ -86,8 +86,8 @@ impl Reaper {
         become_subreaper();
         let before = block(FORWARDED);
         let signals = signal_fd(FORWARDED).map_err(Error::system("signals cannot be watched"))?;
-        // SAFETY: this process has one thread, this one, which has just counted them: no other holds a lock, or changes what the
-        // child finds.
+        // SAFETY: this process has one thread, this one, which has just counted them: no other holds a lock, or changes
+        // what the child finds.
         match unsafe { libc::fork() } {
             -1 => Err(Error::System { what: "the reaper cannot be forked", source: io::Error::last_os_error() }),
             0 => {
@@ -100,7 +100,8 @@ impl Reaper {
         }
     }
 
-    /// Starts the command with the descriptor that the injector admits it by, passes signals on to it, and waits for its end.
+    /// Starts the command with the descriptor that the injector admits it by, passes signals on to it, and waits for
+    /// its end.
     pub fn run(mut self, admitted: OwnedFd) -> Result<Ended, Error> {
         let lost = "the process that watches over the command is gone";
         send_fd(&self.control, admitted).map_err(Error::system(lost))?;
@@ -116,7 +117,7 @@ impl Reaper {
         });
         let _ = wait_for(self.pid);
         if let Err(source) = told {
-            // Somebody killed the reaper; all that it had has become ours.
+            // The reaper was killed: its children are now children of this process.
             end_descendants();
             return Err(Error::System { what: lost, source });
         }
@@ -128,7 +129,7 @@ impl Reaper {
         })
     }
 
-    /// Passes signals on until the reaper speaks.
+    /// Passes signals on until the reaper reports.
     fn watch(&self, command: Option<&OwnedFd>) -> io::Result<()> {
         loop {
             let mut fds = [PollFd::new(&self.control, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
@@ -152,7 +153,7 @@ impl Reaper {
     }
 }
 
-/// The life of the reaper. Its result is the process's exit code, for nobody.
+/// What the reaper does, from fork to exit. Its result is its exit code, which nothing reads.
 fn reap(
     exec: &OwnedFd,
     mut control: UnixStream,
@@ -234,7 +235,7 @@ fn wait_for(pid: pid_t) -> io::Result<i32> {
     Ok(status)
 }
 
-/// Kills every child until there is none. Each death hands its own children to this process, a subreaper, so that it
+/// Kills every child until there is none. The children of one that ends become this process's, a subreaper, so that it
 /// ends with the whole tree.
 fn end_descendants() {
     loop {

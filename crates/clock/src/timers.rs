@@ -197,7 +197,7 @@ struct PosixTimer {
 }
 
 /// Whether the kernel tells about POSIX timers, without which they cannot be moved.
-pub(crate) fn posix_timers_are_told() -> bool {
+pub(crate) fn posix_timers_are_listed() -> bool {
     Path::new("/proc/self/timers").exists()
 }
 

@@ -1,10 +1,10 @@
 //! One exec under ptrace: from the notification to the program's first instruction.
 //!
-//! The thread is attached (PTRACE_SEIZE) while it waits for the answer to its notification, so nothing can happen to it in
-//! between. It stops once, in one of two ways: when the kernel has loaded the new program, or on its way back to the old
-//! one. Either way it is detached there. The calls here must all come from the thread that seized, which has one tracee
-//! at a time: so whatever it waits for is that one, even if its number has changed, as another thread than the first
-//! of a process gets the first one's number when it executes.
+//! The thread is attached (PTRACE_SEIZE) while it waits for the answer to its notification, so nothing can happen to it
+//! in between. It stops once, in one of two ways: when the kernel has loaded the new program, or on its way back to the
+//! old one. Either way it is detached there. The calls here must all come from the thread that seized, which has one
+//! tracee at a time: so whatever it waits for is that one, even if its number has changed, as another thread than the
+//! first of a process gets the first one's number when it executes.
 
 use std::io;
 use std::mem::offset_of;
@@ -78,7 +78,8 @@ struct Parameters {
     tsc_cycles: u64,
 }
 
-/// What is written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the memfd.
+/// What is written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the
+/// memfd.
 #[repr(C)]
 struct Message {
     parameters: Parameters,
@@ -89,14 +90,14 @@ struct Message {
 
 const _: () = assert!(size_of::<Message>() as u64 <= PARAMETERS_BELOW);
 
-// SAFETY: `repr(C)`, and all its parts are integers of 64 bits or arrays of them, but for the name at the end, whose length
-// is a multiple of that.
+// SAFETY: `repr(C)`, and all its parts are integers of 64 bits or arrays of them, but for the name at the end, whose
+// length is a multiple of that.
 unsafe impl Plain for Message {}
 const _: () = assert!(NAME_ROOM.is_multiple_of(align_of::<Message>()));
 
 pub(crate) type Registers = libc::user_regs_struct;
 
-/// What an exec under our eyes led to.
+/// What became of an exec that we traced.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The new program is on its way through the bootstrap, and detached.
@@ -119,8 +120,8 @@ pub(crate) struct Tracee<'a> {
 }
 
 impl<'a> Tracee<'a> {
-    /// Attaches to a thread that waits for the answer to a notification, and makes a failed exec stop too (the stop of a
-    /// successful one cancels that). Waits while another thread of the same process is executing.
+    /// Attaches to a thread that waits for the answer to a notification, and makes a failed exec stop too (the stop of
+    /// a successful one cancels that). Waits while another thread of the same process is executing.
     ///
     /// Being told before it goes on, the thread cannot run a single instruction of its old program before it stops.
     pub fn seize(tid: pid_t, cpu: CpuRate, by_name: bool, recipe: &'a Recipe) -> io::Result<Tracee<'a>> {
@@ -154,7 +155,7 @@ impl<'a> Tracee<'a> {
                 Ok(Ok(done)) => return done,
                 Ok(Err(why)) => {
                     refused(pid, &why);
-                    // SAFETY: no memory is involved; it stands under our eyes, so the number is still its own.
+                    // SAFETY: no memory is involved; it is stopped and traced by us, so the number is still its own.
                     unsafe { libc::kill(pid, libc::SIGKILL) };
                     outcome = Outcome::Refused;
                 }

@@ -224,7 +224,8 @@ print(*struct.unpack_from('I', info, 44), *struct.unpack_from('I', info, 56), le
 
 #[test]
 fn rates_and_times_of_sockets_are_virtual() {
-    // What the kernel paces by is seen in TCP_INFO's max_pacing_rate; and it takes 120 s of its own for any longer TCP_LINGER2.
+    // What the kernel paces by is seen in TCP_INFO's max_pacing_rate; and it takes 120 s of its own for any longer
+    // TCP_LINGER2.
     let script = "\
 import socket, struct
 s = socket.socket()

@@ -43,7 +43,8 @@ fn the_host_sees_its_own_date() {
 
 #[test]
 fn dates_far_away_read_back() {
-    // 1700 and 1730, which this machine's clock cannot count from its boot; the last ones are further off than what the host can name.
+    // 1700 and 1730, which this machine's clock cannot count from its boot; the last ones are further off than what the
+    // host can name.
     let script = "\
 import os, sys, time
 year = 365 * 86400 * 10**9

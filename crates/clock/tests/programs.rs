@@ -140,8 +140,9 @@ fn nginx_under_h2load() {
     let root = dir.path().display();
     let conf = format!(
         "daemon off; user root; worker_processes 1; pid {root}/pid; error_log stderr crit; events {{}}\n\
-         http {{ access_log off; client_body_temp_path {root}/b; proxy_temp_path {root}/p; fastcgi_temp_path {root}/f;\n\
-         uwsgi_temp_path {root}/u; scgi_temp_path {root}/s; gzip on; gzip_min_length 1; gzip_types text/plain;\n\
+         http {{ access_log off; client_body_temp_path {root}/b; proxy_temp_path {root}/p;\n\
+         fastcgi_temp_path {root}/f; uwsgi_temp_path {root}/u; scgi_temp_path {root}/s; gzip on;\n\
+         gzip_min_length 1; gzip_types text/plain;\n\
          server {{ listen 127.0.0.1:{port}; location / {{ return 200 hello; }} }} }}\n"
     );
     std::fs::write(dir.path().join("nginx.conf"), conf).unwrap();
@@ -150,7 +151,8 @@ fn nginx_under_h2load() {
         "nginx -p {root} -c {root}/nginx.conf & \
          until (exec 9<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.001; done; \
          h2load --h1 -c 1 -n 20 --rps 100 http://127.0.0.1:{port}/ | \
-         awk '/^finished in/ {{ t = $3; u = t; sub(/ms,/, \"\", u); sub(/s,/, \"\", t); print (t ~ /m$/ ? u / 1000 : t), 0.19 }} \
+         awk '/^finished in/ {{ t = $3; u = t; sub(/ms,/, \"\", u); sub(/s,/, \"\", t); \
+                               print (t ~ /m$/ ? u / 1000 : t), 0.19 }} \
               /^requests:/ && $8 != 20 {{ print \"requests failed:\", $0 }}'; kill %1; wait"
     );
     need("nginx", "nginx-light");

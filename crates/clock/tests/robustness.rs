@@ -231,7 +231,8 @@ fn thousands_of_processes() {
     const COUNT: usize = 2000;
     let dilation = Dilation::new("4");
     let script = format!(
-        "s=$EPOCHREALTIME; for i in {{1..{COUNT}}}; do sleep 1 & done; wait; e=$EPOCHREALTIME; echo $((${{e/./}} - ${{s/./}}))"
+        "s=$EPOCHREALTIME; for i in {{1..{COUNT}}}; do sleep 1 & done; wait; e=$EPOCHREALTIME; \
+         echo $((${{e/./}} - ${{s/./}}))"
     );
     let ran = dilation.run(["bash", "-c", &script]);
     let us: u64 = ran.stdout.trim().parse().unwrap_or_else(|_| panic!("{ran:?}"));
@@ -299,7 +300,8 @@ fn calls_of_other_machines_are_refused() {
     // The 32-bit gate, by which getpid is 20, and x32's getpid.
     let source = "#include <stdio.h>\n#include <unistd.h>\n#include <errno.h>\n#include <sys/syscall.h>\n\
         int main(void) { long r; __asm__ volatile(\"int $0x80\" : \"=a\"(r) : \"0\"(20) : \"memory\");\n\
-        printf(\"%ld\", (long)(int)r); r = syscall(0x40000000 | SYS_getpid); printf(\" %ld %d\\n\", r, errno); return 0; }\n";
+        printf(\"%ld\", (long)(int)r); r = syscall(0x40000000 | SYS_getpid);\n\
+        printf(\" %ld %d\\n\", r, errno); return 0; }\n";
     let dir = tempfile::tempdir().unwrap();
     let (file, program) = (dir.path().join("x.c"), dir.path().join("x"));
     fs::write(&file, source).unwrap();

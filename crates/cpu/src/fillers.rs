@@ -3,8 +3,8 @@
 //!
 //! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
 //! threads of one process. Each thread enters its group and waits. Over the parent's standard input and output: `ready`
-//! → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children die with the parent, and the
-//! parent with whoever holds its input, so nothing burns the core for longer than there is a run.
+//! → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children end with the parent, and
+//! the parent when its input is closed, so nothing spins on the core for longer than there is a run.
 //!
 //! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between
 //! two turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
@@ -31,7 +31,7 @@ use crate::{Error, SLICE};
 /// share are and scaled ones are not: they then ran 3 % apart.
 const POKE: RealDuration = RealDuration::from_nanos(SLICE.as_nanos() + 10_000);
 
-/// A poke later than this was not merely preempted by the emulator: somebody else had the core in between.
+/// A poke later than this was not merely preempted by the emulator: another program had the core in between.
 const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
 /// If a fifth of this window went by in such gaps, the poke goes on in real time until this much later.
 const WINDOW: RealDuration = RealDuration::from_nanos(100_000_000);

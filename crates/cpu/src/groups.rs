@@ -208,7 +208,7 @@ impl CpuGroups {
         self.divide(PLANNED_USABLE.max(sold))?;
         self.layout.poked().make_negligible()?;
         self.helper.expect("ready")?;
-        self.helper.tell("go")?;
+        self.helper.send("go")?;
         self.helper.expect("going")?;
         sleep(SETTLE);
         let watched = self.most_turns(sold);

@@ -36,7 +36,7 @@ impl Helper {
     }
 
     /// Tells it a word.
-    pub fn tell(&mut self, word: &str) -> Result<(), Error> {
+    pub fn send(&mut self, word: &str) -> Result<(), Error> {
         let input = self.0.as_mut().and_then(|h| h.stdin.as_mut()).ok_or_else(missing)?;
         writeln!(input, "{word}").map_err(broken)
     }

@@ -6,7 +6,7 @@ use crate::{Error, NodeShare};
 /// fraction η measured when limits are applied must not be below the sum of the shares sold.
 pub const PLANNED_USABLE: f64 = 0.90;
 
-/// What nobody has bought when `usable` (η) of the core is left for all groups together: η − Σ share.
+/// The share of the core that no group has when `usable` (η) of the core is left for all groups together: η − Σ share.
 ///
 /// Fails if the shares are not numbers between 0 and 1, or if they sum to more than η.
 pub fn unsold(shares: &[NodeShare], usable: f64) -> Result<f64, Error> {

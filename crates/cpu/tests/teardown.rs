@@ -58,7 +58,7 @@ fn a_killed_parent_takes_the_fillers_along_and_the_sweep_does_the_rest() {
     let mut said = String::new();
     BufReader::new(parent.stdout.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "engaged\n");
-    // Something that a node left running and that nobody told.
+    // A process that a node left running.
     let tree = Tree::of(&id).unwrap();
     let joiner = tree.group("emu/n0/c").process_joiner().unwrap();
     let mut orphan = Command::new("sleep");

@@ -15,7 +15,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::error::Told;
+use crate::error::ErrorReport;
 
 /// The longest message, which bounds the length of a command line; the kernel's own bound on one is 2 MiB, and that on
 /// one of its words 128 KiB.
@@ -44,7 +44,7 @@ pub enum ExecReply {
     /// With this exit code; 128 + signal if a signal ended it.
     Exit(i32),
     /// It could not be started.
-    Refused(Told),
+    Refused(ErrorReport),
 }
 
 /// Starts to listen at `path`, which must not exist.
@@ -68,19 +68,19 @@ pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Sends a message.
-pub fn tell<T: Serialize>(socket: impl AsFd, message: &T) -> io::Result<()> {
+pub fn send_message<T: Serialize>(socket: impl AsFd, message: &T) -> io::Result<()> {
     send(socket, &encode(message)?, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
 /// Sends a message together with descriptors, at most three.
-pub fn tell_with_fds<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn send_with_fds<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = encode(message)?;
     descriptors::send(socket, &bytes, fds)
 }
 
 /// Receives a message and the descriptors that came with it; `None` when the other side has gone. Blocks.
-pub fn hear<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+pub fn receive_message<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0u8; LONGEST];
     let (received, fds) = descriptors::receive(socket, &mut bytes)?;
     if received == 0 {
@@ -117,9 +117,9 @@ mod tests {
 
         let request = ExecRequest { node: "web".into(), argv: vec!["echo".into(), "a b".into()] };
         let (read, write) = rustix::pipe::pipe().unwrap();
-        tell_with_fds(&client, &request, &[write.as_fd()]).unwrap();
+        send_with_fds(&client, &request, &[write.as_fd()]).unwrap();
         drop(write);
-        let (heard, fds) = hear::<ExecRequest>(&server).unwrap().unwrap();
+        let (heard, fds) = receive_message::<ExecRequest>(&server).unwrap().unwrap();
         assert_eq!(heard, request);
         let [fd] = <[OwnedFd; 1]>::try_from(fds).unwrap();
         File::from(fd).write_all(b"through").unwrap();
@@ -127,10 +127,10 @@ mod tests {
         File::from(read).read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");
 
-        tell(&server, &ExecReply::Exit(3)).unwrap();
-        assert_eq!(hear::<ExecReply>(&client).unwrap().unwrap().0, ExecReply::Exit(3));
+        send_message(&server, &ExecReply::Exit(3)).unwrap();
+        assert_eq!(receive_message::<ExecReply>(&client).unwrap().unwrap().0, ExecReply::Exit(3));
         drop(client);
-        assert!(hear::<SignalRequest>(&server).unwrap().is_none());
+        assert!(receive_message::<SignalRequest>(&server).unwrap().is_none());
     }
 
     #[test]
@@ -140,6 +140,6 @@ mod tests {
         let _listener = listen_at(&path).unwrap();
         let client = connect_to(&path).unwrap();
         let request = ExecRequest { node: "web".into(), argv: vec!["x".repeat(LONGEST)] };
-        assert_eq!(tell(&client, &request).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(send_message(&client, &request).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -51,7 +51,7 @@ pub enum Error {
     },
     /// The harness could not keep to the experiment, or the experiment contradicts itself.
     #[error(transparent)]
-    Plan(#[from] Refusal),
+    Plan(Box<Refusal>),
     /// A metric could not be read.
     #[error(transparent)]
     Metric(#[from] MetricError),
@@ -72,7 +72,7 @@ pub enum Error {
     /// Nothing can run in a node that has ended.
     #[error("node {0} has ended, so nothing can run in it")]
     NodeEnded(String),
-    /// The machine of a site does no more of what it is asked.
+    /// The machine of a site no longer answers.
     #[error("{0}")]
     SiteLost(String),
     /// A file of the run, or a system call, failed.
@@ -83,9 +83,9 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-    /// What another process told of its failure.
+    /// What another process reported of its failure.
     #[error("{}", .0.message())]
-    Told(Told),
+    Reported(ErrorReport),
     /// Dilation failed.
     #[error(transparent)]
     Clock(clock::Error),
@@ -112,9 +112,9 @@ pub enum Error {
 /// The engine's results.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error as it is told to another process.
+/// An error as it is reported to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct ErrorReport {
     /// Its kind.
     pub kind: Kind,
     /// What happened.
@@ -123,7 +123,7 @@ pub struct Told {
     pub help: Option<String>,
 }
 
-impl Told {
+impl ErrorReport {
     fn message(&self) -> String {
         match &self.help {
             Some(help) => format!("{}\n  help: {help}", self.what),
@@ -143,7 +143,7 @@ impl Error {
             Error::Node(node::Error::Input(_)) | Error::Host(host::Error::Input(_)) => Kind::Input,
             Error::Record(record::Error::Input { .. } | record::Error::NotEmpty(_)) => Kind::Input,
             Error::Report(report::Error::Incomparable(_)) => Kind::Input,
-            Error::Told(told) => told.kind,
+            Error::Reported(told) => told.kind,
             _ => Kind::Failed,
         }
     }
@@ -152,7 +152,7 @@ impl Error {
     pub fn help(&self) -> Option<&str> {
         match self {
             Error::Machine { help, .. } => Some(help),
-            Error::Told(told) => told.help.as_deref(),
+            Error::Reported(told) => told.help.as_deref(),
             _ => None,
         }
     }
@@ -162,12 +162,14 @@ impl Error {
         self.kind().exit_code()
     }
 
-    /// The error as another process is told of it.
-    pub fn told(&self) -> Told {
+    /// The error as it is reported to another process.
+    pub fn report(&self) -> ErrorReport {
         match self {
-            Error::Machine { what, help } => Told { kind: Kind::Machine, what: what.clone(), help: Some(help.clone()) },
-            Error::Told(told) => told.clone(),
-            other => Told { kind: other.kind(), what: other.to_string(), help: None },
+            Error::Machine { what, help } => {
+                ErrorReport { kind: Kind::Machine, what: what.clone(), help: Some(help.clone()) }
+            }
+            Error::Reported(told) => told.clone(),
+            other => ErrorReport { kind: other.kind(), what: other.to_string(), help: None },
         }
     }
 
@@ -222,6 +224,12 @@ from_room_with_lack!(host, Host);
 from_room_with_lack!(cpu, Cpu);
 from_room_with_lack!(node, Node);
 
+impl From<Refusal> for Error {
+    fn from(e: Refusal) -> Error {
+        Error::Plan(Box::new(e))
+    }
+}
+
 impl From<tcp::Error> for Error {
     fn from(e: tcp::Error) -> Error {
         Error::machine(e.to_string(), "see `diorama doctor`")
@@ -253,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_survives_being_told() {
+    fn a_failure_survives_being_reported() {
         let all = [
             Error::Usage("a".into()),
             Error::NodeEnded("b".into()),
@@ -261,8 +269,8 @@ mod tests {
             Error::Interrupted,
         ];
         for e in all {
-            let bytes = serde_json::to_vec(&e.told()).unwrap();
-            let told = Error::Told(serde_json::from_slice(&bytes).unwrap());
+            let bytes = serde_json::to_vec(&e.report()).unwrap();
+            let told = Error::Reported(serde_json::from_slice(&bytes).unwrap());
             assert_eq!((told.code(), told.to_string()), (e.code(), e.to_string()));
             assert_eq!(told.help(), e.help());
         }

@@ -10,8 +10,8 @@ use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
 use crate::error::{Error, Result};
 use crate::registry::{LiveRun, control_socket_of};
 
-/// Runs `argv` inside `node` of a live run, with the caller's standard input, output and error, and gives its exit code.
-/// INT, QUIT, TERM and HUP are passed on to the command.
+/// Runs `argv` inside `node` of a live run, with the caller's standard input, output and error, and gives its exit
+/// code. INT, QUIT, TERM and HUP are passed on to the command.
 pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
     let path = control_socket_of(run);
     let gone = |source: io::Error| {
@@ -31,7 +31,7 @@ pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
     }
     let request = ExecRequest { node: node.to_string(), argv };
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-    control::tell_with_fds(&socket, &request, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]).map_err(gone)?;
+    control::send_with_fds(&socket, &request, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]).map_err(gone)?;
     loop {
         let mut fds = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
         match poll(&mut fds, None) {
@@ -43,13 +43,13 @@ pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
         while io::Read::read(&mut &signals, &mut drain).is_ok_and(|n| n > 0) {}
         for (signal, seen) in &registered {
             if seen.swap(false, std::sync::atomic::Ordering::Relaxed) {
-                control::tell(&socket, &SignalRequest { signal: *signal }).map_err(gone)?;
+                control::send_message(&socket, &SignalRequest { signal: *signal }).map_err(gone)?;
             }
         }
         if answered {
-            return match control::hear::<ExecReply>(&socket).map_err(gone)? {
+            return match control::receive_message::<ExecReply>(&socket).map_err(gone)? {
                 Some((ExecReply::Exit(code), _)) => Ok(code as u8),
-                Some((ExecReply::Refused(told), _)) => Err(Error::Told(told)),
+                Some((ExecReply::Refused(told), _)) => Err(Error::Reported(told)),
                 None => Err(Error::SiteLost(format!("run {} ended while the command ran in {node}", run.name))),
             };
         }

@@ -1,4 +1,4 @@
-//! INT, TERM and HUP: a wish to end, heard between two steps of a run, so that everything is torn down in order.
+//! INT, TERM and HUP: requests to end, received between two steps of a run, so that everything is torn down in order.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,11 +9,12 @@ use crossbeam_channel::{Receiver, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Signals within this time are one wish: a terminal that closes is told of by the kernel and by the shell.
-const ONE_WISH: Duration = Duration::from_millis(300);
+/// Signals within this time are one request: both the kernel and the shell send one when a terminal closes.
+const ONE_REQUEST: Duration = Duration::from_millis(300);
 
-/// Hears INT, TERM and HUP from now on, but for those that this process was started to ignore (`nohup`, a script's `&`). A
-/// second INT or TERM ends the process at once; the kernel then removes all that lives, and the next command what does not.
+/// Receives INT, TERM and HUP from now on, but for those that this process was started to ignore (`nohup`, a script's
+/// `&`). A second INT or TERM ends the process at once; the kernel then removes all that lives, and the next command
+/// what does not.
 pub fn listen() -> io::Result<Receiver<i32>> {
     let heeded: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     let mut signals = Signals::new(&heeded)?;
@@ -22,7 +23,7 @@ pub fn listen() -> io::Result<Receiver<i32>> {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             let since = first.get_or_insert_with(Instant::now).elapsed();
-            if send.try_send(signal).is_err() && signal != SIGHUP && since > ONE_WISH {
+            if send.try_send(signal).is_err() && signal != SIGHUP && since > ONE_REQUEST {
                 std::process::exit(130);
             }
         }

@@ -20,7 +20,7 @@ pub mod schedule;
 pub mod site;
 mod timeline;
 
-pub use error::{Error, Kind, Result, Told};
+pub use error::{Error, ErrorReport, Kind, Result};
 pub use exec::exec;
 pub use helper::become_helper;
 pub use interrupt::listen as interrupts;

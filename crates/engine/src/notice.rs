@@ -1,4 +1,4 @@
-//! What a run tells while it goes on, for whoever shows it to the user.
+//! What a run reports while it goes on, to be shown to the user.
 
 use std::fmt::Display;
 use std::io::Write;

@@ -231,8 +231,8 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
     let instead = experiment.nodes.iter().filter(|n| n.congestion.is_none()).count();
     (!offers.cubic && instead > 0 && !experiment.links.is_empty()).then(|| {
         format!(
-            "{instead} of {} nodes have Reno where the target has CUBIC, for this machine runs no BPF congestion control: \
-             see `diorama doctor`",
+            "{instead} of {} nodes have Reno where the target has CUBIC, for this machine runs no BPF congestion \
+             control: see `diorama doctor`",
             experiment.nodes.len()
         )
     })
@@ -257,7 +257,8 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     }
 }
 
-/// Fails if the emulator would refuse a change that the experiment makes of a link: better now than in the middle of a run.
+/// Fails if the emulator would refuse a change that the experiment makes of a link: better now than in the middle of a
+/// run.
 fn changes_are_possible(experiment: &Experiment, network: &Network, tdf: Tdf) -> Result<()> {
     for event in &experiment.events {
         let Action::Link { link, change } = &event.action else { continue };

@@ -1,9 +1,9 @@
 //! The live runs of this machine: who owns which core, and what dead runs left to be removed.
 //!
 //! Each run has a directory `/run/diorama/ID/` with a file `lock` that it keeps locked while it lives, and one locked
-//! file per core it uses. The kernel drops such locks however a process ends, so a lock that can be taken means that its
-//! run is dead; what the kernel cannot clean up (control groups, state files) is then removed here, and nothing else is
-//! ever touched.
+//! file per core it uses. The kernel drops such locks however a process ends, so a lock that can be taken means that
+//! its run is dead; what the kernel cannot clean up (control groups, state files) is then removed here, and nothing
+//! else is ever touched.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -38,8 +38,8 @@ pub struct LiveRun {
     pub pid: u32,
 }
 
-/// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else would
-/// disturb a run on them, as `dilate --cpu` does.
+/// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else
+/// would disturb a run on them, as `dilate --cpu` does.
 #[derive(Clone, Debug)]
 pub struct CoreLocks {
     _locks: Arc<Vec<File>>,
@@ -124,7 +124,8 @@ pub fn live_runs() -> Vec<LiveRun> {
         .collect()
 }
 
-/// Does `work`, told where the results of the live runs go, while no other run registers itself or chooses its place.
+/// Does `work`, given the directories where the results of the live runs go, while no other run registers itself or
+/// chooses its place.
 pub fn with_live_directories<R>(work: impl FnOnce(&[PathBuf]) -> Result<R>) -> Result<R> {
     let _registry = open_registry()?;
     let live: Vec<_> = live_runs().into_iter().map(|run| run.out).collect();
@@ -190,7 +191,7 @@ fn sweep_dead(_registry: &File) {
     }
 }
 
-/// Removes all that a run may have left that outlives its processes. Failures are told, not fatal: the next command
+/// Removes all that a run may have left that outlives its processes. Failures are reported, not fatal: the next command
 /// tries again.
 fn remove_run(id: &str) {
     if let Err(e) = Tree::of(id).and_then(|tree| tree.sweep()) {

@@ -104,7 +104,7 @@ pub fn run_through(
     if let Err(e) = &outcome
         && !dir.has_result()
     {
-        // What is worse than the error itself is told by it.
+        // If this fails too, the error itself is reported all the same.
         let _ = dir.write_result(&RunResult { why: Some(e.to_string()), ..unmeasured });
     }
     outcome
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
             let detail = serde_json::json!({ "programs_dilated": dilated, "programs_refused": refused });
             self.record(end, "end", None, detail);
         }
-        let judged = sample.map_err(Error::Told).and_then(|sample| {
+        let judged = sample.map_err(Error::Reported).and_then(|sample| {
             results::write_pipes(self.dir, &sample.network)?;
             self.observer.finish(&self.plan, sample, clock_error_ppm, caches)
         });
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         }
         match recordings {
             Ok(recordings) => closed.recordings = recordings,
-            Err(told) => drop(broken.get_or_insert(Error::Told(told))),
+            Err(told) => drop(broken.get_or_insert(Error::Reported(told))),
         }
         for Recording { link, file, frames, missed } in &closed.recordings {
             let detail = serde_json::json!({ "file": file, "frames": frames, "missed": missed });
@@ -301,8 +301,8 @@ impl<'a> Run<'a> {
         self.record(host::now(), event, target, detail);
     }
 
-    /// Records what happened at a real instant, to the node or link `target`. A line that cannot be written must not stop a
-    /// run in its middle: the results, written at its end, will tell.
+    /// Records what happened at a real instant, to the node or link `target`. A line that cannot be written must not
+    /// stop a run in its middle: if it cannot, writing the results at its end fails too.
     fn record(&mut self, at: RealInstant, event: &str, target: Option<String>, detail: serde_json::Value) {
         let _ = self.events.write(&event_at(self.timeline, at, event, target, detail));
     }

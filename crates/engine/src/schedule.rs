@@ -173,8 +173,8 @@ impl Schedule {
         self.nodes[node].outcome
     }
 
-    /// Whether the experiment itself ended the node's program before the run was over, so that it may not have written all
-    /// that it would have.
+    /// Whether the experiment itself ended the node's program before the run was over, so that it may not have written
+    /// all that it would have.
     pub fn was_cut_short(&self, node: NodeIndex) -> bool {
         self.nodes[node].cut_short
     }

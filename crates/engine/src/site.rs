@@ -2,8 +2,8 @@
 //!
 //! A [`Run`](crate::run) decides what happens and when; its site does it: it makes the enclosure, the network and the
 //! nodes, applies limits, starts the clock, starts and ends programs, counts, and takes everything down again. Every
-//! argument and every answer is plain data that can be serialised ([`wire`] does so), and none is a descriptor or a path
-//! of the machine, so a second machine is a second `Site`, and nothing above changes.
+//! argument and every answer is plain data that can be serialised ([`wire`] does so), and none is a descriptor or a
+//! path of the machine, so a second machine is a second `Site`, and nothing above changes.
 //!
 //! Nodes are named by their place in [`Setup::nodes`], pipes by their names (`A--B/ab`). Real instants are those of the
 //! machine's own `CLOCK_MONOTONIC`.
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::local::LocalSite;
 pub(crate) use self::local::Place;
-use crate::error::{Result, Told};
+use crate::error::{ErrorReport, Result};
 
 /// A node, by its place in the plan.
 pub type NodeIndex = usize;
@@ -303,7 +303,7 @@ pub struct Sample {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Closing {
     /// The last counters.
-    pub sample: Result<Sample, Told>,
+    pub sample: Result<Sample, ErrorReport>,
     /// How far off the rate of the nodes' clocks was, in ppm, or why that is not known; `None` in real time.
     pub clock_error_ppm: Option<Result<f64, String>>,
     /// What the caches of the nodes' core forgot between two turns; `None` where that was not measured.
@@ -311,7 +311,7 @@ pub struct Closing {
     /// What became of the programs that were to be dilated; `None` in real time.
     pub injections: Option<Injections>,
     /// What the captures hold.
-    pub recordings: Result<Vec<Recording>, Told>,
+    pub recordings: Result<Vec<Recording>, ErrorReport>,
 }
 
 /// How many programs were dilated.

@@ -247,7 +247,7 @@ fn every_property_of_a_link_reaches_the_emulator_scaled_if_it_is_a_time() {
     let overrides = rough();
     let baseline = with(Offers::ALL, Variant::Baseline, None, &overrides).unwrap();
     let link = &baseline.setup(&experiment(&overrides), 1).network.links[1];
-    assert_eq!((link.ba.jitter.spread.as_nanos(), link.ba.queue.clone()), (2_000_000, ba.queue.clone()));
+    assert_eq!((link.ba.jitter.spread.as_nanos(), link.ba.queue), (2_000_000, ba.queue));
 }
 
 #[test]

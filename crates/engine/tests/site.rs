@@ -18,20 +18,39 @@ use scale::RealDuration;
 
 const PAIR: &str = r#"
 name: pair
-tdf: 4
+tdf: 2
 machines:
   server: { cpus: 1, speed: 0.4, memory: 128MiB }
   client: { cpus: 1, speed: 0.2, memory: 64MiB }
 nodes:
   server:
     machine: server
-    run: [perl, -MIO::Socket::INET, -e, '$s = IO::Socket::INET->new(LocalPort => 7, Listen => 9) or die; while ($c = $s->accept) { print $c scalar <$c>; close $c }']
+    run:
+      - perl
+      - -MIO::Socket::INET
+      - -e
+      - |
+        $s = IO::Socket::INET->new(LocalPort => 7, Listen => 9) or die;
+        while ($c = $s->accept) { print $c scalar <$c>; close $c }
     ready: { tcp: 7 }
   client:
     machine: client
     after: [server]
     files: { /srv/greeting: greeting }
-    run: [perl, -MIO::Socket::INET, -MTime::HiRes=time, -e, 'open G, "/srv/greeting"; $g = <G>; open L, ">/out/log"; for (1..5) { select undef, undef, undef, 0.2; $t = time; $c = IO::Socket::INET->new("server:7") or die; print $c $g; <$c> eq $g or die; printf L "%.6f %.6f\n", $t, time - $t } close L; print "done=5\n"']
+    run:
+      - perl
+      - -MIO::Socket::INET
+      - -MTime::HiRes=time
+      - -e
+      - |
+        open G, "/srv/greeting"; $g = <G>; open L, ">/out/log";
+        for (1..5) {
+          select undef, undef, undef, 1.2;
+          $t = time; $c = IO::Socket::INET->new("server:7") or die;
+          print $c $g; <$c> eq $g or die;
+          printf L "%.6f %.6f\n", $t, time - $t
+        }
+        close L; print "done=5\n"
   bystander: { machine: client, run: "sleep 1000" }
 links:
   - { from: client, to: server, bandwidth: 10Mbit/s, delay: 5ms, capture: { snap: 64B } }
@@ -40,9 +59,9 @@ metrics:
   latency: { nodes: client, rows: /out/log, start: 1, value: 2, unit: s }
   answers: { nodes: client, line: 'done=(\d+)', from: stdout, combine: sum, unit: "1" }
 events:
-  - { at: 100ms, link: client--server, set: { delay: 20ms } }
-  - { at: 200ms, node: bystander, do: stop }
-  - { at: 400ms, node: bystander, do: start }
+  - { at: 2s, link: client--server, set: { delay: 20ms } }
+  - { at: 3s, node: bystander, do: stop }
+  - { at: 4s, node: bystander, do: start }
 ends: { exited: [client], limit: 60s }
 "#;
 
@@ -106,8 +125,12 @@ fn nothing_left() {
 fn a_run_over_a_byte_stream() {
     let dir = tempfile::tempdir().unwrap();
     let experiment = experiment(dir.path(), PAIR);
-    let near = run(&experiment, &dir.path().join("near"), |site| Box::new(site));
-    let far = run(&experiment, &dir.path().join("far"), remote);
+    // In threads of their own, for a site binds the thread that makes it to the harness core.
+    let [near, far] = std::thread::scope(|scope| {
+        let near = scope.spawn(|| run(&experiment, &dir.path().join("near"), |site| Box::new(site)));
+        let near = near.join().unwrap();
+        [near, scope.spawn(|| run(&experiment, &dir.path().join("far"), remote)).join().unwrap()]
+    });
     for (result, out) in [(&near, "near"), (&far, "far")] {
         let out = RunDir::at(dir.path().join(out));
         assert_eq!(result.status, Status::Ok, "{out:?}: {:?}", result.why);
@@ -120,8 +143,7 @@ fn a_run_over_a_byte_stream() {
             assert!(happened.iter().any(|e| e == event), "{event} is not among {happened:?}");
         }
     }
-    let checks =
-        |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name.clone(), c.value.is_some())).collect::<Vec<_>>();
+    let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
     assert_eq!(near.nodes, {
         let mut nodes = far.nodes.clone();

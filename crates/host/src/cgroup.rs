@@ -1,9 +1,9 @@
 //! Control groups, by what they are for: a tree for a run, shares of a core, caps, memory, who is in a group and what
 //! it has used, and removing what a dead run left.
 //!
-//! Nobody outside knows where the kernel has these things or what it calls them: `cgroup/files.rs` alone does. It
-//! knows version 1, and version 1 beside a version 2 tree that has no controllers (*hybrid*). `docs/host.md` says how
-//! each purpose is met there, and how version 2 would meet it.
+//! Only `cgroup/files.rs` knows where the kernel has these things and what it calls them. It knows
+//! version 1, and version 1 beside a version 2 tree that has no controllers (*hybrid*). `docs/host.md` says how each
+//! purpose is met there, and how version 2 would meet it.
 
 mod files;
 mod sweep;
@@ -120,7 +120,7 @@ pub struct Offers {
     pub no_nodes: Option<Lack>,
     /// Whether this process may make groups.
     pub writable: bool,
-    /// Whether there are idle groups, which give way to every sibling (Linux 5.15).
+    /// Whether there are idle groups (Linux 5.15), which run only when no sibling wants to.
     pub idle: bool,
 }
 

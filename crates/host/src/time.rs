@@ -32,9 +32,8 @@ pub fn timespec(d: RealDuration) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
-/// Sleeps for `d`, or until a signal comes.
+/// Sleeps for `d`, or until a signal comes: a caller that must sleep for all of it checks the clock.
 pub fn nap(d: RealDuration) {
-    // Whoever was woken early looks at the clock.
     drop(rustix::thread::clock_nanosleep_relative(ClockId::Monotonic, &timespec(d)));
 }
 

@@ -19,7 +19,7 @@ fn at(s: f64) -> VirtualInstant {
 }
 
 #[test]
-fn the_experiment_of_the_design_is_read_whole() {
+fn the_web_busy_experiment_is_read_whole() {
     let e = good("web-busy.yaml", &[]).unwrap();
     assert_eq!((e.name.as_str(), e.tdf), ("web-busy", Tdf::new(10, 1).unwrap()));
     assert_eq!(e.measure, Some((at(2.0), at(12.0))));

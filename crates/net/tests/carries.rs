@@ -1,7 +1,8 @@
 //! Real sockets through real interfaces. Needs root.
 //!
-//! Nothing here depends on how soon the machine lets a program run: times are bounded from below, by what a pipe does, and
-//! from above only against a reference of the same run. How exact delays and rates are is measured by `diorama bench net`.
+//! Nothing here depends on how soon the machine lets a program run: times are bounded from below, by what a pipe does,
+//! and from above only against a reference of the same run. `diorama bench net` measures how exact delays and
+//! rates are.
 
 mod support;
 

@@ -160,9 +160,9 @@ impl Drop for Enclosure {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // The kernel ends PID 1 only after every helper has been waited for, which may be the caller's next step:
-        // do not wait for ever.
-        let end = Instant::now() + Duration::from_secs(2);
+        // The kernel ends PID 1 only after every process below it, which takes seconds on a busy machine, and after
+        // every helper has been waited for, which may be the caller's next step: do not wait for ever.
+        let end = Instant::now() + Duration::from_secs(20);
         while matches!(self.init.try_wait(), Ok(None)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -45,15 +45,15 @@ impl Exits {
             let status = ExitStatus::from_raw(status);
             self.lock().by_pid.insert(pid, status);
             self.changed.notify_all();
-            // Nobody need listen on the channel.
+            // The other end of the channel may have been dropped.
             let _ = channel.send(Exit { pid, status });
         }
         self.lock().over = true;
         self.changed.notify_all();
     }
 
-    /// Waits until `pid` has ended, at most for `limit`; none if it still runs or the enclosure is gone. Told once: the
-    /// number may come to mean another process.
+    /// Waits until `pid` has ended, at most for `limit`; none if it still runs or the enclosure is gone. An exit is
+    /// returned once, because its number may come to mean another process.
     pub(crate) fn wait(&self, pid: i32, limit: Option<Duration>) -> Option<ExitStatus> {
         let end = limit.map(|l| Instant::now() + l);
         let mut ended = self.lock();

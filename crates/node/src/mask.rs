@@ -132,7 +132,7 @@ impl Mask<'_> {
         self.log_skeleton(Path::new("var/log"))?;
         for path in SEARCHED.map(Path::new) {
             if let Ok(found) = self.host.join(path).symlink_metadata() {
-                self.look(path, &found, DEPTH)?;
+                self.inspect(path, &found, DEPTH)?;
             }
         }
         for inside in hide.iter().filter_map(|path| path.strip_prefix("/").ok()) {
@@ -146,7 +146,7 @@ impl Mask<'_> {
     }
 
     /// Hides `path` if the host keeps it from some of its users, or else what is below it and is kept from them.
-    fn look(&self, path: &Path, found: &Metadata, depth: usize) -> io::Result<()> {
+    fn inspect(&self, path: &Path, found: &Metadata, depth: usize) -> io::Result<()> {
         let everybody = |bits| found.mode() & bits == bits;
         match found.file_type() {
             t if t.is_symlink() || (!t.is_dir() && everybody(0o004)) => Ok(()),
@@ -174,7 +174,7 @@ impl Mask<'_> {
                 continue;
             }
             match entry.metadata() {
-                Ok(found) => self.look(&inside, &found, depth - 1)?,
+                Ok(found) => self.inspect(&inside, &found, depth - 1)?,
                 // What disappears while we look is not there for the node either.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 // Not even root may look at it: a file system of some user's own.

@@ -1,8 +1,8 @@
 //! What a run leaves behind: the files of its directory, typed both ways.
 //!
-//! The engine writes them, everybody else reads them, and both do it through [`RunDir`], the only one who knows what a
-//! file in a run directory is called. `docs/run-directory.md` describes every file for those who read them with other
-//! programs.
+//! The engine writes them, the other crates read them, and both do it through [`RunDir`], the only place that knows
+//! what a file in a run directory is called. `docs/run-directory.md` describes every file for those who read them with
+//! other programs.
 //!
 //! | type | file |
 //! | --- | --- |

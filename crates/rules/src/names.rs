@@ -67,9 +67,30 @@ fn defines(lines: &[Line], name: &str, rust: bool) -> bool {
         return lines.iter().any(|line| KEYWORDS.iter().any(|keyword| declares(&line.code, keyword, name)));
     }
     // In C and shell a definition begins at the first column; a call does not.
-    lines.iter().any(|line| {
-        let head = line.code.split(['(', '=', '{', ';']).next().unwrap_or_default();
-        !line.code.starts_with([' ', '\t']) && words(head).any(|word| word == name)
+    lines.iter().any(|line| !line.code.starts_with([' ', '\t']) && words(&head(&line.code)).any(|word| word == name))
+}
+
+/// What stands in a line of C before the arguments or the value of what it defines: without attributes, and with the
+/// name that the macro of BPF programs takes first.
+fn head(code: &str) -> String {
+    let mut code = code.replacen("BPF_PROG(", "", 1);
+    while let Some(start) = code.find("__attribute__") {
+        let end = closed(&code[start..]).map_or(code.len(), |length| start + length);
+        code.replace_range(start..end, "");
+    }
+    code.split(['(', ',', '=', '{', ';']).next().unwrap_or_default().to_string()
+}
+
+/// How long a text is up to the parenthesis that closes its first one.
+fn closed(text: &str) -> Option<usize> {
+    let mut depth = 0i32;
+    text.char_indices().find_map(|(at, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => return None,
+        }
+        (depth == 0).then_some(at + 1)
     })
 }
 
@@ -158,7 +179,9 @@ enum Way {
     Out,
 }
 ";
-    const C: &str = "static int turn(int x)\n{\n\treturn twist(x);\n}\n#define LIMIT 3\n";
+    const C: &str = "static int turn(int x)\n{\n\treturn twist(x);\n}\n#define LIMIT 3\n\
+        __attribute__((used, visibility(\"hidden\"))) void begin(long *stack)\n{\n}\n\
+        void BPF_PROG(pace, struct sock *sk)\n{\n}\n";
 
     fn tree() -> std::path::PathBuf {
         let root = std::env::temp_dir().join(format!("diorama-rules-{}", std::process::id()));
@@ -184,6 +207,8 @@ enum Way {
             "crates/net/src/pipe.rs:LONGEST",
             "crates/net/src/turn.c:turn",
             "crates/net/src/turn.c:LIMIT",
+            "crates/net/src/turn.c:begin",
+            "crates/net/src/turn.c:pace",
             "crates/*/tests",
             "crates/NAME",
             "make test",
@@ -201,6 +226,9 @@ enum Way {
             "crates/net/src/pipe.rs:Gone::push",
             "crates/net/src/pipe.rs:push_more",
             "crates/net/src/turn.c:twist",
+            "crates/net/src/turn.c:used",
+            "crates/net/src/turn.c:stack",
+            "crates/net/src/turn.c:sk",
             "net/src/pipe.rs",
         ] {
             assert!(wrong(gone, &root).is_some(), "{gone}");

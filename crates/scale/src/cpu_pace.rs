@@ -17,8 +17,8 @@ impl CpuPace {
     /// CPU time is what the kernel says: a virtual CPU of speed 1.
     pub const NATIVE: CpuPace = CpuPace { num: 1, den: 1 };
 
-    /// The clocks of a virtual CPU of `speed`, a fraction of one core of this host between 0.001 and 1000, to the nearest
-    /// billionth; `None` for any other speed.
+    /// The clocks of a virtual CPU of `speed`, a fraction of one core of this host between 0.001 and 1000, to the
+    /// nearest billionth; `None` for any other speed.
     pub fn of_speed(speed: f64) -> Option<CpuPace> {
         const UNIT: u64 = 1_000_000_000;
         (0.001..=1000.0).contains(&speed).then(|| CpuPace::reduced((speed * UNIT as f64).round() as u64, UNIT))

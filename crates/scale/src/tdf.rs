@@ -83,8 +83,8 @@ impl Tdf {
         VirtualDuration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Virtual over real time, rounded up to 2^-64: so the virtual time at a real deadline of [`to_real`](Self::to_real)
-    /// is what was asked for, and not a nanosecond less.
+    /// Virtual over real time, rounded up to 2^-64: so the virtual time at a real deadline of
+    /// [`to_real`](Self::to_real) is what was asked for, and not a nanosecond less.
     pub fn pace(self) -> Fixed {
         Fixed::ratio_up(self.den, self.num)
     }

@@ -1,6 +1,7 @@
 //! What is the same on the target and on the harness but for its time, written once.
 
 use std::fmt::Debug;
+use std::hash::Hash;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +13,7 @@ use crate::{RealDuration, RealRate, VirtualDuration, VirtualRate};
 /// A value that is generic over it exists in both, and only a [`Tdf`](crate::Tdf) makes one of the other.
 pub trait Time: Copy + Debug + Default + PartialEq + Eq + Send + Sync + 'static {
     /// A span of this time; the default is none at all.
-    type Duration: Copy + Debug + Default + Ord + std::hash::Hash + Serialize + DeserializeOwned + Send + Sync + 'static;
+    type Duration: Copy + Debug + Default + Ord + Hash + Serialize + DeserializeOwned + Send + Sync + 'static;
     /// Bits per second of this time.
     type Rate: Copy + Debug + PartialEq + PartialOrd + Serialize + DeserializeOwned + Send + Sync + 'static;
 

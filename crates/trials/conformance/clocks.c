@@ -1,7 +1,7 @@
 /*
- * What every clock shows to have passed while the program sleeps for 200 ms, and what the CPU clocks show while it computes for as
- * long; and what passes from one second to the next of those that count seconds. Prints "NAME PASSED NOMINAL GRAIN", in ns: a clock
- * of that grain may show so much too little.
+ * What every clock shows to have passed while the program sleeps for 200 ms, and what the CPU clocks show while it
+ * computes for as long; and what passes from one second to the next of those that count seconds. Prints "NAME PASSED
+ * NOMINAL GRAIN", in ns: a clock of that grain may show so much too little.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -10,7 +10,10 @@ fn wait(name: &str, f: impl FnOnce(Duration)) {
 }
 fn main() {
     wait("thread::sleep", |d| std::thread::sleep(d));
-    wait("Condvar", |d| { let (m, c) = (Mutex::new(()), Condvar::new()); let _ = c.wait_timeout(m.lock().unwrap(), d).is_ok(); });
+    wait("Condvar", |d| {
+        let (m, c) = (Mutex::new(()), Condvar::new());
+        let _ = c.wait_timeout(m.lock().unwrap(), d).is_ok();
+    });
     wait("recv_timeout", |d| { let (_s, r) = mpsc::channel::<()>(); let _ = r.recv_timeout(d); });
     wait("park_timeout", |d| std::thread::park_timeout(d));
 }

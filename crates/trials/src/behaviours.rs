@@ -1,4 +1,5 @@
-//! `diorama-trials behaviours`: every clock and every kind of wait, by small programs, natively and under `diorama dilate`.
+//! `diorama-trials behaviours`: every clock and every kind of wait, by small programs, natively and under
+//! `diorama dilate`.
 //!
 //! The programs of waits, errors and signals are those of the clock's own tests.
 
@@ -101,8 +102,8 @@ fn parse(text: &str) -> Result<Vec<Measured>, String> {
     text.lines().map(|l| line(l).ok_or_else(|| l.to_owned())).collect()
 }
 
-/// Whether the longest time that a program saw pass did not last as long outside. Then its clock was not dilated; if it was, a wait
-/// that is not is early.
+/// Whether the longest time that a program saw pass did not last as long outside. Then its clock was not dilated; if it
+/// was, a wait that is not is early.
 fn undilated(measured: &[Measured], said: &Said, way: Way) -> Option<String> {
     let longest = measured.iter().map(|m| m.nominal).fold(0.0, f64::max);
     let needed = longest / 1e9 * way.pace();

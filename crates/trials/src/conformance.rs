@@ -1,9 +1,9 @@
 //! `diorama-trials conformance`: programs that wait, natively, under `diorama dilate`, and under libfaketime.
 //!
-//! Each script of `conformance/` starts one program and lets it wait, by its own means and for a known time, as its own clock
-//! measures it. It prints a line a wait: what it should have taken in ms, what it took, and its name; and `-` when what it had to
-//! compile is compiled. From there to its end must pass, on a real clock, TDF times the sum of the waits, or it was not
-//! dilated at all.
+//! Each script of `conformance/` starts one program and lets it wait, by its own means and for a known time, as its own
+//! clock measures it. It prints a line a wait: what it should have taken in ms, what it took, and its name; and `-`
+//! when what it had to compile is compiled. From there to its end must pass, on a real clock, TDF times the sum of the
+//! waits, or it was not dilated at all.
 
 use std::fmt;
 use std::fs;
@@ -106,7 +106,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
         eprintln!("{}", rows.last().expect("just pushed"));
     }
     let table = format!(
-        "| program | native | `dilate --tdf {TDF}` | libfaketime | packages | CPU s, native | dilated / native | libfaketime / native |\n\
+        "| program | native | `dilate --tdf {TDF}` | libfaketime | packages | CPU s, native \
+         | dilated / native | libfaketime / native |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n{}\n\nRun on {}.\n",
         rows.join("\n"),
         Machine::here()
@@ -121,7 +122,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// The scripts in `directory` that have these names, all of them if there is none, in their order. A name without a script is an error.
+/// The scripts in `directory` that have these names, all of them if there is none, in their order. A name without a
+/// script is an error.
 pub fn scripts(directory: &str, names: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let io = |e| Failure::input(format!("{directory}: {e}: run this in Diorama's own directory"));
     let mut all: Vec<PathBuf> = fs::read_dir(directory).map_err(io)?.flatten().map(|e| e.path()).collect();

@@ -1,6 +1,7 @@
 //! `diorama-trials cpython`: CPython's own tests, natively and under `diorama dilate`: each case must end alike.
 //!
-//! They run in a network namespace of their own that has nothing but loopback, where the one name that they look up is this machine.
+//! They run in a network namespace of their own that has nothing but loopback, where the one name that they look up is
+//! this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -34,8 +35,8 @@ const TESTS: [&str; 13] = [
     "test_sched",
     "test_timeout",
 ];
-/// test_timeout waits in vain for an answer of a web server in the world, by this name. Here it waits for that of one which never gives
-/// any: a child that goes on when the program has ended.
+/// test_timeout waits in vain for an answer of a web server in the world, by this name. Here it waits for that of one
+/// which never gives any: a child that goes on when the program has ended.
 const HOSTS: &str = "127.0.0.1 localhost www.python.org.\n::1 localhost\n";
 const SILENT_SERVER: &str =
     "import os, signal, socket; s = socket.create_server(('127.0.0.1', 80)); os.fork() or signal.pause()";
@@ -50,8 +51,8 @@ pub struct Args {
     /// Only these tests [default: those of clocks, waits, threads, signals and sockets]
     tests: Vec<String>,
     /// The time dilation factor
-    // Low, because the tests wait for minutes in all and have bounds of their own on how long they may take; and not whole, so that
-    // rounding shows.
+    // Low, because the tests wait for minutes in all and have bounds of their own on how long they may take; and not
+    // whole, so that rounding shows.
     #[arg(long, default_value = "1.5")]
     tdf: String,
     #[command(flatten)]

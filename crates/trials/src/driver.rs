@@ -18,7 +18,7 @@ use crate::way::{self, Said};
 /// How often a running `diorama` is looked after.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The program, and whether someone wants all this to end.
+/// The program, and whether a signal has asked this one to end.
 pub struct Driver {
     program: PathBuf,
     interrupted: Arc<AtomicBool>,
@@ -131,8 +131,8 @@ impl Driver {
         }
     }
 
-    /// Waits for a child that was started [`apart`], for no longer than `patience`: `None` if it runs on. A wish that
-    /// all this should end is passed on to the child once, and is a failure of code 130 when it has ended.
+    /// Waits for a child that was started [`apart`], for no longer than `patience`: `None` if it runs on. A signal
+    /// to end is passed on to the child once, and is a failure of code 130 when it has ended.
     pub fn wait(
         &self,
         child: &mut Child,

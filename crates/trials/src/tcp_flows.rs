@@ -1,4 +1,5 @@
-//! `diorama-trials tcp-dilation figure5` and `figure10`: what many connections get of one bottleneck, under TDF 1 and others.
+//! `diorama-trials tcp-dilation figure5` and `figure10`: what many connections get of one bottleneck, under TDF 1 and
+//! others.
 //!
 //! Figures 5 and 10 of "To Infinity and Beyond: Time-Warped Network Emulation" (NSDI 2006).
 

@@ -64,8 +64,8 @@ pub fn listen(out: impl Read) -> Said {
 /// What a wait may be longer than it should, on a busy machine: a part of it, and ms.
 const LATE: (f64, f64) = (0.25, 60.0);
 
-/// Why a wait was not as long as it should be, in ms of the program's own clock, if it was not. A clock of some grain may show so much too
-/// little.
+/// Why a wait was not as long as it should be, in ms of the program's own clock, if it was not. A clock of some grain
+/// may show so much too little.
 pub fn amiss(nominal: f64, grain: f64, took: f64) -> Option<&'static str> {
     match took {
         _ if took < nominal - grain => Some("early"),

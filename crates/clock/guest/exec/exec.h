@@ -1,7 +1,8 @@
 /*
  * dilate-exec: the static program that puts a command under dilation.
  *
- *   dilate-exec [--fd N] -- COMMAND [ARG…]   install the filter, hand its listener over descriptor N (3), execute (main.c)
+ *   dilate-exec [--fd N] -- COMMAND [ARG…]   install the filter, hand its listener over descriptor N (3), execute it
+ *                                            (main.c)
  *   dilate-exec --probe                      compare the clocks of this process on demand (probe.c)
  *   dilate-exec --measure WHAT N             time N operations (measure.c)
  *

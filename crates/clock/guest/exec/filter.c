@@ -167,15 +167,16 @@ static void reading(u32 nr, u8 flags)
 {
 	u32 here = on(nr);
 	load(LOW(flags));
-	emit(BPF_JMP | BPF_JSET | BPF_K, 3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
+	emit(BPF_JMP | BPF_JSET | BPF_K,
+	     3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
 	answer(SECCOMP_RET_ALLOW);
 	trap();
 	done(here);
 }
 
 /*
- * The injector is asked about an exec, but only by the image (exec.c says why), which says that it is the image. The address would say so too, but
- * dilate-exec, which has no image yet, must be able to say it.
+ * The injector is asked about an exec, but only by the image (exec.c says why), which says that it is the image. The
+ * address would say so too, but dilate-exec, which has no image yet, must be able to say it.
  */
 static void executing(u32 nr)
 {
@@ -276,7 +277,10 @@ static void not_bootstrap(u32 nr)
 	done(here);
 }
 
-/* prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument `mode`. */
+/*
+ * prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument
+ * `mode`.
+ */
 static void going_strict(u32 nr, u8 mode)
 {
 	u32 here = on(nr);

@@ -25,8 +25,8 @@ pub struct Ran {
     pub noise: Duration,
 }
 
-/// A reference for everything that asserts how long something took: what a wait of a few ms and a bit of work, neither of them dilated,
-/// take too long at worst while that something goes on.
+/// A reference for everything that asserts how long something took: what a wait of a few ms and a bit of work, neither
+/// of them dilated, take too long at worst while that something goes on.
 #[allow(dead_code, reason = "each test binary uses its part")]
 #[derive(Debug)]
 pub struct Noise {
@@ -60,8 +60,8 @@ impl Noise {
         Noise { done, worst }
     }
 
-    /// What a wait may be late by: on a quiet machine `least`, else some times as much as the reference was at worst, because a program that
-    /// forks, executes or wakes another waits for the processor more than once.
+    /// What a wait may be late by: on a quiet machine `least`, else some times as much as the reference was at worst,
+    /// because a program that forks, executes or wakes another waits for the processor more than once.
     pub fn end(self, least: Duration) -> Duration {
         self.done.store(true, Ordering::Relaxed);
         least + self.worst.join().expect("it does not panic") * 10

@@ -20,7 +20,8 @@ def relative(name, directory):
     fd = os.open(directory, os.O_RDONLY)
     return os.fdopen(os.open(name, os.O_RDONLY, dir_fd=fd)).read()
 os.chdir('/proc')
-also = [relative('stat', f'/proc/{os.getpid()}'), relative('self/stat', '/proc'), relative('stat', f'/proc/self/task/{os.getpid()}'),
+also = [relative('stat', f'/proc/{os.getpid()}'), relative('self/stat', '/proc'),
+        relative('stat', f'/proc/self/task/{os.getpid()}'),
         open('self/stat').read(), open('/proc/./self//stat').read()]
 names = [f'/proc/{p}/stat' for p in ('self', 'thread-self', os.getpid(), f'self/task/{os.getpid()}')]
 print(len({t.split(' ')[21] for t in also + [open(n).read() for n in names]}), open(names[0]).read().split(' ')[1])

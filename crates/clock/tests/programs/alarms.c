@@ -1,5 +1,7 @@
-/* Timers of 300 ms that the kernel keeps, all at once, a process for each, or the one that the argument names. Prints how long each took, in virtual us. A wait that ends with an error
-   that is not the timer's doing is told as such. */
+/*
+ * Timers of 300 ms that the kernel keeps, all at once, a process for each, or the one that the argument names. Prints
+ * how long each took, in virtual us. A wait that ends with an error that is not the timer's doing is told as such.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -132,7 +134,8 @@ static int itimer_vfork(void)
 	static char stack[65536] __attribute__((aligned(16)));
 	struct itimerval t = { { 0, 0 }, { 0, SPAN / 1000 } };
 	int status;
-	pid_t child = setitimer(ITIMER_REAL, &t, 0) ? -1 : clone(doze, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
+	pid_t child = setitimer(ITIMER_REAL, &t, 0) ? -1
+			: clone(doze, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
 	return child > 0 && waitpid(child, &status, 0) == child && status == 0 && wait_for_rings(1);
 }
 

@@ -1,6 +1,6 @@
 /*
- * What waits.c does not wait by: time-outs of sockets, CPU clocks and their timers, CPU times of children, what remains of timers.
- * One line each: "NAME ELAPSED NOMINAL", ns. An unexpected result ends the program with a sentence.
+ * What waits.c does not wait by: time-outs of sockets, CPU clocks and their timers, CPU times of children, what remains
+ * of timers. One line each: "NAME ELAPSED NOMINAL", ns. An unexpected result ends the program with a sentence.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -172,8 +172,9 @@ static void remainders(void)
 }
 
 /*
- * The kernel counts the CPU time of itimers in ticks, each to whoever runs when it comes, which is true of who runs from tick to tick. With
- * others on its processor a process may be counted much more than it gets, natively too; so it keeps them away for these milliseconds.
+ * The kernel counts the CPU time of itimers in ticks, each to whoever runs when it comes, which is true of who runs
+ * from tick to tick. With others on its processor a process may be counted much more than it gets, natively too; so it
+ * keeps them away for these milliseconds.
  */
 static void alone(int yes)
 {
@@ -190,11 +191,13 @@ static void cpu_clocks(void)
 	signal(SIGVTALRM, ring);
 	signal(SIGXCPU, ring);
 	RUN("ITIMER_PROF", CLOCK_PROCESS_CPUTIME_ID, NOMINAL, !setitimer(ITIMER_PROF, &it, 0) && busy_until_rung());
-	RUN("ITIMER_VIRTUAL", CLOCK_PROCESS_CPUTIME_ID, NOMINAL - 2 * MS, !setitimer(ITIMER_VIRTUAL, &it, 0) && busy_until_rung());
+	RUN("ITIMER_VIRTUAL", CLOCK_PROCESS_CPUTIME_ID, NOMINAL - 2 * MS,
+	    !setitimer(ITIMER_VIRTUAL, &it, 0) && busy_until_rung());
 	clockid_t mine, thread_clock;
 	must(!clock_getcpuclockid(0, &mine) && !pthread_getcpuclockid(pthread_self(), &thread_clock), "getcpuclockid");
 	clockid_t clocks[] = { CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, mine, thread_clock };
-	static const char *const names[] = { "timer-process-cpu", "timer-thread-cpu", "timer-cpuclockid", "timer-thread-cpuclockid" };
+	static const char *const names[] = { "timer-process-cpu", "timer-thread-cpu", "timer-cpuclockid",
+					    "timer-thread-cpuclockid" };
 	for (int i = 0; i < 4; i++) {
 		timer_t id;
 		struct itimerspec when = { { 0, 0 }, span(NOMINAL) };
@@ -231,8 +234,8 @@ static void cpu_clocks(void)
 	int polled = syscall(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG, &untouched);
 	kill(child, SIGKILL);
 	must(waitpid(child, &status, 0) == child, "waitpid");
-	must(polled == 0 && untouched.ru_utime.tv_sec == 1234567 && untouched.ru_utime.tv_usec == 8 && untouched.ru_stime.tv_sec == 9 &&
-		     untouched.ru_stime.tv_usec == 1, "waitid without a child");
+	must(polled == 0 && untouched.ru_utime.tv_sec == 1234567 && untouched.ru_utime.tv_usec == 8 &&
+		     untouched.ru_stime.tv_sec == 9 && untouched.ru_stime.tv_usec == 1, "waitid without a child");
 	getrusage(RUSAGE_CHILDREN, &used);
 	told("getrusage-children", tv(used.ru_utime) + tv(used.ru_stime) + 3000, 2 * NOMINAL);
 	times(&tms);

@@ -1,6 +1,7 @@
 /*
- * All clocks, by vDSO and by system call. First line: how far, in ns, the clocks disagree at worst (raw call against vDSO,
- * gettimeofday and time against REALTIME). Then busy for 30 ms of MONOTONIC: "elapsed cpu rusage times(ticks) sysinfo".
+ * All clocks, by vDSO and by system call. First line: how far, in ns, the clocks disagree at worst (raw call against
+ * vDSO, gettimeofday and time against REALTIME). Then busy for 30 ms of MONOTONIC: "elapsed cpu rusage times(ticks)
+ * sysinfo".
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * clone3 in its forms: as a fork, as a thread, as a vfork with and without a stack of its own, on a signal stack, with CLONE_CLEAR_SIGHAND.
- * The output must be the same natively and dilated. With the argument "child" it says what became of its signal handlers.
+ * clone3 in its forms: as a fork, as a thread, as a vfork with and without a stack of its own, on a signal stack, with
+ * CLONE_CLEAR_SIGHAND. The output must be the same natively and dilated. With the argument "child" it says what became
+ * of its signal handlers.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,17 +46,19 @@ static int naps(void)
 }
 
 /*
- * What the child does, and ends: it has only what it is given in registers, as in a C library. All others must have come through.
- * The parent's are looked at, too: the result is -1 if one has changed.
+ * What the child does, and ends: it has only what it is given in registers, as in a C library. All others must have
+ * come through. The parent's are looked at, too: the result is -1 if one has changed.
  */
 struct seen {
 	uint64_t before[12], parent[12], child[12];
 };
-__attribute__((naked, noinline)) static long raw(struct clone_args *args, size_t size, void (*child)(void *), void *given, struct seen *s)
+__attribute__((naked, noinline)) static long
+raw(struct clone_args *args, size_t size, void (*child)(void *), void *given, struct seen *s)
 {
 	(void)args, (void)size, (void)child, (void)given, (void)s;
 	__asm__("push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
-		"mov $0x1111, %ebx\n mov $0x2222, %ebp\n mov $0x3333, %r13d\n mov $0x4444, %r14d\n mov $0x5555, %r15d\n mov $0x6666, %r9d\n"
+		"mov $0x1111, %ebx\n mov $0x2222, %ebp\n mov $0x3333, %r13d\n mov $0x4444, %r14d\n"
+		"mov $0x5555, %r15d\n mov $0x6666, %r9d\n"
 		"mov %rcx, %r10\n" /* given */
 		"mov %r8, %r12\n"
 		"mov %rbx, 0(%r12)\n mov %rbp, 8(%r12)\n mov %r13, 16(%r12)\n mov %r14, 24(%r12)\n mov %r15, 32(%r12)\n"
@@ -105,8 +108,8 @@ static void tell(void *given)
 	sigprocmask(SIG_BLOCK, 0, &mask);
 	int good = naps();
 	snprintf(told, sizeof told, "given %s, naps %d, USR1 %s, USR2 %s, TERM %s, SYS %s, blocked USR1 %d TERM %d, rounds %s",
-		 (const char *)given, good, handler(SIGUSR1), handler(SIGUSR2), handler(SIGTERM), handler(SIGSYS), sigismember(&mask, SIGUSR1),
-		 sigismember(&mask, SIGTERM), fegetround() == FE_UPWARD ? "up" : "otherwise");
+		 (const char *)given, good, handler(SIGUSR1), handler(SIGUSR2), handler(SIGTERM), handler(SIGSYS),
+		 sigismember(&mask, SIGUSR1), sigismember(&mask, SIGTERM), fegetround() == FE_UPWARD ? "up" : "otherwise");
 	if (!strcmp(given, "copied"))
 		puts(told), fflush(stdout);
 	for (;;)
@@ -161,8 +164,8 @@ static void all(void)
 	attempt("fork", 0, 0, tell, "copied");
 	attempt("fork with a stack", 0, 1, tell, "copied");
 	attempt("fork, handlers cleared", CLONE_CLEAR_SIGHAND, 0, tell, "copied");
-	attempt("thread", CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
-		1, tell, "thread");
+	attempt("thread", CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+		CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID, 1, tell, "thread");
 	attempt("process in the same memory", CLONE_VM, 1, tell, "a stack");
 	attempt("the same, handlers cleared", CLONE_VM | CLONE_CLEAR_SIGHAND, 1, tell, "a stack");
 	attempt("vfork", CLONE_VM | CLONE_VFORK, 0, tell, "none");

@@ -1,5 +1,7 @@
-/* Ways to start a process or a thread, each with a nap of 20 ms in it: by the parent's clock it must be 20 ms. Lines "NAME ELAPSED NOMINAL", ns. With the
-   argument "nap" it only naps. */
+/*
+ * Ways to start a process or a thread, each with a nap of 20 ms in it: by the parent's clock it must be 20 ms. Lines
+ * "NAME ELAPSED NOMINAL", ns. With the argument "nap" it only naps.
+ */
 #define _GNU_SOURCE
 #include <linux/sched.h>
 #include <pthread.h>
@@ -157,10 +159,11 @@ static int by_descriptor(void)
 static const struct {
 	const char *name;
 	int (*go)(void);
-} ways[] = { { "fork", forked }, { "vfork-exec", vforked_and_executed }, { "vfork", vforked }, { "posix_spawn", spawned },
-	     { "posix_spawnp", spawned_along_path }, { "CLONE_VM", sharing_memory }, { "CLONE_SIGHAND", sharing_all },
-	     { "no-exit-signal", silent }, { "CLONE_VM-exec", executed_in_shared_memory }, { "clone", raw_fork },
-	     { "clone3", clone3_or_clone }, { "daemon", daemonised }, { "thread", from_a_thread }, { "twenty-deep", deep },
+} ways[] = { { "fork", forked }, { "vfork-exec", vforked_and_executed }, { "vfork", vforked },
+	     { "posix_spawn", spawned }, { "posix_spawnp", spawned_along_path }, { "CLONE_VM", sharing_memory },
+	     { "CLONE_SIGHAND", sharing_all }, { "no-exit-signal", silent }, { "CLONE_VM-exec", executed_in_shared_memory },
+	     { "clone", raw_fork }, { "clone3", clone3_or_clone }, { "daemon", daemonised },
+	     { "thread", from_a_thread }, { "twenty-deep", deep },
 	     { "system", script }, { "fexecve", by_descriptor } };
 
 int main(int argc, char **arguments)

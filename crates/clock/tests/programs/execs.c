@@ -1,5 +1,7 @@
-/* Twenty threads; eight of them execute this program again at once, and with an argument the first thread too. Four more try
-   to execute what does not exist, again and again. */
+/*
+ * Twenty threads; eight of them execute this program again at once, and with an argument the first thread too. Four
+ * more try to execute what does not exist, again and again.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /*
  * Bad arguments: what every trapped call answers. The output must be the same natively and dilated.
  *
- * A line names the call as it stands here and the pointer that takes the place of `p`. What a pointer can be read as is zeros. No call may wait,
- * or do harm, where it is content with the pointer. With the argument "dates" it says what setting the date is answered, without the right to.
+ * A line names the call as it stands here and the pointer that takes the place of `p`. What a pointer can be read as is
+ * zeros. No call may wait, or do harm, where it is content with the pointer. With the argument "dates" it says what
+ * setting the date is answered, without the right to.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -121,8 +122,8 @@ static void objects(void)
 	syscall(SYS_io_setup, 1, &aio);
 	/* A packet that has been received, so that there is a time of one; and from now on recvmsg traps. */
 	setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMP, &(int){ 1 }, sizeof(int));
-	if (bind(stamped, (void *)&a, len) || getsockname(stamped, (void *)&a, &len) || sendto(stamped, "x", 1, 0, (void *)&a, len) != 1 ||
-	    recv(stamped, name, 1, 0) != 1)
+	if (bind(stamped, (void *)&a, len) || getsockname(stamped, (void *)&a, &len) ||
+	    sendto(stamped, "x", 1, 0, (void *)&a, len) != 1 || recv(stamped, name, 1, 0) != 1)
 		perror("loopback");
 	/* What waits for a descriptor or a signal finds one. */
 	if (pipe(ends) || write(ends[1], "x", 1) != 1)
@@ -382,7 +383,10 @@ static void values(void)
 	msgctl(msg, IPC_RMID, 0);
 }
 
-/* The pointers, and what they are called: before, in and beyond an unmapped page, on a page that can only be read, where no process has memory. */
+/*
+ * The pointers, and what they are called: before, in and beyond an unmapped page, on a page that can only be read,
+ * where no process has memory.
+ */
 #define FEW 9
 static struct pointer {
 	const char *name;
@@ -396,7 +400,8 @@ static void pointers(void)
 	static const struct {
 		const char *name;
 		int back;
-	} ends[] = { { "end-1", 1 }, { "end-3", 3 }, { "end-4", 4 }, { "end-7", 7 }, { "end-8", 8 }, { "end-12", 12 }, { "end-15", 15 } };
+	} ends[] = { { "end-1", 1 }, { "end-3", 3 }, { "end-4", 4 }, { "end-7", 7 }, { "end-8", 8 },
+		     { "end-12", 12 }, { "end-15", 15 } };
 	for (count = 0; count < FEW; count++)
 		bad[count] = (struct pointer){ small[count], (void *)(long)count };
 	for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++)

@@ -1,6 +1,6 @@
 /*
- * A program that executes itself so many times, while its parent keeps sending it a signal with a handler that does not restart calls. No signal
- * interrupts an exec. Prints how often it executed, or why it could not.
+ * A program that executes itself so many times, while its parent keeps sending it a signal with a handler that does not
+ * restart calls. No signal interrupts an exec. Prints how often it executed, or why it could not.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* Times of hundreds of years, and the most that there are: none of them has come when a signal does. The output must be the same natively and dilated. */
+/*
+ * Times of hundreds of years, and the most that there are: none of them has come when a signal does. The output must be
+ * the same natively and dilated.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>

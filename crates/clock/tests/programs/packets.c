@@ -1,4 +1,7 @@
-/* When packets came and when System V IPC objects were used must be dates of this program's own clock. Prints what is not. */
+/*
+ * When packets came and when System V IPC objects were used must be dates of this program's own clock. Prints what is
+ * not.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/net_tstamp.h>
@@ -59,7 +62,8 @@ static void receive(const char *name, int many)
 {
 	char byte, control[256];
 	struct iovec iov = { &byte, 1 };
-	struct mmsghdr m = { { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control }, 0 };
+	struct mmsghdr m = { { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			       .msg_controllen = sizeof control }, 0 };
 	long long before = now();
 	if (send(from, "x", 1, 0) != 1)
 		perror("send");

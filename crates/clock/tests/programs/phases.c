@@ -1,6 +1,6 @@
 /*
- * Periodic timers that were to begin long ago: how often they have ticked, and when they tick next. Silent if all is well; the arguments are how
- * many ms ago, and the interval in ms.
+ * Periodic timers that were to begin long ago: how often they have ticked, and when they tick next. Silent if all is
+ * well; the arguments are how many ms ago, and the interval in ms.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -84,7 +84,10 @@ int main(int argc, char **argv)
 		check(name, clocks[i].clock, wait_ticks, 0);
 		timer_delete(id);
 	}
-	/* A date long before this machine was switched on: the ticks cannot be counted from there, but fall on the same instants. */
+	/*
+	 * A date long before this machine was switched on: the ticks cannot be counted from there, but fall on the same
+	 * instants.
+	 */
 	start = 1000 * MS;
 	struct itimerspec when = { span(interval), span(start) };
 	int fd = timerfd_create(CLOCK_REALTIME, 0);

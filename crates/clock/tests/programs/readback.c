@@ -1,6 +1,7 @@
 /*
- * Timers read back as they were set. Prints the intervals that are read and, as time passes, of what is left only whether it can be true:
- * not more than was set (itimers of CPU time: but for a tick, which the kernel adds), and not much less.
+ * Timers read back as they were set. Prints the intervals that are read and, as time passes, of what is left only
+ * whether it can be true: not more than was set (itimers of CPU time: but for a tick, which the kernel adds), and not
+ * much less.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -33,7 +34,8 @@ static const char *left(long long seen, long long set, long long more)
 static void itimers(void)
 {
 	static const char *const names[] = { "ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF" };
-	static const long long intervals[] = { 0, 1, 2, 3, 7, 999, 12000, 12001, 123456, 999999, 1000000, 1000001, 3600000007 };
+	static const long long intervals[] = { 0, 1, 2, 3, 7, 999, 12000, 12001, 123456, 999999,
+					     1000000, 1000001, 3600000007 };
 	for (int which = 0; which < 3; which++)
 		for (unsigned i = 0; i < sizeof intervals / sizeof *intervals; i++) {
 			struct itimerval set = { tv(intervals[i]), tv(LONG / 1000) }, seen, old;
@@ -54,7 +56,8 @@ static void itimers(void)
 	setitimer(ITIMER_REAL, &set, 0);
 }
 
-static const long long intervals[] = { 0, 1, 2, 3, 7, 999, 12000000, 12000001, 123456789, 999999999, 1000000000, 1000000001 };
+static const long long intervals[] = { 0, 1, 2, 3, 7, 999, 12000000, 12000001, 123456789, 999999999,
+				     1000000000, 1000000001 };
 #define INTERVALS (sizeof intervals / sizeof *intervals)
 
 static void posix_timers(void)
@@ -62,7 +65,8 @@ static void posix_timers(void)
 	static const struct {
 		const char *name;
 		clockid_t clock;
-	} clocks[] = { { "CLOCK_MONOTONIC", CLOCK_MONOTONIC }, { "CLOCK_REALTIME", CLOCK_REALTIME }, { "CLOCK_TAI", CLOCK_TAI },
+	} clocks[] = { { "CLOCK_MONOTONIC", CLOCK_MONOTONIC }, { "CLOCK_REALTIME", CLOCK_REALTIME },
+		       { "CLOCK_TAI", CLOCK_TAI },
 		       { "CLOCK_PROCESS_CPUTIME_ID", CLOCK_PROCESS_CPUTIME_ID },
 		       { "CLOCK_THREAD_CPUTIME_ID", CLOCK_THREAD_CPUTIME_ID } };
 	for (unsigned c = 0; c < sizeof clocks / sizeof *clocks; c++)

@@ -1,5 +1,8 @@
-/* Reads the clock in eight threads as fast as it goes, for as many virtual ms as the argument says. Time must never run backwards:
-   neither in a thread, nor from one thread to another. Prints how often it was read, and by how many ns it ever went back. */
+/*
+ * Reads the clock in eight threads as fast as it goes, for as many virtual ms as the argument says. Time must never run
+ * backwards: neither in a thread, nor from one thread to another. Prints how often it was read, and by how many ns it
+ * ever went back.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

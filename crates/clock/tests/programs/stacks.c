@@ -1,6 +1,6 @@
 /*
- * Signal stacks of the least size that the system names, and what runs on them: a handler that makes trapped calls, one that another
- * interrupts, in threads too. Prints what goes wrong; a stack that overflows ends the program.
+ * Signal stacks of the least size that the system names, and what runs on them: a handler that makes trapped calls, one
+ * that another interrupts, in threads too. Prints what goes wrong; a stack that overflows ends the program.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,7 @@
-/* Times of files, by every call that there is: what was written is not younger than now, and what was set reads back. In the
-   directory that the argument names. Silent if all is well. */
+/*
+ * Times of files, by every call that there is: what was written is not younger than now, and what was set reads back.
+ * In the directory that the argument names. Silent if all is well.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +95,8 @@ int main(int argc, char **argv)
 		usleep(1000);
 	}
 
-	long day = 86400l * 1000000000, wanted[] = { now() - day, now() - 1, now() - 12345678, now(), now() + 1, now() + 987654321, now() + day };
+	long day = 86400l * 1000000000;
+	long wanted[] = { now() - day, now() - 1, now() - 12345678, now(), now() + 1, now() + 987654321, now() + day };
 	for (int i = 0; i < 7; i++) {
 		T t[2] = { { wanted[i] / 1000000000, wanted[i] % 1000000000 }, { wanted[i] / 1000000000, wanted[i] % 1000000000 } };
 		check(utimensat(AT_FDCWD, "f", t, 0) == 0, "utimensat", errno, 0);

@@ -1,4 +1,7 @@
-/* SECCOMP_MODE_STRICT, and time namespaces. The output must be the same natively and dilated; with "namespaces" it tells what is refused dilated. */
+/*
+ * SECCOMP_MODE_STRICT, and time namespaces. The output must be the same natively and dilated; with "namespaces" it
+ * tells what is refused dilated.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +53,8 @@ static void attempt(const char *name, int by_prctl, void (*does)(void))
 		syscall(SYS_exit, 5);
 	}
 	waitpid(pid, &status, 0);
-	printf("exit %d, signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	printf("exit %d, signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+	       WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
-# What procps says of a child that is 2.5 virtual s old and was busy for the last half second of them. Prints what is not so.
+# What procps says of a child that is 2.5 virtual s old and was busy for the last half second of them. Prints what is
+# not so.
 import os, subprocess, sys, time
 child = subprocess.Popen(['python3', '-c', '''
 import os, time

@@ -1,6 +1,6 @@
 /*
- * The time-stamp counter, and the program's own SIGSEGV handler beside its emulation. First line: cycles per ms of MONOTONIC, in a sleep and busy; then
- * what must be the same natively and dilated.
+ * The time-stamp counter, and the program's own SIGSEGV handler beside its emulation. First line: cycles per ms of
+ * MONOTONIC, in a sleep and busy; then what must be the same natively and dilated.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -153,7 +153,8 @@ int main(int argc, char **argv)
 	sigemptyset(&all);
 	sigprocmask(SIG_SETMASK, &all, 0);
 	puts("read with all signals blocked");
-	printf("ends: %d %d %d %d %d\n", ends(default_access), ends(default_sent), ends(ignored_access), ends(ignored_sent), ends(privileged));
+	printf("ends: %d %d %d %d %d\n", ends(default_access), ends(default_sent), ends(ignored_access),
+	       ends(ignored_sent), ends(privileged));
 	pthread_t t;
 	void *good = 0;
 	pthread_create(&t, 0, in_thread, 0);

@@ -174,7 +174,8 @@ int main(void)
 		const char *name;
 		clockid_t clock;
 		int flag;
-	} requeues[] = { { "futex-requeue-pi", CLOCK_MONOTONIC, 0 }, { "futex-requeue-pi-realtime", CLOCK_REALTIME, FUTEX_CLOCK_REALTIME } };
+	} requeues[] = { { "futex-requeue-pi", CLOCK_MONOTONIC, 0 },
+			 { "futex-requeue-pi-realtime", CLOCK_REALTIME, FUTEX_CLOCK_REALTIME } };
 	for (int i = 0; i < 2; i++) {
 		uint32_t pi = 0;
 		begin();

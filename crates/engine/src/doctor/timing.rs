@@ -99,7 +99,7 @@ fn ticks() -> Vec<CoreTicks> {
     stat::core_ticks().unwrap_or_default()
 }
 
-/// Of each core's time between two looks, how much went where `of` says, per cent.
+/// Of each core's time between two readings, how much went where `of` says, per cent.
 fn percent(before: &[CoreTicks], after: &[CoreTicks], of: fn(&CoreTicks) -> u64) -> Vec<f64> {
     let share = |(b, a): (&CoreTicks, &CoreTicks)| {
         100.0 * of(a).saturating_sub(of(b)) as f64 / a.total.saturating_sub(b.total).max(1) as f64

@@ -7,6 +7,7 @@ use record::Variant;
 use scale::{TargetCpu, Tdf, VirtualDuration};
 
 use super::Refusal;
+use crate::error::Result;
 
 /// The smallest share that weights express well enough, as a fraction of a core.
 const SMALLEST_SHARE: f64 = 0.001;
@@ -15,7 +16,7 @@ const SMALLEST_SHARE: f64 = 0.001;
 const SYN_BYTES: usize = 74;
 
 /// Fails if the nodes want more of the core than a plan may sell, or one of them too little to be kept.
-pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[TargetCpu]) -> Result<(), Refusal> {
+pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[TargetCpu]) -> Result<()> {
     let sold = scale::sold(cpus, tdf);
     // Sums of decimal fractions are off by some units in the last place.
     if sold > PLANNED_USABLE + 1e-9 {
@@ -26,7 +27,8 @@ pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[T
             sold,
             by_group: by_group(experiment, cpus, tdf),
             fits: scale::tdf_that_fits(cpus, PLANNED_USABLE),
-        });
+        }
+        .into());
     }
     if let Some((node, cpu)) = experiment.nodes.iter().zip(cpus).find(|(_, c)| c.share(tdf) < SMALLEST_SHARE - 1e-12) {
         return Err(Refusal::TooLittleCpu {
@@ -37,7 +39,8 @@ pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[T
             share: cpu.share(tdf),
             least: SMALLEST_SHARE,
             fits: scale::tdf_that_leaves(cpus, SMALLEST_SHARE),
-        });
+        }
+        .into());
     }
     Ok(())
 }
@@ -70,7 +73,7 @@ pub(super) fn round_trips(
     tdf: Tdf,
     network: &Network,
     initial_rto_scaled: bool,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let Some(bound) = tdf.longest_rtt(initial_rto_scaled) else { return Ok(()) };
     let crossings: Vec<[u64; 2]> = (0..experiment.links.len()).map(|l| slowest_crossing(experiment, l)).collect();
     let crossing = |pipe: PipeId| crossings[pipe.link()][usize::from(!pipe.is_ab())];
@@ -87,7 +90,8 @@ pub(super) fn round_trips(
         bound,
         scales_initial_timeout: initial_rto_scaled,
         fits: Tdf::that_allows_rtt(rtt, initial_rto_scaled),
-    })
+    }
+    .into())
 }
 
 /// The two nodes between which a SYN and its answer take longest.

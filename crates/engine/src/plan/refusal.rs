@@ -11,7 +11,8 @@ pub enum Refusal {
     TdfOfVariant(Variant),
     /// The nodes want more of the core than a plan may sell.
     #[error(
-        "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {}: {by_group}; {}",
+        "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {}: \
+         {by_group}; {}",
         cpu::PLANNED_USABLE,
         too_much_cpu(*variant, *fits)
     )]
@@ -53,8 +54,9 @@ pub enum Refusal {
     },
     /// A round trip is so long that the kernel would take its segments for lost.
     #[error(
-        "{experiment}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {real} of real time; above \
-         {bound} the kernel would send the first segment of every connection twice, because {}; {}, or shorten the delays",
+        "{experiment}: a round trip between `{}` and `{}` takes {rtt}, which at TDF {tdf} is {real} of real time; \
+         above {bound} the kernel would send the first segment of every connection twice, because {}; {}, or shorten \
+         the delays",
         between[0],
         between[1],
         if *scales_initial_timeout {
@@ -97,8 +99,8 @@ pub enum Refusal {
 fn too_much_cpu(variant: Variant, fits: Option<Tdf>) -> String {
     match (variant, fits) {
         (Variant::Baseline, _) => format!(
-            "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most {}, or \
-             run the scaled variant only",
+            "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most {}, \
+             or run the scaled variant only",
             cpu::PLANNED_USABLE
         ),
         (_, Some(fits)) => would_fit(variant, fits),

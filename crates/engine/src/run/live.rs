@@ -131,10 +131,7 @@ impl Run<'_> {
 
     /// Whether a node has become ready just now.
     fn look_for_readiness(&mut self) -> Result<bool> {
-        let port = |node: usize| match self.experiment.nodes[node].ready {
-            Some(Ready::Tcp(port)) => Some((node, port)),
-            None => None,
-        };
+        let port = |node: usize| self.experiment.nodes[node].ready.map(|Ready::Tcp(port)| (node, port));
         let waiting: Vec<_> = self.schedule.awaiting_readiness().into_iter().filter_map(port).collect();
         if waiting.is_empty() {
             return Ok(false);

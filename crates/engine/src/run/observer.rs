@@ -63,7 +63,7 @@ impl Observer {
         self.intervals.flush()?;
         let observations = self.monitor.clone().finish();
         let timeline = self.timeline;
-        // Before virtual zero nobody's frames were late but those of interfaces coming up.
+        // Before virtual zero only the frames of interfaces that come up can have been late.
         let second = RealDuration::from_nanos(1_000_000_000);
         let seconds = lateness.seconds.iter().filter(|s| s.start + second > timeline.zero);
         let latest = seconds.max_by_key(|s| s.p999).map(|s| (timeline.at(s.start), s.p999));

@@ -115,8 +115,8 @@ impl Run<'_> {
         Ok(MetricRecord { unit: metric.unit.result.clone(), summary, file })
     }
 
-    /// A node that has nothing to read fails the metric (a sum over the others would look like a result), unless an event
-    /// ended it or kept it from starting.
+    /// A node that has nothing to read fails the metric (a sum over the others would look like a result), unless an
+    /// event ended it or kept it from starting.
     fn samples_of(&mut self, metric: &Metric, window: Window) -> Result<Measured> {
         let mut samples = Vec::new();
         let mut silent = Vec::new();

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn an_h2load_log_is_cut_to_the_window() {
-        let log = b"1700000000500000\t200\t900\n1700000002000000\t200\t1500\n1700000011999999\t200\t1600\n1700000012000000\t200\t7\n";
+        let log = b"1700000000500000\t200\t900\n\
+            1700000002000000\t200\t1500\n1700000011999999\t200\t1600\n1700000012000000\t200\t7\n";
         let samples = rows(log, "c", H2LOAD, window(2.0, 12.0)).unwrap();
         assert_eq!(samples.iter().map(|s| s.value).collect::<Vec<_>>(), [1500.0, 1600.0]);
         assert!((samples[0].virtual_s.unwrap() - 2.0).abs() < 1e-6);

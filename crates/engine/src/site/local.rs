@@ -72,8 +72,8 @@ struct Counting {
 }
 
 impl LocalSite {
-    /// A site for a run that nobody finds by its name. `folder` is the experiment's, and in `results` each node has a
-    /// directory for its logs.
+    /// A site for a run that other commands cannot find by its name. `folder` is the experiment's, and in `results`
+    /// each node has a directory for its logs.
     pub fn unnamed(cores: CoreLocks, folder: PathBuf, results: RunDir) -> Result<LocalSite> {
         Ok(LocalSite::new(Place { registration: Registration::new(cores)?, folder, results }))
     }
@@ -212,8 +212,8 @@ impl Site for LocalSite {
 
     fn note_programs(&mut self) -> Result<()> {
         let proc = there(self.prepared.as_ref())?.enclosure.proc();
-        // A look that fails is made up for by the next.
-        let _ = self.programs.look(proc);
+        // If this fails, the next time finds them.
+        let _ = self.programs.scan(proc);
         Ok(())
     }
 
@@ -225,11 +225,11 @@ impl Site for LocalSite {
 
     fn finish(&mut self) -> Result<Closing> {
         let network = self.prepared()?.network.end_series();
-        let sample = network.and_then(|network| self.sample_with(network)).map_err(|e| e.told());
+        let sample = network.and_then(|network| self.sample_with(network)).map_err(|e| e.report());
         let injections = self.nodes()?.injections();
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
-        let recordings = captures.finish(&prepared.network).map_err(|e| e.told());
+        let recordings = captures.finish(&prepared.network).map_err(|e| e.report());
         let (clock_error_ppm, caches) = counters.finish(prepared.setup.tdf);
         Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
     }

@@ -13,7 +13,7 @@ use super::{
     Closing, Collected, Command, Conditions, Execution, NodeExit, NodeIndex, Sample, Setup, Site, Start, Stop, Written,
     Zero,
 };
-use crate::error::{Error, Result, Told};
+use crate::error::{Error, ErrorReport, Result};
 
 /// A call of [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,12 +37,12 @@ enum Request {
     TearDown,
 }
 
-/// Answers requests with what `site` does, until it has been taken down or nobody asks any more.
+/// Answers requests with what `site` does, until it has been taken down or the other side has closed the connection.
 pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Result<()> {
     loop {
         let request = match ciborium::from_reader(&mut from) {
             Ok(request) => request,
-            // Whoever asked has gone: so does what was made for it.
+            // The other side has gone: take down what was made for it.
             Err(ciborium::de::Error::Io(_)) => return site.tear_down(),
             Err(e) => return Err(broken(e)),
         };
@@ -70,7 +70,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
 }
 
 fn answer<T: Serialize>(to: &mut impl Write, result: Result<T>) -> Result<()> {
-    let result: Result<T, Told> = result.map_err(|e| e.told());
+    let result: Result<T, ErrorReport> = result.map_err(|e| e.report());
     ciborium::into_writer(&result, &mut *to).map_err(broken)?;
     to.flush().map_err(broken)
 }
@@ -91,8 +91,8 @@ impl<R: Read, W: Write> RemoteSite<R, W> {
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
         ciborium::into_writer(request, &mut self.to).map_err(broken)?;
         self.to.flush().map_err(broken)?;
-        let answer: Result<T, Told> = ciborium::from_reader(&mut self.from).map_err(broken)?;
-        answer.map_err(Error::Told)
+        let answer: Result<T, ErrorReport> = ciborium::from_reader(&mut self.from).map_err(broken)?;
+        answer.map_err(Error::Reported)
     }
 }
 

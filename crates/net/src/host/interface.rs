@@ -53,19 +53,19 @@ impl From<Tun> for OwnedFd {
 #[derive(Clone, Copy)]
 #[repr(u64)]
 enum Operation {
-    SetHardwareAddress = libc::SIOCSIFHWADDR as u64,
-    SetMtu = libc::SIOCSIFMTU as u64,
-    SetAddress = libc::SIOCSIFADDR as u64,
-    SetNetmask = libc::SIOCSIFNETMASK as u64,
-    GetFlags = libc::SIOCGIFFLAGS as u64,
-    SetFlags = libc::SIOCSIFFLAGS as u64,
-    Attach = libc::TUNSETIFF as u64,
+    SetHardwareAddress = libc::SIOCSIFHWADDR,
+    SetMtu = libc::SIOCSIFMTU,
+    SetAddress = libc::SIOCSIFADDR,
+    SetNetmask = libc::SIOCSIFNETMASK,
+    GetFlags = libc::SIOCGIFFLAGS,
+    SetFlags = libc::SIOCSIFFLAGS,
+    Attach = libc::TUNSETIFF,
 }
 
 /// `fd` is that of a [`Control`] or a [`Tun`].
 fn operate(fd: BorrowedFd, operation: Operation, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: every `Operation` reads and writes one ifreq, which `request` is for the whole call, and follows no
-    // pointer in it. A socket refuses the operation of /dev/net/tun, and that device those of sockets.
+    // pointer in it; a socket and /dev/net/tun refuse each other's operations or take an ifreq for them, too.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), operation as libc::Ioctl, std::ptr::from_mut(request)) })
 }
 
@@ -73,6 +73,7 @@ fn checked(code: libc::c_int) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// An interface, by its name in the namespace of the socket.
 #[derive(Clone, Copy)]
 pub(super) struct Interface<'a> {
     pub name: &'a str,

@@ -193,7 +193,7 @@ mod tests {
     fn drops_are_read_from_their_own_columns() {
         // Two lines of heads, whose columns are: bytes, packets, errs, drop, fifo, frame (or colls), and two more.
         let text = "Inter-|   Receive  |  Transmit\n face |bytes  …\n    \
-                    lo:      84       1    0    9    0     0          0         0       84       1    0    8    0     0\n  \
+                    lo:      84       1    0    9    0     0     0    0       84       1    0    8    0     0\n  \
                     eth0: 1000 10 1 2 3 4 5 6 2000 20 7 42 9 10 11 12\n eth01: 0 0 0 5 0 0 0 0 0 0 0 5 0 0 0 0\n";
         assert_eq!(drops_in(text, "eth0"), Some(Drops { receive: 2, ring: 42 }));
         assert_eq!(drops_in(text, "eth1"), None);

@@ -163,8 +163,8 @@ impl Topology {
             None => format!("`{}` has no link at all", name(first)),
         };
         Err(Error::Input(format!(
-            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link that is \
-             missing",
+            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link \
+             that is missing",
             list.join(", "),
             name(start),
             spec.links[self.edges[start][0].0.index() / 2].name,

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::nodes::Nodes;
 use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
-use crate::error::{Kind, Told};
+use crate::error::{ErrorReport, Kind};
 use crate::site::Exit;
 
 /// How often a command is looked after: it bounds how late its end is reported.
@@ -29,7 +29,7 @@ pub fn serve(path: &Path, nodes: &Arc<Nodes>) -> io::Result<()> {
             let nodes = nodes.clone();
             let attend = move || {
                 let reply = attend(&connection, &nodes);
-                let _ = control::tell(&connection, &reply);
+                let _ = control::send_message(&connection, &reply);
             };
             if thread::Builder::new().name("exec".into()).spawn(attend).is_err() {
                 return;
@@ -39,11 +39,11 @@ pub fn serve(path: &Path, nodes: &Arc<Nodes>) -> io::Result<()> {
     Ok(())
 }
 
-/// The nodes are held only while a command is started in one: the run must be able to end while a client is silent, or its
-/// command runs.
+/// The nodes are held only while a command is started in one: the run must be able to end while a client is silent, or
+/// its command runs.
 fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> ExecReply {
-    let refused = |kind, what: &str| ExecReply::Refused(Told { kind, what: what.into(), help: None });
-    let (request, fds) = match control::hear::<ExecRequest>(connection) {
+    let refused = |kind, what: &str| ExecReply::Refused(ErrorReport { kind, what: what.into(), help: None });
+    let (request, fds) = match control::receive_message::<ExecRequest>(connection) {
         Ok(Some(heard)) => heard,
         Ok(None) => return refused(Kind::Failed, "no request came"),
         Err(e) => return refused(Kind::Input, &format!("the request cannot be read: {e}")),
@@ -54,7 +54,7 @@ fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> ExecReply {
     let started = nodes.upgrade().map(|nodes| nodes.exec(nodes.named(&request.node)?, &request.argv, stdio));
     let command = match started {
         Some(Ok(command)) => command,
-        Some(Err(e)) => return ExecReply::Refused(e.told()),
+        Some(Err(e)) => return ExecReply::Refused(e.report()),
         None => return refused(Kind::Failed, "the run has ended"),
     };
     let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
@@ -67,7 +67,7 @@ fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> ExecReply {
         }
         let mut fds = [PollFd::new(connection, PollFlags::IN)];
         if matches!(poll(&mut fds, Some(&pause)), Ok(n) if n > 0) {
-            match control::hear::<SignalRequest>(connection) {
+            match control::receive_message::<SignalRequest>(connection) {
                 Ok(Some((SignalRequest { signal }, _))) => drop(command.signal(signal)),
                 // The client has gone: so does its command, with what it started.
                 _ => {

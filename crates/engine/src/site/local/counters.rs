@@ -24,7 +24,7 @@ pub struct Counters {
     foreign: Foreign,
     /// Reads the nodes' clock; none in real time.
     probe: Option<Result<Probe, String>>,
-    /// How long the nodes' core remembers data; nobody asks in a run that is not dilated.
+    /// How long the nodes' core remembers data; not read in a run that is not dilated.
     caches: Option<Sampler>,
 }
 

@@ -11,11 +11,11 @@ use node::Runtime;
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 
-/// The programs seen in the nodes so far. They are kept open, so that their contents can still be read when the
+/// The programs found in the nodes so far. They are kept open, so that their contents can still be read when the
 /// processes have gone.
 #[derive(Debug, Default)]
 pub struct Programs {
-    seen: BTreeMap<String, File>,
+    found: BTreeMap<String, File>,
     /// Programs in the enclosure that are Diorama's.
     own: Vec<PathBuf>,
 }
@@ -24,11 +24,11 @@ impl Programs {
     /// None yet. This program itself, which is the enclosure's first process, and the runtime are never among them.
     pub fn but_own(runtime: &Runtime) -> Programs {
         let own = std::env::current_exe().into_iter().chain([runtime.path().to_path_buf()]).collect();
-        Programs { seen: BTreeMap::new(), own }
+        Programs { found: BTreeMap::new(), own }
     }
 
-    /// Looks at the programs that all processes below a `/proc` execute now.
-    pub fn look(&mut self, proc: BorrowedFd<'_>) -> io::Result<()> {
+    /// Notes the programs that all processes below a `/proc` execute now.
+    pub fn scan(&mut self, proc: BorrowedFd<'_>) -> io::Result<()> {
         for entry in Dir::read_from(proc)? {
             let Ok(pid) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
             let link = format!("{pid}/exe");
@@ -36,12 +36,13 @@ impl Programs {
             let Ok(path) = rustix::fs::readlinkat(proc, &link, Vec::new()) else { continue };
             let path = path.to_string_lossy().into_owned();
             // Between being admitted and its own exec a process is still our launcher.
-            let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:");
-            if launcher || self.seen.contains_key(&path) || self.own.iter().any(|o| o.as_os_str() == path.as_str()) {
+            // A runtime that executes a copy of itself has no path but that of the mount which holds the copy.
+            let launcher = path.starts_with("/.diorama/") || path.starts_with("/memfd:") || path == "/";
+            if launcher || self.found.contains_key(&path) || self.own.iter().any(|o| o.as_os_str() == path.as_str()) {
                 continue;
             }
             if let Ok(file) = openat(proc, &link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-                self.seen.insert(path, file.into());
+                self.found.insert(path, file.into());
             }
         }
         Ok(())
@@ -50,7 +51,7 @@ impl Programs {
     /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
     /// SHA-256 of what really ran.
     pub fn versions(&self) -> BTreeMap<String, String> {
-        self.seen
+        self.found
             .iter()
             .map(|(path, file)| {
                 let sum = sha256(file).unwrap_or_else(|e| format!("cannot be read: {e}"));
@@ -93,11 +94,11 @@ mod tests {
         let proc = File::open("/proc").unwrap();
         let me = std::env::current_exe().unwrap();
         let mut programs = Programs { own: vec![me.clone()], ..Programs::default() };
-        programs.look(proc.as_fd()).unwrap();
-        assert!(!programs.seen.contains_key(me.to_str().unwrap()));
+        programs.scan(proc.as_fd()).unwrap();
+        assert!(!programs.found.contains_key(me.to_str().unwrap()));
         programs.own.clear();
-        programs.look(proc.as_fd()).unwrap();
-        programs.seen.retain(|path, _| path == me.to_str().unwrap());
+        programs.scan(proc.as_fd()).unwrap();
+        programs.found.retain(|path, _| path == me.to_str().unwrap());
         let expected = sha256(&File::open(&me).unwrap()).unwrap();
         let versions = programs.versions();
         assert_eq!(versions.len(), 1);

@@ -7,7 +7,7 @@ use crate::links::ids::{Edges, PipeId, Vertex};
 
 /// For every place at which a way can part, the pipe by which each other place is reached.
 ///
-/// Nodes with one link are no such places: their own way out is that link, and everybody else's way to them is the way
+/// Nodes with one link are no such places: their own way out is that link, and the way of all others to them is the way
 /// to the other end of it. Leaving them out keeps the table small: a star of a thousand nodes has one place.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
