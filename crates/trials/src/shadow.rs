@@ -15,12 +15,13 @@ use crate::failure::Failure;
 use crate::page::Page;
 use crate::suite::{Counts, How, Suite, Test, place};
 
-/// Below Shadow's directory: the workspace of its Rust code, its tests, and what those in C are linked with.
+/// Below Shadow's directory: the workspace of its Rust code, and its tests.
 const WORKSPACE: &str = "src/Cargo.toml";
 const TESTS: &str = "src/test";
-const LOGGER: [&str; 2] = ["src/lib/logger/logger.c", "src/lib/logger/log_level.c"];
 /// The package of the tests in Rust.
 const PACKAGE: &str = "shadow-tests";
+/// What the tests in C are linked with, from where make is run.
+const LOGGER: &str = "crates/trials/conformance/shadow-logger.c";
 /// Where they are built, from where make is run.
 const BUILT: &str = "target/shadow";
 /// Where Shadow's own build has them, from the directory of a test.
@@ -54,11 +55,12 @@ pub fn main(args: Args) -> Result<(), Failure> {
         let directory = file.parent().expect("a file is in a directory");
         for (name, sources) in read.executables {
             if let Err(why) = compile(&root, directory, &sources, &built.join(&name)) {
-                unbuilt.push(format!("`{name}` ({why})"));
+                unbuilt.push((name, why));
             }
         }
         tests.extend(read.tests);
     }
+    tests.retain(|test: &Test| !unbuilt.iter().any(|(program, _)| needs(test, program)));
     tests.sort_by(|a, b| a.name.cmp(&b.name));
     let suite = Suite {
         name: "shadow",
@@ -68,7 +70,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
         programs: vec![built.clone(), built.join("debug")],
         environment: vec![("RUST_BACKTRACE", "1".into())],
         count,
-        absent: unbuilt,
+        absent: unbuilt.into_iter().map(|(program, why)| format!("`{program}` ({why})")).collect(),
     };
     let (text, wrong) = suite.run(&args.how, &driver)?;
     args.page.publish(suite.name, &text)?;
@@ -108,7 +110,7 @@ fn compile(root: &Path, directory: &Path, sources: &[String], program: &Path) ->
         "-DDEBUG",
     ]);
     cc.arg("-I").arg(root.join("src")).arg("-o").arg(program);
-    cc.args(sources.iter().map(|source| directory.join(source))).args(LOGGER.map(|source| root.join(source)));
+    cc.args(sources.iter().map(|source| directory.join(source))).arg(LOGGER);
     cc.args(String::from_utf8_lossy(&glib.stdout).split_whitespace()).args(["-pthread", "-lrt", "-ldl", "-lm"]);
     let out = cc.stdin(Stdio::null()).output().map_err(|e| format!("cc: {e}"))?;
     match out.status.success() {
@@ -118,6 +120,11 @@ fn compile(root: &Path, directory: &Path, sources: &[String], program: &Path) ->
             Err("does not compile".into())
         }
     }
+}
+
+/// Whether a test's command names a program.
+fn needs(test: &Test, program: &str) -> bool {
+    test.command.iter().flat_map(|words| words.split_whitespace()).any(|word| word == program)
 }
 
 /// All CMake files of a tree.
@@ -275,6 +282,7 @@ mod tests {
             "time: test_time|--libc-passing",
         ];
         assert_eq!(tests[1..], others);
+        assert!(needs(&read.tests[0], "test-udp") && !needs(&read.tests[0], "test-ud"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! would do natively. Several run side by side, for most of them wait; one that differs is run again, both ways, with
 //! nothing beside it. It differs if it does so each time.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -129,7 +130,9 @@ impl Suite {
             true => self.choice.takes(&test.name),
             false => how.tests.contains(&test.name),
         };
-        let chosen: Vec<Test> = self.tests.iter().filter(wanted).cloned().collect();
+        let mut chosen: Vec<Test> = self.tests.iter().filter(wanted).cloned().collect();
+        // The longest first, so that nobody waits for one of them in the end.
+        chosen.sort_by_key(|test| Reverse(self.choice.waits.get(&test.name)));
         match chosen.is_empty() {
             false => Ok(chosen),
             true => Err(Failure::failed(format!("none of the chosen tests can be run: {}", self.without()))),
