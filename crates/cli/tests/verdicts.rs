@@ -45,8 +45,8 @@ fn a_hog_on_the_harness_core_is_caught() {
 
 #[test]
 fn a_hog_on_the_nodes_core_is_caught() {
-    // The kernel books what a thread has waited for when it gets its turn, which beside a run and others like it, as on a
-    // busy machine, may be after seconds.
+    // The kernel books what a thread has waited for when it gets its turn, which beside a run and others like it, as on
+    // a busy machine, may be after seconds.
     always_caught(&lasting_for(5), Some(0), "foreign-load-nodes", "nodes' core");
 }
 

@@ -1,4 +1,4 @@
-/* Stands in for Shadow's logger, which some of its tests in C call, and which cannot be built without the rest of it. */
+/* Stands in for Shadow's logger, which some of its tests in C call, and which cannot be built without the rest. */
 #include <stdlib.h>
 
 void *logger_getDefault(void)
