@@ -48,19 +48,23 @@ pub fn main(args: Args) -> Result<(), Failure> {
     let built = fs::create_dir_all(BUILT).and_then(|()| Path::new(BUILT).canonicalize());
     let built = built.map_err(|e| Failure::failed(format!("{BUILT}: {e}")))?;
     cargo(&root, &built)?;
-    let (mut tests, mut unbuilt) = (Vec::new(), Vec::new());
+    let (mut tests, mut programs, mut unbuilt) = (Vec::new(), Vec::new(), Vec::new());
     for file in files(&root.join(TESTS)).map_err(|e| Failure::failed(format!("{}: {e}", root.display())))? {
         let text = fs::read_to_string(&file).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))?;
         let read = read(&text, &root);
         let directory = file.parent().expect("a file is in a directory");
         for (name, sources) in read.executables {
-            if let Err(why) = compile(&root, directory, &sources, &built.join(&name)) {
-                unbuilt.push((name, why));
+            match compile(&root, directory, &sources, &built.join(&name)) {
+                Ok(()) => programs.push(name),
+                Err(why) => unbuilt.push((name, why)),
             }
         }
         tests.extend(read.tests);
     }
     tests.retain(|test: &Test| !unbuilt.iter().any(|(program, _)| needs(test, program)));
+    for word in tests.iter_mut().flat_map(|test| &mut test.command) {
+        *word = found(word, &programs, &built);
+    }
     tests.sort_by(|a, b| a.name.cmp(&b.name));
     let suite = Suite {
         name: "shadow",
@@ -120,6 +124,15 @@ fn compile(root: &Path, directory: &Path, sources: &[String], program: &Path) ->
             Err("does not compile".into())
         }
     }
+}
+
+/// A command, or a word of one, with the programs by their whole path: some start one another without looking for them.
+fn found(command: &str, programs: &[String], built: &Path) -> String {
+    let path = |word: &str| match programs.iter().any(|program| program == word) {
+        true => built.join(word).display().to_string(),
+        false => word.to_owned(),
+    };
+    command.split(' ').map(path).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a test's command names a program.
@@ -282,6 +295,8 @@ mod tests {
             "time: test_time|--libc-passing",
         ];
         assert_eq!(tests[1..], others);
+        let whole = found("test-udp x test-udp2", &["test-udp".into()], Path::new("/b"));
+        assert_eq!(whole, "/b/test-udp x test-udp2");
         assert!(needs(&read.tests[0], "test-udp") && !needs(&read.tests[0], "test-ud"));
     }
 
