@@ -138,18 +138,19 @@ impl Site for LocalSite {
     }
 
     fn create_nodes(&mut self) -> Result<()> {
-        let place = self.place()?;
-        let nodes = Arc::new(Nodes::create(self.prepared()?, place)?);
-        let socket = place.registration.control_socket();
-        attend::serve(&socket, &nodes).map_err(Error::io(socket.display()))?;
-        self.nodes = Some(nodes);
+        let nodes = Nodes::create(self.prepared()?, self.place()?)?;
+        self.nodes = Some(Arc::new(nodes));
         Ok(())
     }
 
     fn apply_limits(&mut self) -> Result<Conditions> {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
-        prepared.shares.apply(&prepared.enclosure, not_applied)
+        let conditions = prepared.shares.apply(&prepared.enclosure, not_applied)?;
+        // Only now, so that no command from outside runs without limits.
+        let socket = self.place()?.registration.control_socket();
+        attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;
+        Ok(conditions)
     }
 
     fn now(&mut self) -> Result<RealInstant> {
