@@ -76,12 +76,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
         count,
         absent: unbuilt.into_iter().map(|(program, why)| format!("`{program}` ({why})")).collect(),
     };
-    let (text, wrong) = suite.run(&args.how, &driver)?;
-    args.page.publish(suite.name, &text)?;
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::failed(format!("tests of Shadow's that are not as natively: {}", wrong.join(", ")))),
-    }
+    suite.publish("Shadow", &args.how, &args.page, &driver)
 }
 
 /// Builds the tests in Rust.

@@ -23,6 +23,7 @@ use crate::choice::Choice;
 use crate::driver::{Driver, apart};
 use crate::failure::Failure;
 use crate::machine::Machine;
+use crate::page::Page;
 
 /// A test that takes longer than this, in its own time, hangs. Some of LTP's compute for a minute.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -99,9 +100,20 @@ struct Pair {
 }
 
 impl Suite {
+    /// Runs all chosen tests both ways and publishes the results. Fails if some differ although nobody has written down
+    /// why; `whose` tests they are is for the message.
+    pub fn publish(&self, whose: &str, how: &How, page: &Page, driver: &Driver) -> Result<(), Failure> {
+        let (text, wrong) = self.run(how, driver)?;
+        page.publish(self.name, &text)?;
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::failed(format!("tests of {whose}'s that are not as natively: {}", wrong.join(", ")))),
+        }
+    }
+
     /// Runs all chosen tests both ways and gives the results as Markdown, and the tests that differ although nobody has
     /// written down why.
-    pub fn run(&self, how: &How, driver: &Driver) -> Result<(String, Vec<String>), Failure> {
+    fn run(&self, how: &How, driver: &Driver) -> Result<(String, Vec<String>), Failure> {
         let tdf: f64 = how.tdf.parse().map_err(|_| Failure::input(format!("--tdf {}: no number", how.tdf)))?;
         let chosen = self.chosen(how)?;
         let mut pairs = self.side_by_side(&chosen, how, tdf, driver)?;
