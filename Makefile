@@ -60,7 +60,7 @@ endif
 demo: machine setup build
 	target/release/diorama-trials demo
 
-# About forty minutes.
+# About an hour.
 bench: machine setup build
 	target/release/diorama-trials bench $(BENCH)
 	target/release/diorama-trials scale-up

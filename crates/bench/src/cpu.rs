@@ -1,11 +1,14 @@
 //! Shares and bursts at full speed and at a tenth of it, as a baseline and its scaled twin have them.
 
+pub mod gain;
+pub mod speed;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle, scope, sleep};
 use std::time::Duration;
 
-use cpu::{CpuGroups, Joiner, NodeShare, NodeUse, Policy, probe};
+use cpu::{CpuGroups, Joiner, NodeShare, NodeUse, Policy, Terms, probe};
 use scale::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 use serde_json::json;
 
@@ -64,7 +67,7 @@ fn at(tdf: Tdf, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f
     let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
     let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), share: share(speed) };
     let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
-    let mut groups = CpuGroups::create(&id, CORE, &shares, policy)?;
+    let mut groups = CpuGroups::create(&id, CORE, &shares, policy, Terms::default())?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
     let calibration = groups.engage(helper)?;
     let joiners = shares.iter().map(|n| groups.joiner(&n.name)).collect::<Result<Vec<_>, _>>()?;

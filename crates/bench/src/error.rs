@@ -14,6 +14,9 @@ pub enum Error {
     /// The machine lacks or already uses something; the message says what helps.
     #[error("{0}")]
     Machine(String),
+    /// A signal asked for the end; everything that was started has ended.
+    #[error("interrupted; everything is torn down")]
+    Interrupted,
 }
 
 impl Error {
@@ -23,6 +26,7 @@ impl Error {
             Error::Failed(_) => 1,
             Error::Input(_) => 2,
             Error::Machine(_) => 3,
+            Error::Interrupted => 130,
         }
     }
 

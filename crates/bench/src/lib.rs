@@ -2,9 +2,10 @@
 //!
 //! A benchmark drives one mechanism by itself, without an experiment, and gives [`Row`]s: what it measured, beside a
 //! reference of the same minute or of a paper, and the goal if there is one. A missed goal is a row that says so, not
-//! an [`Error`]. `docs/bench.md` says what each row means.
+//! an [`Error`]. `docs/bench.md` says what each row means. One has this program make whole runs: [`trust`], which says
+//! how often verdicts are right.
 //!
-//! The network and the CPU need root, the network two cores as well.
+//! The network, the CPU and trust need root; the network and trust two cores as well.
 
 mod clock;
 mod cores;
@@ -14,13 +15,17 @@ mod net;
 mod row;
 mod stats;
 mod text;
+mod trust;
 
 pub use self::clock::measure as clock;
+pub use self::cpu::gain::measure as gain;
 pub use self::cpu::measure as cpu;
+pub use self::cpu::speed::measure as speed;
 pub use self::error::Error;
 pub use self::net::measure as net;
 pub use self::row::Row;
 pub use self::text::text;
+pub use self::trust::{Trust, measure as trust};
 
 /// Called with a sentence for each thing that the reader of the rows must know and cannot see in them.
 pub type Notify = fn(&str);

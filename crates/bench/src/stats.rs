@@ -12,9 +12,51 @@ pub(crate) fn deviation(values: &[f64]) -> f64 {
     values.std_dev()
 }
 
+/// A straight line through points, by least squares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    pub slope: f64,
+    /// The standard error of the slope.
+    pub slope_error: f64,
+    /// Where it passes.
+    centre: (f64, f64),
+    /// Of the points: 1 if they lie on it.
+    pub correlation: f64,
+}
+
+impl Line {
+    /// Its y at `x`.
+    pub fn at(&self, x: f64) -> f64 {
+        self.centre.1 + self.slope * (x - self.centre.0)
+    }
+}
+
+/// The line through points; `None` for fewer than three, or if all have the same x.
+pub(crate) fn line(points: &[(f64, f64)]) -> Option<Line> {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let degrees = points.len().checked_sub(2).filter(|n| *n > 0)? as f64;
+    let (sx, sy) = ((&x).population_std_dev(), (&y).population_std_dev());
+    let slope = (&x).population_covariance(&y) / (sx * sx);
+    let correlation = if sy > 0.0 { slope * sx / sy } else { 0.0 };
+    let slope_error = sy / sx * ((1.0 - correlation * correlation).max(0.0) / degrees).sqrt();
+    slope.is_finite().then(|| Line { slope, slope_error, centre: ((&x).mean(), (&y).mean()), correlation })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_goes_through_its_points() {
+        let exact = line(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]).unwrap();
+        assert!((exact.slope - 2.0).abs() < 1e-12 && (exact.at(0.0) - 3.0).abs() < 1e-9);
+        assert!((exact.correlation - 1.0).abs() < 1e-9 && exact.slope_error < 1e-6);
+        let noisy = line(&[(0.0, 0.0), (1.0, 1.5), (2.0, 1.5), (3.0, 3.0)]).unwrap();
+        assert!((noisy.slope - 0.9).abs() < 1e-12, "{noisy:?}");
+        assert!((noisy.slope_error - 0.212_132).abs() < 1e-5, "residuals of 0.15, 0.45, 0.45, 0.15: {noisy:?}");
+        assert!(line(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]).is_none());
+        assert!(line(&[(1.0, 1.0), (2.0, 2.0)]).is_none());
+    }
 
     #[test]
     fn of_few_values() {

@@ -1,9 +1,13 @@
 //! `diorama bench`: how accurate and how fast each mechanism is, here and now.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::terminal;
+
+/// How many pairs of runs `bench trust` makes.
+const PAIRS: u32 = 40;
 
 /// Arguments of `diorama bench`.
 #[derive(clap::Args, Debug)]
@@ -11,9 +15,24 @@ pub struct Args {
     /// The mechanism to measure.
     #[arg(value_enum)]
     mechanism: Mechanism,
+    /// With `cpu`: only measures how fast this machine's cores are now, in the units of a machine class's `speed`.
+    #[arg(long, conflicts_with = "gain")]
+    calibrate: bool,
+    /// With `cpu`: only measures how much longer a command, which does the same work each time, takes on a slower core.
+    #[arg(long, requires = "command")]
+    gain: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// With `trust`: how many pairs of runs; a pair takes about a minute [default: 40]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pairs: Option<u32>,
+    /// With `trust`: what each run is asked for, as by `run --accuracy`.
+    #[arg(long, value_name = "ACCURACY")]
+    accuracy: Option<String>,
+    /// The command for `--gain`.
+    #[arg(last = true, requires = "gain", value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -22,16 +41,32 @@ enum Mechanism {
     Net,
     Cpu,
     Disk,
+    Trust,
 }
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    if (args.calibrate || args.gain) && !matches!(args.mechanism, Mechanism::Cpu) {
+        return Err(Failure::input("--calibrate and --gain are of `bench cpu`"));
+    }
+    if (args.pairs.is_some() || args.accuracy.is_some()) && !matches!(args.mechanism, Mechanism::Trust) {
+        return Err(Failure::input("--pairs and --accuracy are of `bench trust`"));
+    }
     let rows = match args.mechanism {
+        Mechanism::Cpu if args.calibrate => bench::speed(engine::host_speed::HostSpeed::here().best())?,
+        Mechanism::Cpu if args.gain => bench::gain(&args.command, |sentence| engine::warn(sentence))?,
         Mechanism::Clock => bench::clock(|sentence| engine::warn(sentence))?,
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
         Mechanism::Cpu => bench::cpu(|sentence| engine::warn(sentence))?,
+        Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy)?,
         Mechanism::Disk => return Err(Failure::input("disks are not modelled yet, so there is nothing to measure")),
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn trust(pairs: u32, accuracy: Option<String>) -> Result<Vec<bench::Row>, Failure> {
+    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let trust = bench::Trust { pairs: pairs as usize, accuracy };
+    Ok(bench::trust(&trust, &|| !interrupts.is_empty(), &mut |sentence| terminal::say(sentence))?)
 }

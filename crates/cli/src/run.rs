@@ -1,11 +1,15 @@
 //! `diorama run`: run an experiment and record what happened.
 
+mod confirm;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::{Outcome, Plan, Request, Tdf};
-use record::{Status, Variant, Verdict};
+use record::{MetricRecord, Status, Variant, Verdict};
+use report::{Bound, significant};
 
+use self::confirm::Confirmation;
 use crate::experiment::{VariantArg, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -32,12 +36,28 @@ pub struct Args {
     /// For everything random: the n-th packet on a pipe meets the same fate for the same seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// How exact the results must be for the run to be trustworthy: `5%` for mean and p50, with twice that for p90 and
+    /// four times for p99; `p99=20%` for one of them; may be given several times [default: the experiment's, or 5%]
+    #[arg(long, value_name = "BOUND", value_parser = parse_accuracy)]
+    accuracy: Vec<Bound>,
+    /// Run once more at twice the TDF, or half of it, and say what moves by more than the runs' intervals allow (scaled
+    /// variant only)
+    #[arg(long, conflicts_with_all = ["repeat", "keep"])]
+    confirm: bool,
+    /// Another grain for the second run of --confirm, such as `5ms`
+    #[arg(long, value_name = "TIME", requires = "confirm")]
+    grain: Option<String>,
     /// How often to run; the results go to DIR/1, DIR/2, …
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Leave the nodes running when the results are written, until Ctrl-C
     #[arg(long, conflicts_with = "repeat")]
     keep: bool,
+}
+
+/// Reads `5%` or `p99=20%`.
+fn parse_accuracy(text: &str) -> Result<Bound, String> {
+    text.parse().map_err(|_| "write 5%, or mean=5%, p50=5%, p90=10%, p99=20% for one of them".into())
 }
 
 /// Runs the verb.
@@ -48,6 +68,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let experiment = engine::load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
     let plan = Plan::new(&experiment, variant, args.tdf)?;
+    let accuracy = engine::accuracy(&experiment, &args.accuracy)?;
+    // What could not be done in the end is refused now.
+    let confirmation = args.confirm.then(|| Confirmation::of(&args, &plan)).transpose()?;
     for warning in &plan.warnings {
         engine::warn(warning);
     }
@@ -57,7 +80,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 
     // For all repetitions, so that nothing comes between.
     let cores = engine::CoreLocks::claim(&plan.all_cores())?;
-    let mut outs = vec![args.out];
+    let mut outs = vec![args.out.clone()];
     if args.repeat > 1 {
         let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant)?;
         outs = (1..=args.repeat).map(|n| Some(all.join(n.to_string()))).collect();
@@ -73,6 +96,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             out,
             // Repetitions differ as repetitions on the target would.
             seed: args.seed.wrapping_add(index as u64),
+            accuracy,
             keep: args.keep,
         };
         let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
@@ -81,6 +105,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         terminal::print(told(&outcome))?;
         complain(&outcome);
         failed |= outcome.result.status == Status::Failed;
+        if let Some(confirmation) = confirmation {
+            failed |= !confirmation.make(outcome, &plan, &cores, args.seed, accuracy, &interrupts)?;
+            break;
+        }
     }
     Ok(ExitCode::from(u8::from(failed)))
 }
@@ -97,31 +125,43 @@ fn told(outcome: &Outcome) -> String {
         rounded(result.real_seconds)
     );
     for (name, metric) in &result.metrics {
-        let s = &metric.summary;
-        text += &if s.n == 1 {
-            format!("  {name}: {} {}\n", rounded(s.mean), metric.unit)
-        } else {
-            format!(
-                "  {name}: mean {}  p50 {}  p90 {}  p99 {} {} (n = {})\n",
-                rounded(s.mean),
-                rounded(s.p50),
-                rounded(s.p90),
-                rounded(s.p99),
-                metric.unit,
-                s.n
-            )
-        };
+        text += &measured(name, metric);
     }
     for recording in &outcome.recordings {
         text += &format!("  {}: {} frames\n", recording.file.display(), recording.frames);
     }
     text += &format!("  verdict: {}\n", result.fidelity.verdict);
     if result.fidelity.verdict == Verdict::Suspect {
+        for why in &result.fidelity.why {
+            text += &format!("    {why}\n");
+        }
         for check in result.fidelity.breaches() {
             text += &format!("    {}: {}\n", check.name, check.says);
         }
     }
     text + &format!("  results: {}\n", outcome.dir.display())
+}
+
+/// A metric, each statistic with how far it may be off where that is known.
+fn measured(name: &str, metric: &MetricRecord) -> String {
+    let s = &metric.summary;
+    let intervals = metric.interval.unwrap_or_default();
+    let figure = |value: f64, interval: Option<[f64; 2]>| match interval {
+        Some([low, high]) => format!("{} ± {}", rounded(value), two_digits((value - low).max(high - value).max(0.0))),
+        None => rounded(value),
+    };
+    if s.n == 1 {
+        return format!("  {name}: {} {}\n", figure(s.mean, intervals.mean), metric.unit);
+    }
+    format!(
+        "  {name}: mean {}  p50 {}  p90 {}  p99 {} {} (n = {})\n",
+        figure(s.mean, intervals.mean),
+        figure(s.p50, intervals.p50),
+        figure(s.p90, intervals.p90),
+        figure(s.p99, intervals.p99),
+        metric.unit,
+        s.n
+    )
 }
 
 /// What is wrong with them.
@@ -140,12 +180,31 @@ fn complain(outcome: &Outcome) {
 
 /// Four significant digits, as a person would write them.
 fn rounded(v: f64) -> String {
-    let digits = if v == 0.0 { 0 } else { (3 - v.abs().log10().floor() as i32).max(0) as usize };
-    format!("{v:.digits$}")
+    significant(v, 4)
+}
+
+/// Of an error more digits mean nothing.
+fn two_digits(v: f64) -> String {
+    significant(v, 2)
 }
 
 #[cfg(test)]
 mod tests {
+    use record::{Intervals, MetricRecord, Summary};
+
+    #[test]
+    fn a_statistic_is_told_with_how_far_it_may_be_off() {
+        let summary = Summary { n: 40, mean: 12.345, p50: 11.0, p90: 34.91, p99: 80.0 };
+        let interval = Intervals { mean: Some([11.9, 12.6]), p90: Some([33.0, 37.0]), ..Intervals::default() };
+        let mut metric = MetricRecord { interval: Some(interval), ..MetricRecord::new("ms", summary, "metrics/x.csv") };
+        let told = super::measured("latency", &metric);
+        assert_eq!(told, "  latency: mean 12.35 ± 0.45  p50 11.00  p90 34.91 ± 2.1  p99 80.00 ms (n = 40)\n");
+        metric.summary.n = 1;
+        assert_eq!(super::measured("latency", &metric), "  latency: 12.35 ± 0.45 ms\n");
+        metric.interval = None;
+        assert_eq!(super::measured("latency", &metric), "  latency: 12.35 ms\n");
+    }
+
     #[test]
     fn numbers_have_four_digits() {
         assert_eq!(super::rounded(1234.567), "1235");

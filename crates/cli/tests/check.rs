@@ -20,17 +20,28 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_good_experiment_is_0_and_its_plan_is_json() {
-    for experiment in ["experiments/web-busy", "experiments/web-half", "experiments/web-net/experiment.yaml"] {
+    for (experiment, link, speed) in [
+        ("experiments/web-busy", "server--core", "1 CPU at 0.5"),
+        ("experiments/web-half", "server--core", "1 CPU at 0.2"),
+        ("experiments/web-net/experiment.yaml", "server--core", "1 CPU at 0.2"),
+        ("experiments/tls", "server--core", "1 CPU at 0.18"),
+        ("experiments/lockstep", "leader--core", "1 CPU at 0.12"),
+    ] {
         for variant in ["scaled", "baseline", "naive"] {
             let out = check(experiment, &["--json", "--variant", variant]);
             assert_eq!(out.status.code(), Some(0), "{experiment} {variant}: {}", text(&out.stderr));
             let plan: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
             assert_eq!(plan["tdf"] == 10, variant == "scaled", "{experiment} {variant}");
+            // On a core that is half as fast as at its best, nodes can still be given the work that they are to have.
+            let sold = plan["sold"].as_f64().unwrap();
+            assert!(sold <= 0.55 || experiment.ends_with("web-busy"), "{experiment} {variant}: {sold} is sold");
+            let mode = if variant == "naive" { serde_json::Value::Null } else { "work".into() };
+            assert_eq!((&plan["cpu"]["mode"], plan["turns"].is_object()), (&mode, variant != "naive"));
         }
         let table = text(&check(experiment, &[]).stdout);
-        for part in
-            ["server--core", "100packets", "1 CPU at 0.5", "tcp_rto_min_us", "TIME_WAIT", "of which 90% can be sold"]
-        {
+        let both =
+            ["100packets", "tcp_rto_min_us", "TIME_WAIT", "of which 90% can be sold", "turns of ", "shares of work"];
+        for part in [link, speed].into_iter().chain(both) {
             assert!(table.replace(' ', "").contains(&part.replace(' ', "")), "{experiment}: no {part} in\n{table}");
         }
     }
@@ -50,6 +61,11 @@ fn wrong_input_is_2_with_its_place() {
         (&["--set", "machines.server.speed=20"], "a TDF of 22.6 would fit"),
         (&["--set", "machines.server.cpus=2"], "several CPUs cannot be modelled yet"),
         (&["--set", "nonsense"], "PATH=VALUE"),
+        (&["--set", "grain=0.2ms"], "the nearest grain that can be had is 1.25ms (`grain: 1.25ms`)"),
+        (&["--set", "accuracy.p95=5%"], "did you mean `p9"),
+        (&["--set", "machines.server.speed=850 MHz"], "there is no unit `MHz`; units are units/µs, units/us"),
+        (&["--set", "machines.server.speed=1000000 units/us"], "a core of this host does"),
+        (&["--set", "cpu=fair"], "`fair` is not one of `work`, `time`"),
     ] {
         let out = check("experiments/web-busy", args);
         assert_eq!(out.status.code(), Some(2), "{args:?}");

@@ -2,52 +2,110 @@
 
 mod support;
 
-use record::{Check, Verdict};
+use record::{Check, RunResult, Verdict};
 use support::{ECHO, Hog, Lab};
 
 /// How often each infidelity is provoked.
-const TIMES: usize = 5;
+const TIMES: usize = 2;
 
 /// Clients that keep at it for 6 real seconds.
 fn lasting() -> String {
-    lasting_for(2)
+    ECHO.replace("tdf: 5", "tdf: 3").replace("for (1..5)", "for ($z = time; time - $z < 2;)")
 }
 
-/// Clients that keep at it for so many virtual seconds, three times as many real ones.
-fn lasting_for(seconds: u32) -> String {
-    ECHO.replace("tdf: 5", "tdf: 3").replace("for (1..5)", &format!("for ($z = time; time - $z < {seconds};)"))
-}
+/// A node that computes for three virtual seconds, nine real ones, and logs how long each stretch of it took.
+const COMPUTING: &str = r#"
+name: echo
+tdf: 3
+machines: { m: { speed: 0.6, memory: 64MiB } }
+nodes:
+  worker:
+    machine: m
+    run: [perl, -MTime::HiRes=time, -e, 'open L, ">/out/log"; for ($z = time; ($t = time) - $z < 3;) {
+      $x = 0; $x += $_ for 1..20000; printf L "%.6f %.6f\n", $t, time - $t }']
+metrics:
+  stretch: { nodes: worker, rows: /out/log, start: 1, value: 2, unit: s }
+ends: { exited: [worker], limit: 60s }
+"#;
 
-fn breaches(lab: &Lab) -> Vec<Check> {
+fn run(lab: &Lab) -> RunResult {
     let done = lab.diorama(&["run", "lab"]);
     assert_eq!(done.code, 0, "a suspect run is a run that was done");
     let result = lab.result("echo/scaled");
-    let breaches: Vec<_> = result.fidelity.breaches().cloned().collect();
-    assert_eq!(result.fidelity.verdict == Verdict::Suspect, !breaches.is_empty());
-    breaches
+    let verdict = result.fidelity.verdict;
+    assert_eq!(verdict == Verdict::Suspect, !result.fidelity.why.is_empty(), "{:?}", result.fidelity.why);
+    assert!(result.fidelity.breaches().next().is_none() || verdict == Verdict::Suspect, "a breach is a reason");
+    assert!(done.stdout.contains(&format!("verdict: {verdict}")), "{}", done.stdout);
+    assert!(result.fidelity.why.iter().all(|why| done.stdout.contains(why)), "{}", done.stdout);
+    result
 }
 
-fn always_caught(yaml: &str, hog: Option<usize>, check: &str, says: &str) {
-    let lab = Lab::new(yaml);
-    let _hog = hog.map(Hog::on);
+fn check<'a>(result: &'a RunResult, name: &str) -> &'a Check {
+    result.fidelity.checks.iter().find(|c| c.name.as_str() == name).unwrap()
+}
+
+/// What is provoked makes the run suspect every time, because of `name`, whose sentence says so.
+fn always_caught(lab: &Lab, name: &str, says: &str, and: impl Fn(&RunResult)) {
     for time in 1..=TIMES {
-        let breaches = breaches(&lab);
-        let caught = breaches.iter().find(|c| c.name.as_str() == check);
-        let caught = caught.unwrap_or_else(|| panic!("time {time}: {check} is not among {breaches:?}"));
+        let result = run(lab);
+        let caught = check(&result, name);
+        assert_eq!(caught.ok, Some(false), "time {time}: {name} holds: {:?}", result.fidelity.checks);
         assert!(caught.says.contains(says), "{}", caught.says);
+        and(&result);
+    }
+}
+
+/// An effect that is known is among the reasons of the verdict.
+fn is_a_reason(result: &RunResult, name: &str) {
+    assert!(result.fidelity.why.iter().any(|why| why.contains(name)), "{:?}", result.fidelity.why);
+}
+
+#[test]
+fn a_hog_that_keeps_the_emulator_waiting_is_caught_and_named() {
+    let lab = Lab::new(&lasting());
+    let _hog = Hog::in_real_time_on(1);
+    always_caught(&lab, "emulator-lateness", "virtual ms", |result| {
+        is_a_reason(result, "emulator-lateness");
+        assert!(check(result, "emulator-lateness").effect_percent.is_some_and(|percent| percent > 5.0));
+        let load = check(result, "foreign-load-harness");
+        assert!(load.value.is_some_and(|percent| percent > 20.0), "{load:?}");
+        assert!(load.says.contains("harness core") && load.says.contains("mostly perl"), "{}", load.says);
+    });
+}
+
+#[test]
+fn a_hog_on_the_harness_core_that_everybody_comes_before_is_told_and_no_reason() {
+    let lab = Lab::new(&lasting());
+    let _hog = Hog::on(1);
+    for _ in 0..TIMES {
+        let result = run(&lab);
+        let load = check(&result, "foreign-load-harness");
+        assert!(load.value.is_some_and(|percent| percent > 20.0) && load.says.contains("harness core"), "{load:?}");
+        assert_eq!((load.ok, load.effect_percent), (Some(true), Some(0.0)), "it is late frames that matter");
     }
 }
 
 #[test]
-fn a_hog_on_the_harness_core_is_caught() {
-    always_caught(&lasting(), Some(1), "foreign-load-harness", "harness core");
+fn a_hog_that_takes_the_nodes_core_is_caught() {
+    let lab = Lab::new(COMPUTING);
+    let _hog = Hog::in_real_time_on(0);
+    always_caught(&lab, "foreign-load-nodes", "nodes' core", |result| {
+        is_a_reason(result, "foreign-load-nodes");
+        assert!(check(result, "foreign-load-nodes").says.contains("mostly perl"), "who it was");
+    });
 }
 
 #[test]
-fn a_hog_on_the_nodes_core_is_caught() {
-    // The kernel books what a thread has waited for when it gets its turn, which beside a run and others like it, as on
-    // a busy machine, may be after seconds.
-    always_caught(&lasting_for(5), Some(0), "foreign-load-nodes", "nodes' core");
+fn a_hog_that_only_wants_the_nodes_core_is_told_and_no_reason() {
+    let lab = Lab::new(COMPUTING);
+    let _hog = Hog::on(0);
+    for _ in 0..TIMES {
+        let result = run(&lab);
+        let load = check(&result, "foreign-load-nodes");
+        // It wants all of the core, gets less than a hundredth, and that is what work takes longer.
+        assert!(load.says.contains("had or wanted it for the longest"), "{}", load.says);
+        assert!(load.ok == Some(true) && load.effect_percent.is_some_and(|percent| percent < 5.0), "{load:?}");
+    }
 }
 
 /// Clients that write each request in two pieces: Nagle's algorithm keeps the second back until the first is
@@ -93,10 +151,18 @@ ends: { exited: [source], limit: 30s }
 
 #[test]
 fn an_emulator_with_more_to_do_than_it_can_is_caught_and_named() {
-    always_caught(&flood(), None, "ring-drops", "The emulator had more to do than its one thread can");
+    let lab = Lab::new(&flood());
+    always_caught(&lab, "ring-drops", "The emulator had more to do than its one thread can", |result| {
+        is_a_reason(result, "ring-drops");
+    });
 }
 
 #[test]
 fn a_kernel_timer_that_fires_unscaled_is_caught() {
-    always_caught(&piecemeal(), None, "kernel-timers", "timer of 40 ms");
+    let lab = Lab::new(&piecemeal());
+    always_caught(&lab, "kernel-timers", "timer of 40 ms", |result| {
+        is_a_reason(result, "kernel-timers");
+        let sooner = check(result, "kernel-timers").effect_percent;
+        assert!(sooner.is_some_and(|percent| percent < -5.0), "acknowledgements come too soon: {sooner:?}");
+    });
 }

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use diorama_cpu::{CpuGroups, NodeShare, Policy, fillers_main};
+use diorama_cpu::{CpuGroups, NodeShare, Policy, Terms, fillers_main};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -20,7 +20,7 @@ fn hold(run_id: &str, core: usize, shares: &[String]) {
     let node =
         |(i, share): (usize, &String)| NodeShare { name: format!("n{i}"), share: share.parse().expect("a share") };
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
-    let mut groups = CpuGroups::create(run_id, core, &shares, Policy::Slots).expect("groups");
+    let mut groups = CpuGroups::create(run_id, core, &shares, Policy::Slots, Terms::default()).expect("groups");
     let helper = groups.helper().map(|mut command| command.spawn().expect("the fillers"));
     groups.engage(helper).expect("limits");
     println!("engaged");

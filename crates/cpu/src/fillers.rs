@@ -2,9 +2,9 @@
 //! poke that keeps slices short.
 //!
 //! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
-//! threads of one process. Each thread enters its group and waits. Over the parent's standard input and output: `ready`
-//! → (`go`) → `going`; `release`, or the end of the input, ends it all. Both children end with the parent, and
-//! the parent when its input is closed, so nothing spins on the core for longer than there is a run.
+//! threads of one process. Each thread enters its group and waits. Over the parent's standard input and output it
+//! answers [words](crate::helper) of the engine. Both children end with the parent, and the parent when its input is
+//! closed, so nothing spins on the core for longer than there is a run.
 //!
 //! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between
 //! two turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
@@ -15,31 +15,28 @@ use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
-use host::cgroup::{Group, Joiner, Poke};
+use host::cgroup::{Group, Joiner};
 use host::cores;
 use host::sched::{self, Class};
-use host::time::sleep_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use scale::{RealDuration, RealInstant};
+use rustix::thread::Pid;
+use scale::RealDuration;
 
-use crate::helper::FAILED;
+use crate::board::{Board, Meter};
+use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
-use crate::{Error, SLICE};
+use crate::yardstick::Laps;
+use crate::{Error, poke};
 
-/// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is
-/// over. Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large
-/// share are and scaled ones are not: they then ran 3 % apart.
-const POKE: RealDuration = RealDuration::from_nanos(SLICE.as_nanos() + 10_000);
-
-/// A poke later than this was not merely preempted by the emulator: another program had the core in between.
-const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
-/// If a fifth of this window went by in such gaps, the poke goes on in real time until this much later.
-const WINDOW: RealDuration = RealDuration::from_nanos(100_000_000);
-const REAL_TIME: RealDuration = RealDuration::from_nanos(1_000_000_000);
-
-/// The arguments after the verb: run id, core, nodes.
-pub fn arguments<'a>(run_id: &str, core: usize, nodes: impl Iterator<Item = &'a str>) -> Vec<String> {
-    [run_id.to_owned(), core.to_string()].into_iter().chain(nodes.map(str::to_owned)).collect()
+/// The arguments after the verb: run id, core, slice in ns, nodes.
+pub fn arguments<'a>(
+    run_id: &str,
+    core: usize,
+    slice: RealDuration,
+    nodes: impl Iterator<Item = &'a str>,
+) -> Vec<String> {
+    let first = [run_id.to_owned(), core.to_string(), slice.as_nanos().to_string()];
+    first.into_iter().chain(nodes.map(str::to_owned)).collect()
 }
 
 /// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
@@ -55,10 +52,12 @@ pub fn main(args: Vec<String>) -> ! {
 }
 
 fn run(args: &[String]) -> Result<(), Error> {
-    let [run_id, core, nodes @ ..] = args else {
-        return Err(Error::Input("__fillers RUN CORE [NODE…] is started by diorama itself".into()));
+    let [run_id, core, slice, nodes @ ..] = args else {
+        return Err(Error::Input("__fillers RUN CORE SLICE [NODE…] is started by diorama itself".into()));
     };
     let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
+    let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
+    let slice = RealDuration::from_nanos(slice);
     let layout = Layout::of(run_id)?;
     let mut spinners = vec![("_poked".to_owned(), layout.poked()), ("_unsold".to_owned(), layout.unsold())];
     spinners.extend(nodes.iter().map(|name| (name.clone(), layout.filler(name))));
@@ -68,6 +67,8 @@ fn run(args: &[String]) -> Result<(), Error> {
         // SAFETY: SIG_IGN is a valid disposition and no handler of ours is replaced.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+    let board = Board::new(spinners.len()).map_err(Error::io("share memory"))?;
+    board.set_slice(slice);
     let (gate, opener) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
     let (news, reporter) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
     let reports_due = spinners.len() + 1;
@@ -81,8 +82,8 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&layout, core),
-                    _ => child.spin(&layout.poke(), &spinners, core),
+                    "poke" => child.poke(&layout, core, board),
+                    _ => child.spin(&layout.poke(), &spinners, core, board),
                 }
             }
             pid => children.push((pid, name)),
@@ -102,13 +103,29 @@ fn run(args: &[String]) -> Result<(), Error> {
     }
     say("ready")?;
     let mut opener = Some(opener);
-    loop {
-        match command(&children)? {
-            Some(word) if word == "go" => {
+    while let Some(word) = command(&children)? {
+        match Word::read(&word)? {
+            Word::Go => {
                 opener = None;
                 say("going")?;
             }
-            _ => break,
+            Word::Keep(orders) => {
+                board.order(orders);
+                say("kept")?;
+            }
+            Word::Slice(slice) => {
+                change_slice(board, slice)?;
+                say("changed")?;
+            }
+            Word::Sold(sold) => {
+                board.sell(sold);
+                say("changed")?;
+            }
+            Word::Work => {
+                let work = board.books().map(|books| Word::of_work(&books.work(host::now())));
+                say(work.as_deref().unwrap_or(Word::NOTHING))?;
+            }
+            Word::Release => break,
         }
     }
     drop(opener);
@@ -123,33 +140,50 @@ fn run(args: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The next word from standard input, `None` at its end. Fails if a child dies meanwhile.
+/// The next word from standard input, `None` at its end. Fails if a child dies meanwhile, however often it is asked.
 fn command(children: &[(libc::pid_t, &str)]) -> Result<Option<String>, Error> {
     let mut word = Vec::new();
     loop {
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
         let second = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-        if poll(&mut fds, Some(&second)).map_err(|e| Error::io("wait for commands")(e.into()))? > 0 {
-            let mut byte = [0];
-            match rustix::io::read(stdin.as_fd(), &mut byte) {
-                Ok(0) | Err(_) => return Ok(None),
-                Ok(_) if byte == *b"\n" => return Ok(Some(String::from_utf8_lossy(&word).into_owned())),
-                Ok(_) => word.push(byte[0]),
-            }
+        if poll(&mut fds, Some(&second)).map_err(|e| Error::io("wait for commands")(e.into()))? == 0 {
+            all_alive(children)?;
             continue;
         }
-        // SAFETY: waiting for any child of this process without a status is always allowed.
-        let dead = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
-        if let Some((_, name)) = children.iter().find(|(pid, _)| *pid == dead) {
-            return Err(Error::Fillers(format!("the process of the {name} was killed")));
+        let mut byte = [0];
+        match rustix::io::read(stdin.as_fd(), &mut byte) {
+            Ok(0) | Err(_) => return Ok(None),
+            Ok(_) if byte == *b"\n" => {
+                all_alive(children)?;
+                return Ok(Some(String::from_utf8_lossy(&word).into_owned()));
+            }
+            Ok(_) => word.push(byte[0]),
         }
+    }
+}
+
+fn all_alive(children: &[(libc::pid_t, &str)]) -> Result<(), Error> {
+    // SAFETY: waiting for any child of this process without a status is always allowed.
+    let dead = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
+    match children.iter().find(|(pid, _)| *pid == dead) {
+        Some((_, name)) => Err(Error::Fillers(format!("the process of the {name} was killed"))),
+        None => Ok(()),
     }
 }
 
 fn say(word: &str) -> Result<(), Error> {
     let mut out = io::stdout();
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
+}
+
+/// Turns last this long from now on. A filler that is not running cannot do it itself.
+fn change_slice(board: Board, slice: RealDuration) -> Result<(), Error> {
+    for thread in board.threads().filter_map(|tid| Pid::from_raw(tid as i32)) {
+        sched::set_other(Some(thread), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))?;
+    }
+    board.set_slice(slice);
+    Ok(())
 }
 
 /// One of the two children, before it has taken up its work.
@@ -174,28 +208,28 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, layout: &Layout, core: usize) -> ! {
+    fn poke(self, layout: &Layout, core: usize, board: Board) -> ! {
         let settle = || {
             join(layout.poke().accounting_joiner()?)?;
             cores::avoid(core).map_err(Error::io("leave the nodes' core"))
         };
         self.report("_poke", settle());
         self.wait();
-        match layout.poked().poke() {
-            Ok(poked) => poke(poked),
-            Err(_) => std::process::exit(1),
-        }
+        // The parent says who died; there is nobody left to say why.
+        let _why = poke::poke(board, layout);
+        std::process::exit(1)
     }
 
     /// `home` is where the process itself is counted and found; its first thread does nothing.
-    fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize) -> ! {
+    fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
         self.report("_fillers", home.process_joiner().map_err(Error::from).and_then(join));
         thread::scope(|scope| {
-            for (name, group) in spinners {
-                let spinner = || {
-                    self.report(name, settle(group, core));
-                    self.wait();
-                    spin()
+            for (i, (name, group)) in spinners.iter().enumerate() {
+                let (this, meter) = (&self, board.meter(i));
+                let spinner = move || {
+                    this.report(name, settle(group, core, board.slice()));
+                    this.wait();
+                    spin(meter)
                 };
                 if let Err(error) = thread::Builder::new().spawn_scoped(scope, spinner) {
                     self.report(name, Err(Error::io("start a thread")(error)));
@@ -230,59 +264,22 @@ fn join(joiner: Joiner) -> Result<(), Error> {
 }
 
 /// Puts the calling thread on its core, into its group and under its scheduling.
-fn settle(group: &Group, core: usize) -> Result<(), Error> {
+fn settle(group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
     // Pinned first: load that a group once had on another core would lower its weight here for a while.
     host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
     join(group.thread_joiner()?)?;
-    sched::set(Class::Slices(SLICE)).map_err(Error::io("set a scheduling slice"))
+    sched::set(Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
 }
 
-/// Burns the core for ever, in user mode and without PAUSE: hypervisors take a loop of PAUSEs for a lock and deschedule
-/// the whole virtual CPU.
-fn spin() -> ! {
-    let mut n = 0u64;
+/// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call
+/// and without PAUSE (hypervisors take a loop of PAUSEs for a lock and deschedule the whole virtual CPU). It has five
+/// cache lines, so that it takes next to nothing of a node's.
+fn spin(meter: Meter) -> ! {
+    meter.begin(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+    let mut laps = Laps::start();
     loop {
-        n = std::hint::black_box(n.wrapping_add(1));
-    }
-}
-
-/// Makes the kernel account for the nodes' core every [`POKE`], from another core, for ever.
-///
-/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over
-/// and interrupts the core. `poked` is a group of its own with a spinner and almost no weight: poking one that competes
-/// can starve the others.
-///
-/// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
-/// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
-/// pokes, until they have stopped.
-fn poke(mut poked: Poke) -> ! {
-    let mut next = host::now() + POKE;
-    let (mut window, mut lost) = (next, 0);
-    let mut real_time_until: Option<RealInstant> = None;
-    loop {
-        match real_time_until {
-            Some(_) => sleep_until(next),
-            None => while host::now() < next {},
+        if let Some(cycles) = laps.lap() {
+            meter.add(cycles);
         }
-        if poked.now().is_err() {
-            std::process::exit(1);
-        }
-        rustix::thread::sched_yield();
-        let now = host::now();
-        if let Some(until) = real_time_until {
-            if now > until && sched::set(Class::Slices(RealDuration::ZERO)).is_ok() {
-                (real_time_until, window, lost) = (None, now, 0);
-            }
-        } else {
-            let gap = now.since(next);
-            lost += if gap > LATE { gap.as_nanos() } else { 0 };
-            if lost > WINDOW.as_nanos() / 5 && sched::set(Class::RealTime { priority: 1, inherited: true }).is_ok() {
-                real_time_until = Some(now + REAL_TIME);
-            }
-            if now.since(window) > WINDOW {
-                (window, lost) = (now, 0);
-            }
-        }
-        next = now + POKE;
     }
 }

@@ -11,10 +11,13 @@ use host::{Lack, now};
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
-use crate::helper::Helper;
+use crate::board::Orders;
+use crate::helper::{Helper, Word};
 use crate::layout::Layout;
+use crate::pace::Room;
+use crate::raised::Raised;
 use crate::shares::{self, PLANNED_USABLE};
-use crate::{Error, NodeShare, Policy, fillers};
+use crate::{CoreWork, Error, NodeShare, Policy, Speed, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -30,10 +33,14 @@ pub struct CpuGroups {
     core: usize,
     shares: Vec<NodeShare>,
     policy: Policy,
+    terms: Terms,
     emulated: UsageByCore,
     tree: UsageByCore,
     everything: UsageByCore,
     nodes: Vec<NodeCounters>,
+    /// What is left for nodes and fillers; as it was planned until it is measured.
+    usable: f64,
+    raised: Raised,
     helper: Helper,
     released: bool,
 }
@@ -54,6 +61,8 @@ pub struct Calibration {
     /// means that this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was
     /// measured.
     pub grain: Option<RealDuration>,
+    /// How fast the core was meanwhile; `None` where nothing was measured.
+    pub speed: Option<Speed>,
 }
 
 /// CPU time since the groups were made; differences of two samples are what counts.
@@ -67,6 +76,8 @@ pub struct Sample {
     pub run_ns: Vec<u64>,
     /// By core: everything on this machine, in ns. Less `run_ns` it is foreign (or the engine's own) load.
     pub all_ns: Vec<u64>,
+    /// What the core did and what nodes were owed of it; `None` without [`Policy::Slots`], which has no meter.
+    pub core: Option<CoreWork>,
 }
 
 /// One node's use of its core.
@@ -79,6 +90,9 @@ pub struct NodeUse {
     /// What its filler burnt because the node wanted less than its share, in ns. A node that always wants CPU still
     /// leaves its filler 0.3 % of its share.
     pub filler_ns: u64,
+    /// What it is entitled to, in ns, beyond its share of [`CoreWork::owed_ns`]: its share was
+    /// [raised](CpuGroups::raise).
+    pub raised_ns: u64,
 }
 
 /// The right of a thread to work in a node's share.
@@ -99,9 +113,18 @@ impl Joiner {
 
 impl CpuGroups {
     /// Makes the groups of a run, all with ordinary weights and without limits: [`CpuGroups::engage`] applies those.
+    /// `terms` are those of [`Policy::Slots`]; other policies have none.
     ///
-    /// Fails if the shares cannot be had on one core, or if groups cannot be made on this machine.
-    pub fn create(run_id: &str, core: usize, shares: &[NodeShare], policy: Policy) -> Result<CpuGroups, Error> {
+    /// Fails if the shares cannot be had on one core or the terms not be kept, or if groups cannot be made on this
+    /// machine.
+    pub fn create(
+        run_id: &str,
+        core: usize,
+        shares: &[NodeShare],
+        policy: Policy,
+        terms: Terms,
+    ) -> Result<CpuGroups, Error> {
+        terms.check()?;
         shares.iter().try_for_each(|n| check_name(&n.name))?;
         match policy {
             Policy::Slots => shares::unsold(shares, 1.0)?,
@@ -109,14 +132,20 @@ impl CpuGroups {
         };
         let layout = Layout::of(run_id)?;
         layout.emulated().create()?;
-        let made = CpuGroups::fill_in(layout.clone(), core, shares, policy);
+        let made = CpuGroups::fill_in(layout.clone(), core, shares, policy, terms);
         if made.is_err() {
             let _ = layout.tree().sweep();
         }
         made
     }
 
-    fn fill_in(layout: Layout, core: usize, shares: &[NodeShare], policy: Policy) -> Result<CpuGroups, Error> {
+    fn fill_in(
+        layout: Layout,
+        core: usize,
+        shares: &[NodeShare],
+        policy: Policy,
+        terms: Terms,
+    ) -> Result<CpuGroups, Error> {
         let mut nodes = Vec::new();
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
@@ -137,9 +166,12 @@ impl CpuGroups {
             core,
             shares: shares.to_vec(),
             policy,
+            terms,
             emulated: layout.emulated().usage_by_core()?,
             tree: layout.top().usage_by_core()?,
             everything: cgroup::usage_of_machine()?,
+            usable: PLANNED_USABLE,
+            raised: Raised::new(&layout, shares)?,
             layout,
             nodes,
             helper: Helper::default(),
@@ -174,7 +206,7 @@ impl CpuGroups {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
             let nodes = self.shares.iter().map(|n| n.name.as_str());
-            command.args(fillers::arguments(self.layout.tree().id(), self.core, nodes));
+            command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, nodes));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
@@ -200,7 +232,7 @@ impl CpuGroups {
                 self.layout.emulated().cap(cap)?;
             }
         }
-        Ok(Calibration { usable: 1.0, grain: None })
+        Ok(Calibration { usable: 1.0, grain: None, speed: None })
     }
 
     fn engage_slots(&mut self) -> Result<Calibration, Error> {
@@ -208,18 +240,24 @@ impl CpuGroups {
         self.divide(PLANNED_USABLE.max(sold))?;
         self.layout.poked().make_negligible()?;
         self.helper.expect("ready")?;
-        self.helper.send("go")?;
-        self.helper.expect("going")?;
+        self.helper.tell(&Word::Go, "going")?;
         sleep(SETTLE);
         let watched = self.most_turns(sold);
+        let work_before = self.helper.work()?;
         let (before, turns_before, start) = (self.on_core(&self.emulated)?, turns(&watched)?, Instant::now());
         sleep(CALIBRATE);
         let (after, turns_after, wall) = (self.on_core(&self.emulated)?, turns(&watched)?, start.elapsed());
         let usable = ((after - before) as f64 / wall.as_nanos() as f64).min(MAX_USABLE);
+        let speed = self.helper.work()?.zip(work_before).and_then(|(after, before)| after.speed_since(before));
         self.divide(usable)?;
+        self.usable = usable;
+        if let Some(pace) = self.terms.pace {
+            let room = Room { usable, sold, largest: cgroup::Fraction::LARGEST };
+            self.helper.tell(&Word::Keep(Orders { pace, room }), "kept")?;
+        }
         let ran = turns_after.ran.saturating_sub(turns_before.ran).as_nanos();
         let turns = turns_after.turns - turns_before.turns;
-        Ok(Calibration { usable, grain: Some(RealDuration::from_nanos(ran / turns.max(1))) })
+        Ok(Calibration { usable, grain: Some(RealDuration::from_nanos(ran / turns.max(1))), speed })
     }
 
     /// The group of the filler that has the most turns on the core, for the best average; but one with more than half
@@ -251,16 +289,62 @@ impl CpuGroups {
         if let Some(status) = self.helper.ended() {
             return Err(Error::Fillers(format!("they ended during the run ({status}), so nodes had no limits")));
         }
+        let core = if self.policy == Policy::Slots { self.helper.work()? } else { None };
+        if let Some(core) = core {
+            self.raised.account(core.owed_ns);
+        }
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        for counters in &self.nodes {
+        for (i, counters) in self.nodes.iter().enumerate() {
             let at = now();
             let filler = counters.filler.as_ref().map_or(Ok(RealDuration::ZERO), Usage::read)?;
             // The container's own group may be gone (the node was stopped), its share of the parent's counter stays.
             let container = counters.all.read()?.saturating_sub(filler);
-            nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos() });
+            let raised_ns = self.raised.extra_ns(i);
+            nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos(), raised_ns });
         }
         let at = now();
-        Ok(Sample { nodes, at, run_ns: self.tree.read()?, all_ns: self.everything.read()? })
+        Ok(Sample { nodes, at, run_ns: self.tree.read()?, all_ns: self.everything.read()?, core })
+    }
+
+    /// Makes turns last `slice` from now on, within the bounds of [`Terms::slice`]. Does nothing without
+    /// [`Policy::Slots`].
+    pub fn set_slice(&mut self, slice: RealDuration) -> Result<(), Error> {
+        let terms = Terms { slice, ..self.terms };
+        terms.check()?;
+        if self.policy == Policy::Slots {
+            self.helper.tell(&Word::Slice(slice), "changed")?;
+        }
+        self.terms = terms;
+        Ok(())
+    }
+
+    /// From now on each node has its share times its factor, which is at least 1. Only where shares of work are kept.
+    ///
+    /// Fails if less of the core is usable than that sums to.
+    pub fn raise(&mut self, factors: &[f64]) -> Result<(), Error> {
+        let sane = factors.len() == self.shares.len() && factors.iter().all(|f| f.is_finite() && *f >= 1.0);
+        if !sane || self.policy != Policy::Slots || self.terms.pace.is_none() {
+            return Err(Error::Input(format!("shares cannot be raised by {factors:?} with {:?}", self.policy)));
+        }
+        let sold = self.raised.sold(factors);
+        if sold > self.usable + 1e-9 {
+            return Err(Error::Input(format!("{sold:.3} of a core of which {:.3} is usable", self.usable)));
+        }
+        if let Some(core) = self.helper.work()? {
+            self.raised.account(core.owed_ns);
+        }
+        self.helper.tell(&Word::Sold(sold), "changed")?;
+        self.raised.set(factors).map_err(Error::io("raise a node's share"))
+    }
+
+    /// What is left of the core for nodes and fillers, as it was measured when limits were applied.
+    pub fn usable(&self) -> f64 {
+        self.usable
+    }
+
+    /// The terms in force.
+    pub fn terms(&self) -> Terms {
+        self.terms
     }
 
     /// Ends the fillers and removes the groups. What still runs in them is killed.

@@ -1,7 +1,7 @@
 //! The process that keeps the shares, seen from the engine: started, talked to and ended.
 //!
-//! Over its standard input and output, a word a line: `ready` → (`go`) → `going`; `release`, or the end of the input,
-//! ends it. `error …` says why it failed. The other side is [`crate::fillers`].
+//! Over its standard input and output, a line each: `ready`, then an answer to every word of the engine ([`Word`]).
+//! `error …` says why it failed. The end of the input ends it. The other side is [`crate::fillers`].
 
 use std::fmt::Display;
 use std::io::Write;
@@ -11,8 +11,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use scale::{RealDuration, RealInstant};
 
-use crate::Error;
+use crate::board::Orders;
+use crate::pace::Room;
+use crate::{CoreWork, Error, Pace, Speed};
 
 /// How long it may take to answer, and to end.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -20,6 +23,79 @@ const TO_END: Duration = Duration::from_secs(2);
 
 /// What begins a line that says why it failed.
 pub(crate) const FAILED: &str = "error ";
+
+/// What the engine tells the process, and what that answers: `going`, `kept`, `changed`, or the numbers of
+/// [`CoreWork`]; none to the last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Word {
+    /// The fillers and the poke begin.
+    Go,
+    /// From now on the poke keeps shares of work.
+    Keep(Orders),
+    /// Turns last this long from now on.
+    Slice(RealDuration),
+    /// Nodes have so much of the core together from now on.
+    Sold(f64),
+    /// What is in the books?
+    Work,
+    /// All end.
+    Release,
+}
+
+impl Word {
+    /// The answer to [`Word::Work`] while nothing is in the books.
+    pub const NOTHING: &str = "none";
+
+    fn write(&self) -> String {
+        match self {
+            Word::Go => "go".into(),
+            Word::Keep(Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } }) => {
+                // Rust writes a number so that it is read back to the last digit.
+                format!("keep {} {gain} {usable} {sold} {largest}", reference.units_per_us())
+            }
+            Word::Slice(slice) => format!("slice {}", slice.as_nanos()),
+            Word::Sold(sold) => format!("sold {sold}"),
+            Word::Work => "work".into(),
+            Word::Release => "release".into(),
+        }
+    }
+
+    /// The word on a line.
+    pub fn read(line: &str) -> Result<Word, Error> {
+        let parsed = || {
+            let mut fields = line.split_whitespace();
+            Some(match fields.next()? {
+                "go" => Word::Go,
+                "work" => Word::Work,
+                "release" => Word::Release,
+                "slice" => Word::Slice(RealDuration::from_nanos(fields.next()?.parse().ok()?)),
+                "sold" => Word::Sold(fields.next()?.parse().ok()?),
+                "keep" => {
+                    let mut number = || fields.next()?.parse::<f64>().ok();
+                    let reference = Speed::from_units_per_us(number()?)?;
+                    let (gain, usable, sold, largest) = (number()?, number()?, number()?, number()?);
+                    Word::Keep(Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } })
+                }
+                _ => return None,
+            })
+        };
+        parsed().ok_or_else(|| Error::Fillers(format!("nothing is known of `{line}`")))
+    }
+
+    /// The answer to [`Word::Work`].
+    pub fn of_work(work: &CoreWork) -> String {
+        let CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns } = *work;
+        let numbers = [at.as_nanos(), metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns];
+        numbers.map(|n| n.to_string()).join(" ")
+    }
+
+    fn work(answer: &str) -> Option<CoreWork> {
+        let numbers = answer.split_whitespace().map(|n| n.parse().ok()).collect::<Option<Vec<u64>>>()?;
+        let [at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns] = numbers.try_into().ok()?;
+        let at = RealInstant::from_nanos(at);
+        Some(CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns })
+    }
+}
 
 /// The process, if there is one.
 #[derive(Debug, Default)]
@@ -35,16 +111,38 @@ impl Helper {
         self.0.as_mut()?.try_wait().ok()?
     }
 
-    /// Tells it a word.
-    pub fn send(&mut self, word: &str) -> Result<(), Error> {
+    /// Tells it a word, and waits until it is done.
+    pub fn tell(&mut self, word: &Word, done: &str) -> Result<(), Error> {
+        self.send(word)?;
+        self.expect(done)
+    }
+
+    /// Asks what is in the books.
+    pub fn work(&mut self) -> Result<Option<CoreWork>, Error> {
+        self.send(&Word::Work)?;
+        let answer = self.line("work")?;
+        if answer == Word::NOTHING {
+            return Ok(None);
+        }
+        Word::work(&answer).map(Some).ok_or(Error::Fillers(answer))
+    }
+
+    fn send(&mut self, word: &Word) -> Result<(), Error> {
         let input = self.0.as_mut().and_then(|h| h.stdin.as_mut()).ok_or_else(missing)?;
-        writeln!(input, "{word}").map_err(broken)
+        writeln!(input, "{}", word.write()).map_err(broken)
     }
 
     /// Reads one line and checks that it is `word`.
     pub fn expect(&mut self, word: &str) -> Result<(), Error> {
+        let answer = self.line(word)?;
+        if answer == word { Ok(()) } else { Err(Error::Fillers(answer)) }
+    }
+
+    /// Reads one line, which is not that it failed.
+    fn line(&mut self, word: &str) -> Result<String, Error> {
         let output = self.0.as_mut().and_then(|h| h.stdout.as_mut()).ok_or_else(missing)?;
-        let mut line = Vec::new();
+        // Nothing else comes before the next word, so that all there is belongs to this line.
+        let (mut line, mut buffer) = (Vec::new(), [0; 256]);
         while line.last() != Some(&b'\n') {
             let mut fds = [PollFd::new(&*output, PollFlags::IN)];
             let ready = match poll(&mut fds, Some(&PATIENCE)) {
@@ -54,17 +152,18 @@ impl Helper {
             if ready == 0 {
                 return Err(Error::Fillers(format!("no `{word}` within {} s", PATIENCE.tv_sec)));
             }
-            let mut byte = [0];
-            if rustix::io::read(output.as_fd(), &mut byte).map_err(broken)? == 0 {
-                break;
+            match rustix::io::read(output.as_fd(), &mut buffer).map_err(broken)? {
+                0 => break,
+                read => line.extend_from_slice(&buffer[..read]),
             }
-            line.push(byte[0]);
         }
         let line = String::from_utf8_lossy(&line);
         match line.trim_end() {
-            answer if answer == word => Ok(()),
             "" => Err(Error::Fillers("they ended without a word".into())),
-            other => Err(Error::Fillers(other.trim_start_matches(FAILED).into())),
+            line => match line.strip_prefix(FAILED) {
+                Some(why) => Err(Error::Fillers(why.into())),
+                None => Ok(line.into()),
+            },
         }
     }
 
@@ -72,7 +171,7 @@ impl Helper {
     pub fn end(&mut self) {
         let Some(mut process) = self.0.take() else { return };
         // One that has ended already cannot be told.
-        let _ = process.stdin.take().map(|mut input| input.write_all(b"release\n"));
+        let _ = process.stdin.take().map(|mut input| writeln!(input, "{}", Word::Release.write()));
         let deadline = Instant::now() + TO_END;
         while process.try_wait().is_ok_and(|ended| ended.is_none()) {
             if Instant::now() > deadline {
@@ -91,4 +190,31 @@ fn missing() -> Error {
 
 fn broken(error: impl Display) -> Error {
     Error::Fillers(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_were_written() {
+        let pace = Pace { reference: Speed::from_units_per_us(1.0 / 3.0).unwrap(), gain: 0.1 + 0.2 };
+        let orders = Orders { pace, room: Room { usable: 0.987_654_321, sold: 1e-3, largest: 1.310_72 } };
+        let slice = Word::Slice(RealDuration::from_nanos(123_456));
+        for word in [Word::Go, Word::Keep(orders), slice, Word::Sold(1.0 / 7.0), Word::Work, Word::Release] {
+            assert_eq!(Word::read(&word.write()).unwrap(), word);
+        }
+        for bad in ["", "went", "slice", "slice long", "keep 1 2 3 4", "keep 0 0.8 0.9 0.5 1.3"] {
+            assert!(Word::read(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn work_is_read_as_it_was_written() {
+        let at = RealInstant::from_nanos(u64::MAX);
+        let [metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns] = [1, 2, 3, 4, 5, 6];
+        let work = CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns };
+        assert_eq!(Word::work(&Word::of_work(&work)), Some(work));
+        assert_eq!(Word::work("1 2 3"), None);
+    }
 }

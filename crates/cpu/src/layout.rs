@@ -4,6 +4,11 @@ use host::cgroup::{Group, Tree};
 
 use crate::Error;
 
+/// Where in a run's tree the group of a node's container is.
+pub fn container_group(node: &str) -> String {
+    format!("emu/{node}/c")
+}
+
 /// The groups of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout(Tree);
@@ -48,12 +53,12 @@ impl Layout {
     }
 
     pub fn container(&self, name: &str) -> Group {
-        self.0.group(&format!("emu/{name}/c"))
+        self.0.group(&container_group(name))
     }
 
     /// The container's group as an OCI runtime is told it.
     pub fn container_path(&self, name: &str) -> String {
-        self.0.path(&format!("emu/{name}/c"))
+        self.0.path(&container_group(name))
     }
 
     pub fn filler(&self, name: &str) -> Group {

@@ -10,26 +10,33 @@
 //!
 //! This room knows only real time: the shares it gets are already divided by the TDF.
 
+mod board;
 pub mod caches;
 mod fillers;
 mod groups;
 mod helper;
 mod layout;
 mod limit;
+pub mod meter;
+mod pace;
+mod poke;
 mod policy;
 pub mod probe;
+mod raised;
+pub mod refill;
 mod shares;
+mod terms;
+mod yardstick;
 
 pub use fillers::main as fillers_main;
 pub use groups::{Calibration, CpuGroups, Joiner, NodeUse, Sample};
+pub use layout::container_group;
 pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
 pub use shares::PLANNED_USABLE;
+pub use terms::{CoreWork, DEFAULT_GAIN, DEFAULT_SLICE, LONGEST_SLICE, Pace, SHORTEST_SLICE, Speed, Terms};
 
 use serde::{Deserialize, Serialize};
-
-/// The slice asked for by every filler, and with it the grain of the whole core: the shortest that the kernel grants.
-pub(crate) const SLICE: scale::RealDuration = scale::RealDuration::from_nanos(100_000);
 
 /// What a node gets of the core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

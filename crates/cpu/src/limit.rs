@@ -6,7 +6,7 @@ use std::process::Command;
 
 use host::cgroup::Tree;
 
-use crate::{Calibration, CpuGroups, Error, NodeShare, best_policy};
+use crate::{Calibration, CpuGroups, Error, NodeShare, Terms, best_policy};
 
 const NODE: &str = "command";
 /// What the ids of such trees begin with, before the number of the process that made them.
@@ -37,7 +37,8 @@ pub fn stale_limits() -> Result<Vec<Tree>, Error> {
 pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
     let (policy, coarse) = best_policy();
     let id = format!("{PREFIX}{}", std::process::id());
-    let mut groups = CpuGroups::create(&id, core, &[NodeShare { name: NODE.into(), share: fraction }], policy)?;
+    let share = [NodeShare { name: NODE.into(), share: fraction }];
+    let mut groups = CpuGroups::create(&id, core, &share, policy, Terms::default())?;
     let helper = groups.helper().map(|mut command| command.spawn());
     let helper = helper.transpose().map_err(Error::io("start the fillers"))?;
     let calibration = groups.engage(helper)?;

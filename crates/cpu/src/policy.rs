@@ -3,7 +3,7 @@
 use host::sched::{self, Class};
 use host::{cgroup, cores};
 
-use crate::{Policy, SLICE};
+use crate::{Policy, SHORTEST_SLICE};
 
 /// The best policy that this machine offers, and if that is not [`Policy::Slots`], the reason.
 pub fn best_policy() -> (Policy, Option<String>) {
@@ -26,7 +26,7 @@ fn lacking() -> Option<String> {
     if !groups.idle {
         return Some("the kernel has no idle groups (Linux 5.15)".into());
     }
-    if sched::set(Class::Slices(SLICE)).is_err() || sched::slice().ok() != Some(SLICE) {
+    if sched::set(Class::Slices(SHORTEST_SLICE)).is_err() || sched::slice().ok() != Some(SHORTEST_SLICE) {
         return Some("the kernel has no per-task slices (sched_setattr sched_runtime, Linux 6.12)".into());
     }
     if cores::count() < 2 {

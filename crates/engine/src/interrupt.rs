@@ -12,10 +12,13 @@ use signal_hook::iterator::Signals;
 /// Signals within this time are one request: both the kernel and the shell send one when a terminal closes.
 const ONE_REQUEST: Duration = Duration::from_millis(300);
 
+/// Where requests to end arrive.
+pub type Interrupts = Receiver<i32>;
+
 /// Receives INT, TERM and HUP from now on, but for those that this process was started to ignore (`nohup`, a script's
 /// `&`). A second INT or TERM ends the process at once; the kernel then removes all that lives, and the next command
 /// what does not.
-pub fn listen() -> io::Result<Receiver<i32>> {
+pub fn listen() -> io::Result<Interrupts> {
     let heeded: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     let mut signals = Signals::new(&heeded)?;
     let (send, receive) = bounded(1);

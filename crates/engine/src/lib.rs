@@ -3,12 +3,15 @@
 //! This is the only room that knows all the others. A plan says beforehand what every node and link gets. A
 //! [`run`](run()) decides what happens and when, on a [`site::Site`], which does it.
 
+mod accuracy;
+pub mod confirm;
 mod control;
 pub mod dilate;
 pub mod doctor;
 mod error;
 mod exec;
 mod helper;
+pub mod host_speed;
 mod interrupt;
 mod load;
 mod logs;
@@ -20,10 +23,11 @@ pub mod schedule;
 pub mod site;
 mod timeline;
 
+pub use accuracy::asked as accuracy;
 pub use error::{Error, ErrorReport, Kind, Result};
 pub use exec::exec;
 pub use helper::become_helper;
-pub use interrupt::listen as interrupts;
+pub use interrupt::{Interrupts, listen as interrupts};
 pub use load::load;
 pub use logs::{find_live, find_run, print as print_logs};
 pub use model::Experiment;

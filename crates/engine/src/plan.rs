@@ -5,25 +5,27 @@
 
 mod fit;
 mod pipes;
-mod table;
-
 mod refusal;
+mod sharing;
+mod table;
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use clock::CpuRate;
+use cpu::{Speed, Terms};
 use indexmap::IndexMap;
 use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, Cores, PlannedNode};
-use scale::{TargetCpu, Tdf, VirtualDuration};
+use scale::{Tdf, Turns, VirtualDuration};
 use tcp::Offers;
 
 pub use self::refusal::Refusal;
 use crate::error::{Error, Result};
+use crate::host_speed::HostSpeed;
 use crate::site::{CaptureSetup, NodeSetup, Root, Setup, Source};
 
 /// How the pipes of a link are told apart: from its first end to its second, and back.
@@ -37,6 +39,21 @@ pub struct Plan {
     pub shortest_path: Option<VirtualDuration>,
     /// Which of TCP's times are scaled by programs in the kernel.
     pub offers: Offers,
+    /// How nodes take turns on their core.
+    pub turns: Turns,
+    /// The terms on which nodes share their core.
+    pub terms: Terms,
+}
+
+/// What a plan has to know of the machine that it is for.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// What it offers to TCP.
+    pub offers: Offers,
+    /// Which of its cores do what.
+    pub cores: Cores,
+    /// What a core of it does at its best, if that is known.
+    pub best: Option<Speed>,
 }
 
 impl Deref for Plan {
@@ -64,21 +81,29 @@ pub fn cores_here() -> Result<Cores> {
     }
 }
 
+impl Host {
+    /// This machine, for a variant of an experiment.
+    fn here(experiment: &Experiment, variant: Variant) -> Result<Host> {
+        let cores = cores_here()?;
+        let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
+        let core = cores.nodes.first().copied().unwrap_or(0);
+        let best = if needed { Some(HostSpeed::here().best_or_measured(core)?) } else { None };
+        Ok(Host { offers: Offers::here(), cores, best })
+    }
+}
+
 impl Plan {
     /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
+    ///
+    /// Where the host's best speed is needed and not known, it is measured, which takes half a second.
     pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        Plan::with(Offers::here(), cores_here()?, experiment, variant, tdf)
+        Plan::with(&Host::here(experiment, variant)?, experiment, variant, tdf)
     }
 
-    /// The same, on given cores of a machine that offers so much; pure. Fails if the harness could not keep to it.
-    pub fn with(
-        offers: Offers,
-        cores: Cores,
-        experiment: &Experiment,
-        variant: Variant,
-        tdf: Option<Tdf>,
-    ) -> Result<Plan> {
+    /// The same, on a given machine; pure. Fails if the harness could not keep to it.
+    pub fn with(host: &Host, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
+        let Host { offers, cores, best } = host.clone();
         if variant != Variant::Scaled && tdf.is_some() {
             return Err(Refusal::TdfOfVariant(variant).into());
         }
@@ -89,8 +114,8 @@ impl Plan {
             Variant::Baseline => (Tdf::ONE, Tdf::ONE),
             Variant::Naive => (Tdf::ONE, scaled_tdf),
         };
-        let cpus: Vec<TargetCpu> = experiment.nodes.iter().map(|n| target_cpu(experiment, n)).collect();
-        fit::cpu(experiment, variant, share_tdf, &cpus)?;
+        let cpus = sharing::cpus(experiment, best)?;
+        fit::cpu(experiment, variant, share_tdf, &cpus, best)?;
 
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
@@ -119,19 +144,29 @@ impl Plan {
                 pipes.insert(format!("{}/{direction}", link.name), pipes::planned(pipe, link, clock_tdf));
             }
         }
+        let shortest_path = shortest_path(experiment, &network);
+        let turns = sharing::turns(experiment, &cpus, shortest_path)?;
+        let sold = scale::sold(&cpus, share_tdf);
+        let planned = sharing::planned(experiment.cpu, sold, best);
+        // In a pool nobody has a share of his own, nor a turn.
+        let in_turns = variant != Variant::Naive;
+        let little_room = sharing::little_room(variant, &planned, sold, &cpus).filter(|_| in_turns);
         let record = record::plan::Plan {
             experiment: experiment.name.clone(),
             variant,
             tdf: clock_tdf,
             scaling_factor: experiment.nodes.len() as f64,
             cores,
-            sold: scale::sold(&cpus, share_tdf),
+            sold,
+            turns: in_turns.then(|| sharing::planned_turns(turns)),
+            cpu: in_turns.then_some(planned),
             nodes,
             pipes,
             versions: BTreeMap::new(),
-            warnings: reno_for_cubic(experiment, offers).into_iter().collect(),
+            warnings: reno_for_cubic(experiment, offers).into_iter().chain(little_room).collect(),
         };
-        Ok(Plan { record, shortest_path: shortest_path(experiment, &network), offers })
+        let terms = if in_turns { sharing::terms(turns, experiment.cpu, best) } else { Terms::default() };
+        Ok(Plan { record, shortest_path, offers, turns, terms })
     }
 
     /// What `plan.json` says.
@@ -171,6 +206,8 @@ impl Plan {
             dilated: self.variant == Variant::Scaled,
             cores: self.cores.clone(),
             pool_cap: self.pool_cap(),
+            terms: self.terms,
+            refill: experiment.refill,
             nodes: experiment.nodes.iter().map(|n| self.node_setup(n, &experiment.dir)).collect(),
             network: network_spec(experiment, self.tdf),
             seed,
@@ -236,11 +273,6 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
             experiment.nodes.len()
         )
     })
-}
-
-fn target_cpu(experiment: &Experiment, node: &model::Node) -> TargetCpu {
-    let machine = &experiment.machines[node.machine];
-    TargetCpu { cpus: machine.cpus, speed: machine.speed }
 }
 
 fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {

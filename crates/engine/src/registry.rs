@@ -20,8 +20,8 @@ use crate::notice::warn;
 
 /// Where live runs are registered.
 const LIVE: &str = "/run/diorama";
-/// Where runs keep what is too large for memory: the nodes' writable layers.
-const STATE: &str = "/var/lib/diorama";
+/// Where runs keep what is too large for memory, the nodes' writable layers, and what outlives them.
+pub const STATE: &str = "/var/lib/diorama";
 
 /// What other commands need to know about a live run.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! A run: an experiment from its plan to its results, on a site.
 
+mod core_speed;
 mod live;
 mod observer;
 mod results;
@@ -9,15 +10,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
+use fidelity::findings::Findings;
 use model::{Action, Experiment, NodeAction};
-use record::{Event, EventLog, Fidelity, RunDir, RunResult};
+use record::{Accuracy, Event, EventLog, NodeRefill, RunDir, RunResult};
 use scale::{RealDuration, RealInstant, VirtualDuration};
 
 pub use self::samples::MetricError;
 
 use self::observer::Observer;
 use crate::error::{Error, Result};
-use crate::notice::Notice;
+use crate::host_speed::HostSpeed;
+use crate::notice::{Notice, warn};
 use crate::plan::Plan;
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
 use crate::schedule::{self, Ending, Rules, Schedule};
@@ -45,6 +48,8 @@ pub struct Request<'a> {
     pub out: Option<PathBuf>,
     /// For everything that is random.
     pub seed: u64,
+    /// How exact the results must be for the run to be trustworthy.
+    pub accuracy: Accuracy,
     /// Whether the nodes stay until an interrupt.
     pub keep: bool,
 }
@@ -174,6 +179,7 @@ struct Run<'a> {
     timeline: Timeline,
     schedule: Schedule,
     observer: Observer,
+    accuracy: Accuracy,
     /// When the user asked for the run.
     asked: RealInstant,
 }
@@ -186,10 +192,12 @@ struct Closed {
 
 /// What the counters of a run say.
 struct Judged {
-    /// Whether to trust it.
-    fidelity: Fidelity,
+    /// What the checks found; nothing, if they were not made.
+    findings: Findings,
     /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
     used: Vec<RealDuration>,
+    /// What each lost at the start of its turns; empty where that was not measured.
+    refills: Vec<NodeRefill>,
 }
 
 impl<'a> Run<'a> {
@@ -202,7 +210,7 @@ impl<'a> Run<'a> {
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Run<'a>> {
-        let Request { experiment, plan, seed, .. } = request;
+        let Request { experiment, plan, seed, accuracy, .. } = request;
         let mut step = |what: String| {
             tell(&Notice::Step(what));
             if interrupts.is_empty() { Ok(()) } else { Err(Error::Interrupted) }
@@ -228,13 +236,13 @@ impl<'a> Run<'a> {
         let mut observer = Observer::begin(&plan, conditions, dir, timeline)?;
         observer.add(&plan, site.sample()?)?;
         let schedule = schedule_of(experiment);
-        Ok(Run { experiment, plan, site, dir, events, timeline, schedule, observer, asked })
+        Ok(Run { experiment, plan, site, dir, events, timeline, schedule, observer, accuracy, asked })
     }
 
-    /// Ends counting, and judges the run by what was counted. What fails is `broken`, and leaves the rest as it is.
+    /// Ends counting, and makes the checks of what was counted. What fails is `broken`, and leaves the rest as it is.
     fn close(&mut self, end: RealInstant, broken: &mut Option<Error>) -> Closed {
         let mut closed = Closed {
-            judged: Judged { fidelity: fidelity::conclude(Vec::new()), used: Vec::new() },
+            judged: Judged { findings: Findings::default(), used: Vec::new(), refills: Vec::new() },
             recordings: Vec::new(),
         };
         let closing = match self.site.finish() {
@@ -253,6 +261,7 @@ impl<'a> Run<'a> {
             results::write_pipes(self.dir, &sample.network)?;
             self.observer.finish(&self.plan, sample, clock_error_ppm, caches)
         });
+        self.keep_best_speed(end);
         match judged {
             Ok(judged) => closed.judged = judged,
             Err(e) => drop(broken.get_or_insert(e)),
@@ -266,6 +275,17 @@ impl<'a> Run<'a> {
             self.record(end, "capture", Some(link.clone()), detail);
         }
         closed
+    }
+
+    /// Keeps what the core did at its best, if it is better than what is known of this host. A run does not fail for
+    /// that.
+    fn keep_best_speed(&mut self, end: RealInstant) {
+        let Some(best) = self.observer.best_speed() else { return };
+        match HostSpeed::here().raise(best) {
+            Ok(true) => self.record(end, "host-faster", None, serde_json::json!({ "best_units_per_us": best })),
+            Ok(false) => {}
+            Err(e) => warn(format_args!("the host's best speed is not kept: {e}")),
+        }
     }
 
     /// Asks what still runs to end, as the shutdown of a machine does, and waits a little: for `grace`, or until an

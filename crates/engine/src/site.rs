@@ -14,8 +14,8 @@ pub mod wire;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cpu::Policy;
 use cpu::caches::Staleness;
+use cpu::{Policy, Speed, Terms};
 use host::foreign::Thread;
 use host::stat::CoreTicks;
 use net::{NetworkSpec, Observation, PipeChange};
@@ -99,6 +99,10 @@ pub struct Setup {
     pub cores: Cores,
     /// How much of the nodes' core all nodes have together, where they share it as the naive variant does.
     pub pool_cap: Option<f64>,
+    /// The terms on which nodes share their core, where they do not share a pool.
+    pub terms: Terms,
+    /// Whether nodes are given back what they lose at the start of their turns, where shares of work are kept.
+    pub refill: bool,
     /// The nodes.
     pub nodes: Vec<NodeSetup>,
     /// The links between them, in real rates and delays.
@@ -180,6 +184,10 @@ pub struct Conditions {
     pub usable: f64,
     /// How long a turn on it lasts, where shares come in turns.
     pub grain: Option<RealDuration>,
+    /// How fast it was meanwhile, where that was measured.
+    pub speed: Option<Speed>,
+    /// The terms on which nodes share it.
+    pub terms: Terms,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
 }
@@ -297,6 +305,25 @@ pub struct Sample {
     pub foreign: Vec<Thread>,
     /// CPU time of the site's own process, all threads.
     pub own: RealDuration,
+    /// By node, what it loses at the start of its turns; empty where that is not measured.
+    pub refills: Vec<NodeRefill>,
+}
+
+/// What a node loses at the start of each turn, and what it is given for that.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRefill {
+    /// What is lost of a turn.
+    pub refill: RealDuration,
+    /// Its standard error.
+    pub error: RealDuration,
+    /// The mean length of a turn.
+    pub turn: RealDuration,
+    /// How many times its share the node has because of it, on average over the turns.
+    pub factor: f64,
+    /// Whether it would be more if it might.
+    pub capped: bool,
+    /// How many pairs of observations it is from.
+    pub pairs: u32,
 }
 
 /// What a site tells when counting ends.

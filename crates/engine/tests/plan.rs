@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use cpu::Speed;
+use diorama_engine::plan::Host;
 use diorama_engine::{Error, Kind, Plan, Result};
 use model::Experiment;
 use record::Variant;
@@ -38,9 +40,14 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
     with(Offers::ALL, variant, tdf, overrides)
 }
 
-fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
+/// A machine with so many offers to TCP, whose cores do 1000 units/us at their best.
+fn host(offers: Offers) -> Host {
     let cores = Cores { nodes: vec![0], harness: vec![1] };
-    Plan::with(offers, cores, &experiment(overrides), variant, tdf.map(|t| t.parse().unwrap()))
+    Host { offers, cores, best: Speed::from_units_per_us(1000.0) }
+}
+
+fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
+    Plan::with(&host(offers), &experiment(overrides), variant, tdf.map(|t| t.parse().unwrap()))
 }
 
 fn refusal(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> String {
@@ -154,7 +161,8 @@ fn a_round_trip_too_long_for_the_initial_time_out_is_refused_with_its_nodes() {
 
 #[test]
 fn nodes_have_cubic_where_it_can_be_had() {
-    let reno = [("nodes.client.congestion", "reno")];
+    // With room on the core, of which there would be a warning of its own.
+    let reno = [("nodes.client.congestion", "reno"), ("machines.server.speed", "0.3")];
     for variant in [Variant::Scaled, Variant::Baseline, Variant::Naive] {
         let plan = plan(variant, None, &reno).unwrap();
         assert_eq!(plan.nodes["server"].congestion, Congestion::Cubic);
@@ -201,8 +209,7 @@ fn a_queue_in_bytes_holds_the_largest_frame_of_its_own_link_and_may_hold_no_more
     let mut experiment = experiment(&small);
     let model::Action::Link { change, .. } = &mut experiment.events[3].action else { panic!() };
     change.ba.queue = Some(model::Queue::DropTail(model::Limit::Bytes(589)));
-    let cores = Cores { nodes: vec![0], harness: vec![1] };
-    let refused = Plan::with(Offers::ALL, cores, &experiment, Variant::Scaled, None).unwrap_err();
+    let refused = Plan::with(&host(Offers::ALL), &experiment, Variant::Scaled, None).unwrap_err();
     let expected =
         "web: the event at 5 s: pipe `client-4--core/ba`: a queue of 589 bytes; it must hold at least one frame of 590";
     assert!(refused.kind() == Kind::Input && refused.to_string() == expected, "{refused}");
@@ -331,8 +338,7 @@ fn ring(more: &str, tdf: &str) -> Result<Plan> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("experiment.yaml"), format!("{RING}{more}")).unwrap();
     let experiment = model::load(dir.path(), &[]).unwrap();
-    let cores = Cores { nodes: vec![0], harness: vec![1] };
-    Plan::with(Offers::NONE, cores, &experiment, Variant::Scaled, Some(tdf.parse().unwrap()))
+    Plan::with(&host(Offers::NONE), &experiment, Variant::Scaled, Some(tdf.parse().unwrap()))
 }
 
 #[test]

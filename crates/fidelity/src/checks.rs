@@ -1,87 +1,109 @@
-//! One check per promise: what was observed goes in, a [`Check`] comes out.
+//! One check per promise: what was observed goes in, and what it does to times comes out.
 //!
-//! Why each limit is what it is, and what to do about a breach, is in `docs/fidelity.md`.
+//! Why each effect is as large as it is, and what to do about it, is in `docs/fidelity.md`.
 
 mod caches;
 mod clock;
 mod cpu;
 mod emulator;
 mod foreign;
+mod speed;
 mod timers;
 
-use record::{Check, CheckName, Fidelity};
+use record::CheckName;
 
-pub use self::caches::{LINE, LINE_SATURATED};
-pub use self::cpu::STEAL;
-use crate::conclude;
+pub use self::caches::lost as lost_to_caches;
+pub use self::speed::{GAIN_HIGH, GAIN_LOW};
+use crate::effects::Effect;
 use crate::evidence::Evidence;
+use crate::findings::{Finding, Findings};
 
 /// A check: its name, and the function that makes it.
 type Named = (CheckName, fn(&Evidence) -> Judgement);
 
 /// All checks, in the order in which they are recorded.
-const CHECKS: [Named; 11] = [
+const CHECKS: [Named; 12] = [
     (CheckName::EmulatorLateness, emulator::lateness),
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
-    (CheckName::CpuEntitlement, |e| {
-        cpu::cpu_entitlement(&e.grain, e.observations.entitlement.as_ref(), e.observations.entitled_intervals)
-    }),
-    (CheckName::CpuGrain, |e| cpu::cpu_grain(&e.grain)),
-    (CheckName::Steal, |e| cpu::steal(e.observations.steal.as_ref())),
-    (CheckName::ForeignLoadNodes, |e| {
-        foreign::foreign_load_nodes(e.observations.foreign_nodes.as_ref(), e.observations.wanted_nodes.as_ref())
-    }),
+    (CheckName::CpuEntitlement, |e| cpu::cpu_entitlement(&e.grain, e.observations)),
+    (CheckName::CoreSpeed, |e| speed::core_speed(e.speed, e.pace)),
+    (CheckName::CpuGrain, |e| cpu::cpu_grain(&e.grain, &e.observations.nodes, e.tdf)),
+    (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
+    (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),
     (CheckName::KernelTimers, |e| timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled)),
-    (CheckName::Caches, |e| caches::caches(e.caches.as_ref(), e.observations, e.tdf)),
+    (CheckName::Caches, |e| {
+        let measured = caches::refills(&e.observations.nodes, e.refills);
+        measured.unwrap_or_else(|| caches::caches(e.caches.as_ref(), &e.grain, e.tdf))
+    }),
     (CheckName::Disk, |_| disk()),
 ];
 
-/// What a check found: a [`Check`] that has no name yet.
+/// What a check found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judgement {
     /// The worst value met; `None` if nothing was measured.
     pub value: Option<f64>,
-    /// What the value must keep to; `None` if nothing was measured.
+    /// What the value must keep to where what it does cannot be sized; else `None`.
     pub limit: Option<f64>,
     /// The unit of value and limit.
     pub unit: &'static str,
-    /// `None`: not modelled or not measured, so nothing is promised.
-    pub ok: Option<bool>,
+    /// What follows from it.
+    pub found: Found,
     /// What was seen, where and when, in one sentence.
     pub says: String,
 }
 
+/// What follows from what a check saw.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Found {
+    /// Nothing: it is not modelled or was not measured, so nothing is promised.
+    Nothing,
+    /// That it does so much to times; nothing at all, if there is none.
+    Effects(Vec<Effect>),
+    /// That nobody can say what it does to times.
+    Unsized,
+}
+
 impl Judgement {
+    /// What was seen does this to times.
+    fn with(value: f64, unit: &'static str, effects: impl IntoIterator<Item = Effect>, says: String) -> Judgement {
+        let found = Found::Effects(effects.into_iter().collect());
+        // A value that is not a number is no proof of anything.
+        match value.is_finite() {
+            true => Judgement { value: Some(value), limit: None, unit, found, says },
+            false => Judgement { value: None, limit: None, unit, found: Found::Unsized, says },
+        }
+    }
+
+    /// What was seen does nothing up to a limit, and beyond it nobody knows what.
     fn at_most(value: f64, limit: f64, unit: &'static str, says: String) -> Judgement {
-        // A value that is not a number is no proof of anything: it fails, and is recorded as none.
-        let ok = Some(value <= limit);
-        Judgement { value: value.is_finite().then_some(value), limit: Some(limit), unit, ok, says }
+        let found = if value <= limit { Found::Effects(Vec::new()) } else { Found::Unsized };
+        Judgement { value: value.is_finite().then_some(value), limit: Some(limit), unit, found, says }
     }
 
     fn unmeasured(unit: &'static str, says: String) -> Judgement {
-        Judgement { value: None, limit: None, unit, ok: None, says }
+        Judgement { value: None, limit: None, unit, found: Found::Nothing, says }
     }
 
-    /// Adds to the sentence of a breach what is known of its cause.
-    fn add_cause(&mut self, cause: impl FnOnce() -> Option<String>) {
-        if self.ok == Some(false)
-            && let Some(cause) = cause()
-        {
+    /// Adds to the sentence what is known of a cause.
+    fn add_cause(&mut self, cause: Option<String>) {
+        if let Some(cause) = cause {
             self.says = format!("{} {cause}", self.says);
         }
     }
 
-    pub(crate) fn named(self, name: CheckName) -> Check {
-        let Judgement { value, limit, unit, ok, says } = self;
-        Check { name, value, limit, unit: unit.into(), ok, says }
+    pub(crate) fn named(self, name: CheckName) -> Finding {
+        let Judgement { value, limit, unit, found, says } = self;
+        Finding { name, value, limit, unit, found, says }
     }
 }
 
-/// All checks, in the order in which they are recorded, and the verdict.
-pub fn judge(evidence: &Evidence) -> Fidelity {
-    conclude(CHECKS.iter().map(|(name, check)| check(evidence).named(*name)).collect())
+/// Makes all checks, in the order in which they are recorded.
+pub fn judge(evidence: &Evidence) -> Findings {
+    let findings = CHECKS.iter().map(|(name, check)| check(evidence).named(*name)).collect();
+    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speed, evidence.pace))
 }
 
 /// Not modelled yet.

@@ -1,26 +1,33 @@
 //! What each check makes of good, bad and absent evidence.
 
 use hdrhistogram::Histogram;
-use record::Verdict;
-use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
+use record::NodeRefill;
+use scale::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
 
-use super::caches::caches;
+use super::caches::{caches, refills};
 use super::clock::clock_rate;
 use super::cpu::{cpu_entitlement, cpu_grain, steal};
 use super::emulator::{emulator_lateness, ring_drops};
 use super::foreign::{foreign_load_harness, foreign_load_nodes};
+use super::speed::core_speed;
 use super::timers::kernel_timers;
 use super::*;
-use crate::counters::TcpCounters;
+use crate::accuracy::accuracy;
+use crate::core_speed::{SpeedRecord, SpeedSeries};
+use crate::counters::{CoreWork, TcpCounters};
 use crate::emulator_load::LoadInterval;
-use crate::evidence::{Caches, ClockRate, Grain, ScaledTimers};
-use crate::observations::{NodeTcp, Observations, Occurrence};
+use crate::evidence::{Caches, ClockRate, Grain, Pace, ScaledTimers};
+use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
 
 const TEN: f64 = 10.0;
 const ALL: ScaledTimers = ScaledTimers { rto_min: true, initial_rto: true };
 const NO_INITIAL: ScaledTimers = ScaledTimers { initial_rto: false, ..ALL };
 const NO_LEAST: ScaledTimers = ScaledTimers { rto_min: false, ..ALL };
 const TURN: Option<RealDuration> = Some(RealDuration::from_nanos(120_000));
+/// Shares of time, related to nothing.
+const OF_TIME: Pace = Pace { reference: None, gain: None };
+/// Shares of work.
+const OF_WORK: Pace = Pace { reference: Some(1000.0), gain: Some(0.8) };
 
 fn tdf(v: f64) -> Tdf {
     Tdf::try_from(v).unwrap()
@@ -37,8 +44,11 @@ fn prompt() -> Histogram<u64> {
     histogram([1_000])
 }
 
+fn at(s: u64) -> VirtualInstant {
+    VirtualInstant::from_nanos(s * 1_000_000_000)
+}
+
 fn worst(value: f64, whose: &str) -> Occurrence {
-    let at = |s: u64| VirtualInstant::from_nanos(s * 1_000_000_000);
     Occurrence { value, whose: (!whose.is_empty()).then(|| whose.into()), from: at(3), to: at(4) }
 }
 
@@ -46,48 +56,84 @@ fn node(name: &str, grew: TcpCounters) -> NodeTcp {
     NodeTcp { node: name.into(), grew, first_hard: None, first_waiting: None }
 }
 
-#[test]
-fn lateness_is_judged_in_virtual_time() {
-    // 0.5 real ms are 0.05 virtual ms at TDF 10, and five times too much at TDF 1.
-    let half_ms = histogram(std::iter::repeat_n(500_000, 1000));
-    let check = emulator_lateness(&half_ms, &prompt(), None, None, tdf(TEN));
-    assert_eq!((check.ok, check.limit), (Some(true), Some(0.1)));
-    assert!((check.value.unwrap() - 0.05).abs() < 0.001, "{check:?}");
-    let late = Some((VirtualInstant::from_nanos(7_000_000_000), RealDuration::from_nanos(900_000)));
-    let check = emulator_lateness(&half_ms, &prompt(), late, None, Tdf::ONE);
-    assert_eq!(check.ok, Some(false));
-    assert!(check.says.contains("began at 7.0 s, with 0.9 virtual ms"), "{}", check.says);
+fn cpu_of(node: &str, share: f64, busy: f64) -> NodeCpu {
+    // Ten virtual seconds at TDF 10.
+    let used = RealDuration::from_secs_f64(100.0 * share * busy);
+    NodeCpu { node: node.into(), share, busy, raised: 1.0, used }
 }
 
+/// What a check found of the one kind of effect that it has.
+fn work(judged: &Judgement) -> [f64; 2] {
+    match &judged.found {
+        Found::Effects(effects) => match effects[..] {
+            [Effect::Work(range)] => range,
+            _ => panic!("not one effect on work: {judged:?}"),
+        },
+        _ => panic!("no effect: {judged:?}"),
+    }
+}
+
+fn firings(judged: &Judgement) -> Vec<(f64, f64)> {
+    let Found::Effects(effects) = &judged.found else { panic!("no effect: {judged:?}") };
+    let firing = |effect: &Effect| match effect {
+        // Nobody can be early and late by the same timer.
+        Effect::Firings { count, each: [low, high] } if *low == 0.0 || *high == 0.0 => (*count, low + high),
+        _ => panic!("no firings: {judged:?}"),
+    };
+    effects.iter().map(firing).filter(|(count, _)| *count > 0.0).collect()
+}
+
+fn near(is: f64, should: f64) -> bool {
+    (is - should).abs() <= 1e-3 * should.abs().max(1e-9)
+}
+
+const HARMLESS: Found = Found::Effects(Vec::new());
+
 #[test]
-fn one_frame_in_ten_thousand_may_be_late_and_a_long_path_forgives_more() {
-    let mostly = histogram(std::iter::repeat_n(1_000, 9_999).chain([5_000_000_000]));
-    assert_eq!(emulator_lateness(&mostly, &prompt(), None, None, Tdf::ONE).ok, Some(true));
-    let often = histogram(std::iter::repeat_n(1_000, 99).chain([5_000_000_000]));
-    assert_eq!(emulator_lateness(&often, &prompt(), None, None, Tdf::ONE).ok, Some(false));
-    let half_ms = histogram([500_000]);
-    let path = Some(VirtualDuration::from_nanos(80_000_000));
-    let check = emulator_lateness(&half_ms, &prompt(), None, path, Tdf::ONE);
-    assert_eq!((check.ok, check.limit), (Some(true), Some(0.8)));
-    let short = Some(VirtualDuration::from_nanos(1));
-    assert_eq!(emulator_lateness(&half_ms, &prompt(), None, short, Tdf::ONE).limit, Some(0.1));
-    assert_eq!(emulator_lateness(&histogram([]), &prompt(), None, None, Tdf::ONE).ok, None, "no frame, no promise");
+fn lateness_is_what_a_frame_was_late_on_average_in_virtual_time() {
+    // 0.5 real ms are 0.05 virtual ms at TDF 10.
+    let half_ms = histogram(std::iter::repeat_n(500_000, 1000));
+    let effect = |check: &Judgement| match check.found {
+        Found::Effects(ref effects) => match effects[..] {
+            [Effect::EachFrame { mean, late }] => (mean, late),
+            _ => panic!("{check:?}"),
+        },
+        _ => panic!("{check:?}"),
+    };
+    let check = emulator_lateness(&half_ms, &prompt(), None, tdf(TEN));
+    let (mean, late) = effect(&check);
+    assert!(near(mean, 0.0000501) && near(late, 0.00005), "{mean} {late}");
+    assert!(near(check.value.unwrap(), 0.05), "{check:?}");
+    let when = Some((VirtualInstant::from_nanos(7_000_000_000), RealDuration::from_nanos(900_000)));
+    let check = emulator_lateness(&half_ms, &prompt(), when, Tdf::ONE);
+    assert!(check.says.contains("began at 7.0 s, with 0.9 virtual ms"), "{}", check.says);
+    // One frame in a hundred matters to the tail, one in a thousand to the value.
+    let tail = histogram(std::iter::repeat_n(1_000, 985).chain(std::iter::repeat_n(2_000_000, 15)));
+    let (mean, late) = effect(&emulator_lateness(&tail, &prompt(), None, Tdf::ONE));
+    assert!(near(late, 0.002) && mean < 0.000035, "{mean} {late}");
+    assert_eq!(
+        emulator_lateness(&histogram([]), &prompt(), None, Tdf::ONE).found,
+        Found::Nothing,
+        "no frame, no promise"
+    );
 }
 
 #[test]
 fn a_frame_that_was_seen_late_is_late_too() {
     let (in_time, late) = (histogram([1_000]), histogram([3_000_000]));
-    let check = emulator_lateness(&in_time, &late, None, None, Tdf::ONE);
-    assert_eq!((check.ok, check.value.map(f64::round)), (Some(false), Some(3.0)));
+    let check = emulator_lateness(&in_time, &late, None, Tdf::ONE);
+    assert_eq!(check.value.map(f64::round), Some(3.0));
+    assert!(
+        matches!(&check.found, Found::Effects(e) if matches!(e[..], [Effect::EachFrame { mean, .. }] if mean > 0.003))
+    );
     assert!(check.says.contains("before they were seen"), "{}", check.says);
-    assert_eq!(emulator_lateness(&in_time, &late, None, None, tdf(100.0)).ok, Some(true));
 }
 
 #[test]
-fn a_single_lost_frame_is_too_many() {
-    assert_eq!(ring_drops(0, 0, None).ok, Some(true));
+fn a_lost_frame_costs_a_time_out() {
+    assert_eq!(firings(&ring_drops(0, 0, None)), []);
     let check = ring_drops(3, 0, Some(&worst(3.0, "web-1")));
-    assert_eq!(check.ok, Some(false));
+    assert_eq!(firings(&check), [(3.0, 0.2)]);
     assert!(check.says.contains("in web-1, from 3.0 s to 4.0 s"), "{}", check.says);
     assert!(!check.says.contains("memory"), "{}", check.says);
     let check = ring_drops(3, 2, Some(&worst(3.0, "web-1")));
@@ -95,88 +141,184 @@ fn a_single_lost_frame_is_too_many() {
 }
 
 #[test]
-fn a_clock_may_be_a_hundred_ppm_off_either_way() {
+fn a_clock_that_is_off_makes_all_times_as_wrong() {
     let measured = |ppm| clock_rate(&ClockRate::Measured { ppm, node: "a".into() });
-    assert_eq!(measured(-100.0).ok, Some(true));
-    assert_eq!(measured(-100.1).ok, Some(false));
+    assert_eq!(measured(-120.0).found, Found::Effects(vec![Effect::Everything([-0.012, 0.012])]));
     assert!(measured(-120.0).says.contains("120 ppm too slow"), "{}", measured(-120.0).says);
-    assert_eq!(measured(100.1).ok, Some(false));
-    assert_eq!(measured(f64::NAN).ok, Some(false), "not a number is no proof");
-    assert_eq!(measured(f64::NAN).value, None);
-    assert_eq!(clock_rate(&ClockRate::Native).ok, Some(true));
-    assert_eq!(clock_rate(&ClockRate::Unknown("the prober died".into())).ok, None);
+    assert_eq!(
+        (measured(f64::NAN).found, measured(f64::NAN).value),
+        (Found::Unsized, None),
+        "not a number is no proof"
+    );
+    assert_eq!(clock_rate(&ClockRate::Native).found, HARMLESS);
+    assert_eq!(clock_rate(&ClockRate::Unknown("the prober died".into())).found, Found::Nothing);
 }
 
 #[test]
-fn a_node_gets_its_cpu_neither_less_nor_more() {
-    let slots = |value| cpu_entitlement(&Grain::Slots(TURN), Some(&worst(value, "server")), 5);
-    assert_eq!(
-        [slots(96.9).ok, slots(97.0).ok, slots(101.0).ok, slots(101.1).ok].map(|ok| ok == Some(true)),
-        [false, true, true, false]
-    );
-    assert_eq!((slots(98.0).limit, slots(100.5).limit), (Some(97.0), Some(101.0)));
-    assert!(slots(90.0).says.contains("in server, from 3.0 s to 4.0 s"), "{}", slots(90.0).says);
-    assert_eq!(cpu_entitlement(&Grain::Slots(TURN), None, 0).ok, None);
-    assert_eq!(cpu_entitlement(&Grain::Pool, Some(&worst(50.0, "server")), 5).ok, None, "naive promises nothing");
+fn what_a_node_lacked_in_all_saturated_seconds_together_is_what_its_work_took_longer() {
+    let judged = |grain, all: f64| {
+        let (entitlement, entitled) = (Some(worst(60.0, "server")), Some(worst(all, "server")));
+        cpu_entitlement(
+            &grain,
+            &Observations { entitlement, entitled, entitled_intervals: 5, ..Observations::default() },
+        )
+    };
+    let slots = |all| judged(Grain::Slots(TURN), all);
+    assert!(near(work(&slots(80.0))[1], 25.0) && work(&slots(80.0))[0] == 0.0);
+    assert!(near(work(&slots(125.0))[0], -20.0) && work(&slots(125.0))[1] == 0.0);
+    assert_eq!((slots(99.0).value, slots(99.0).limit), (Some(60.0), None), "the worst second is told");
+    assert!(slots(99.0).says.contains("in server, from 3.0 s to 4.0 s; all of them together gave server 99 %"));
+    assert_eq!(cpu_entitlement(&Grain::Slots(TURN), &Observations::default()).found, Found::Nothing);
+    assert_eq!(judged(Grain::Pool, 50.0).found, Found::Nothing, "naive promises nothing");
+    assert_eq!(judged(Grain::Quota(String::new()), 50.0).found, Found::Nothing);
+}
+
+/// Virtual seconds, ten real ones each, in which the core did so many units a microsecond, nodes were owed so many
+/// times the time and wanted so many.
+fn speeds(seconds: &[(f64, f64, f64)]) -> Option<SpeedRecord> {
+    let (mut series, mut work) = (SpeedSeries::default(), CoreWork::default());
+    series.push(at(0), work);
+    for (index, (speed, owed, wanted)) in (1u64..).zip(seconds) {
+        let ns = 10_000_000_000u64;
+        work.at = RealInstant::from_nanos(index * ns);
+        work.metered_ns += ns;
+        work.units += (speed * 1e7) as u64;
+        work.owed_ns += (owed * ns as f64) as u64;
+        work.wanted_ns += (wanted * ns as f64) as u64;
+        work.capped_ns += if wanted > owed { ns } else { 0 };
+        series.push(at(index), work);
+    }
+    series.finish()
 }
 
 #[test]
-fn quota_makes_a_run_suspect_and_slots_do_not() {
-    assert_eq!(cpu_grain(&Grain::Slots(TURN)).ok, Some(true));
-    assert_eq!(
-        cpu_grain(&Grain::Slots(Some(RealDuration::from_nanos(1_000_000)))).ok,
-        Some(false),
-        "nobody ends slices"
+fn a_slow_core_is_made_up_for_as_far_as_programs_feel_it() {
+    let steady = speeds(&[(1000.0, 1.0, 1.0), (1000.0, 1.0, 1.0)]);
+    assert_eq!(work(&core_speed(steady.as_ref(), OF_WORK)), [0.0, 0.0]);
+    // Half as fast for half of the time: the yardstick took 50 % longer on average.
+    let slow = speeds(&[(1000.0, 1.0, 1.0), (500.0, 1.8, 1.8)]);
+    let judged = core_speed(slow.as_ref(), OF_WORK);
+    let [low, high] = work(&judged);
+    assert!(near(low, (GAIN_LOW - 0.8) * 50.0) && near(high, (GAIN_HIGH - 0.8) * 50.0), "{low} {high}");
+    assert!(
+        near(judged.value.unwrap(), 75.0) && judged.says.contains("at the slowest 50 %, from 1.0 s"),
+        "{}",
+        judged.says
     );
-    assert_eq!(cpu_grain(&Grain::Slots(None)).ok, None);
-    assert_eq!(cpu_grain(&Grain::Pool).ok, None);
-    let quota = cpu_grain(&Grain::Quota("this kernel has no cpu.idle".into()));
-    assert_eq!(quota.ok, Some(false));
+    let [low, high] = work(&core_speed(slow.as_ref(), Pace { gain: None, ..OF_WORK }));
+    assert!(near(low, GAIN_LOW * 50.0) && near(high, GAIN_HIGH * 50.0), "uncorrected, all of it: {low} {high}");
+    let fast = speeds(&[(1250.0, 0.84, 0.84)]);
+    let [low, high] = work(&core_speed(fast.as_ref(), OF_WORK));
+    assert!(near(low, -8.0) && near(high, 4.0), "a core faster than its reference: {low} {high}");
+}
+
+#[test]
+fn a_core_that_is_sold_out_cannot_make_up_for_all() {
+    let capped = speeds(&[(500.0, 1.2, 1.8)]);
+    let judged = core_speed(capped.as_ref(), OF_WORK);
+    let [low, high] = work(&judged);
+    assert!(near(low, -20.0) && near(high, 40.0 + 50.0), "1.8 is half as much again as 1.2: {low} {high}");
+    assert!(judged.says.contains("too much of the core is sold"), "{}", judged.says);
+    assert_eq!(core_speed(None, OF_WORK).found, Found::Nothing);
+    let unrelated = core_speed(capped.as_ref(), OF_TIME);
+    assert_eq!((unrelated.found, unrelated.value), (Found::Nothing, Some(500.0)), "no reference, no promise");
+    assert_eq!(speed::recorded(capped.as_ref(), OF_WORK).unwrap().reference_units_per_us, Some(1000.0));
+    let of_time = Pace { gain: None, ..OF_WORK };
+    assert_eq!(speed::recorded(capped.as_ref(), of_time).unwrap().reference_units_per_us, None);
+}
+
+#[test]
+fn who_wakes_up_waits_for_the_turns_of_the_others() {
+    let nodes = [cpu_of("server", 0.03, 0.5), cpu_of("client", 0.004, 0.4), cpu_of("idle", 0.001, 0.0)];
+    let waits = |grain, nodes: &[NodeCpu], t: f64| match cpu_grain(&grain, nodes, tdf(t)).found {
+        Found::Effects(effects) => match effects[..] {
+            [Effect::EachOperation { mean, late, .. }] => (mean, late),
+            _ => panic!("{effects:?}"),
+        },
+        found => panic!("{found:?}"),
+    };
+    let turn = |ns| Grain::Slots(Some(RealDuration::from_nanos(ns)));
+    // At TDF 10, 0.1 ms × (1 / 0.03 − 1) and 0.1 ms × (1 / 0.004 − 1), real; the idle one takes no part.
+    let (mean, late) = waits(turn(100_000), &nodes, TEN);
+    assert!(near(late, (3.2333e-3 + 24.9e-3) / 10.0) && near(mean, late / 2.0), "{mean} {late}");
+    assert!(near(waits(turn(400_000), &nodes, TEN).1, 4.0 * late), "as long as turns are");
+    assert!(near(waits(turn(1_000_000), &[cpu_of("half", 0.5, 1.0)], 1.0).1, 1e-3), "the others' half");
+    assert_eq!(waits(turn(100_000), &[cpu_of("alone", 1.0, 1.0)], 1.0), (0.0, 0.0));
+    // Four clients are one kind of node, of which an operation meets one; where all are alike, it meets two.
+    let clones = [nodes[0].clone(), nodes[1].clone(), cpu_of("client-2", 0.004, 0.4), cpu_of("client-3", 0.004, 0.4)];
+    assert!(near(waits(turn(100_000), &clones, TEN).1, late));
+    assert!(near(waits(turn(100_000), &clones[1..], TEN).1, 2.0 * 24.9e-4));
+    let work = |nodes: &[NodeCpu]| match cpu_grain(&turn(100_000), nodes, tdf(TEN)).found {
+        Found::Effects(effects) if let [Effect::EachOperation { turns, .. }] = effects[..] => turns,
+        found => panic!("{found:?}"),
+    };
+    assert!(near(work(&nodes), 15_000.0), "1.5 s of the server in turns of 0.1 ms");
+    let said = cpu_grain(&turn(100_000), &nodes, tdf(TEN)).says;
+    assert!(said.contains("client up to 2.49 virtual ms, server up to 0.323 virtual ms"), "{said}");
+}
+
+#[test]
+fn what_quota_does_to_a_burst_nobody_can_say() {
+    assert_eq!(cpu_grain(&Grain::Slots(None), &[], tdf(TEN)).found, Found::Nothing);
+    assert_eq!(cpu_grain(&Grain::Pool, &[], tdf(TEN)).found, Found::Nothing);
+    let quota = cpu_grain(&Grain::Quota("this kernel has no cpu.idle".into()), &[], tdf(TEN));
+    assert_eq!(quota.found, Found::Unsized);
     assert!(quota.says.contains("no cpu.idle"), "{}", quota.says);
 }
 
 #[test]
-fn loads_are_judged_on_their_own_core() {
-    // What a busy loop got beside a run, and what a daemon that happened to be there got.
-    let hog = foreign_load_nodes(Some(&worst(0.44, "")), Some(&worst(97.0, "bash (process 77)")));
-    assert_eq!((hog.ok, hog.value), (Some(false), Some(97.0)));
-    assert!(hog.says.contains("bash (process 77) had or wanted the nodes' core"), "{}", hog.says);
-    assert!(hog.says.contains("from 3.0 s to 4.0 s"), "{}", hog.says);
-    assert_eq!(foreign_load_nodes(Some(&worst(0.63, "")), Some(&worst(60.0, ""))).ok, Some(true));
-    // More than its weight allows: something weighs more than an ordinary process.
-    let heavy = foreign_load_nodes(Some(&worst(5.0, "dd (process 9)")), Some(&worst(60.0, "")));
-    assert_eq!((heavy.ok, heavy.value), (Some(false), Some(5.0)));
-    assert!(heavy.says.ends_with("from 3.0 s to 4.0 s, mostly dd (process 9)."), "{}", heavy.says);
-    assert_eq!(foreign_load_nodes(Some(&worst(0.1, "")), None).ok, Some(true));
-    assert_eq!(foreign_load_nodes(None, None).ok, None);
-    assert_eq!(foreign_load_harness(Some(&worst(4.0, ""))).ok, Some(true), "a desktop's noise");
-    assert_eq!(foreign_load_harness(Some(&worst(45.0, ""))).ok, Some(false));
-    assert_eq!(foreign_load_harness(None).ok, None);
-    assert_eq!(steal(Some(&worst(1.0, "core 0"))).ok, Some(true));
-    assert_eq!(steal(Some(&worst(1.1, "core 0"))).ok, Some(false));
+fn what_others_take_of_the_nodes_core_is_missing_unless_shares_of_work_give_it_back() {
+    let seen = |percent| Observations {
+        steal: Some(worst(40.0, "core 1")),
+        stolen_nodes_percent: Some(percent),
+        foreign_nodes: Some(worst(40.0, "dd (process 9)")),
+        foreign_nodes_percent: Some(percent),
+        wanted_nodes: Some(worst(97.0, "bash (process 77)")),
+        ..Observations::default()
+    };
+    for of in [steal, foreign_load_nodes] {
+        assert_eq!(work(&of(&seen(0.0), OF_TIME)), [0.0, 0.0], "not what the other core's users took");
+        assert!(near(work(&of(&seen(20.0), OF_TIME))[1], 25.0), "a fifth less is a quarter longer");
+        assert!(near(work(&of(&seen(20.0), OF_WORK))[1], 5.0), "what is noticed late");
+        assert!(work(&of(&seen(100.0), OF_TIME))[1].is_finite());
+        assert_eq!(of(&Observations::default(), OF_TIME).found, Found::Nothing);
+    }
+    let said = foreign_load_nodes(&seen(0.4), OF_TIME).says;
+    for part in [
+        "at most 40 % of the nodes' core, from 3.0 s to 4.0 s, mostly dd (process 9)",
+        "average it was 0.4 %",
+        "bash (process 77) had or wanted it for the longest, 97 %",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let harness = foreign_load_harness(Some(&worst(45.0, "")));
+    assert_eq!((harness.found, harness.value), (HARMLESS, Some(45.0)), "it shows in lateness");
+    assert!(harness.says.contains("harness core"), "{}", harness.says);
+    assert_eq!(foreign_load_harness(None).found, Found::Nothing);
 }
 
 #[test]
-fn one_syn_sent_again_or_one_connection_given_up_is_too_many() {
+fn a_syn_sent_again_comes_early_and_what_a_connection_given_up_does_nobody_can_say() {
     let quiet = node("a", TcpCounters { in_segs: 1000, delayed_acks: 30, ..Default::default() });
     let check = kernel_timers(std::slice::from_ref(&quiet), tdf(TEN), ALL);
-    assert_eq!((check.ok, check.value), (Some(true), Some(3.0)));
+    assert_eq!((check.found, check.value), (HARMLESS, Some(3.0)));
     let mut syn = node("b", TcpCounters { in_segs: 100_000, syn_retrans: 1, timeouts: 1, ..Default::default() });
     syn.first_hard = Some(VirtualInstant::from_nanos(2_500_000_000));
-    assert_eq!(kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), ALL).ok, Some(true), "as on the target");
+    assert_eq!(kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), ALL).found, HARMLESS, "as on the target");
     let check = kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), NO_INITIAL);
-    assert_eq!((check.ok, check.value, check.limit), (Some(false), Some(1.0), Some(0.0)));
+    assert_eq!((firings(&check), check.value), (vec![(1.0, -0.9)], Some(1.0)), "0.1 virtual s in place of 1");
     assert!(check.says.contains("most in b: 1 SYNs") && check.says.contains("first before 2.5 s"), "{}", check.says);
     let gone = node("c", TcpCounters { aborts: 1, ..Default::default() });
-    assert_eq!(kernel_timers(&[gone], tdf(TEN), ALL).ok, Some(false));
-    assert_eq!(kernel_timers(&[quiet, syn], Tdf::ONE, ALL).ok, Some(true), "undilated, all of them are right");
+    let check = kernel_timers(&[gone], tdf(TEN), ALL);
+    assert_eq!((check.found, check.limit), (Found::Unsized, Some(0.0)));
+    assert_eq!(kernel_timers(&[quiet, syn], Tdf::ONE, ALL).found, HARMLESS, "undilated, all of them are right");
 }
 
 #[test]
 fn a_time_out_is_faithful_only_where_its_minimum_is_scaled() {
     let lossy = node("a", TcpCounters { in_segs: 1000, timeouts: 7, ..Default::default() });
-    assert_eq!(kernel_timers(std::slice::from_ref(&lossy), tdf(TEN), ALL).ok, Some(true));
-    assert_eq!(kernel_timers(&[lossy], tdf(TEN), NO_LEAST).ok, Some(false));
+    assert_eq!(kernel_timers(std::slice::from_ref(&lossy), tdf(TEN), ALL).found, HARMLESS);
+    assert_eq!(firings(&kernel_timers(&[lossy], tdf(TEN), NO_LEAST)), [(7.0, -0.18)]);
 }
 
 #[test]
@@ -185,58 +327,91 @@ fn early_acknowledgements_are_bounded_where_it_is_not_known_who_waits() {
         let grew = TcpCounters { in_segs, delayed_acks, ..Default::default() };
         kernel_timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), ALL)
     };
-    assert_eq!(acks(1000, 100).ok, Some(true));
-    assert_eq!(acks(1000, 101).ok, Some(false));
-    assert_eq!(acks(3, 2).ok, Some(true), "two are never a breach");
-    assert_eq!(acks(6, 3).ok, Some(false), "a sender that waits for every one");
+    assert_eq!(acks(1000, 100).found, HARMLESS);
+    assert_eq!(acks(1000, 101).found, Found::Unsized);
+    assert_eq!(acks(3, 2).found, HARMLESS, "two are nothing");
+    assert_eq!(acks(6, 3).found, Found::Unsized, "a sender that waits for every one");
     assert!(acks(1000, 400).says.contains("in a, for 40 % of the segments received"), "{}", acks(1000, 400).says);
 }
 
 #[test]
-fn early_acknowledgements_are_a_breach_when_senders_wait_for_them() {
+fn early_acknowledgements_shorten_what_senders_wait_for() {
     let run = |delayed_acks, waiting| {
         let server = TcpCounters { in_segs: 100, delayed_acks, waiting: Some(0), ..Default::default() };
         let client = TcpCounters { in_segs: 100, waiting: Some(waiting), ..Default::default() };
         kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), ALL)
     };
     let thoughtful = run(90, 0);
-    assert_eq!(thoughtful.ok, Some(true), "a server that thinks for longer than the timer");
+    assert_eq!(thoughtful.found, HARMLESS, "a server that thinks for longer than the timer");
     assert!(thoughtful.says.contains("no sender was seen to wait"), "{}", thoughtful.says);
-    assert_eq!(run(90, 1).ok, Some(true), "everyone waits for a round trip now and then");
+    assert_eq!(run(90, 1).found, HARMLESS, "everyone waits for a round trip now and then");
     let nagle = run(90, 2);
-    assert_eq!((nagle.ok, nagle.value, nagle.limit), (Some(false), Some(2.0), Some(1.0)));
+    assert_eq!((firings(&nagle), nagle.value), (vec![(90.0, -0.036)], Some(2.0)), "4 virtual ms in place of 40");
     assert!(nagle.says.contains("most in client"), "{}", nagle.says);
-    assert_eq!(run(2, 9).ok, Some(true), "they waited, but not for a timer");
+    assert_eq!(run(2, 9).found, HARMLESS, "they waited, but not for a timer");
     let probes = TcpCounters { in_segs: 100, loss_probes: 11, waiting: Some(0), ..Default::default() };
-    assert_eq!(kernel_timers(&[node("a", probes)], tdf(TEN), ALL).ok, Some(false));
+    assert_eq!(kernel_timers(&[node("a", probes)], tdf(TEN), ALL).found, Found::Unsized);
+}
+
+/// A quiet run at TDF 10, but for what is given.
+fn judged(
+    lateness: &Histogram<u64>,
+    unseen: &Histogram<u64>,
+    loads: &[LoadInterval],
+    seen: &Observations,
+) -> record::Fidelity {
+    let latest = (at(3), RealDuration::from_nanos(50_000_000));
+    judged_when(lateness, unseen, Some(latest), loads, seen)
+}
+
+fn judged_when(
+    lateness: &Histogram<u64>,
+    unseen: &Histogram<u64>,
+    latest: Option<(VirtualInstant, RealDuration)>,
+    loads: &[LoadInterval],
+    seen: &Observations,
+) -> record::Fidelity {
+    let findings = judge(&Evidence {
+        tdf: tdf(TEN),
+        lateness,
+        unseen,
+        latest,
+        shortest_path: Some(VirtualDuration::from_nanos(10_000_000)),
+        clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
+        grain: Grain::Slots(TURN),
+        pace: OF_TIME,
+        speed: None,
+        caches: None,
+        refills: &[],
+        loads,
+        scaled: ALL,
+        observations: seen,
+    });
+    findings.conclude(accuracy(&[]), [0.0, 10.0], &mut [])
+}
+
+fn lasting() -> Observations {
+    Observations { lasted: VirtualDuration::from_nanos(10_000_000_000), ..Observations::default() }
 }
 
 #[test]
-fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
-    let lateness = histogram([1_000]);
-    let judged = |observations: &Observations| {
-        judge(&Evidence {
-            tdf: tdf(TEN),
-            lateness: &lateness,
-            unseen: &prompt(),
-            latest: None,
-            shortest_path: None,
-            clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
-            grain: Grain::Slots(TURN),
-            caches: None,
-            loads: &[],
-            scaled: ALL,
-            observations,
-        })
+fn a_quiet_run_is_trustworthy_and_one_that_lacked_work_is_suspect() {
+    let quiet = Observations {
+        foreign_nodes: Some(worst(0.05, "")),
+        foreign_nodes_percent: Some(0.03),
+        nodes: vec![cpu_of("server", 0.05, 1.0)],
+        ..lasting()
     };
-    let quiet = judged(&Observations { foreign_nodes: Some(worst(0.05, "")), ..Observations::default() });
-    assert_eq!(quiet.verdict, Verdict::Trustworthy);
-    let names: Vec<_> = quiet.checks.iter().map(|c| c.name.as_str()).collect();
+    let of = |seen: &Observations| judged(&prompt(), &prompt(), &[], seen);
+    let trusted = of(&quiet);
+    assert_eq!((trusted.verdict, trusted.why.len()), (record::Verdict::Trustworthy, 0), "{:?}", trusted.why);
+    let names: Vec<_> = trusted.checks.iter().map(|c| c.name.as_str()).collect();
     let expected = [
         "emulator-lateness",
         "ring-drops",
         "clock-rate",
         "cpu-entitlement",
+        "core-speed",
         "cpu-grain",
         "steal",
         "foreign-load-nodes",
@@ -246,46 +421,34 @@ fn a_quiet_run_is_trustworthy_and_any_breach_makes_it_suspect() {
         "disk",
     ];
     assert_eq!(names, expected);
-    assert_eq!(quiet.checks.last().unwrap().ok, None, "disk is not modelled");
-    assert!(quiet.checks.iter().all(|c| c.says.ends_with('.')), "sentences");
-    let noisy = judged(&Observations { foreign_nodes: Some(worst(1.9, "")), ..Observations::default() });
-    assert_eq!(noisy.verdict, Verdict::Suspect);
-    assert_eq!(noisy.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
+    assert_eq!(trusted.checks.last().unwrap().ok, None, "disk is not modelled");
+    assert!(trusted.checks.iter().all(|c| c.says.ends_with('.')), "sentences");
+    // A busy loop that got half a per cent, whatever it wanted, does not matter.
+    let hog =
+        Observations { wanted_nodes: Some(worst(99.0, "loop")), foreign_nodes_percent: Some(0.5), ..quiet.clone() };
+    assert_eq!(of(&hog).verdict, record::Verdict::Trustworthy);
+    let robbed = of(&Observations { foreign_nodes_percent: Some(6.0), ..quiet });
+    assert_eq!(robbed.verdict, record::Verdict::Suspect);
+    assert_eq!(robbed.breaches().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["foreign-load-nodes"]);
+    assert!(robbed.why[0].contains("6.38 % off, more than 5 %: foreign-load-nodes up to 6.38 %"), "{:?}", robbed.why);
 }
 
 #[test]
 fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
     let (late, unseen) = (histogram([50_000_000]), histogram([90_000_000]));
-    let at = |s: u64| VirtualInstant::from_nanos(s * 1_000_000_000);
     let load = |s, cpu_percent| LoadInterval { from: at(s), to: at(s + 1), cpu_percent, frames_per_real_s: 1e5 };
     let loads: Vec<LoadInterval> = (0..9).map(|s| load(s, if s == 3 { 93.0 } else { 20.0 })).collect();
     let blamed = |latest: u64, unseen: &Histogram<u64>, seen: Observations| {
-        let evidence = Evidence {
-            tdf: tdf(TEN),
-            lateness: &late,
-            unseen,
-            latest: Some((at(latest), RealDuration::from_nanos(50_000_000))),
-            shortest_path: None,
-            clock: ClockRate::Native,
-            grain: Grain::Pool,
-            caches: None,
-            loads: &loads,
-            scaled: ALL,
-            observations: &seen,
-        };
-        let checks = judge(&evidence).checks;
+        let latest = Some((at(latest), RealDuration::from_nanos(50_000_000)));
+        let checks = judged_when(&late, unseen, latest, &loads, &seen).checks;
         [CheckName::EmulatorLateness, CheckName::RingDrops].map(|name| {
             let check = checks.iter().find(|c| c.name == name).unwrap();
             check.says.contains("from 3.0 s to 4.0 s it used 93 % of its core")
         })
     };
     // `worst` is of the fourth second, as the overload is.
-    let lost = |no_memory| Observations {
-        ring_drops: 5,
-        no_memory,
-        first_ring_drop: Some(worst(5.0, "a")),
-        ..Observations::default()
-    };
+    let lost =
+        |no_memory| Observations { ring_drops: 5, no_memory, first_ring_drop: Some(worst(5.0, "a")), ..lasting() };
     assert_eq!(blamed(3, &prompt(), lost(0)), [true, true]);
     let first = Some(Occurrence { from: at(8), to: at(9), ..worst(5.0, "a") });
     let more = Observations {
@@ -296,55 +459,67 @@ fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
     assert_eq!(blamed(3, &prompt(), Observations { first_ring_drop: first, ..lost(0) }), [true, false]);
     assert_eq!(blamed(7, &prompt(), lost(4)), [false, true]);
     assert_eq!(blamed(3, &prompt(), lost(5)), [true, false], "there was no memory");
-    assert_eq!(blamed(7, &unseen, Observations::default()), [true, false], "when frames waited is not known");
+    assert_eq!(blamed(7, &unseen, lasting()), [true, false], "when frames waited is not known");
 }
 
 #[test]
-fn what_caches_forget_counts_where_cpu_was_used_and_most_where_it_was_always_wanted() {
+fn what_caches_forget_is_lost_at_the_start_of_each_turn() {
     let ns = RealDuration::from_nanos;
-    let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(34) };
-    let saturated =
-        Observations { entitlement: Some(worst(100.4, "server")), entitled_intervals: 3, ..Observations::default() };
-    let busy = |percent| Observations { busiest: Some(worst(percent, "server")), ..Observations::default() };
-    let check = |late: u64, seen: &Observations| caches(Some(&Caches { late: ns(late), ..found }), seen, tdf(TEN));
-    let told = check(34, &saturated);
-    assert_eq!((told.value, told.limit, told.ok), (Some(34.0), Some(LINE_SATURATED), Some(false)));
-    for part in ["10 real ms cost 34 ns, after 1 ms 4 ns", "server used 100 %"] {
-        assert!(told.says.contains(part), "{}", told.says);
+    let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(111) };
+    let turns = |ns| Grain::Slots(Some(RealDuration::from_nanos(ns)));
+    let lost =
+        |late: u64, turn: u64| work(&caches(Some(&Caches { late: ns(late), ..found }), &turns(turn), tdf(TEN)))[1];
+    // What the constant was taken from: 60 of 140 µs at 110 ns a line.
+    assert!((lost(111, 140_000) - 74.0).abs() < 2.0, "{}", lost(111, 140_000));
+    assert!(
+        lost(111, 1_500_000) < 12.0 && lost(111, 1_500_000) > 7.0,
+        "a longer turn loses less: {}",
+        lost(111, 1_500_000)
+    );
+    assert_eq!(lost(3, 140_000), 0.0, "no dearer than soon after");
+    assert!(lost(100_000, 140_000) <= 400.0 + 1e-9, "no more than was ever seen");
+    let told = caches(Some(&found), &turns(140_000), tdf(TEN));
+    assert!(told.says.contains("10 real ms cost 111 ns, after 1 ms 4 ns"), "{}", told.says);
+    for told in [caches(None, &turns(140_000), tdf(TEN)), caches(Some(&found), &turns(140_000), Tdf::ONE)] {
+        assert_eq!((told.value, told.found), (None, Found::Nothing), "{}", told.says);
     }
-    assert_eq!(check(29, &saturated).ok, Some(true));
-    let told = check(34, &busy(50.0));
-    assert_eq!((told.limit, told.ok), (Some(LINE), Some(true)));
-    assert_eq!(check(61, &busy(50.0)).ok, Some(false));
-    let idle = check(90, &busy(5.0));
-    assert_eq!((idle.value, idle.ok), (Some(90.0), None), "{}", idle.says);
-    assert_eq!(check(90, &Observations::default()).ok, None);
-    for told in [caches(None, &saturated, tdf(TEN)), caches(Some(&found), &saturated, Tdf::ONE)] {
-        assert_eq!((told.value, told.ok), (None, None), "{}", told.says);
-    }
+    let quota = caches(Some(&found), &Grain::Quota(String::new()), tdf(TEN));
+    assert_eq!((quota.value, quota.found), (Some(111.0), Found::Nothing), "no turns");
+}
+
+#[test]
+fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
+    let refill = |refill_us, error_us, factor, capped| NodeRefill {
+        refill_us,
+        error_us,
+        turn_us: 400.0,
+        factor,
+        capped,
+        pairs: 40,
+    };
+    let of = |raised: f64, found: NodeRefill| {
+        let nodes = [NodeCpu { raised, ..cpu_of("server", 0.03, 1.0) }, cpu_of("client", 0.004, 0.0)];
+        refills(&nodes, &[found, refill(0.0, 400.0, 1.0, false)]).unwrap()
+    };
+    // A quarter is lost and all of it is given back: what is left is the error, 5 of 75.
+    let given = of(4.0 / 3.0, refill(100.0, 10.0, 4.0 / 3.0, false));
+    let [low, high] = work(&given);
+    assert!((low + 100.0 * 0.05 / 0.80).abs() < 0.01 && (high - 100.0 * 0.05 / 0.70).abs() < 0.01, "{low}, {high}");
+    assert_eq!(given.value, Some(25.0), "the client did nothing, so what it lost does not count");
+    assert!(given.says.contains("server lost 100 ± 10 µs of its turns of 0.4 ms"), "{}", given.says);
+    // Nothing is given back.
+    let lost = work(&of(1.0, refill(100.0, 0.0, 1.0, false)));
+    assert!((lost[0] - 100.0 / 3.0).abs() < 0.01 && lost[0] == lost[1], "{lost:?}");
+    // More than all cannot be lost, whatever the error.
+    assert!(work(&of(1.0, refill(10.0, 1000.0, 1.0, false)))[1] <= 400.0 + 1e-9);
+    assert!(of(1.6, refill(300.0, 1.0, 1.6, true)).says.contains("not given more"));
+    assert_eq!(refills(&[], &[]), None);
 }
 
 #[test]
 fn a_busy_emulator_is_not_blamed_for_what_was_in_time() {
-    let load = LoadInterval {
-        from: VirtualInstant::ZERO,
-        to: VirtualInstant::from_nanos(1_000_000_000),
-        cpu_percent: 93.0,
-        frames_per_real_s: 1e5,
-    };
-    let kept = judge(&Evidence {
-        tdf: tdf(TEN),
-        lateness: &prompt(),
-        unseen: &prompt(),
-        latest: None,
-        shortest_path: None,
-        clock: ClockRate::Native,
-        grain: Grain::Pool,
-        caches: None,
-        loads: &[load],
-        scaled: ALL,
-        observations: &Observations { ring_drops: 0, ..Observations::default() },
-    });
+    let load = LoadInterval { from: at(0), to: at(1), cpu_percent: 93.0, frames_per_real_s: 1e5 };
+    let kept = judged(&prompt(), &prompt(), &[load], &lasting());
     for name in [CheckName::EmulatorLateness, CheckName::RingDrops] {
         let check = kept.check(name).unwrap();
         assert!(check.ok == Some(true) && !check.says.contains("one thread"), "{check:?}");

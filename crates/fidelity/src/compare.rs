@@ -3,16 +3,20 @@
 //! The error of a statistic is `100 (other − base) / base`, signed. Runs of two `--repeat` folders are paired by their
 //! numbers: paired runs were made one after the other, so what drifts on the machine between pairs cancels. What is
 //! reported is the *median of the paired errors*, with each pair's own, and the base's own *spread*: `100 (max − min) /
-//! median` over its runs. An error that is smaller than the spread says nothing.
+//! median` over its runs. Whether an error is one, or chance, or what the models are known to do, the *difference*
+//! says.
 
 mod bounds;
+mod difference;
 mod nodes;
 
 pub use bounds::{Bound, Statistic};
+pub use difference::{Difference, Differences, Says};
 pub use nodes::{NodeComparison, busiest};
-use record::{Run, Series, Summary, Verdict};
+use record::{Intervals, Run, Series, Summary, Verdict};
 use serde::Serialize;
 
+use crate::accuracy::{accuracy, asked};
 use crate::statistics::{ks_distance, median};
 
 /// Why two series cannot be compared.
@@ -33,8 +37,10 @@ pub struct Comparison {
     pub verdicts: [Verdict; 2],
     /// How many pairs of runs were compared.
     pub pairs: usize,
-    /// Which runs are suspect, and by which checks.
+    /// Which runs are suspect, and why.
     pub suspect: Vec<Suspect>,
+    /// What a reader has to know of them, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// A run that should not be believed.
@@ -42,7 +48,7 @@ pub struct Comparison {
 pub struct Suspect {
     /// The run's directory.
     pub run: String,
-    /// What its breached checks say, each as `name: sentence`.
+    /// The reasons, a sentence each.
     pub why: Vec<String>,
 }
 
@@ -67,6 +73,12 @@ pub struct MetricComparison {
     pub pair_ks_d: Vec<Option<f64>>,
     /// The base's own spread; `None` for a single run.
     pub base_spread_percent: Option<Statistics>,
+    /// Where the target's own values lie by the base, and
+    pub base_interval: Option<Intervals>,
+    /// by the other; of several runs, the medians of the ends.
+    pub other_interval: Option<Intervals>,
+    /// Whether the two differ, by all that is known of both.
+    pub difference: Differences,
     /// The bounds that do not hold.
     pub outside: Vec<Outside>,
 }
@@ -130,6 +142,7 @@ pub fn compare(base: &Series, other: &Series, bounds: &[Bound]) -> Result<Compar
         verdicts: [base.verdict(), other.verdict()],
         pairs: pairs.len(),
         suspect,
+        notes: difference::note(&pairs).into_iter().collect(),
     })
 }
 
@@ -208,6 +221,9 @@ fn compare_metric(
         pair_error_percent,
         pair_ks_d,
         base_spread_percent: (base.runs.len() > 1).then(|| Statistics::each(spread)),
+        base_interval: interval(base, name),
+        other_interval: interval(other, name),
+        difference: difference::differences(pairs, name, |s| asked(&accuracy(bounds), s)),
         outside: Vec::new(),
     };
     compared.outside = bounds.iter().flat_map(|bound| bound.breaches(&compared)).collect();
@@ -224,16 +240,26 @@ fn middle(series: &Series, name: &str) -> Summary {
     Summary { n: series.runs.values().map(|r| r.result.metrics[name].summary.n).sum(), mean, p50, p90, p99 }
 }
 
+/// The median of each end of each interval over the runs of a series, where all of them state it.
+fn interval(series: &Series, name: &str) -> Option<Intervals> {
+    let runs: Vec<Intervals> = series.runs.values().map(|r| r.result.metrics[name].interval).collect::<Option<_>>()?;
+    let of = |s: Statistic| {
+        let all: Vec<[f64; 2]> = runs.iter().map(|i| s.in_intervals(i)).collect::<Option<_>>()?;
+        let end = |index: usize| median(all.iter().map(|ends| ends[index]).collect());
+        Some([end(0)?, end(1)?])
+    };
+    let [mean, p50, p90, p99] = Statistic::ALL.map(of);
+    Some(Intervals { mean, p50, p90, p99 })
+}
+
 fn error_percent(base: f64, other: f64) -> Option<f64> {
     if base == other { Some(0.0) } else { Some(100.0 * (other - base) / base).filter(|v| v.is_finite()) }
 }
 
 fn suspect(run: &Run) -> Option<Suspect> {
     let fidelity = &run.result.fidelity;
-    (fidelity.verdict == Verdict::Suspect).then(|| Suspect {
-        run: run.dir.display().to_string(),
-        why: fidelity.breaches().map(|c| format!("{}: {}", c.name, c.says)).collect(),
-    })
+    (fidelity.verdict == Verdict::Suspect)
+        .then(|| Suspect { run: run.dir.display().to_string(), why: fidelity.reasons() })
 }
 
 #[cfg(test)]

@@ -1,14 +1,26 @@
 //! Comparisons of runs made up in memory.
 
 use indexmap::IndexMap;
-use record::{Check, CheckName, Ended, MetricRecord, NodeOutcome, RunResult, Samples, Status, Variant};
+use record::{
+    Check, CheckName, CoreSpeed, Ended, MetricEffect, MetricRecord, NodeOutcome, RunResult, Samples, Status,
+    Uncertainty, Variant,
+};
 
 use super::*;
 use crate::conclude;
 use crate::statistics::summary;
 
 fn check(name: CheckName, ok: bool, says: &str) -> Check {
-    Check { name, value: Some(1.0), limit: Some(2.0), unit: "%".into(), ok: Some(ok), says: says.into() }
+    Check {
+        name,
+        value: Some(1.0),
+        limit: Some(2.0),
+        unit: "%".into(),
+        ok: Some(ok),
+        effect_percent: None,
+        effect_range_percent: None,
+        says: says.into(),
+    }
 }
 
 /// A run in the making.
@@ -29,8 +41,16 @@ fn made(name: &str, variant: Variant) -> Run {
     Run { dir: name.into(), result, samples: IndexMap::new() }
 }
 
+/// What chance may make of a metric: each statistic lies within so many per cent.
+fn chance(summary: &Summary, percent: f64) -> Intervals {
+    let of = |v: f64| Some([v * (1.0 - percent / 100.0), v * (1.0 + percent / 100.0)]);
+    Intervals { mean: of(summary.mean), p50: of(summary.p50), p90: of(summary.p90), p99: None }
+}
+
 trait Making: Sized {
     fn metric(self, name: &str, unit: &str, values: &[f64]) -> Self;
+    fn known(self, chance_percent: f64, effects: &[(CheckName, [f64; 2])]) -> Self;
+    fn reference(self, units_per_us: f64) -> Self;
     fn node(self, name: &str, core_seconds: Option<f64>) -> Self;
     fn alone(self) -> Series;
 }
@@ -39,14 +59,35 @@ impl Making for Run {
     fn metric(mut self, name: &str, unit: &str, values: &[f64]) -> Run {
         let samples = Samples::new(values.to_vec()).unwrap();
         let summary = summary(&samples).unwrap();
-        let file = format!("{name}.csv").into();
-        self.result.metrics.insert(name.into(), MetricRecord { unit: unit.into(), summary, file });
+        let file = format!("{name}.csv");
+        self.result.metrics.insert(name.into(), MetricRecord::new(unit, summary, file));
         self.samples.insert(name.into(), samples);
         self
     }
 
+    fn known(mut self, chance_percent: f64, effects: &[(CheckName, [f64; 2])]) -> Run {
+        for record in self.result.metrics.values_mut() {
+            let sampling = chance(&record.summary, chance_percent);
+            let effect = |(check, percent): &(CheckName, [f64; 2])| MetricEffect {
+                check: *check,
+                percent: *percent,
+                tail_percent: None,
+            };
+            record.interval = Some(sampling);
+            let effects = effects.iter().map(effect).collect();
+            record.uncertainty = Some(Uncertainty { sampling, effects, cpu_sensitivity: 0.5 });
+        }
+        self
+    }
+
+    fn reference(mut self, units_per_us: f64) -> Run {
+        let reference_units_per_us = Some(units_per_us);
+        self.result.fidelity.core_speed = Some(CoreSpeed { units_per_us, reference_units_per_us });
+        self
+    }
+
     fn node(mut self, name: &str, core_seconds: Option<f64>) -> Run {
-        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds };
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds, refill: None };
         self.result.nodes.insert(name.into(), outcome);
         self
     }
@@ -166,6 +207,104 @@ fn the_cpu_time_of_nodes_is_compared_pair_by_pair() {
     assert_eq!((old.base_core_seconds, old.error_percent), (None, None), "a run of an earlier version");
 }
 
+/// The difference of the mean of the latencies, and of the rate.
+fn differs(base: Run, other: Run, bounds: &[&str]) -> (Difference, Difference) {
+    let compared = compared(&base.alone(), &other.alone(), bounds);
+    let [latency, requests] = &compared.metrics[..] else { panic!("{compared:?}") };
+    (latency.difference.mean.unwrap(), requests.difference.mean.unwrap())
+}
+
+#[test]
+fn a_difference_is_there_or_not_or_nobody_can_tell() {
+    let says = |scale: f64, percent: f64, bounds: &[&str]| {
+        let base = run("a", Variant::Baseline, 1.0).known(percent, &[]);
+        differs(base, run("b", Variant::Scaled, scale).known(percent, &[]), bounds).0
+    };
+    let same = says(1.01, 1.0, &[]);
+    assert_eq!(same.says, Says::Same);
+    let half = 1.01 * 2.0f64.sqrt();
+    assert!(about(Some(same.percent), 1.0) && about(Some(same.high), 1.0 + half) && about(Some(same.low), 1.0 - half));
+    assert_eq!(says(1.10, 1.0, &[]).says, Says::Different);
+    assert_eq!(says(0.90, 1.0, &[]).says, Says::Different, "either way");
+    assert_eq!(says(1.04, 3.0, &[]).says, Says::CannotTell, "up to 8 %, or none");
+    assert_eq!(says(1.04, 3.0, &["mean=10%"]).says, Says::Same, "where that is near enough");
+    assert_eq!(says(1.03, 1.0, &["1%"]).says, Says::Different, "significant, and more than asked for");
+    assert_eq!(says(1.03, 1.0, &[]).says, Says::Same, "significant, and no more than asked for");
+    let json = serde_json::to_value(says(1.04, 3.0, &[])).unwrap();
+    assert_eq!(json["says"], "cannot-tell");
+    assert_eq!(Says::CannotTell.to_string(), "cannot tell");
+}
+
+#[test]
+fn what_models_do_to_both_runs_alike_is_no_difference() {
+    let with = |effects: [[f64; 2]; 2], check: CheckName| {
+        let [base, other] = effects.map(|range| [(check, range)]);
+        let base = run("a", Variant::Baseline, 1.0).known(0.5, &base);
+        differs(base, run("b", Variant::Scaled, 1.0).known(0.5, &other), &[]).0
+    };
+    // The same grain in both: whatever it does, it does to both.
+    assert_eq!(with([[0.0, 8.0], [0.0, 8.0]], CheckName::CpuGrain).says, Says::Same);
+    let longer = with([[0.0, 2.0], [0.0, 8.0]], CheckName::CpuGrain);
+    assert_eq!(longer.says, Says::CannotTell);
+    assert!(longer.low < -6.0 && longer.high < 1.0, "the other may be up to 6 % too slow: {longer:?}");
+    // Two runs lose different frames.
+    assert_eq!(with([[0.0, 8.0], [0.0, 8.0]], CheckName::RingDrops).says, Says::CannotTell);
+    // An effect in one run only explains what is seen, and no more.
+    let known = run("b", Variant::Scaled, 1.06).known(0.5, &[(CheckName::Caches, [0.0, 7.0])]);
+    let explained = differs(run("a", Variant::Baseline, 1.0).known(0.5, &[]), known, &[]).0;
+    assert_eq!(explained.says, Says::CannotTell, "{explained:?}");
+    let known = run("b", Variant::Scaled, 1.2).known(0.5, &[(CheckName::Caches, [0.0, 7.0])]);
+    assert_eq!(differs(run("a", Variant::Baseline, 1.0).known(0.5, &[]), known, &[]).0.says, Says::Different);
+}
+
+#[test]
+fn shares_of_another_core_are_told_and_allowed_for() {
+    let base = run("a", Variant::Baseline, 1.0).known(0.5, &[]).reference(1000.0);
+    let other = |units| run("b", Variant::Scaled, 1.0).known(0.5, &[]).reference(units);
+    let alike = compared(&base.clone().alone(), &other(1001.0).alone(), &[]);
+    assert!(alike.notes.is_empty() && alike.metrics[0].difference.p50.unwrap().says == Says::Same);
+    let slower = compared(&base.alone(), &other(800.0).alone(), &[]);
+    assert!(
+        slower.notes[0].contains("1000") && slower.notes[0].contains("800") && slower.notes[0].contains("25 % longer")
+    );
+    let [latency, requests] = [0, 1].map(|i| slower.metrics[i].difference.mean.unwrap());
+    assert!(latency.low < -12.0 && latency.high < 1.0, "12.5 % of the time may be the core's: {latency:?}");
+    assert!(requests.high > 11.0 && requests.low > -1.0, "and a rate the lower: {requests:?}");
+}
+
+#[test]
+fn several_pairs_are_surer_than_one_unless_they_are_far_apart() {
+    let folder = |errors: &[f64], percent: f64| {
+        let runs = |of: &dyn Fn(f64) -> f64, variant| {
+            repeated("r", errors.iter().map(|e| run("r", variant, of(*e)).known(percent, &[])).collect::<Vec<_>>())
+        };
+        let (base, other) = (runs(&|_| 1.0, Variant::Baseline), runs(&|e| 1.0 + e / 100.0, Variant::Scaled));
+        compared(&base, &other, &[]).metrics[0].difference.mean.unwrap()
+    };
+    let one = folder(&[4.0], 3.0);
+    let five = folder(&[4.0, 2.0, 6.0, 5.0, 3.0], 3.0);
+    assert_eq!((one.says, five.says), (Says::CannotTell, Says::Different), "{one:?} {five:?}");
+    let apart = folder(&[-20.0, 4.0, 30.0], 3.0);
+    assert_eq!(apart.says, Says::CannotTell);
+    assert!(apart.high - apart.low > 40.0, "{apart:?}");
+    // A small spread of three is chance: their samples say more.
+    let lucky = folder(&[1.0, 1.0, 1.0], 3.0);
+    assert!(lucky.high - lucky.low > 4.0, "{lucky:?}");
+}
+
+#[test]
+fn runs_without_intervals_are_compared_by_their_spread_alone() {
+    let single = compared(&run("a", Variant::Baseline, 1.0).alone(), &run("b", Variant::Scaled, 1.5).alone(), &[]);
+    assert_eq!((single.metrics[0].difference, single.metrics[0].base_interval), (Differences::default(), None));
+    let folder = |variant, scales: [f64; 3]| repeated("r", scales.map(|scale| run("r", variant, scale)));
+    let base = folder(Variant::Baseline, [1.0, 1.1, 1.2]);
+    let other = folder(Variant::Scaled, [1.1, 1.21 * 1.001, 1.32]);
+    assert_eq!(compared(&base, &other, &[]).metrics[0].difference.p50.unwrap().says, Says::Different);
+    let zero = made("z", Variant::Baseline).metric("drops", "1", &[0.0]).alone();
+    let none = compared(&zero, &zero, &[]).metrics[0].difference.mean.unwrap();
+    assert_eq!((none.percent, none.says), (0.0, Says::Same));
+}
+
 #[test]
 fn a_suspect_run_is_flagged_on_its_side() {
     let base = run("baseline", Variant::Baseline, 1.0).alone();
@@ -190,6 +329,7 @@ fn the_json_has_the_keys_that_scripts_rely_on() {
     let latency = &json["metrics"][0];
     let keys: Vec<_> = latency.as_object().unwrap().keys().take(6).collect();
     assert_eq!(keys, ["name", "unit", "base", "other", "error_percent", "ks_d"]);
+    assert!(latency["difference"]["p90"].is_null(), "a run of a version without intervals");
     for (part, names) in
         [("base", &["n", "mean", "p50", "p90", "p99"][..]), ("error_percent", &["mean", "p50", "p90", "p99"])]
     {

@@ -13,6 +13,35 @@ pub struct Snapshot {
     pub cores: Vec<CoreCounters>,
     /// The threads that are not the run's; empty if they were not listed this time.
     pub foreign: Vec<ForeignThread>,
+    /// The work of the nodes' core; `None` where it is not metered.
+    pub core_work: Option<CoreWork>,
+}
+
+impl Snapshot {
+    /// What a node with all of the core was entitled to since `before`, as a multiple of the time: 1 where its work is
+    /// not metered.
+    pub(crate) fn pace_since(&self, before: &Snapshot) -> f64 {
+        let (Some(before), Some(after)) = (before.core_work, self.core_work) else { return 1.0 };
+        let passed = after.at.since(before.at).as_nanos() as f64;
+        if passed > 0.0 { after.owed_ns.saturating_sub(before.owed_ns) as f64 / passed } else { 1.0 }
+    }
+}
+
+/// What the nodes' core did since the metering of it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreWork {
+    /// When that was read.
+    pub at: RealInstant,
+    /// How long the yardstick was held against the core, ns of its CPU time.
+    pub metered_ns: u64,
+    /// The work that the yardstick did in that time, in its units.
+    pub units: u64,
+    /// What a node with all of the core was entitled to, ns: time, and more of it while the core was slow.
+    pub owed_ns: u64,
+    /// What that would be had there always been enough of the core, ns.
+    pub wanted_ns: u64,
+    /// The time for which there was not, ns.
+    pub capped_ns: u64,
 }
 
 /// One node, since it was made.
@@ -24,6 +53,8 @@ pub struct NodeCounters {
     pub container_ns: u64,
     /// CPU time that its filler burnt in its place, ns.
     pub filler_ns: u64,
+    /// What it was entitled to beyond its share, ns: what it lost at the start of its turns was given back.
+    pub raised_ns: u64,
     /// Its namespace's TCP; `None` if it could not be read this time.
     pub tcp: Option<TcpCounters>,
     /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.
@@ -35,7 +66,8 @@ pub struct NodeCounters {
 impl NodeCounters {
     /// The CPU that a node with this share was entitled to since `before`, and what its programs used; ns.
     pub(crate) fn cpu_since(&self, before: &NodeCounters, share: f64) -> (f64, f64) {
-        let entitled = share * self.at.since(before.at).as_nanos() as f64;
+        let raised = self.raised_ns.saturating_sub(before.raised_ns) as f64;
+        let entitled = share * self.at.since(before.at).as_nanos() as f64 + raised;
         (entitled, self.used_since(before) as f64)
     }
 

@@ -1,8 +1,11 @@
 //! What a run has to say about itself at its end: what the checks are made of.
 
 use hdrhistogram::Histogram;
+use record::NodeRefill;
 use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
 
+use crate::core_speed::SpeedRecord;
+use crate::effects::Usage;
 use crate::emulator_load::LoadInterval;
 use crate::observations::Observations;
 
@@ -23,14 +26,41 @@ pub struct Evidence<'a> {
     pub clock: ClockRate,
     /// How the nodes' CPU was limited.
     pub grain: Grain,
+    /// Whether nodes had shares of time or of work.
+    pub pace: Pace,
+    /// How fast their core was, if that was measured.
+    pub speed: Option<&'a SpeedRecord>,
     /// What it costs on the nodes' core to come back to data, if that was measured.
     pub caches: Option<Caches>,
+    /// By node, what it lost at the start of its turns, if that was measured; else empty.
+    pub refills: &'a [NodeRefill],
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
     pub scaled: ScaledTimers,
     /// What the counters showed.
     pub observations: &'a Observations,
+}
+
+impl Evidence<'_> {
+    /// What the run was made of, as far as its metrics depend on it.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            virtual_s: self.observations.lasted.as_secs_f64(),
+            frames: self.lateness.len(),
+            shortest_path_s: self.shortest_path.map(VirtualDuration::as_secs_f64),
+            busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
+        }
+    }
+}
+
+/// Whether nodes had shares of the core's time or of its work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// The speed that everything is related to, in units of the yardstick per microsecond; `None` if there is none.
+    pub reference: Option<f64>,
+    /// How far nodes got more time for a slower core, 1 for in proportion; `None` if not at all (`cpu: time`).
+    pub gain: Option<f64>,
 }
 
 /// What is known of the clocks inside the nodes.

@@ -4,22 +4,30 @@
 //!
 //! - [`counters`] are what was counted, as it stood at one instant. [`monitor`] follows them during a run, and
 //!   [`emulator_load`] the emulator's own; what they showed are [`observations`].
+//! - [`core_speed`] follows how fast the nodes' core was.
 //! - [`evidence`] is that and everything else that is known at the end of a run. [`checks`] has one function per
-//!   promise: evidence goes in, a [`record::Check`] comes out. The verdict follows from the checks ([`conclude`]).
+//!   promise: evidence goes in, and what it does to times comes out ([`effects`]).
+//! - [`findings`] are all of that. With the samples of the metrics, and the part of them that is chance ([`sampling`]),
+//!   they become intervals, and those, held against the [`accuracy`] that was asked for, the verdict.
 //!
 //! From samples to errors: [`statistics`], and [`compare`], which pairs runs.
 //!
-//! What each check means, and why its limit is what it is, is in `docs/fidelity.md`.
+//! What each check means, and why its effect is as large as it is, is in `docs/fidelity.md`.
 
+pub mod accuracy;
 pub mod checks;
 pub mod compare;
+pub mod core_speed;
 pub mod counters;
+pub mod effects;
 pub mod emulator_load;
 pub mod evidence;
+pub mod findings;
 pub mod monitor;
 pub mod observations;
+pub mod sampling;
 pub mod statistics;
-mod verdict;
+pub mod units;
 pub mod wording;
 
-pub use verdict::conclude;
+pub use findings::conclude;

@@ -15,7 +15,7 @@
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
 use crate::counters::{ForeignThread, Snapshot, TcpCounters};
-use crate::observations::{NodeTcp, Observations, Occurrence};
+use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
 
 /// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
 pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
@@ -50,6 +50,9 @@ pub struct Monitor {
     window: Snapshot,
     listings: [Listing; 2],
     tcp: Vec<Option<TcpCounters>>,
+    /// By node, the CPU that it was entitled to in all virtual seconds in which it always wanted CPU, and what it got;
+    /// ns.
+    saturated: Vec<(f64, f64)>,
     observed: Observations,
 }
 
@@ -79,6 +82,7 @@ impl Monitor {
             window: Snapshot::default(),
             listings: Default::default(),
             tcp: vec![None; nodes.len()],
+            saturated: vec![(0.0, 0.0); nodes.len()],
             observed: Observations { tcp: tcp.collect(), ..Observations::default() },
             nodes,
         }
@@ -116,8 +120,15 @@ impl Monitor {
 
     /// What was observed. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Observations {
-        self.observed.busiest = self.busiest();
-        self.observed.used = self.used();
+        self.observed.nodes = self.cpu_of_nodes();
+        self.observed.entitled = self.entitled();
+        if let Some(first) = &self.first {
+            self.observed.lasted = self.at(self.last.at).since(self.at(first.at));
+            if self.last.at.since(first.at) >= LEAST {
+                self.observed.foreign_nodes_percent = foreign(self.nodes_core, first, &self.last);
+                self.observed.stolen_nodes_percent = stolen(self.nodes_core, first, &self.last);
+            }
+        }
         let last = std::mem::take(&mut self.last);
         let rest = last.at.since(self.window.at);
         let enough = if self.observed.foreign_nodes.is_some() { WINDOW.as_nanos() / 2 } else { LEAST.as_nanos() };
@@ -127,26 +138,31 @@ impl Monitor {
         self.observed
     }
 
-    fn busiest(&self) -> Option<Occurrence> {
-        let (first, last) = (self.first.as_ref()?, &self.last);
-        let (from, to) = (self.at(first.at), self.at(last.at));
-        let uses =
-            self.nodes.iter().zip(&first.nodes).zip(&last.nodes).filter_map(|(((name, share), before), after)| {
-                let (entitled, used) = after.cpu_since(before, *share);
-                (entitled > 0.0).then(|| Occurrence {
-                    value: 100.0 * used / entitled,
-                    whose: Some(name.clone()),
-                    from,
-                    to,
-                })
-            });
-        uses.max_by(|a, b| a.value.total_cmp(&b.value))
+    fn cpu_of_nodes(&self) -> Vec<NodeCpu> {
+        let Some(first) = &self.first else { return Vec::new() };
+        let pace = self.last.pace_since(first);
+        let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
+        let of = nodes.map(|(((name, share), before), after)| {
+            let (entitled, used) = after.cpu_since(before, *share * pace);
+            let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
+            let bare = *share * pace * after.at.since(before.at).as_nanos() as f64;
+            let raised = if bare > 0.0 { entitled / bare } else { 1.0 };
+            let used = RealDuration::from_nanos(after.used_since(before));
+            NodeCpu { node: name.clone(), share: *share, busy, raised, used }
+        });
+        of.collect()
     }
 
-    fn used(&self) -> Vec<RealDuration> {
-        let Some(first) = &self.first else { return Vec::new() };
-        let nodes = first.nodes.iter().zip(&self.last.nodes);
-        nodes.map(|(before, after)| RealDuration::from_nanos(after.used_since(before))).collect()
+    fn entitled(&self) -> Option<Occurrence> {
+        let (from, to) = (self.at(self.first.as_ref()?.at), self.at(self.last.at));
+        let all = self.nodes.iter().zip(&self.saturated).filter(|(_, (entitled, _))| *entitled > 0.0);
+        let all = all.map(|((name, _), (entitled, used))| Occurrence {
+            value: 100.0 * used / entitled,
+            whose: Some(name.clone()),
+            from,
+            to,
+        });
+        all.max_by(|a, b| (a.value - 100.0).abs().total_cmp(&(b.value - 100.0).abs()))
     }
 
     fn at(&self, real: RealInstant) -> VirtualInstant {
@@ -154,18 +170,21 @@ impl Monitor {
     }
 
     fn judge_second(&mut self, now: &Snapshot) {
-        for (((name, share), before), after) in self.nodes.iter().zip(&self.second.nodes).zip(&now.nodes) {
-            let (entitled, used) = after.cpu_since(before, *share);
+        let pace = now.pace_since(&self.second);
+        let nodes = self.nodes.iter().zip(&mut self.saturated).zip(&self.second.nodes).zip(&now.nodes);
+        for ((((name, share), saturated), before), after) in nodes {
+            let (entitled, used) = after.cpu_since(before, *share * pace);
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
             if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
                 continue;
             }
+            *saturated = (saturated.0 + entitled, saturated.1 + used);
             self.observed.entitled_intervals += 1;
             let value = 100.0 * used / entitled;
-            // The limits are 97 and 101: three per cent too little are as bad as one too much.
-            let badness = |v: f64| if v < 100.0 { (100.0 - v) / 3.0 } else { v - 100.0 };
-            if self.observed.entitlement.as_ref().is_none_or(|w| badness(value) > badness(w.value)) {
-                let (from, to) = (self.at(before.at), self.at(after.at));
+            let worse = |w: &Occurrence| (value - 100.0).abs() > (w.value - 100.0).abs();
+            if self.observed.entitlement.as_ref().is_none_or(worse) {
+                let at = |real: RealInstant| VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero));
+                let (from, to) = (at(before.at), at(after.at));
                 self.observed.entitlement = Some(Occurrence { value, whose: Some(name.clone()), from, to });
             }
         }
@@ -173,26 +192,15 @@ impl Monitor {
 
     fn judge_window(&mut self, now: &Snapshot) {
         let (from, to) = (self.at(self.window.at), self.at(now.at));
-        let real = now.at.since(self.window.at).as_nanos() as f64;
-        let foreign = |core: usize| {
-            let (before, after) = (self.window.cores.get(core)?, now.cores.get(core)?);
-            let all = after.all_ns.saturating_sub(before.all_ns);
-            let run = after.run_ns.saturating_sub(before.run_ns);
-            let value = 100.0 * all.saturating_sub(run) as f64 / real;
+        let on = |core: usize| {
+            let value = foreign(core, &self.window, now)?;
             Some(Occurrence { value, whose: self.busiest_foreign_thread(core), from, to })
         };
         let steal = |core: usize| {
-            let (before, after) = (self.window.cores.get(core)?.ticks, now.cores.get(core)?.ticks);
-            let total = after.total.saturating_sub(before.total);
-            let stolen = after.steal.saturating_sub(before.steal);
-            (total > 0).then(|| Occurrence {
-                value: 100.0 * stolen as f64 / total as f64,
-                whose: Some(format!("core {core}")),
-                from,
-                to,
-            })
+            let value = stolen(core, &self.window, now)?;
+            Some(Occurrence { value, whose: Some(format!("core {core}")), from, to })
         };
-        let (on_nodes, on_harness) = (foreign(self.nodes_core), foreign(self.harness_core));
+        let (on_nodes, on_harness) = (on(self.nodes_core), on(self.harness_core));
         let stolen = [steal(self.nodes_core), steal(self.harness_core)];
         let wanted = self.most_wanting(self.nodes_core, from, to);
         keep_worse(&mut self.observed.wanted_nodes, wanted);
@@ -279,6 +287,22 @@ impl Monitor {
         let worst = (dropped > 0).then_some(Occurrence { value: dropped as f64, whose: None, from, to });
         keep_worse(&mut self.observed.most_ring_drops, worst);
     }
+}
+
+/// What others used of a core between two snapshots, per cent of it.
+fn foreign(core: usize, before: &Snapshot, after: &Snapshot) -> Option<f64> {
+    let real = after.at.since(before.at).as_nanos() as f64;
+    let (before, after) = (before.cores.get(core)?, after.cores.get(core)?);
+    let all = after.all_ns.saturating_sub(before.all_ns);
+    let run = after.run_ns.saturating_sub(before.run_ns);
+    (real > 0.0).then(|| 100.0 * all.saturating_sub(run) as f64 / real)
+}
+
+/// What the hypervisor took of a core between two snapshots, per cent of it.
+fn stolen(core: usize, before: &Snapshot, after: &Snapshot) -> Option<f64> {
+    let (before, after) = (before.cores.get(core)?.ticks, after.cores.get(core)?.ticks);
+    let total = after.total.saturating_sub(before.total);
+    (total > 0).then(|| 100.0 * after.steal.saturating_sub(before.steal) as f64 / total as f64)
 }
 
 fn named(s: &ForeignThread) -> String {

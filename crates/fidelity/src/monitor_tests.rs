@@ -1,7 +1,7 @@
 //! What the monitor makes of counters that grow evenly, unevenly, or not at all.
 
 use super::*;
-use crate::counters::{CoreCounters, CoreTicks, NodeCounters};
+use crate::counters::{CoreCounters, CoreTicks, CoreWork, NodeCounters};
 
 const S: u64 = 1_000_000_000;
 /// Virtual zero does not lie at the origin of the harness's clock.
@@ -19,9 +19,10 @@ impl Feed {
         let mut monitor = Monitor::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
         let at = RealInstant::from_nanos(ZERO);
         let tcp = Some(TcpCounters::default());
-        let node = NodeCounters { at, container_ns: 77, filler_ns: 88, tcp, ring_drops: 5, no_memory: 2 };
+        let node =
+            NodeCounters { at, container_ns: 77, filler_ns: 88, raised_ns: 99, tcp, ring_drops: 5, no_memory: 2 };
         let core = CoreCounters { run_ns: 3 * S, all_ns: 9 * S, ticks: CoreTicks { steal: 40, total: 5000 } };
-        let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 2], foreign: Vec::new() };
+        let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 2], foreign: Vec::new(), core_work: None };
         monitor.push(now.clone());
         Feed { monitor, now }
     }
@@ -70,18 +71,56 @@ fn only_a_node_that_always_wanted_cpu_is_judged() {
 }
 
 #[test]
-fn the_busiest_node_depends_most_on_its_cpu_unless_one_always_wanted_it() {
+fn how_busy_nodes_were_is_told_of_the_whole_run() {
     let mut feed = Feed::new(10.0);
     feed.seconds(2, 10 * S, [0.3, 0.2], [0.0; 2]);
     feed.seconds(2, 10 * S, [0.3, 0.6], [0.0; 2]);
     let observed = feed.monitor.finish();
-    let (node, used) = observed.most_dependent_on_cpu().unwrap();
-    assert!(node == "client" && (used - 0.4).abs() < 1e-6, "{node} {used}");
+    let busy: Vec<_> =
+        observed.nodes.iter().map(|n| (n.node.as_str(), n.share, (n.busy * 1e6).round() / 1e6)).collect();
+    assert_eq!(busy, [("server", 0.5, 0.3), ("client", 0.25, 0.4)]);
+    assert_eq!(observed.lasted.as_secs_f64(), 4.0);
+}
 
+/// Ten real seconds in which nodes were owed so many times the time, and used this part of their shares of it.
+fn paced(feed: &mut Feed, owed: f64, used: [f64; 2]) {
+    let before = feed.now.core_work.unwrap_or(CoreWork { at: feed.now.at, ..CoreWork::default() });
+    feed.step(10 * S, used.map(|part| part * owed), [0.0; 2]);
+    for node in &mut feed.now.nodes {
+        node.filler_ns = 88;
+    }
+    let owed_ns = before.owed_ns + (owed * 10.0 * S as f64) as u64;
+    feed.now.core_work = Some(CoreWork { at: feed.now.at, owed_ns, ..before });
+    feed.push();
+}
+
+#[test]
+fn entitlement_is_to_work_and_so_to_more_time_of_a_slow_core() {
     let mut feed = Feed::new(10.0);
-    feed.seconds(3, 10 * S, [0.1, 0.6], [0.0; 2]);
-    feed.seconds(1, 10 * S, [1.0, 0.6], [0.0; 2]);
-    assert_eq!(feed.monitor.finish().most_dependent_on_cpu(), Some(("server", 1.0)), "for a second");
+    // The first reading is what growth is related to, so it is taken again with the core's work in it.
+    let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
+    feed.monitor = Monitor::new(Tdf::try_from(10.0).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
+    feed.now.core_work = Some(CoreWork { at: feed.now.at, ..CoreWork::default() });
+    feed.push();
+    for _ in 0..3 {
+        paced(&mut feed, 1.6, [1.0, 0.9]);
+    }
+    let observed = feed.monitor.finish();
+    assert!(near(&observed.entitlement, 90.0), "of 1.6 times its share: {:?}", observed.entitlement);
+    assert!((observed.nodes[0].busy - 1.0).abs() < 1e-6 && (observed.nodes[1].busy - 0.9).abs() < 1e-6, "{observed:?}");
+}
+
+#[test]
+fn saturated_seconds_count_together() {
+    let mut feed = Feed::new(1.0);
+    feed.seconds(3, S, [1.0, 0.2], [0.0; 2]);
+    for used in [0.8, 1.16] {
+        feed.step(S, [used, 0.2], [0.0; 2]).nodes[0].filler_ns = 88;
+        feed.push();
+    }
+    let observed = feed.monitor.finish();
+    assert!(near(&observed.entitlement, 80.0), "the worst second: {:?}", observed.entitlement);
+    assert!(near(&observed.entitled, 100.0 * 4.96 / 5.0), "what was missed then came later: {:?}", observed.entitled);
 }
 
 #[test]
@@ -99,10 +138,11 @@ fn the_worst_second_is_named_with_its_virtual_time() {
 }
 
 #[test]
-fn a_little_too_much_is_worse_than_a_little_too_little() {
+fn too_much_is_as_bad_as_too_little() {
     let mut feed = Feed::new(1.0);
-    feed.seconds(1, S, [0.9901, 0.0], [0.0; 2]);
+    feed.seconds(1, S, [0.991, 0.0], [0.0; 2]);
     feed.seconds(1, S, [1.02, 0.0], [0.0; 2]);
+    feed.seconds(1, S, [0.999, 0.0], [0.0; 2]);
     assert!(near(&feed.monitor.finish().entitlement, 102.0));
 }
 
@@ -121,6 +161,7 @@ fn a_burst_of_foreign_load_is_averaged_over_a_window_but_not_over_the_run() {
     feed.seconds(19, S, [0.5; 2], [0.001, 0.02]);
     let observed = feed.monitor.finish();
     assert!(near(&observed.foreign_nodes, 0.1), "{:?}", observed.foreign_nodes);
+    assert!((observed.foreign_nodes_percent.unwrap() - 0.1).abs() < 1e-6, "{:?}", observed.foreign_nodes_percent);
     assert!(near(&observed.foreign_harness, 7.0), "{:?}", observed.foreign_harness);
     let worst = observed.foreign_harness.unwrap();
     assert_eq!((worst.from.as_secs_f64(), worst.to.as_secs_f64()), (20.0, 30.0));
@@ -198,6 +239,19 @@ fn steal_is_that_of_the_worse_core() {
 }
 
 #[test]
+fn on_average_counts_what_was_stolen_of_the_nodes_core() {
+    let mut feed = Feed::new(1.0);
+    feed.step(S, [0.5; 2], [0.0; 2]).cores[0].ticks.steal += 20;
+    feed.push();
+    feed.step(S, [0.5; 2], [0.0; 2]).cores[1].ticks.steal += 90;
+    feed.push();
+    feed.seconds(18, S, [0.5; 2], [0.0; 2]);
+    let observed = feed.monitor.finish();
+    assert!((observed.stolen_nodes_percent.unwrap() - 1.0).abs() < 1e-9, "20 of 2000 ticks: {observed:?}");
+    assert!((observed.steal.unwrap().value - 9.0).abs() < 1e-9);
+}
+
+#[test]
 fn a_short_run_is_judged_as_a_whole_and_a_short_rest_is_not() {
     let mut short = Feed::new(1.0);
     short.seconds(2, S, [0.5; 2], [0.03, 0.0]);
@@ -209,6 +263,7 @@ fn a_short_run_is_judged_as_a_whole_and_a_short_rest_is_not() {
     assert_eq!(Feed::new(1.0).monitor.finish().foreign_nodes, None, "one snapshot has no interval");
     let nothing = Monitor::new(Tdf::ONE, RealInstant::ZERO, Vec::new(), 0, 1).finish();
     assert_eq!(nothing, Observations::default());
+    assert_eq!(Feed::new(1.0).monitor.finish().stolen_nodes_percent, None);
 }
 
 #[test]

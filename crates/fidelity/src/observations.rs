@@ -1,6 +1,6 @@
 //! What the counters showed over a whole run: the worst interval of each quantity, and what grew by how much.
 
-use scale::{RealDuration, VirtualInstant};
+use scale::{RealDuration, VirtualDuration, VirtualInstant};
 
 use crate::counters::TcpCounters;
 
@@ -30,6 +30,21 @@ pub struct NodeTcp {
     pub first_hard: Option<VirtualInstant>,
 }
 
+/// The CPU of one node over the whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeCpu {
+    /// The node.
+    pub node: String,
+    /// Its share of the core.
+    pub share: f64,
+    /// The part of what it was entitled to that it used, 0 to 1.
+    pub busy: f64,
+    /// How many times its share that was, on average: what it lost at the start of its turns was given back.
+    pub raised: f64,
+    /// The CPU time that its programs used.
+    pub used: RealDuration,
+}
+
 /// What was observed over the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observations {
@@ -38,13 +53,16 @@ pub struct Observations {
     pub entitlement: Option<Occurrence>,
     /// In how many virtual seconds of how many nodes CPU was always wanted.
     pub entitled_intervals: usize,
-    /// CPU that a node used over the whole run, per cent of its entitlement: the most of any.
-    pub busiest: Option<Occurrence>,
-    /// CPU time that each node's programs used over the whole run, in the order of
-    /// [`Monitor::new`](crate::monitor::Monitor::new).
-    pub used: Vec<RealDuration>,
+    /// The same over all those intervals of a node together, of the node that is furthest from 100.
+    pub entitled: Option<Occurrence>,
+    /// The CPU of each node over the whole run, in the order of [`Monitor::new`](crate::monitor::Monitor::new).
+    pub nodes: Vec<NodeCpu>,
+    /// How long the run was.
+    pub lasted: VirtualDuration,
     /// Others' use of the nodes' core, per cent of the core.
     pub foreign_nodes: Option<Occurrence>,
+    /// The same on average over the run; `None` if it was too short.
+    pub foreign_nodes_percent: Option<f64>,
     /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel
     /// does not tell or the run was too short.
     pub wanted_nodes: Option<Occurrence>,
@@ -52,6 +70,8 @@ pub struct Observations {
     pub foreign_harness: Option<Occurrence>,
     /// Time that the hypervisor took from either core, per cent.
     pub steal: Option<Occurrence>,
+    /// Of the nodes' core, on average over the run; `None` if it was too short.
+    pub stolen_nodes_percent: Option<f64>,
     /// Frames lost between a node and the emulator: how many in all, of which node and when first.
     pub ring_drops: u64,
     /// How many of them because the emulator had no memory left.
@@ -62,16 +82,4 @@ pub struct Observations {
     pub most_ring_drops: Option<Occurrence>,
     /// TCP, by node.
     pub tcp: Vec<NodeTcp>,
-}
-
-impl Observations {
-    /// The node whose results depend most on its CPU, and the part of its CPU that it used: one that always wanted it,
-    /// or else the busiest.
-    pub fn most_dependent_on_cpu(&self) -> Option<(&str, f64)> {
-        let (node, used) = match (&self.entitlement, &self.busiest) {
-            (Some(saturated), _) => (saturated, 1.0),
-            (None, busiest) => busiest.as_ref().map(|b| (b, (b.value / 100.0).min(1.0)))?,
-        };
-        Some((node.whose.as_deref()?, used))
-    }
 }

@@ -21,6 +21,12 @@ pub fn number(v: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
+/// So many significant digits, as a person would write them: all that stand before the point, and no power of ten.
+pub fn significant(v: f64, digits: i32) -> String {
+    let places = if v == 0.0 { 0 } else { (digits - 1 - v.abs().log10().floor() as i32).max(0) as usize };
+    format!("{v:.places$}")
+}
+
 pub(crate) fn time(at: VirtualInstant) -> String {
     format!("{:.1} s", at.as_secs_f64())
 }

@@ -13,7 +13,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, of_all_sockets, oom_kills};
+pub use files::{
+    Fraction, Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, of_all_sockets, oom_kills,
+};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 
 use crate::{Error, Lack};

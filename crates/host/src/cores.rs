@@ -2,9 +2,12 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::Error;
 
 /// The cores that the calling thread may use, in the order of their numbers.
 pub fn usable() -> io::Result<Vec<usize>> {
@@ -16,6 +19,33 @@ pub fn usable() -> io::Result<Vec<usize>> {
 pub fn count() -> usize {
     // SAFETY: sysconf takes a number and touches no memory of ours.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// The processors that share the physical core of `core`, itself among them, in the order of their numbers.
+pub fn siblings(core: usize) -> Result<Vec<usize>, Error> {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", Path::new(&path), e))?;
+    list(text.trim()).ok_or_else(|| Error::system(format!("{path} is no list"), io::ErrorKind::InvalidData))
+}
+
+/// Reads `0,2-3`, as the kernel writes sets of processors.
+fn list(text: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        all.extend(first.parse().ok()?..=last.parse::<usize>().ok()?);
+    }
+    Some(all)
+}
+
+/// What the processors of this machine call themselves, such as `AMD EPYC 7B13`; `None` if they do not say.
+pub fn model() -> Option<String> {
+    model_in(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+}
+
+fn model_in(cpuinfo: &str) -> Option<String> {
+    let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.trim_start().strip_prefix(':'))?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Runs the calling thread, and what it starts from now on, on one core only. Makes one system call: may run between
@@ -49,6 +79,26 @@ pub fn avoid(core: usize) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_processors_are_read_as_the_kernel_writes_them() {
+        assert_eq!(list("0"), Some(vec![0]));
+        assert_eq!(list("1,3"), Some(vec![1, 3]));
+        assert_eq!(list("0-1,4-6"), Some(vec![0, 1, 4, 5, 6]));
+        for wrong in ["", "a", "1-", "-2", "1,,2"] {
+            assert_eq!(list(wrong), None, "{wrong}");
+        }
+        let own = usable().unwrap()[0];
+        assert!(siblings(own).unwrap().contains(&own));
+        assert!(siblings(1 << 20).unwrap_err().to_string().contains("cpu1048576"));
+    }
+
+    #[test]
+    fn the_model_is_that_of_the_first_processor() {
+        let text = "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7B13\n\nmodel name\t: another\n";
+        assert_eq!(model_in(text).as_deref(), Some("AMD EPYC 7B13"));
+        assert_eq!((model_in("processor: 0\n"), model_in("model name\t: \n")), (None, None));
+    }
 
     #[test]
     fn a_thread_runs_where_it_is_told() {

@@ -11,6 +11,7 @@ mod error;
 pub mod foreign;
 pub mod mounts;
 mod namespace;
+pub mod perf;
 pub mod sched;
 pub mod stat;
 pub mod tcp;

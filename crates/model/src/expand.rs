@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use crate::de;
 use crate::error::Problems;
-use crate::experiment::Experiment;
+use crate::experiment::{Accuracy, Cpu, Experiment};
 use crate::file;
 use crate::glob;
 use crate::names::{self, did_you_mean};
 use crate::tree::{Data, Key, Span, Value, shorten};
-use crate::units::{Factor, Window};
+use crate::units::{Factor, Grain, Window};
 
 /// The most nodes that an experiment may have.
 const NODES: usize = 10_000;
@@ -49,6 +49,10 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     }
     let tdf: Option<Factor> = top.one("tdf", true);
     let measure: Option<Window> = top.one("measure", false);
+    let cpu: Option<file::Cpu> = top.one("cpu", false);
+    let refill: Option<bool> = top.one("refill", false);
+    let grain: Option<Grain> = top.one("grain", false);
+    let accuracy: Option<file::Accuracy> = top.one("accuracy", false);
     let machines = top.entries("machines", true, "classes of hardware");
     let nodes = top.entries("nodes", true, "nodes");
     let links = top.items("links");
@@ -58,6 +62,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
 
+    let accuracy = accuracy.map(|a| exactness(a, root, problems)).unwrap_or_default();
     let machines = nodes::machines(machines, problems);
     let nodes = nodes::nodes(nodes, &machines, dir, problems);
     let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
@@ -73,6 +78,13 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         dir: dir.to_owned(),
         tdf: tdf.map_or(Tdf::ONE, |t| t.0),
         measure: measure.map(|w| w.0),
+        cpu: match cpu {
+            Some(file::Cpu::Time) => Cpu::Time,
+            Some(file::Cpu::Work) | None => Cpu::Work,
+        },
+        refill: refill.unwrap_or(true),
+        grain: grain.map(|g| g.0),
+        accuracy,
         machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),
         nodes,
         links,
@@ -84,6 +96,22 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         ends,
         resolved: String::new(),
     })
+}
+
+/// How exact results must be.
+fn exactness(written: file::Accuracy, root: &Value, problems: &mut Problems) -> Accuracy {
+    match written {
+        file::WordOr::Word(all) => Accuracy { all: Some(all.0), ..Accuracy::default() },
+        file::WordOr::Map(file::AccuracyMap { mean: None, p50: None, p90: None, p99: None }) => {
+            let what = "this names no statistic: write at least one of mean, p50, p90 and p99, such as `p99: 20%`";
+            problems.add(root.get("accuracy").map_or(root.span, |v| v.span), what);
+            Accuracy::default()
+        }
+        file::WordOr::Map(map) => {
+            let [mean, p50, p90, p99] = [map.mean, map.p50, map.p90, map.p99].map(|p| p.map(|p| p.0));
+            Accuracy { all: None, mean, p50, p90, p99 }
+        }
+    }
 }
 
 /// One entry of a section, read, with its places.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use scale::{Tdf, VirtualInstant};
+use scale::{Tdf, VirtualDuration, VirtualInstant};
 
 use crate::link::{Link, LinkChange};
+use crate::units::Speed;
 
 /// A checked experiment. All times and rates are the target's, that is, virtual.
 #[derive(Clone, Debug)]
@@ -17,6 +18,14 @@ pub struct Experiment {
     pub tdf: Tdf,
     /// Samples outside this window are warm-up and cool-down.
     pub measure: Option<(VirtualInstant, VirtualInstant)>,
+    /// What nodes are entitled to of the core.
+    pub cpu: Cpu,
+    /// Whether nodes are given back what they lose at the start of their turns on the core.
+    pub refill: bool,
+    /// The longest that a node waits for its turn on the core; none: as the plan finds right.
+    pub grain: Option<VirtualDuration>,
+    /// How exact the results must be for a run to be trustworthy.
+    pub accuracy: Accuracy,
     /// The classes of target hardware.
     pub machines: Vec<Machine>,
     /// The nodes, in the order of the file, `count` expanded.
@@ -51,6 +60,31 @@ impl Experiment {
     }
 }
 
+/// What nodes are entitled to of the core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cpu {
+    /// The work that a core at its best does in their share of the time, however slow the core is meanwhile.
+    #[default]
+    Work,
+    /// Their share of the time.
+    Time,
+}
+
+/// How exact results must be, in percent; what is not given is left to the verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Accuracy {
+    /// Of mean and median, and for tails what follows from that.
+    pub all: Option<f64>,
+    /// Of the arithmetic mean.
+    pub mean: Option<f64>,
+    /// Of the median.
+    pub p50: Option<f64>,
+    /// Of the 90th percentile.
+    pub p90: Option<f64>,
+    /// Of the 99th percentile.
+    pub p99: Option<f64>,
+}
+
 /// A class of target hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
@@ -58,8 +92,8 @@ pub struct Machine {
     pub name: String,
     /// Virtual CPUs; only 1 for now.
     pub cpus: u32,
-    /// The speed of each CPU of the target, as a fraction of one core of this host.
-    pub speed: f64,
+    /// The speed of each CPU of the target.
+    pub speed: Speed,
     /// Main memory, in bytes.
     pub memory_bytes: u64,
 }

@@ -11,8 +11,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use self::link::{Capture, Direction, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
-use crate::units::{Factor, Size, Time, Window};
+pub(crate) use self::link::{Capture, Direction, Expected, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
+use crate::units::{Factor, Grain, Percent, Size, Speed, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
@@ -61,6 +61,17 @@ pub(crate) struct File {
     tdf: Factor,
     /// The virtual time that is measured; samples outside it are warm-up and cool-down
     measure: Option<Window>,
+    /// What nodes are entitled to: as much `work` as a core at its best does in their share of the time, or only the
+    /// `time`; without it work
+    cpu: Option<Cpu>,
+    /// Whether nodes are given back what they lose at the start of each turn on the core, while caches that others have
+    /// used fill again; without it they are, where `cpu` is `work`
+    refill: Option<bool>,
+    /// The longest that a node waits for its turn on the core, in virtual time; without it, as the plan finds right
+    grain: Option<Grain>,
+    /// How exact the results must be for the run to be trustworthy: mean and p50, with twice that for p90 and four
+    /// times that for p99; without it 5%
+    accuracy: Option<Accuracy>,
     /// Classes of target hardware, by name
     machines: BTreeMap<String, Machine>,
     /// The nodes of the target, by name
@@ -80,8 +91,38 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 11] =
-    ["name", "tdf", "measure", "machines", "nodes", "links", "routes", "switches", "metrics", "events", "ends"];
+pub(crate) const KEYS: [&str; 15] = [
+    "name", "tdf", "measure", "cpu", "refill", "grain", "accuracy", "machines", "nodes", "links", "routes", "switches",
+    "metrics", "events", "ends",
+];
+
+/// What nodes are entitled to of the core
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cpu {
+    Work,
+    Time,
+}
+
+pub(crate) type Accuracy = WordOr<Percent, AccuracyMap>;
+
+/// How exact single statistics must be; for those that are not named 5%, p90 10%, p99 20%
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccuracyMap {
+    /// The arithmetic mean
+    pub(crate) mean: Option<Percent>,
+    /// The median
+    pub(crate) p50: Option<Percent>,
+    /// The 90th percentile
+    pub(crate) p90: Option<Percent>,
+    /// The 99th percentile
+    pub(crate) p99: Option<Percent>,
+}
+
+impl Expected for AccuracyMap {
+    const EXPECTED: &'static str = "a percentage such as `5%`, or a map such as { mean: 2%, p99: 20% }";
+}
 
 fn one() -> u32 {
     1
@@ -94,8 +135,8 @@ pub(crate) struct Machine {
     /// Virtual CPUs; only 1 for now
     #[serde(default = "one")]
     pub(crate) cpus: u32,
-    /// The speed of each CPU, as a fraction of one core of this host
-    pub(crate) speed: f64,
+    /// The speed of each CPU: a fraction of one core of this host, or units of work per microsecond
+    pub(crate) speed: Speed,
     /// Main memory
     pub(crate) memory: Size,
 }

@@ -25,10 +25,11 @@ mod units;
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Action, Capture, Combine, Congestion, Ends, Event, Experiment, Machine, Metric, Node, NodeAction, Ready, Root,
-    Route, Source, Stream, Unit,
+    Accuracy, Action, Capture, Combine, Congestion, Cpu, Ends, Event, Experiment, Machine, Metric, Node, NodeAction,
+    Ready, Root, Route, Source, Stream, Unit,
 };
 pub use file::schema;
 pub use link::{Jitter, Link, LinkChange, Pipe, PipeChange};
 pub use load::load;
 pub use scale::link::{Distribution, GilbertElliott, Limit, Loss, Queue, Red};
+pub use units::Speed;

@@ -1,10 +1,12 @@
 //! Quantities with their units, as written in an experiment: `10ms`, `100Mbit/s`, `256MiB`, `0.1%`, `2s..12s`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::names::nearest;
 use crate::tree::shorten;
@@ -45,6 +47,11 @@ const SIZE: Units = Units { what: "an amount of memory", example: "256MiB", unit
 const DATA: Units = Units { what: "an amount of data", example: "64KiB", units: BYTES };
 /// Probabilities; the base is certainty.
 const PROBABILITY: Units = Units { what: "a probability", example: "0.1%", units: &[("%", 0.01)] };
+/// How far off numbers may be; the base is the percent.
+const PERCENT: Units = Units { what: "an accuracy", example: "5%", units: &[("%", 1.0)] };
+/// Absolute speeds of a core; the base is a unit of work per microsecond.
+const WORK: Units =
+    Units { what: "an absolute speed", example: "850 units/us", units: &[("units/µs", 1.0), ("units/us", 1.0)] };
 
 impl Units {
     /// The quantity in the base unit, or what is wrong and what would be right.
@@ -144,6 +151,31 @@ quantity!(
 );
 
 quantity!(
+    /// The longest that a node waits for its turn, in virtual time; not zero.
+    Grain(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h; above zero", TIME.pattern(),
+    |text| match duration(text)? {
+        VirtualDuration::ZERO => Err(format!(
+            "`{}` is no grain, for every turn takes its time: write the longest that a node may wait for its turn, \
+             such as `2ms`, or leave `grain` out",
+            shorten(text)
+        )),
+        grain => Ok(grain),
+    }
+);
+
+quantity!(
+    /// How far off a number may be, in percent.
+    Percent(f64), "A percentage from 0.1% to 100%, such as 5%", PERCENT.pattern(),
+    |text| {
+        let percent = PERCENT.parse(text)?;
+        if !(0.1..=100.0).contains(&percent) {
+            return Err(format!("`{}` is out of range: write an accuracy from `0.1%` to `100%`", shorten(text)));
+        }
+        Ok(percent)
+    }
+);
+
+quantity!(
     /// An amount of memory, in bytes.
     Size(u64), "An amount of memory with its unit: B, kB, KiB, MB, MiB, GB, GiB, TB or TiB", SIZE.pattern(),
     |text| {
@@ -213,6 +245,68 @@ quantity!(
     }
 );
 
+/// How fast a CPU of the target is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// As a fraction of one core of the host, at the host's best.
+    OfHost(f64),
+    /// In units of work per microsecond, which mean the same on every host.
+    Absolute(f64),
+}
+
+/// What a speed can be, for messages.
+const SPEED: &str = "a number, the fraction of one core of this host, such as 0.5, or an absolute speed, such as \
+                     `850 units/us`";
+
+impl<'de> Deserialize<'de> for Speed {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Scalar;
+        impl Visitor<'_> for Scalar {
+            type Value = Speed;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(SPEED)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Speed, E> {
+                speed(text).map_err(E::custom)
+            }
+        }
+        d.deserialize_any(Scalar)
+    }
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    // Rust also reads `inf`, `nan` and `infinity`.
+    let numeric = text.bytes().all(|b| b.is_ascii_digit() || b".+-eE".contains(&b));
+    match text.parse::<f64>() {
+        Ok(fraction) if numeric && fraction.is_finite() => return Ok(Speed::OfHost(fraction)),
+        _ => {}
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        return Err(format!("this is `{}`: write {SPEED}", shorten(text)));
+    }
+    // As it is spoken, with a space, and as all other quantities are written.
+    WORK.parse(&text.replacen(' ', "", 1)).map(Speed::Absolute)
+}
+
+impl JsonSchema for Speed {
+    fn schema_name() -> Cow<'static, str> {
+        "Speed".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = WORK.pattern().replacen(")?(", ")? ?(", 1);
+        json_schema!({
+            "description": "The fraction of one core of this host, or units of work per microsecond",
+            "oneOf": [
+                { "type": "number", "minimum": 0.001, "maximum": 1000 },
+                { "type": "string", "pattern": pattern }
+            ]
+        })
+    }
+}
+
 /// The time dilation factor, a plain number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factor(pub Tdf);
@@ -273,5 +367,25 @@ mod tests {
         assert!(RATE.parse("100Mbps").unwrap_err().contains("did you mean `100Mbit/s`?"));
         assert!(SIZE.parse("256M").unwrap_err().contains("did you mean `256MB`?"));
         assert!(PROBABILITY.parse("0.1").unwrap_err().contains("`0.1%`"));
+    }
+
+    #[test]
+    fn a_speed_is_a_fraction_or_has_units() {
+        assert_eq!(speed("0.5"), Ok(Speed::OfHost(0.5)));
+        assert_eq!(speed("1e-2"), Ok(Speed::OfHost(0.01)));
+        for text in ["850 units/us", "850units/us", "850.0 units/µs"] {
+            assert_eq!(speed(text), Ok(Speed::Absolute(850.0)), "{text}");
+        }
+        for (text, right) in [
+            ("fast", "this is `fast`: write a number"),
+            ("nan", "write a number"),
+            ("850 units/ms", "did you mean `850units/us`?"),
+            ("2.4GHz", "there is no unit `GHz`"),
+            ("-850 units/us", "negative"),
+            ("8 50 units/us", "there is no unit"),
+        ] {
+            let message = speed(text).unwrap_err();
+            assert!(message.contains(right), "{text}: {message}");
+        }
     }
 }

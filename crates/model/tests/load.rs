@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diorama_model::{
-    Action, Capture, Combine, Congestion, Distribution, Experiment, GilbertElliott, Jitter, Limit, Loss, NodeAction,
-    Pipe, Queue, Ready, Red, Root, Source, Stream, load,
+    Accuracy, Action, Capture, Combine, Congestion, Cpu, Distribution, Experiment, GilbertElliott, Jitter, Limit, Loss,
+    NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
@@ -23,9 +23,10 @@ fn the_web_busy_experiment_is_read_whole() {
     let e = good("web-busy.yaml", &[]).unwrap();
     assert_eq!((e.name.as_str(), e.tdf), ("web-busy", Tdf::new(10, 1).unwrap()));
     assert_eq!(e.measure, Some((at(2.0), at(12.0))));
+    assert_eq!((e.cpu, e.grain, e.accuracy), (Cpu::Work, None, Accuracy::default()));
     let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["server", "client-1", "client-2", "client-3", "client-4"]);
-    assert_eq!(e.machines[e.nodes[0].machine].speed, 0.5);
+    assert_eq!(e.machines[e.nodes[0].machine].speed, Speed::OfHost(0.5));
     assert_eq!(e.machines[e.nodes[4].machine].memory_bytes, 128 << 20);
     assert_eq!(e.nodes[0].argv, ["nginx", "-c", "/srv/nginx.conf"]);
     assert_eq!(e.nodes[0].ready, Some(Ready::Tcp(80)));
@@ -97,6 +98,9 @@ fn all_keys_are_read() {
     assert_eq!((e.nodes[0].congestion, e.nodes[3].congestion), (None, Some(Congestion::Reno)));
     assert_eq!(e.nodes[1].after, [0, 3]);
     assert_eq!(e.machines.len(), 1);
+    assert_eq!(e.machines[0].speed, Speed::Absolute(412.5));
+    assert_eq!((e.cpu, e.grain), (Cpu::Time, Some(VirtualDuration::from_nanos(2_500_000))));
+    assert_eq!(e.accuracy, Accuracy { mean: Some(2.0), p99: Some(12.5), ..Accuracy::default() });
     let link = |name: &str| &e.links[e.link(name).unwrap()].ab;
     assert_eq!(link("app-1--sw").rate, None);
     assert_eq!(link("app-2--sw").loss, Loss::Random(0.001));
@@ -197,9 +201,26 @@ fn overrides_change_the_file_before_it_is_checked() {
 }
 
 #[test]
+fn cpu_grain_and_accuracy_may_be_given_for_one_run() {
+    let e = good(
+        "web-busy.yaml",
+        &[("cpu", "time"), ("grain", "5ms"), ("accuracy", "3%"), ("machines.server.speed", "850 units/us")],
+    )
+    .unwrap();
+    assert_eq!((e.cpu, e.grain), (Cpu::Time, Some(VirtualDuration::from_nanos(5_000_000))));
+    assert_eq!(e.accuracy, Accuracy { all: Some(3.0), ..Accuracy::default() });
+    assert_eq!(e.machines[e.nodes[0].machine].speed, Speed::Absolute(850.0));
+    let e = good("everything.yaml", &[("accuracy.p99", "30%")]).unwrap();
+    assert_eq!((e.accuracy.mean, e.accuracy.p99), (Some(2.0), Some(30.0)));
+}
+
+#[test]
 fn a_wrong_override_is_named() {
     for (path, value, part) in [
         ("machines.server.speed", "fast", "--set machines.server.speed=fast: this is `fast`"),
+        ("grain", "fine", "--set grain=fine: `fine` is not a time"),
+        ("accuracy.p75", "5%", "there is no key `p75` here"),
+        ("machines.server.speed", "850 unit/us", "did you mean `850units/us`?"),
         ("machines.sever.speed", "1", "there is no `sever` in `machines`: did you mean `server`?"),
         ("machine.server.speed", "1", "there is no key `machine` here: did you mean `machines`?"),
         (
@@ -249,7 +270,10 @@ fn the_resolved_file_loads_to_the_same_experiment() {
 fn the_schema_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/experiment.schema.json");
     let schema = diorama_model::schema();
-    for key in ["name", "tdf", "measure", "machines", "nodes", "links", "switches", "metrics", "events", "ends"] {
+    for key in [
+        "name", "tdf", "measure", "cpu", "refill", "grain", "accuracy", "machines", "nodes", "links", "switches",
+        "metrics", "events", "ends",
+    ] {
         assert!(schema["properties"].get(key).is_some(), "{key}");
     }
     let current = serde_json::to_string_pretty(&schema).unwrap() + "\n";

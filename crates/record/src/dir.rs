@@ -10,8 +10,10 @@ use crate::error::{Error, Result};
 use crate::events::{self, Event, EventLog};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 use crate::plan::Plan;
+use crate::refill::{self, RefillInterval, RefillLog};
 use crate::result::RunResult;
 use crate::samples::{self, Sample};
+use crate::speed::{self, SpeedInterval, SpeedLog};
 
 const EXPERIMENT: &str = "experiment.yaml";
 const PLAN: &str = "plan.json";
@@ -22,8 +24,12 @@ const PORTS: &str = "ports.csv";
 const METRICS: &str = "metrics";
 /// In [`METRICS`], so no metric may have this name.
 const PIPE_INTERVALS: &str = "pipes.csv";
+const SPEED: &str = "speed.csv";
+const REFILL: &str = "refill.csv";
 const NODES: &str = "nodes";
 const CAPTURES: &str = "captures";
+/// A run directory of its own.
+const CONFIRMATION: &str = "confirm";
 
 /// A run directory, by its path. Nothing is read or written before it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +80,11 @@ impl RunDir {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where the second run of `diorama run --confirm` goes: `confirm`, a run directory inside this one.
+    pub fn confirmation(&self) -> RunDir {
+        RunDir::at(self.path.join(CONFIRMATION))
     }
 
     /// Whether a run in it has come to its end: its result is the last that it writes.
@@ -180,6 +191,29 @@ impl RunDir {
     /// Where the intervals are, relative to this directory: `metrics/pipes.csv`.
     pub fn pipe_interval_file() -> PathBuf {
         Path::new(METRICS).join(PIPE_INTERVALS)
+    }
+
+    /// `speed.csv`: how fast the nodes' core was, virtual second by virtual second; empty if there is none.
+    pub fn speed(&self) -> Result<Vec<SpeedInterval>> {
+        let path = self.path.join(SPEED);
+        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| speed::parse(&path, &text))
+    }
+
+    /// Starts `speed.csv`.
+    pub fn speed_log(&self) -> Result<SpeedLog> {
+        SpeedLog::create(self.path.join(SPEED))
+    }
+
+    /// `refill.csv`: what nodes lost at the start of their turns, virtual second by virtual second; empty if there is
+    /// none.
+    pub fn refill(&self) -> Result<Vec<RefillInterval>> {
+        let path = self.path.join(REFILL);
+        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| refill::parse(&path, &text))
+    }
+
+    /// Starts `refill.csv`.
+    pub fn refill_log(&self) -> Result<RefillLog> {
+        RefillLog::create(self.path.join(REFILL))
     }
 
     /// The nodes that have logs, in the order of their names.

@@ -11,6 +11,8 @@
 //! | [`Event`] | `events.jsonl`: what happened, one JSON object a line |
 //! | [`Sample`] | `metrics/NAME.csv`: the samples of a metric |
 //! | [`PipeInterval`] | `metrics/pipes.csv`: what each direction of each link did, second by second |
+//! | [`SpeedInterval`] | `speed.csv`: how fast the nodes' core was, second by second |
+//! | [`RefillInterval`] | `refill.csv`: what nodes lost at the start of their turns, second by second |
 //! | [`PipeTotals`], [`PortTotals`] | `pipes.csv`, `ports.csv`: what links and interfaces did in all |
 //!
 //! A [`Run`] is a directory read again, a [`Series`] several of them that were made by `diorama run --repeat`.
@@ -24,9 +26,11 @@ mod error;
 mod events;
 mod links;
 pub mod plan;
+mod refill;
 mod result;
 mod runs;
 mod samples;
+mod speed;
 
 pub use claim::claim;
 pub use counters::Counters;
@@ -35,8 +39,11 @@ pub use error::{Error, Result};
 pub use events::{Event, EventLog};
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 pub use plan::Plan;
+pub use refill::{NodeRefill, RefillInterval, RefillLog};
 pub use result::{
-    Check, CheckName, Ended, Fidelity, MetricRecord, NodeOutcome, RunResult, Status, Summary, Variant, Verdict,
+    Accuracy, Check, CheckName, CoreSpeed, Ended, Fidelity, Intervals, MetricEffect, MetricRecord, NodeOutcome,
+    RunResult, Status, Summary, Uncertainty, Variant, Verdict,
 };
 pub use runs::{Run, Series};
 pub use samples::{Sample, Samples};
+pub use speed::{SpeedInterval, SpeedLog};

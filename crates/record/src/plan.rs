@@ -30,6 +30,12 @@ pub struct Plan {
     pub cores: Cores,
     /// The sum of the shares of all nodes, in cores.
     pub sold: f64,
+    /// How nodes take turns on the core; missing where they share a pool, and in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<PlannedTurns>,
+    /// What nodes are entitled to of the core; missing likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<PlannedCpu>,
     /// What each node gets, in the order of the experiment.
     pub nodes: IndexMap<String, PlannedNode>,
     /// What each direction of each link does, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….
@@ -55,6 +61,40 @@ pub struct Cores {
     pub nodes: Vec<usize>,
     /// Hold the emulator, the injector and the engine.
     pub harness: Vec<usize>,
+}
+
+/// How nodes take turns on their core.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedTurns {
+    /// The longest that a node waits for its next turn, virtual s.
+    pub grain_s: f64,
+    /// How long a turn lasts, real s.
+    pub real_s: f64,
+}
+
+/// What nodes are entitled to of their core.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedCpu {
+    /// Of what each node has its share.
+    pub mode: CpuMode,
+    /// The host's best speed, in units of the yardstick's work per real µs, to which shares of work are related; null
+    /// if it was not known.
+    pub reference_units_per_us: Option<f64>,
+    /// How far nodes' time follows the core's speed: where the core takes 1 + x times as long for its work as at its
+    /// best, each gets 1 + gain × x times its share. Null for shares of time.
+    pub gain: Option<f64>,
+    /// What can be sold of the core over what is: how many times its share each node may get at once.
+    pub headroom: f64,
+}
+
+/// Of what a node has a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CpuMode {
+    /// Of the work that the core does at its best.
+    Work,
+    /// Of the core's time.
+    Time,
 }
 
 /// What a node gets.
@@ -203,6 +243,8 @@ mod tests {
         assert_eq!(pipe.target.jitter.unwrap().distribution, Distribution::Normal);
         assert!(matches!(pipe.harness.loss_model, Some(LossModel::GilbertElliott { .. })) && pipe.target.red.is_some());
         assert_eq!(plan.pipes["b--s/ba"].target.loss_model, Some(LossModel::Packets(vec![2, 7])));
+        assert_eq!(plan.turns, Some(PlannedTurns { grain_s: 0.0012, real_s: 0.0001 }));
+        assert_eq!(plan.cpu.map(|c| (c.mode, c.reference_units_per_us)), Some((CpuMode::Work, Some(812.25))));
         assert_eq!((plan.nodes["a"].congestion, plan.warnings.len()), (Congestion::Reno, 1));
         dir.write_plan(&plan).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);

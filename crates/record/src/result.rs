@@ -9,6 +9,7 @@ use scale::Tdf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::refill::NodeRefill;
 
 /// With which resources the experiment ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,6 +75,9 @@ pub struct NodeOutcome {
     /// the same in every variant, so this is neither real nor virtual time. `None` if it was not measured.
     #[serde(default)]
     pub core_seconds: Option<f64>,
+    /// What it lost at the start of each turn, as known at the end; `None` where that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refill: Option<NodeRefill>,
 }
 
 /// Count, mean and quantiles of at least one sample.
@@ -91,6 +95,42 @@ pub struct Summary {
     pub p99: f64,
 }
 
+/// Between which values each statistic lies, lower end first. `None`: too few samples to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intervals {
+    /// Of the mean.
+    pub mean: Option<[f64; 2]>,
+    /// Of the median.
+    pub p50: Option<[f64; 2]>,
+    /// Of the 90th percentile.
+    pub p90: Option<[f64; 2]>,
+    /// Of the 99th percentile.
+    pub p99: Option<[f64; 2]>,
+}
+
+/// What one check means for one metric: by how many per cent the run's value is above the target's, from … to ….
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricEffect {
+    /// What was seen.
+    pub check: CheckName,
+    /// On mean and median.
+    pub percent: [f64; 2],
+    /// On the 90th and the 99th percentile; `None`: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail_percent: Option<[f64; 2]>,
+}
+
+/// What an interval is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Uncertainty {
+    /// What another run of the same length would show if nothing else differed, in the metric's unit (95 %).
+    pub sampling: Intervals,
+    /// What the model does to the metric, by check; those that do nothing to it are left out.
+    pub effects: Vec<MetricEffect>,
+    /// By how many per cent the metric changes at most where all work takes 1 % longer.
+    pub cpu_sensitivity: f64,
+}
+
 /// One metric, summarised; the samples are in `file`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricRecord {
@@ -99,8 +139,22 @@ pub struct MetricRecord {
     /// Count, mean and quantiles.
     #[serde(flatten)]
     pub summary: Summary,
+    /// Where the target's own value lies (95 %), in the metric's unit. `None` if that cannot be said, or was not in the
+    /// version that wrote it.
+    #[serde(default)]
+    pub interval: Option<Intervals>,
+    /// What the interval is made of.
+    #[serde(default)]
+    pub uncertainty: Option<Uncertainty>,
     /// The samples' file, relative to the run directory: `metrics/NAME.csv`.
     pub file: PathBuf,
+}
+
+impl MetricRecord {
+    /// A metric of which it is not known how far it may be off.
+    pub fn new(unit: impl Into<String>, summary: Summary, file: impl Into<PathBuf>) -> MetricRecord {
+        MetricRecord { unit: unit.into(), summary, interval: None, uncertainty: None, file: file.into() }
+    }
 }
 
 /// What a check is about; `docs/fidelity.md` describes each of them.
@@ -115,6 +169,8 @@ pub enum CheckName {
     ClockRate,
     /// The CPU that nodes got of what they were entitled to.
     CpuEntitlement,
+    /// How much work the nodes' core did in a microsecond.
+    CoreSpeed,
     /// How long a node's turn on its core lasted.
     CpuGrain,
     /// The time that the hypervisor took.
@@ -139,6 +195,7 @@ impl CheckName {
             CheckName::RingDrops => "ring-drops",
             CheckName::ClockRate => "clock-rate",
             CheckName::CpuEntitlement => "cpu-entitlement",
+            CheckName::CoreSpeed => "core-speed",
             CheckName::CpuGrain => "cpu-grain",
             CheckName::Steal => "steal",
             CheckName::ForeignLoadNodes => "foreign-load-nodes",
@@ -167,8 +224,15 @@ pub struct Check {
     pub limit: Option<f64>,
     /// The unit of value and limit.
     pub unit: String,
-    /// `None`: not modelled or not measured, so nothing is promised.
+    /// Whether what was seen cannot matter. `None`: not modelled or not measured, so nothing is promised.
     pub ok: Option<bool>,
+    /// By how many per cent the model's times are longer than the target's because of it, where it matters most: the
+    /// end of the range that is further from 0. `None` if that cannot be said.
+    #[serde(default)]
+    pub effect_percent: Option<f64>,
+    /// From … to … per cent, likewise.
+    #[serde(default)]
+    pub effect_range_percent: Option<[f64; 2]>,
     /// What was seen, where and when, in one sentence.
     pub says: String,
 }
@@ -177,9 +241,9 @@ pub struct Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Every check that was made held.
+    /// All intervals lie within the accuracy that was asked for.
     Trustworthy,
-    /// At least one did not.
+    /// At least one does not, or it cannot be said.
     Suspect,
 }
 
@@ -199,11 +263,46 @@ impl std::fmt::Display for Verdict {
     }
 }
 
+/// How far a statistic may be off, per cent of it, either way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// The mean.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub mean: f64,
+    /// The median.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub p50: f64,
+    /// The 90th percentile.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub p90: f64,
+    /// The 99th percentile.
+    #[serde(serialize_with = "whole_if_whole")]
+    pub p99: f64,
+}
+
+/// How fast the nodes' core was, in units of the yardstick's work per microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreSpeed {
+    /// On average over the run.
+    pub units_per_us: f64,
+    /// What shares of work are related to. `None`: to nothing (`cpu: time`).
+    pub reference_units_per_us: Option<f64>,
+}
+
 /// The verdict and what it rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fidelity {
-    /// Follows from the checks.
+    /// Follows from intervals and checks.
     pub verdict: Verdict,
+    /// Within which all intervals must lie. `None` in runs of versions that judged by breaches alone.
+    #[serde(default)]
+    pub accuracy_percent: Option<Accuracy>,
+    /// Why the run is suspect, a sentence each; empty if it is trustworthy.
+    #[serde(default)]
+    pub why: Vec<String>,
+    /// How fast the nodes' core was; `None` if it was not measured.
+    #[serde(default)]
+    pub core_speed: Option<CoreSpeed>,
     /// In the order of `docs/fidelity.md`.
     pub checks: Vec<Check>,
 }
@@ -212,6 +311,14 @@ impl Fidelity {
     /// The check of that name, if it was made.
     pub fn check(&self, name: CheckName) -> Option<&Check> {
         self.checks.iter().find(|c| c.name == name)
+    }
+
+    /// Why the run is suspect, a sentence each; of a version that judged by breaches alone, what those say.
+    pub fn reasons(&self) -> Vec<String> {
+        match self.why.is_empty() {
+            true => self.breaches().map(|c| format!("{}: {}", c.name, c.says)).collect(),
+            false => self.why.clone(),
+        }
     }
 
     /// The checks that do not hold.
@@ -298,11 +405,26 @@ mod tests {
         assert_eq!(result.metrics.keys().collect::<Vec<_>>(), ["requests", "latency"], "order of the experiment");
         assert_eq!(
             result.nodes["web-1"],
-            NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567) }
+            NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567), refill: None }
         );
-        assert_eq!(result.fidelity.checks[1].ok, None);
+        assert_eq!(result.fidelity.checks[2].ok, None);
+        assert_eq!(result.metrics["requests"].uncertainty, None);
+        let latency = &result.metrics["latency"];
+        assert_eq!(latency.interval.unwrap().p99, Some([9.5, 14.5]));
+        assert_eq!(latency.uncertainty.as_ref().unwrap().effects[1].tail_percent, Some([0.0, 1.5]));
         RunDir::at(dir.path()).write_result(&result).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);
+    }
+
+    #[test]
+    fn a_result_of_a_version_without_intervals_can_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("result.json"), include_str!("../tests/golden/result-before-intervals.json"))
+            .unwrap();
+        let result = RunDir::at(dir.path()).result().unwrap();
+        assert_eq!((result.metrics["latency"].interval, result.metrics["latency"].summary.p50), (None, 4.25));
+        assert_eq!(result.fidelity.checks[0].effect_range_percent, None);
+        assert_eq!((result.fidelity.accuracy_percent, result.fidelity.why.len()), (None, 0));
     }
 
     #[test]

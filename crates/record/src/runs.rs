@@ -142,9 +142,15 @@ mod tests {
             why: None,
             virtual_seconds: 10.0,
             real_seconds: 10.0,
-            metrics: IndexMap::from([("latency".into(), MetricRecord { unit: "ms".into(), summary, file })]),
+            metrics: IndexMap::from([("latency".into(), MetricRecord::new("ms", summary, file))]),
             nodes: IndexMap::new(),
-            fidelity: Fidelity { verdict: Verdict::Trustworthy, checks: Vec::new() },
+            fidelity: Fidelity {
+                verdict: Verdict::Trustworthy,
+                accuracy_percent: None,
+                why: Vec::new(),
+                core_speed: None,
+                checks: Vec::new(),
+            },
         };
         change(&mut result);
         dir.write_result(&result).unwrap();

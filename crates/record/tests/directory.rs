@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_record::{Counters, Event, LogStream, PipeInterval, PipeTotals, PortTotals, RunDir, Sample};
+use diorama_record::{
+    Counters, Event, LogStream, NodeRefill, PipeInterval, PipeTotals, PortTotals, RunDir, Sample, SpeedInterval,
+};
 
 /// Everything that a run leaves, of one node `NAME`, one metric `NAME` and one link `A--B`.
 fn written(path: &Path) -> RunDir {
@@ -31,6 +33,15 @@ fn written(path: &Path) -> RunDir {
     let (from_s, to_s, utilisation) = (0.0, 1.0, Some(0.5));
     log.add(&PipeInterval { from_s, to_s, pipe, utilisation, queue_mean: 1.0, queue_max: 3, counters }).unwrap();
     log.flush().unwrap();
+    let mut log = dir.speed_log().unwrap();
+    let (units_per_us, percent_of_reference) = (Some(800.0), Some(80.0));
+    log.add(&SpeedInterval { virtual_s: 0.0, core: 0, units_per_us, percent_of_reference, k: 1.25, capped: 0.0 })
+        .unwrap();
+    log.flush().unwrap();
+    let known = NodeRefill { refill_us: 60.0, error_us: 5.0, turn_us: 400.0, factor: 1.17, capped: false, pairs: 9 };
+    let mut log = dir.refill_log().unwrap();
+    log.add(1.0, "NAME", &known).unwrap();
+    log.flush().unwrap();
     dir.make_captures().unwrap();
     fs::write(path.join(RunDir::capture_file("A--B")), "").unwrap();
     dir.write_report("<!DOCTYPE html>").unwrap();
@@ -56,6 +67,7 @@ fn what_a_run_leaves_can_be_read() {
     assert_eq!(dir.pipe_totals().unwrap()[0].counters.get("packets"), Some(7));
     assert_eq!(dir.port_totals().unwrap()[0].counters.get("packets"), Some(7));
     assert_eq!(dir.pipe_intervals().unwrap()[0].queue_max, 3);
+    assert_eq!(dir.speed().unwrap()[0].k, 1.25);
     assert!(dir.has_logs() && dir.log("NAME", LogStream::Stderr).is_file());
     assert_eq!(dir.logged_nodes().unwrap(), ["NAME"]);
 }
@@ -66,7 +78,7 @@ fn the_documentation_has_every_file_and_every_column() {
     let temp = tempfile::tempdir().unwrap();
     written(temp.path());
     let files = files(temp.path(), Path::new(""));
-    assert_eq!(files.len(), 12, "{files:?}");
+    assert_eq!(files.len(), 14, "{files:?}");
     for file in files {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap();
         let named = [file.to_str().unwrap(), name].iter().any(|name| page.contains(&format!("`{name}`")));

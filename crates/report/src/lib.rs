@@ -19,5 +19,6 @@ mod testing;
 pub use comparison::{Comparisons, compare};
 pub use error::Error;
 pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
+pub use fidelity::wording::significant;
 pub use lines::{Line, lines_page};
 pub use run::write_report;

@@ -32,6 +32,12 @@ impl Line {
 
 /// A page with one chart, whose vertical axis begins at zero, and with `table`, which is plain text.
 pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) -> String {
+    let chart = chart(title, x, y, lines);
+    page(title, &format!("<h1>{}</h1>\n{chart}<pre>{}</pre>", Text(title), Text(table)))
+}
+
+/// A chart whose vertical axis begins at zero, with what its lines are; without points, that alone.
+pub(crate) fn chart(title: &str, x: &str, y: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|l| l.points.iter().copied()).filter(|(x, y)| x.is_finite() && y.is_finite());
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let high = all().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
@@ -40,7 +46,7 @@ pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) ->
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
     let at_x = |v: f64| LEFT + (v - low) / (high - low).max(1e-300) * (right - LEFT);
     let at_y = |v: f64| bottom - v / top * (bottom - TOP);
-    let mut body = format!("<h1>{}</h1>\n", Text(title));
+    let mut body = String::new();
     let mut keys = String::new();
     if low <= high {
         let _ = writeln!(
@@ -90,8 +96,7 @@ pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) ->
             Text(y)
         );
     }
-    let _ = writeln!(body, "<ul class=\"legend\">{keys}</ul>\n<pre>{}</pre>", Text(table));
-    page(title, &body)
+    body + &format!("<ul class=\"legend\">{keys}</ul>\n")
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ mod table;
 use std::fmt;
 
 use fidelity::wording::number;
-use record::{Check, Verdict};
+use record::{Check, Fidelity, Verdict};
+
+use crate::numbers::percent_range;
 
 pub(crate) use self::table::{Column, Row, section, table};
 
@@ -61,8 +63,15 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
     format!("<span class=\"badge {verdict}\">{sign} {verdict}</span>")
 }
 
+/// Why a run is suspect; nothing, if it is not.
+pub(crate) fn reasons(fidelity: &Fidelity) -> String {
+    let items: String = fidelity.reasons().iter().map(|why| format!("<li>{}</li>\n", Text(why))).collect();
+    if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
+}
+
 /// A table of checks, breaches first to the eye.
 pub(crate) fn checks(checks: &[Check]) -> String {
+    let effects = checks.iter().any(|c| c.effect_range_percent.is_some());
     let mut rows = String::new();
     for check in checks {
         let (class, held) = match check.ok {
@@ -72,16 +81,19 @@ pub(crate) fn checks(checks: &[Check]) -> String {
         };
         let shown = |v: Option<f64>| v.map_or("–".to_string(), number);
         let row = Row::of_class(class).name(check.name).styled("sign", held).number(shown(check.value));
-        rows += &row.number(shown(check.limit)).words(&check.unit).styled("says", &check.says).end();
+        let row = match effects {
+            true => row.words(&check.unit).number(check.effect_range_percent.map_or("–".into(), percent_range)),
+            // Of a version that judged by limits.
+            false => row.number(shown(check.limit)).words(&check.unit),
+        };
+        rows += &row.styled("says", &check.says).end();
     }
-    let columns = [
-        Column::Words("check"),
-        Column::Words(""),
-        Column::Number("worst"),
-        Column::Number("limit"),
-        Column::Words("unit"),
-        Column::Words("what was seen"),
-    ];
+    let mut columns = vec![Column::Words("check"), Column::Words(""), Column::Number("worst")];
+    columns.extend(match effects {
+        true => [Column::Words("unit"), Column::Number("times longer by")],
+        false => [Column::Number("limit"), Column::Words("unit")],
+    });
+    columns.push(Column::Words("what was seen"));
     table(&columns, &rows)
 }
 

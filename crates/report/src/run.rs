@@ -1,11 +1,14 @@
 //! `report.html`: one run.
 
+mod parts;
 mod pipes;
+mod speed;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use fidelity::compare::Statistic;
 use fidelity::wording::number;
 use indexmap::IndexMap;
 use record::plan::{PipeValues, PlannedNode, PlannedPipe};
@@ -14,41 +17,52 @@ use serde_json::Value;
 
 use crate::distribution;
 use crate::error::Error;
-use crate::numbers::figure;
-use crate::page::{Column, Row, Text, checks, page, section, table, verdict};
+use crate::numbers::{figure, with_interval};
+use crate::page::{Column, Row, Text, checks, page, reasons, section, table, verdict};
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
     let run = Run::open(dir.path())?;
     let (events, plan) = (dir.events()?, dir.plan()?);
-    let over_time = pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds);
+    let over_time = OverTime {
+        links: pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds),
+        speed: speed::section(&dir.speed()?),
+    };
     Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
 }
 
-/// The page. `over_time` are the rows of what the links did.
-fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &str) -> String {
+/// What is shown over virtual time.
+struct OverTime {
+    /// The rows of what the links did.
+    links: String,
+    /// A section on the speed of the nodes' core; empty if it was not measured.
+    speed: String,
+}
+
+/// The page.
+fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &OverTime) -> String {
     let result = &run.result;
     let mut body = summary(result);
     for (name, metric) in &result.metrics {
         let s = &metric.summary;
         let _ = writeln!(body, "<h2>{} <span class=\"quiet\">({})</span></h2>", Text(name), Text(&metric.unit));
+        let intervals = metric.interval.unwrap_or_default();
+        let fact = |of: Statistic| with_interval(of.of(s), of.in_intervals(&intervals));
         if s.n == 1 {
-            let _ = writeln!(body, "<p>One sample: <strong>{}</strong></p>", figure(s.mean));
+            let _ = writeln!(body, "<p>One sample: <strong>{}</strong></p>", fact(Statistic::Mean));
+            body += &parts::of(metric);
             continue;
         }
-        let facts = [
-            ("n", s.n.to_string()),
-            ("mean", figure(s.mean)),
-            ("p50", figure(s.p50)),
-            ("p90", figure(s.p90)),
-            ("p99", figure(s.p99)),
-        ];
-        body += &fact_list(facts.iter().map(|(k, v)| (*k, v.clone())));
+        let facts = std::iter::once(("n", s.n.to_string()));
+        body += &fact_list(facts.chain(Statistic::ALL.map(|of| (of.as_str(), fact(of)))));
+        body += &parts::of(metric);
         let curve = [(result.variant.to_string(), run.samples[name].clone())];
         body += &distribution::figure(name, &metric.unit, &curve);
     }
     let _ = writeln!(body, "<h2>Whether to trust it</h2>\n<p>{}</p>", verdict(result.fidelity.verdict));
+    body += &reasons(&result.fidelity);
     body += &checks(&result.fidelity.checks);
+    body += &over_time.speed;
     body += &what_happened(result, events);
     body += &nodes(result, plan.map(|plan| &plan.nodes));
     body += &plan.map_or(String::new(), |plan| links(&plan.pipes));
@@ -63,7 +77,7 @@ fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &str) -> 
         Column::Number("down"),
         Column::Number("too long"),
     ];
-    body += &section("Links over virtual time", &columns, over_time);
+    body += &section("Links over virtual time", &columns, &over_time.links);
     body += &plan.map_or(String::new(), |plan| versions(&plan.versions));
     page(&format!("{}, {}", result.experiment, result.variant), &body)
 }
@@ -222,8 +236,19 @@ mod tests {
         let run = testing::hostile_run(&dir.path().join("scaled"), 0.0);
         let html = fs::read_to_string(write_report(&RunDir::at(run)).unwrap()).unwrap();
         testing::assert_harmless(&html);
-        for shown in [">10 Mbit/s", ">100 Mbit/s", ">5 %", "10.0.0.1", "256 MiB", "exited with 0", "2 events", "✓ held"]
-        {
+        for shown in [
+            ">10 Mbit/s",
+            ">100 Mbit/s",
+            ">5 %",
+            "10.0.0.1",
+            "256 MiB",
+            "exited with 0",
+            "2 events",
+            "✓ held",
+            " ± 1.0<",
+            "0 to +0.5 %",
+            "Speed of the nodes",
+        ] {
             assert!(html.contains(shown), "{shown} is missing");
         }
         // Title, heading, metric, chart, the check's unit and sentence, event, target, detail, node, pipe and version;

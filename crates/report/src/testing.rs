@@ -7,8 +7,8 @@ use fidelity::statistics::summary;
 use indexmap::IndexMap;
 use record::plan::{Congestion, Cores, PipeValues, PlannedNode, PlannedPipe};
 use record::{
-    Check, CheckName, Ended, Event, MetricRecord, NodeOutcome, Plan, Run, RunDir, RunResult, Sample, Samples, Series,
-    Status, Variant,
+    Check, CheckName, Ended, Event, Intervals, MetricEffect, MetricRecord, NodeOutcome, Plan, Run, RunDir, RunResult,
+    Sample, Samples, Series, SpeedInterval, Status, Uncertainty, Variant,
 };
 
 pub const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;";
@@ -20,7 +20,16 @@ pub fn latencies(scale: f64) -> Vec<f64> {
 
 /// A check with made-up figures.
 pub fn check(name: CheckName, ok: bool, says: &str) -> Check {
-    Check { name, value: Some(1.0), limit: Some(2.0), unit: "%".into(), ok: Some(ok), says: says.into() }
+    Check {
+        name,
+        value: Some(1.0),
+        limit: Some(2.0),
+        unit: "%".into(),
+        ok: Some(ok),
+        effect_percent: None,
+        effect_range_percent: None,
+        says: says.into(),
+    }
 }
 
 /// A trustworthy run with these latencies and one sample of requests, whose nodes used a core for so many seconds.
@@ -41,16 +50,28 @@ pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Opti
     let mut samples = IndexMap::new();
     for (metric, unit, values) in [("latency", "ms", latencies.to_vec()), ("requests", "1/s", vec![800.0])] {
         let of_metric = Samples::new(values).unwrap();
-        let (unit, file) = (unit.into(), format!("metrics/{metric}.csv").into());
-        let record = MetricRecord { unit, summary: summary(&of_metric).unwrap(), file };
+        let file = format!("metrics/{metric}.csv");
+        let record = MetricRecord::new(unit, summary(&of_metric).unwrap(), file);
         result.metrics.insert(metric.into(), record);
         samples.insert(metric.into(), of_metric);
     }
     for (node, core_seconds) in nodes {
-        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds };
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds, refill: None };
         result.nodes.insert(node.to_string(), outcome);
     }
     Run { dir: name.into(), result, samples }
+}
+
+/// The same run, of which it is known that each statistic is right within so many per cent.
+pub fn known(mut run: Run, percent: f64) -> Run {
+    for record in run.result.metrics.values_mut() {
+        let of = |v: f64| Some([v * (1.0 - percent / 100.0), v * (1.0 + percent / 100.0)]);
+        let s = record.summary;
+        let sampling = Intervals { mean: of(s.mean), p50: of(s.p50), p90: of(s.p90), p99: of(s.p99) };
+        record.interval = Some(sampling);
+        record.uncertainty = Some(Uncertainty { sampling, effects: Vec::new(), cpu_sensitivity: 0.5 });
+    }
+    run
 }
 
 /// These runs, numbered from 0.
@@ -71,7 +92,18 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         limit: Some(2.0),
         unit: HOSTILE.into(),
         ok: Some(true),
+        effect_percent: Some(0.5),
+        effect_range_percent: Some([0.0, 0.5]),
         says: HOSTILE.into(),
+    };
+    let of = |v: f64| Some([v - 1.0, v + 1.0]);
+    let interval = Intervals { mean: of(summary.mean), p50: of(summary.p50), p90: None, p99: None };
+    let effect = MetricEffect { check: CheckName::Steal, percent: [0.0, 0.5], tail_percent: None };
+    let uncertainty = Uncertainty { sampling: interval, effects: vec![effect], cpu_sensitivity: 1.0 };
+    let metric = MetricRecord {
+        interval: Some(interval),
+        uncertainty: Some(uncertainty),
+        ..MetricRecord::new(HOSTILE, summary, file)
     };
     let result = RunResult {
         experiment: HOSTILE.into(),
@@ -82,10 +114,10 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         why: Some(HOSTILE.into()),
         virtual_seconds: 10.0,
         real_seconds: 100.0,
-        metrics: IndexMap::from([(HOSTILE.to_string(), MetricRecord { unit: HOSTILE.into(), summary, file })]),
+        metrics: IndexMap::from([(HOSTILE.to_string(), metric)]),
         nodes: IndexMap::from([(
             HOSTILE.to_string(),
-            NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift) },
+            NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift), refill: None },
         )]),
         fidelity: conclude(vec![check]),
     };
@@ -100,6 +132,13 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     let mut log = run.event_log().unwrap();
     log.write(&event(0.0, "start")).unwrap();
     log.write(&event(5.0, HOSTILE)).unwrap();
+    let mut log = run.speed_log().unwrap();
+    for (virtual_s, percent) in [(0.0, 80.0), (1.0, 100.0)] {
+        let (units_per_us, percent_of_reference) = (Some(8.0 * percent), Some(percent));
+        let speed = SpeedInterval { virtual_s, core: 0, units_per_us, percent_of_reference, k: 1.2, capped: 0.0 };
+        log.add(&speed).unwrap();
+    }
+    log.flush().unwrap();
     let pipe = |mbit: f64| PipeValues {
         bits_per_s: Some(mbit * 1e6),
         delay_s: 0.01,
@@ -122,6 +161,8 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         scaling_factor: 1.0,
         cores: Cores { nodes: vec![0], harness: vec![1] },
         sold: 0.05,
+        turns: None,
+        cpu: None,
         nodes: IndexMap::from([(HOSTILE.into(), node)]),
         pipes: IndexMap::from([(HOSTILE.into(), planned)]),
         versions: [(HOSTILE.to_string(), HOSTILE.to_string())].into(),

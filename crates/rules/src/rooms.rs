@@ -19,9 +19,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("fidelity", &["record", "scale"]),
     ("report", &["record", "fidelity", "scale"]),
     ("engine", &["scale", "model", "host", "clock", "net", "tcp", "cpu", "node", "record", "fidelity", "report"]),
-    ("bench", &["scale", "model", "host", "clock", "net", "tcp", "cpu", "node", "record", "engine"]),
+    ("bench", &["scale", "model", "host", "clock", "net", "tcp", "cpu", "node", "record", "fidelity", "engine"]),
     ("cli", &["engine", "record", "report", "bench"]),
-    ("trials", &["record", "fidelity", "report"]),
+    ("trials", &["scale", "record", "fidelity", "report"]),
     ("rules", &[]),
 ];
 

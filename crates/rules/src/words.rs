@@ -23,6 +23,8 @@ const RECORDED: &[&str] = &[
     "events.jsonl",
     "pipes.csv",
     "ports.csv",
+    "speed.csv",
+    "refill.csv",
     "report.html",
     "metrics/",
     "captures/",

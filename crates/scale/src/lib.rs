@@ -19,6 +19,7 @@ mod share;
 mod tdf;
 mod time;
 mod times;
+mod turns;
 
 pub use cpu_pace::CpuPace;
 pub use fixed::Fixed;
@@ -29,3 +30,4 @@ pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 pub use times::{Real, Time, Virtual};
+pub use turns::{Turns, slowest};

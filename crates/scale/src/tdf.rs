@@ -61,6 +61,16 @@ impl Tdf {
         if tenths >= 10.0 { Tdf::new(tenths as u64, 10).ok() } else { None }
     }
 
+    /// Twice the factor; `None` beyond [`Tdf::MAX`].
+    pub fn doubled(self) -> Option<Tdf> {
+        Tdf::new(self.num * 2, self.den).ok()
+    }
+
+    /// Half the factor; `None` below 1.
+    pub fn halved(self) -> Option<Tdf> {
+        Tdf::new(self.num, self.den * 2).ok()
+    }
+
     /// Numerator and denominator, in lowest terms.
     pub const fn ratio(self) -> (u64, u64) {
         (self.num, self.den)

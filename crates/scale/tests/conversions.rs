@@ -50,6 +50,13 @@ fn overflow_is_the_longest_duration_and_not_a_short_one() {
     assert_eq!(tdf("1000").to_real(VirtualDuration::MAX), RealDuration::MAX);
 }
 
+#[test]
+fn twice_and_half_a_factor() {
+    assert_eq!((tdf("10").doubled(), tdf("10").halved()), (Some(tdf("20")), Some(tdf("5"))));
+    assert_eq!((tdf("1.5").doubled(), tdf("1.5").halved()), (Some(tdf("3")), None));
+    assert_eq!((tdf("100000").doubled(), tdf("2").halved(), Tdf::ONE.halved()), (None, Some(Tdf::ONE), None));
+}
+
 fn factors() -> impl Strategy<Value = Tdf> {
     prop_oneof![
         (1u64..=100_000).prop_map(|n| Tdf::new(n, 1).unwrap()),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use record::Variant;
+use scale::Tdf;
 use serde_json::json;
 
 use crate::driver::Driver;
@@ -12,10 +13,7 @@ use crate::machine::Machine;
 use crate::results;
 
 /// Those that have goals.
-const EXPERIMENTS: [&str; 3] = ["web-busy", "web-half", "web-net"];
-
-/// Interleaved, so that what drifts on the machine meets all three.
-const TRIPLE: [Variant; 3] = [Variant::Baseline, Variant::Scaled, Variant::Naive];
+const EXPERIMENTS: [&str; 4] = ["tls", "web-net", "web-half", "web-busy"];
 
 /// The mechanisms that `diorama bench` measures by themselves.
 const MECHANISMS: [&str; 3] = ["clock", "net", "cpu"];
@@ -23,11 +21,14 @@ const MECHANISMS: [&str; 3] = ["clock", "net", "cpu"];
 /// Arguments of `diorama-trials bench`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Only these experiments, and no mechanisms [default: web-busy web-half web-net, then clock, net, cpu]
+    /// Only these experiments, and no mechanisms [default: tls web-net web-half web-busy, then clock, net, cpu]
     experiments: Vec<String>,
     /// How often each experiment runs in each variant
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     triples: u32,
+    /// At which time dilation factors the scaled variant runs; may be given several times [default: 10]
+    #[arg(long = "tdf", value_name = "N")]
+    tdfs: Vec<Tdf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -44,16 +45,18 @@ pub fn main(args: Args) -> Result<(), Failure> {
     if !args.json {
         println!("Measured on {machine}.");
     }
+    let round = round(&args.tdfs);
     let mut figures = Vec::new();
     for (name, folder) in names.iter().zip(&folders) {
         let directory = out.join(name);
         for number in 1..=args.triples {
-            for variant in TRIPLE {
-                eprintln!("{name}, {variant}, {number} of {}", args.triples);
-                driver.run(folder, variant, &directory.join(variant.as_str()).join(number.to_string()), false)?;
+            for of in &round {
+                eprintln!("{name}, {}, {number} of {}", of.label, args.triples);
+                let out = directory.join(&of.label).join(number.to_string());
+                driver.run_with(folder, of.variant, &of.set(), &out, false)?;
             }
         }
-        let (text, judged) = compared(name, &directory)?;
+        let (text, judged) = compared(name, &directory, &round)?;
         if !args.json {
             println!("\n{text}");
             judged.iter().for_each(|figure| println!("{}", goals::line(figure)));
@@ -79,15 +82,52 @@ pub fn main(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Scaled and naive against the baseline: a table, and the figures that have goals.
-fn compared(name: &str, directory: &Path) -> Result<(String, Vec<Figure>), Failure> {
-    let [base, scaled, naive] = TRIPLE.map(|variant| directory.join(variant.as_str()));
-    let compared = report::compare(&base, &[scaled, naive], &[]).map_err(Failure::failed)?;
-    let goals = [("scaled", goals::scaled(name)), ("naive", goals::naive(name))];
+/// What is run in each round.
+#[derive(Clone, Debug, PartialEq)]
+struct Turn {
+    variant: Variant,
+    /// Of the scaled variant.
+    tdf: Tdf,
+    /// The directory of such runs, and how figures are called: `scaled`, or `scaled-20`.
+    label: String,
+}
+
+impl Turn {
+    fn set(&self) -> Vec<(&str, &str)> {
+        let factor = self.label.strip_prefix("scaled-");
+        factor.map(|tdf| ("tdf", tdf)).into_iter().collect()
+    }
+}
+
+/// The baseline first. Interleaved, so that what drifts on the machine meets all of them.
+fn round(tdfs: &[Tdf]) -> Vec<Turn> {
+    let own: Tdf = Tdf::new(10, 1).expect("ten is a factor");
+    let turn = |variant: Variant| Turn { variant, tdf: own, label: variant.to_string() };
+    let scaled = |tdf: &Tdf| match *tdf == own {
+        true => turn(Variant::Scaled),
+        false => Turn { variant: Variant::Scaled, tdf: *tdf, label: format!("scaled-{tdf}") },
+    };
+    let tdfs = if tdfs.is_empty() { &[own] } else { tdfs };
+    let mut round = vec![turn(Variant::Baseline)];
+    round.extend(tdfs.iter().map(scaled));
+    round.push(turn(Variant::Naive));
+    round
+}
+
+/// All others against the baseline: a table, and the figures that have goals.
+fn compared(name: &str, directory: &Path, round: &[Turn]) -> Result<(String, Vec<Figure>), Failure> {
+    let [base, others @ ..] = round else { return Err(Failure::failed("a round begins with the baseline")) };
+    let of = |turn: &Turn| directory.join(&turn.label);
+    let compared =
+        report::compare(&of(base), &others.iter().map(of).collect::<Vec<_>>(), &[]).map_err(Failure::failed)?;
     let mut figures = Vec::new();
-    for ((variant, goals), comparison) in goals.into_iter().zip(compared.each()) {
+    for (turn, comparison) in others.iter().zip(compared.each()) {
+        let goals = match turn.variant {
+            Variant::Naive => goals::naive(name),
+            _ => goals::scaled(name, turn.tdf.as_f64()),
+        };
         for goal in goals {
-            figures.push(goals::judge(name, variant, &goal, comparison)?);
+            figures.push(goals::judge(name, &turn.label, &goal, comparison)?);
         }
     }
     Ok((compared.table(), figures))
@@ -121,6 +161,18 @@ fn mechanism_line(figure: &serde_json::Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_is_the_baseline_the_models_and_the_naive_run() {
+        let labels = |tdfs: &[&str]| {
+            let tdfs: Vec<Tdf> = tdfs.iter().map(|t| t.parse().unwrap()).collect();
+            round(&tdfs).into_iter().map(|turn| turn.label).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(&[]), ["baseline", "scaled", "naive"]);
+        assert_eq!(labels(&["10", "20", "50"]), ["baseline", "scaled", "scaled-20", "scaled-50", "naive"]);
+        let scaled = &round(&["20".parse().unwrap()])[1];
+        assert_eq!((scaled.variant, scaled.set()), (Variant::Scaled, vec![("tdf", "20")]));
+    }
 
     #[test]
     fn a_figure_of_a_mechanism_reads_as_a_sentence() {

@@ -65,7 +65,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
     args.page.publish("costs", &text)
 }
 
-fn median(values: Vec<f64>) -> f64 {
+/// The median; no number, if there is no value.
+pub(crate) fn median(values: Vec<f64>) -> f64 {
     statistics::median(values).unwrap_or(f64::NAN)
 }
 

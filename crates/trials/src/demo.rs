@@ -1,8 +1,8 @@
-//! `diorama-trials demo`: two experiments, three variants, one table.
+//! `diorama-trials demo`: three experiments, three variants, one table.
 
 use std::fs;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use record::{RunDir, Variant};
 
@@ -10,13 +10,54 @@ use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::results;
-use crate::table::{self, Group};
+use crate::table::{self, Group, Variants};
 
-/// One where requests a second are the answer, one where it is the latency.
-const EXPERIMENTS: [&str; 2] = ["web-busy", "web-half"];
+/// Limited by the network, by the CPU, and by both.
+const EXPERIMENTS: [&str; 3] = ["web-net", "tls", "web-half"];
 
-/// The quick ones first, so that there is something to see.
-const VARIANTS: [Variant; 3] = [Variant::Baseline, Variant::Naive, Variant::Scaled];
+/// Medians of so many pairs.
+const PAIRS: u32 = 3;
+
+/// In the order of the table.
+const VARIANTS: [Variant; 3] = [Variant::Baseline, Variant::Scaled, Variant::Naive];
+
+/// One run: of which experiment, in which variant, for which time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    experiment: &'static str,
+    variant: Variant,
+    number: u32,
+}
+
+/// All runs, in turns: what drifts on the machine meets every experiment and both runs of a pair. A naive run, which is
+/// there to be wrong, is made once.
+fn turns() -> Vec<Turn> {
+    let mut all = Vec::new();
+    for number in 1..=PAIRS {
+        for experiment in EXPERIMENTS {
+            let of = |variant| Turn { experiment, variant, number };
+            all.extend([of(Variant::Baseline), of(Variant::Scaled)]);
+            all.extend((number == 1).then(|| of(Variant::Naive)));
+        }
+    }
+    all
+}
+
+/// How long a run of this variant takes, in real seconds: five virtual ones, and what is needed before and after them.
+fn expected(variant: Variant) -> u64 {
+    match variant {
+        Variant::Baseline => 8,
+        Variant::Scaled => 53,
+        // It has a tenth of the CPU for the same work.
+        Variant::Naive => 20,
+    }
+}
+
+/// What is still to be done after so many turns.
+fn left(turns: &[Turn], done: usize) -> String {
+    let seconds: u64 = turns[done..].iter().map(|turn| expected(turn.variant)).sum();
+    format!("{} min left", seconds.div_ceil(60))
+}
 
 /// Runs the demo.
 pub fn main() -> Result<(), Failure> {
@@ -24,42 +65,93 @@ pub fn main() -> Result<(), Failure> {
     let folders = EXPERIMENTS.map(results::experiment).into_iter().collect::<Result<Vec<_>, _>>()?;
     let began = Instant::now();
     let out = results::fresh(Path::new("runs"), "demo")?;
-    println!("A web server and four clients, three times each:");
-    println!("  baseline  as they would run on real machines, for ten seconds");
-    println!("  naive     squeezed into a tenth of those machines, as containers on one host would be");
-    println!("  scaled    in the same tenth, but with time running ten times slower for them too");
-    println!("This takes about five minutes.\n");
-    let mut groups = Vec::new();
-    for (name, folder) in EXPERIMENTS.into_iter().zip(&folders) {
-        let mut runs = Vec::new();
-        for variant in VARIANTS {
-            let number = groups.len() * VARIANTS.len() + runs.len() + 1;
-            eprintln!("[{number} of {}] {name}, {variant}", EXPERIMENTS.len() * VARIANTS.len());
-            runs.push(driver.run(folder, variant, &out.join(name).join(variant.as_str()), false)?);
-        }
-        groups.push(Group { name: name.into(), runs });
+    let turns = turns();
+    println!("A web server and its clients: limited by their link (web-net), by the CPU (tls), by both (web-half).");
+    println!("  baseline  as they would run on real machines, for five seconds");
+    println!("  scaled    on a tenth of those machines, with time running ten times slower for them too");
+    println!("  naive     squeezed into that tenth, as containers on one host would be");
+    println!("Three times in turn, which takes about ten minutes.\n");
+    for (done, turn) in turns.iter().enumerate() {
+        let Turn { experiment, variant, number } = *turn;
+        let folder = EXPERIMENTS.iter().zip(&folders).find(|(name, _)| **name == experiment).map(|(_, folder)| folder);
+        eprintln!("[{} of {}, {}] {experiment}, {variant}", done + 1, turns.len(), left(&turns, done));
+        let directory = variants_of(&out, experiment, variant).join(number.to_string());
+        driver.run(folder.expect("a turn is of one of them"), variant, &directory, false)?;
     }
+    let groups = EXPERIMENTS.map(|name| group(&out, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let table = table::render(&groups)?;
     write(&out.join("table.md"), &table)?;
     let pages = EXPERIMENTS.map(|name| page(&out, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let took = began.elapsed().as_secs();
     println!("\n{table}");
-    println!("In brackets: how far from the baseline. Measured on {}.", Machine::here());
-    println!("Why a run is suspect, if one is, stands in {}/EXPERIMENT/VARIANT/{}.", out.display(), RunDir::REPORT);
-    println!("The latencies, drawn over one another: {}", pages.join(" and "));
-    println!("Took {} min {} s.", took / 60, took % 60);
+    println!(
+        "Medians of {PAIRS} runs, but of one naive run. Beside a baseline: how far each may be off itself. Beside"
+    );
+    println!("the others: how far from the baseline; in brackets, where that lies by what the runs say of themselves.");
+    println!("Measured on {}.", Machine::here());
+    println!("Why a run is suspect, at length: {}/EXPERIMENT/VARIANT/NUMBER/{}.", out.display(), RunDir::REPORT);
+    println!("The latencies, drawn over one another: {}.", pages.join(", "));
+    println!("Took {}.", told(began.elapsed()));
     Ok(())
+}
+
+fn variants_of(out: &Path, experiment: &str, variant: Variant) -> PathBuf {
+    out.join(experiment).join(variant.as_str())
+}
+
+/// The runs of an experiment, compared. The naive one has the first baseline beside it, which was made with it.
+fn group(out: &Path, name: &str) -> Result<Group, Failure> {
+    let first = PathBuf::from("1");
+    let of = |variant: Variant| {
+        let all = variants_of(out, name, variant);
+        let base = variants_of(out, name, Variant::Baseline);
+        let (numbers, base, other) = match variant {
+            Variant::Naive => (1..=1, base.join(&first), all.join(&first)),
+            _ => (1..=PAIRS, base, all.clone()),
+        };
+        let runs = numbers.map(|n| RunDir::at(all.join(n.to_string())).result()).collect::<Result<Vec<_>, _>>();
+        let comparison = match variant {
+            Variant::Baseline => None,
+            _ => report::compare(&base, &[other], &[]).map_err(Failure::failed)?.each().next().cloned(),
+        };
+        Ok(Variants { variant, runs: runs.map_err(Failure::failed)?, comparison })
+    };
+    Ok(Group { name: name.into(), variants: VARIANTS.into_iter().map(of).collect::<Result<_, Failure>>()? })
 }
 
 /// Writes the experiment's comparison as a page, and gives its path.
 fn page(out: &Path, name: &str) -> Result<String, Failure> {
-    let [base, naive, scaled] = VARIANTS.map(|variant| out.join(name).join(variant.as_str()));
-    let compared = report::compare(&base, &[scaled, naive], &[]).map_err(Failure::failed)?;
+    let [base, scaled] = [Variant::Baseline, Variant::Scaled].map(|variant| out.join(name).join(variant.as_str()));
+    let compared = report::compare(&base, &[scaled], &[]).map_err(Failure::failed)?;
     let path = out.join(format!("{name}.html"));
     write(&path, &compared.page())?;
     Ok(path.display().to_string())
 }
 
+fn told(time: Duration) -> String {
+    format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60)
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_and_variants_take_turns_within_ten_minutes() {
+        let turns = turns();
+        assert_eq!(turns.len(), 21);
+        for experiment in EXPERIMENTS {
+            let of = |variant| turns.iter().filter(|t| t.experiment == experiment && t.variant == variant).count();
+            assert_eq!(VARIANTS.map(of), [3, 3, 1]);
+        }
+        for (base, scaled) in turns.iter().zip(&turns[1..]).filter(|(turn, _)| turn.variant == Variant::Baseline) {
+            let pair = (scaled.variant, scaled.experiment, scaled.number);
+            assert_eq!(pair, (Variant::Scaled, base.experiment, base.number), "a pair is made in one go");
+        }
+        assert_eq!(left(&turns, 0), "11 min left");
+        assert_eq!(left(&turns, turns.len()), "0 min left");
+    }
 }

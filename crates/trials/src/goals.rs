@@ -5,8 +5,14 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// A baseline that is further apart from itself than this, in percent, measures nothing.
-pub const MEASURABLE_SPREAD: f64 = 4.0;
+/// A median of pairs is known to about two thirds of how far the baselines are apart: a bound that is less than that is
+/// too fine for them.
+const SPREAD_PER_BOUND: f64 = 1.5;
+/// The same for a distance of distributions, per cent of the median.
+const SPREAD_FOR_DISTANCE: f64 = 4.0;
+
+/// The factor for which the goals are. Runs at a larger one may be off by twice as much.
+pub const TDF: f64 = 10.0;
 
 /// What of a metric is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,17 +32,22 @@ pub struct Goal {
     pub bound: f64,
 }
 
-/// The goals of the scaled runs of an experiment.
-pub fn scaled(experiment: &str) -> Vec<Goal> {
-    let error = |metric, statistic, bound| Goal { metric, of: Of::Error(statistic), bound };
+/// The goals of the scaled runs of an experiment at this factor.
+pub fn scaled(experiment: &str, tdf: f64) -> Vec<Goal> {
+    let allowance = if tdf > TDF { 2.0 } else { 1.0 };
+    let error = |metric, statistic, bound: f64| Goal { metric, of: Of::Error(statistic), bound: bound * allowance };
     match experiment {
-        "web-busy" => vec![error("requests", Statistic::Mean, 5.0)],
-        "web-half" => vec![
-            error("latency", Statistic::P50, 10.0),
-            error("latency", Statistic::P90, 10.0),
-            Goal { metric: "latency", of: Of::Ks, bound: 0.1 },
+        "tls" | "web-net" => vec![
+            error("requests", Statistic::Mean, 2.0),
+            error("latency", Statistic::P50, 5.0),
+            error("latency", Statistic::P90, 5.0),
         ],
-        "web-net" => vec![error("requests", Statistic::Mean, 5.0), error("latency", Statistic::P50, 5.0)],
+        "web-half" => vec![
+            error("latency", Statistic::P50, 5.0),
+            error("latency", Statistic::P90, 10.0),
+            Goal { metric: "latency", of: Of::Ks, bound: 0.1 * allowance },
+        ],
+        "web-busy" => vec![error("requests", Statistic::Mean, 8.0)],
         _ => Vec::new(),
     }
 }
@@ -45,7 +56,7 @@ pub fn scaled(experiment: &str) -> Vec<Goal> {
 pub fn naive(experiment: &str) -> Vec<Goal> {
     let error = |metric, statistic| Goal { metric, of: Of::Error(statistic), bound: 30.0 };
     match experiment {
-        "web-busy" => vec![error("requests", Statistic::Mean)],
+        "web-busy" | "tls" => vec![error("requests", Statistic::Mean)],
         "web-half" => vec![error("latency", Statistic::P50)],
         _ => Vec::new(),
     }
@@ -93,7 +104,11 @@ pub fn judge(experiment: &str, variant: &str, goal: &Goal, comparison: &Comparis
     let spread = spread(metric, goal.of);
     // That naive runs are far off needs no fine measure: only a goal that asks for closeness does.
     let lower = variant == "naive";
-    let measurable = lower || spread.is_some_and(|s| s <= MEASURABLE_SPREAD);
+    let finest = match goal.of {
+        Of::Error(_) => SPREAD_PER_BOUND * goal.bound,
+        Of::Ks => SPREAD_FOR_DISTANCE,
+    };
+    let measurable = lower || spread.is_some_and(|s| s <= finest);
     let met = if lower { value >= goal.bound } else { value <= goal.bound };
     let suffix = if lower { "_rate" } else { "" };
     Ok(Figure {
@@ -147,6 +162,7 @@ pub fn line(figure: &Figure) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fidelity::compare::Differences;
     use record::{Summary, Verdict};
     use report::Statistics;
 
@@ -165,20 +181,33 @@ mod tests {
             pair_error_percent: vec![all(error)],
             pair_ks_d: vec![Some(ks)],
             base_spread_percent: spread.map(all),
+            base_interval: None,
+            other_interval: None,
+            difference: Differences::default(),
             outside: vec![],
         };
         let verdicts = [Verdict::Trustworthy; 2];
-        Comparison { within: true, metrics: vec![metric], nodes: vec![], verdicts, pairs: 1, suspect: vec![] }
+        let (metrics, nodes) = (vec![metric], vec![]);
+        Comparison { within: true, metrics, nodes, verdicts, pairs: 1, suspect: vec![], notes: vec![] }
     }
 
     #[test]
     fn an_unsteady_baseline_judges_nothing() {
         let goal = Goal { metric: "latency", of: Of::Error(Statistic::P50), bound: 10.0 };
         let ok = |error, spread| judge("web-half", "scaled", &goal, &comparison(error, spread, 0.0)).unwrap().ok;
-        assert_eq!(ok(-9.0, Some(3.9)), Some(true));
-        assert_eq!(ok(-11.0, Some(3.9)), Some(false), "an error counts by its size");
-        assert_eq!(ok(0.0, Some(4.1)), None);
+        assert_eq!(ok(-9.0, Some(14.9)), Some(true));
+        assert_eq!(ok(-11.0, Some(14.9)), Some(false), "an error counts by its size");
+        assert_eq!(ok(0.0, Some(15.1)), None);
         assert_eq!(ok(0.0, None), None, "a single run has no spread");
+    }
+
+    #[test]
+    fn larger_factors_may_be_off_by_twice_as_much() {
+        for experiment in ["web-busy", "web-half", "web-net", "tls"] {
+            let bounds = |tdf| scaled(experiment, tdf).iter().map(|goal| goal.bound).collect::<Vec<_>>();
+            assert!(!bounds(10.0).is_empty(), "{experiment} has goals");
+            assert_eq!(bounds(10.0).iter().map(|b| b * 2.0).collect::<Vec<_>>(), bounds(50.0));
+        }
     }
 
     #[test]

@@ -13,9 +13,11 @@ mod demo;
 mod driver;
 mod failure;
 mod goals;
+mod grain;
 mod ltp;
 mod machine;
 mod page;
+mod reasons;
 mod results;
 mod scale_up;
 mod shadow;
@@ -41,7 +43,7 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Run web-busy and web-half as baseline, naive and scaled, and print one table
+    /// Run web-net, tls and web-half as baseline, scaled and naive, and print one table
     Demo,
     /// Measure how close scaled runs come to the baseline, and what each mechanism costs
     Bench(bench::Args),
@@ -61,6 +63,8 @@ enum Verb {
     Work(work::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
+    /// Measure what short and long turns on the core cost, with and without giving refills back
+    Grain(grain::Args),
     /// Compare dilated CUBIC with CUBIC that is not dilated, second by second
     TcpDilation(tcp_dilation::Args),
 }
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Verb::Costs(args) => costs::main(args),
         Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
+        Verb::Grain(args) => grain::main(args),
         Verb::TcpDilation(args) => tcp_dilation::main(args),
     };
     match outcome {

@@ -1,97 +1,134 @@
 //! The one table that the demo ends with.
 
-use record::{RunResult, Summary, Variant};
+use record::{RunResult, Variant};
+use report::{Comparison, Statistic};
 
+use crate::costs::median;
 use crate::failure::Failure;
+use crate::reasons;
 
-/// The metrics that every experiment of the demo has.
-const REQUESTS: &str = "requests";
-const LATENCY: &str = "latency";
+/// What is told of an experiment: a metric, a statistic of it, and how its column is headed.
+const FIGURES: [(&str, Statistic, &str); 3] = [
+    ("requests", Statistic::Mean, "requests/s"),
+    ("latency", Statistic::P50, "latency, p50"),
+    ("latency", Statistic::P90, "p90"),
+];
 
-/// An experiment's name and its runs, the baseline first.
+/// An experiment's name and its runs: those of one variant, and how far they are from the baselines.
 pub struct Group {
     pub name: String,
-    pub runs: Vec<RunResult>,
+    pub variants: Vec<Variants>,
 }
 
-/// Markdown that is also readable as it is: one line a run, and how far each figure is from the baseline's.
+/// All runs of one variant.
+pub struct Variants {
+    pub variant: Variant,
+    /// At least one.
+    pub runs: Vec<RunResult>,
+    /// With the baselines beside which they were made; `None` for the baselines themselves.
+    pub comparison: Option<Comparison>,
+}
+
+/// Markdown that is also readable as it is: one line a variant, with the medians of its runs. A baseline has its
+/// interval beside it, the others how far they are from the baseline and, in brackets, where the difference lies by all
+/// that the runs say of themselves.
 pub fn render(groups: &[Group]) -> Result<String, Failure> {
-    let mut rows =
-        vec![["", "", "requests/s", "latency mean", "p50", "p90", "p99", "server's CPU", "verdict"].map(String::from)];
+    let heads = ["", ""].into_iter().chain(FIGURES.map(|(_, _, head)| head)).chain(["verdict"]);
+    let mut rows = vec![heads.map(String::from).collect::<Vec<_>>()];
     for group in groups {
-        let base = figures(group.runs.first().expect("a group has a baseline"))?;
-        for run in &group.runs {
-            let mut row = vec![
-                if run.variant == Variant::Baseline { group.name.clone() } else { String::new() },
-                run.variant.to_string(),
-            ];
-            for (own, base) in figures(run)?.into_iter().zip(&base) {
-                let unit = own.unit;
-                let error = match run.variant {
-                    Variant::Baseline => String::new(),
-                    _ => format!(" ({})", error(own.value, base.value)),
-                };
-                row.push(format!("{}{unit}{error}", significant(own.value)));
+        for of in &group.variants {
+            let first = if of.variant == Variant::Baseline { group.name.clone() } else { String::new() };
+            let mut row = vec![first, of.variant.to_string()];
+            for (metric, statistic, _) in FIGURES {
+                row.push(cell(of, metric, statistic)?);
             }
-            row.push(run.fidelity.verdict.to_string());
-            rows.push(row.try_into().expect("as many cells as the heading has"));
+            row.push(verdict(&of.runs));
+            rows.push(row);
         }
     }
     Ok(align(&rows))
 }
 
-struct Figure {
-    value: f64,
-    unit: String,
+fn cell(of: &Variants, metric: &str, statistic: Statistic) -> Result<String, Failure> {
+    let records = of.runs.iter().map(|run| {
+        run.metrics.get(metric).ok_or_else(|| {
+            Failure::failed(format!("{} as {} measured no `{metric}`: see its logs", run.experiment, run.variant))
+        })
+    });
+    let records = records.collect::<Result<Vec<_>, _>>()?;
+    let own = median(records.iter().map(|r| statistic.of(&r.summary)).collect());
+    let unit = match records[0].unit.as_str() {
+        "1/s" => String::new(),
+        unit => format!(" {unit}"),
+    };
+    let Some(comparison) = &of.comparison else {
+        let ends = records.iter().map(|r| statistic.in_intervals(&r.interval?)).collect::<Option<Vec<_>>>();
+        let half = ends.map(|ends| median(ends.iter().map(|[low, high]| (high - low) / 2.0).collect()));
+        return Ok(match half {
+            Some(half) => format!("{} ± {}{unit}", significant(own), like(half, own)),
+            None => format!("{}{unit}", significant(own)),
+        });
+    };
+    let found = comparison.metrics.iter().find(|m| m.name == metric);
+    let error = found.map_or(String::new(), |m| match m.difference.get(statistic) {
+        // Of naive runs nobody claims to be near.
+        Some(d) if of.variant == Variant::Scaled => {
+            format!(" {} ({:+.1} to {:+.1})", percent(d.percent), d.low, d.high)
+        }
+        _ => m.error_percent.get(statistic).map_or(String::new(), |error| format!(" {}", percent(error))),
+    });
+    Ok(format!("{}{unit}{error}", significant(own)))
 }
 
-/// Requests/s, then mean, p50, p90 and p99 of the latency, then how long the server, which is the busiest node, had a
-/// core.
-fn figures(run: &RunResult) -> Result<Vec<Figure>, Failure> {
-    let metric = |name: &str| {
-        run.metrics.get(name).ok_or_else(|| {
-            Failure::failed(format!("{} as {} measured no `{name}`: see its logs", run.experiment, run.variant))
-        })
-    };
-    let latency = metric(LATENCY)?;
-    let Summary { mean, p50, p90, p99, .. } = latency.summary;
-    let of_latency = [mean, p50, p90, p99].map(|value| Figure { value, unit: format!(" {}", latency.unit) });
-    let mut all = vec![Figure { value: metric(REQUESTS)?.summary.mean, unit: String::new() }];
-    all.extend(of_latency);
-    let busiest = run.nodes.values().filter_map(|n| n.core_seconds).fold(0.0, f64::max);
-    all.push(Figure { value: busiest, unit: " s".into() });
-    Ok(all)
+/// `trustworthy`, or how many runs are not, and why.
+fn verdict(runs: &[RunResult]) -> String {
+    let reasons: Vec<&str> = runs.iter().filter_map(reasons::of).collect();
+    let Some(first) = reasons.first() else { return "trustworthy".into() };
+    let times = |reason: &&&str| reasons.iter().filter(|other| *other == *reason).count();
+    let most = reasons.iter().rev().max_by_key(times).unwrap_or(first);
+    match (reasons.len(), runs.len()) {
+        (1, 1) => format!("suspect: {most}"),
+        (suspect, all) => format!("{suspect} of {all} suspect: {most}"),
+    }
 }
 
 /// `-1.4 %`.
-fn error(own: f64, base: f64) -> String {
-    let percent = 100.0 * (own - base) / base;
+fn percent(percent: f64) -> String {
     if percent.abs() >= 100.0 { format!("{percent:+.0} %") } else { format!("{percent:+.1} %") }
 }
 
 /// Three digits, or four for a large number.
 fn significant(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
+    like(value, value)
 }
 
-/// A Markdown table whose columns line up; the first two to the left, figures to the right.
-fn align<const N: usize>(rows: &[[String; N]]) -> String {
+/// With as many decimals as another number has in three digits, and one more for a small half of an interval.
+fn like(value: f64, other: f64) -> String {
+    let decimals = match other.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    let more = usize::from(value < 1.0 && decimals == 0);
+    format!("{value:.0$}", decimals + more)
+}
+
+/// A Markdown table whose columns line up; the first two and the last to the left, figures to the right.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows[0].len();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(3);
+    let left = |column: usize| column < 2 || column + 1 == columns;
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
-        let cells = row.iter().enumerate().map(|(column, cell)| match column {
-            0 | 1 => format!("{cell:<0$}", width(column)),
-            _ => format!("{cell:>0$}", width(column)),
+        let cells = row.iter().enumerate().map(|(column, cell)| match left(column) {
+            true => format!("{cell:<0$}", width(column)),
+            false => format!("{cell:>0$}", width(column)),
         });
         text += &format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
         if number == 0 {
-            let rules = (0..N).map(|column| match column {
-                0 | 1 => "-".repeat(width(column)),
-                _ => "-".repeat(width(column) - 1) + ":",
+            let rules = (0..columns).map(|column| match left(column) {
+                true => "-".repeat(width(column)),
+                false => "-".repeat(width(column) - 1) + ":",
             });
             text += &format!("| {} |\n", rules.collect::<Vec<_>>().join(" | "));
         }
@@ -101,41 +138,109 @@ fn align<const N: usize>(rows: &[[String; N]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fidelity::compare::{Difference, Differences, Says};
+    use record::{Summary, Verdict};
+    use report::{MetricComparison, Statistics};
+    use serde_json::json;
+
     use super::*;
 
     fn run(variant: &str, requests: f64, p50: f64) -> RunResult {
-        let summary =
-            |v: f64| serde_json::json!({"unit": "ms", "n": 9, "mean": v, "p50": v, "p90": v, "p99": v, "file": "x"});
-        serde_json::from_value(serde_json::json!({
+        let metric = |v: f64| {
+            let ends = json!([v * 0.98, v * 1.02]);
+            let unit = if v == requests { "1/s" } else { "ms" };
+            json!({"unit": unit, "n": 9, "mean": v, "p50": v, "p90": v, "p99": v, "file": "x",
+                   "interval": {"mean": ends, "p50": ends, "p90": null, "p99": null}})
+        };
+        serde_json::from_value(json!({
             "experiment": "web", "variant": variant, "tdf": 1, "scaling_factor": 1, "status": "ok", "why": null,
-            "virtual_seconds": 10.0, "real_seconds": 10.0,
-            "nodes": {"client": {"exit": 0, "ended": "exited", "core_seconds": 0.1},
-                      "server": {"exit": 0, "ended": "stopped", "core_seconds": 4.5}},
-            "metrics": {"latency": summary(p50), "requests": summary(requests)},
-            "fidelity": {"verdict": "suspect", "checks": []}
+            "virtual_seconds": 10.0, "real_seconds": 10.0, "nodes": {},
+            "metrics": {"latency": metric(p50), "requests": metric(requests)},
+            "fidelity": {"verdict": "trustworthy", "checks": []}
         }))
         .unwrap()
     }
 
+    fn comparison(percent: f64) -> Comparison {
+        let summary = Summary { n: 9, mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0 };
+        let difference = Some(Difference { percent, low: percent - 1.0, high: percent + 1.5, says: Says::CannotTell });
+        let error = Some(percent);
+        let metric = |name: &str| MetricComparison {
+            name: name.into(),
+            unit: "ms".into(),
+            base: summary,
+            other: summary,
+            error_percent: Statistics { mean: error, p50: error, p90: error, p99: error },
+            ks_d: None,
+            pair_error_percent: vec![],
+            pair_ks_d: vec![],
+            base_spread_percent: None,
+            base_interval: None,
+            other_interval: None,
+            difference: Differences { mean: difference, p50: difference, p90: difference, p99: difference },
+            outside: vec![],
+        };
+        Comparison {
+            within: true,
+            metrics: vec![metric("requests"), metric("latency")],
+            nodes: vec![],
+            verdicts: [Verdict::Trustworthy; 2],
+            pairs: 1,
+            suspect: vec![],
+            notes: vec![],
+        }
+    }
+
     #[test]
     fn each_variant_stands_beside_its_error_against_the_baseline() {
-        let runs = vec![run("baseline", 180.0, 20.0), run("naive", 18.0, 300.0), run("scaled", 178.2, 20.5)];
-        let text = render(&[Group { name: "web".into(), runs }]).unwrap();
+        let of = |variant, runs, comparison| Variants { variant, runs, comparison };
+        let base = [run("baseline", 182.0, 21.0), run("baseline", 180.0, 20.0), run("baseline", 170.0, 19.0)];
+        let variants = vec![
+            of(Variant::Baseline, base.to_vec(), None),
+            of(Variant::Scaled, vec![run("scaled", 181.0, 20.5)], Some(comparison(0.5))),
+            of(Variant::Naive, vec![run("naive", 18.0, 300.0)], Some(comparison(-90.0))),
+        ];
+        let text = render(&[Group { name: "web".into(), variants }]).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[2].starts_with("| web | baseline |") && !lines[2].contains('%'), "{text}");
-        assert!(lines[2].contains("4.50 s") && lines[4].contains("4.50 s (+0.0 %)"), "the server's: {text}");
-        assert!(lines[3].contains("18.0 (-90.0 %)") && lines[3].contains("300 ms (+1400 %)"), "{text}");
-        assert!(lines[4].contains("178 (-1.0 %)") && lines[4].contains("20.5 ms (+2.5 %)"), "{text}");
+        assert!(lines[2].contains(" 180 ± 4 ") && lines[2].contains(" 20.0 ± 0.4 ms "), "{text}");
+        assert!(lines[3].contains("181 +0.5 % (-0.5 to +2.0)") && lines[3].contains("trustworthy"), "{text}");
+        assert!(lines[4].contains("18.0 -90.0 % ") && !lines[4].contains(" to "), "{text}");
         let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|w| *w == widths[0]), "{text}");
+    }
+
+    #[test]
+    fn the_verdict_counts_suspect_runs_and_says_what_most_of_them_have() {
+        let suspect = |check: &str| {
+            let mut run = run("scaled", 1.0, 1.0);
+            run.fidelity =
+                serde_json::from_value(json!({"verdict": "suspect", "checks": [{"name": check, "value": 1.0,
+                "limit": 1.0, "unit": "%", "ok": false, "says": ""}]}))
+                .unwrap();
+            run
+        };
+        let fine = || run("scaled", 1.0, 1.0);
+        assert_eq!(verdict(&[fine(), fine()]), "trustworthy");
+        assert_eq!(verdict(&[suspect("steal")]), "suspect: the hypervisor took CPU time");
+        let mixed = [fine(), suspect("caches"), suspect("steal"), suspect("steal")];
+        assert_eq!(verdict(&mixed), "3 of 4 suspect: the hypervisor took CPU time");
     }
 
     #[test]
     fn a_run_without_the_metric_is_named() {
         let mut broken = run("naive", 1.0, 1.0);
         broken.metrics.shift_remove("requests");
-        let error = render(&[Group { name: "web".into(), runs: vec![broken] }]).unwrap_err();
+        let variants = vec![Variants { variant: Variant::Naive, runs: vec![broken], comparison: None }];
+        let error = render(&[Group { name: "web".into(), variants }]).unwrap_err();
         assert!(error.message.contains("web as naive measured no `requests`"), "{}", error.message);
+    }
+
+    #[test]
+    fn figures_have_three_digits_and_their_intervals_as_many_decimals() {
+        assert_eq!([182.4, 18.24, 1.824].map(significant), ["182", "18.2", "1.82"]);
+        assert_eq!([like(2.2, 182.0), like(0.4, 182.0), like(0.44, 18.0)], ["2", "0.4", "0.4"]);
+        assert_eq!((median(vec![3.0, 1.0, 2.0]), median(vec![4.0, 2.0])), (2.0, 3.0));
     }
 }

@@ -202,7 +202,9 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
             left.extend(names_in(&controller.path(), "diorama-").filter(of_a_run).map(|n| format!("group {n}")));
         }
         for dir in ["/run/diorama", "/var/lib/diorama"] {
-            let known = |n: &String| !n.ends_with("/cores") && !n.ends_with("/lock");
+            // What is kept from run to run.
+            let kept = ["/cores", "/lock", "/speed.json"];
+            let known = |n: &String| !kept.iter().any(|name| n.ends_with(name));
             left.extend(names_in(Path::new(dir), "").filter(known).map(|n| format!("state {n}")));
         }
     }
@@ -324,6 +326,16 @@ impl Hog {
     pub fn on(core: usize) -> Hog {
         let core = core.to_string();
         Hog(Command::new("taskset").args(["-c", &core, "sh", "-c", "while :; do :; done"]).spawn().unwrap())
+    }
+}
+
+impl Hog {
+    /// Has half of `core`, 30 ms at a time, and comes before everybody else there, the emulator included.
+    pub fn in_real_time_on(core: usize) -> Hog {
+        let core = core.to_string();
+        let spin = "for (;;) { $t = time + 0.03; 1 while time < $t; select undef, undef, undef, 0.03 }";
+        let run = ["-c", &core, "chrt", "--fifo", "97", "perl", "-MTime::HiRes=time", "-e", spin];
+        Hog(Command::new("taskset").args(run).spawn().unwrap())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use diorama_cpu::{CpuGroups, NodeShare, NodeUse, Policy};
+use diorama_cpu::{CpuGroups, NodeShare, NodeUse, Policy, Terms};
 use host::cgroup::Tree;
 
 /// The core that all tests put their nodes on: one test at a time, see [`alone`].
@@ -38,9 +38,13 @@ pub fn limited() -> PathBuf {
 
 /// Nodes `n0`, `n1`, … with these shares, not yet under limits.
 pub fn create(run_id: &str, shares: &[f64], policy: Policy) -> CpuGroups {
+    create_on(run_id, shares, policy, Terms::default())
+}
+
+fn create_on(run_id: &str, shares: &[f64], policy: Policy, terms: Terms) -> CpuGroups {
     let node = |(i, &share): (usize, &f64)| NodeShare { name: format!("n{i}"), share };
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
-    CpuGroups::create(run_id, CORE, &shares, policy).expect("root and cgroup v1 are needed for this test")
+    CpuGroups::create(run_id, CORE, &shares, policy, terms).expect("root and cgroup v1 are needed for this test")
 }
 
 /// Starts the helper as the engine would.
@@ -58,6 +62,15 @@ pub fn engaged(shares: &[f64], policy: Policy) -> CpuGroups {
     let helper = helper(&groups);
     groups.engage(helper).expect("limits");
     groups
+}
+
+/// Nodes under limits on these terms, and the id of their run.
+pub fn engaged_on(shares: &[f64], terms: Terms) -> (String, CpuGroups) {
+    let id = run_id();
+    let mut groups = create_on(&id, shares, Policy::Slots, terms);
+    let helper = helper(&groups);
+    groups.engage(helper).expect("limits");
+    (id, groups)
 }
 
 /// Runs `then` while each of the nodes `busy` has a thread that never stops computing.

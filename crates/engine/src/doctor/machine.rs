@@ -65,12 +65,9 @@ fn cores() -> Option<Finding> {
 
 /// Whether the two first cores share the execution units of one.
 fn siblings() -> Option<Finding> {
-    let list = |core: u32| {
-        let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
-        fs::read_to_string(path).map(|s| s.trim().to_string())
-    };
-    let (first, second) = (list(0).ok()?, list(1).ok()?);
+    let (first, second) = (host::cores::siblings(0).ok()?, host::cores::siblings(1).ok()?);
     Some(if first == second {
+        let first = first.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         let says = "cores 0 and 1 are threads of one core: the harness's work slows the nodes'; \
                     `echo off > /sys/devices/system/cpu/smt/control`";
         Finding::degraded("hyper-threads", first, says)

@@ -1,6 +1,6 @@
 //! What the harness could not keep to, and which TDF it could.
 
-use cpu::PLANNED_USABLE;
+use cpu::{PLANNED_USABLE, Speed};
 use model::{Action, Experiment, Link, Pipe, PipeChange};
 use net::{Network, PipeId};
 use record::Variant;
@@ -16,7 +16,13 @@ const SMALLEST_SHARE: f64 = 0.001;
 const SYN_BYTES: usize = 74;
 
 /// Fails if the nodes want more of the core than a plan may sell, or one of them too little to be kept.
-pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[TargetCpu]) -> Result<()> {
+pub(super) fn cpu(
+    experiment: &Experiment,
+    variant: Variant,
+    tdf: Tdf,
+    cpus: &[TargetCpu],
+    best: Option<Speed>,
+) -> Result<()> {
     let sold = scale::sold(cpus, tdf);
     // Sums of decimal fractions are off by some units in the last place.
     if sold > PLANNED_USABLE + 1e-9 {
@@ -26,6 +32,7 @@ pub(super) fn cpu(experiment: &Experiment, variant: Variant, tdf: Tdf, cpus: &[T
             tdf,
             sold,
             by_group: by_group(experiment, cpus, tdf),
+            best: best.filter(|_| super::sharing::is_absolute(experiment)).map(Speed::units_per_us),
             fits: scale::tdf_that_fits(cpus, PLANNED_USABLE),
         }
         .into());

@@ -1,7 +1,7 @@
 //! Why an experiment cannot be run as it is written.
 
 use record::Variant;
-use scale::{RealDuration, Tdf, VirtualDuration};
+use scale::{RealDuration, Tdf, Turns, VirtualDuration};
 
 /// What the harness could not keep to, or what contradicts itself; each says what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -12,8 +12,9 @@ pub enum Refusal {
     /// The nodes want more of the core than a plan may sell.
     #[error(
         "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {}: \
-         {by_group}; {}",
+         {by_group}{}; {}",
         cpu::PLANNED_USABLE,
+        best.map(|best| format!(" (a core of this host does {best:.1} units/us at its best)")).unwrap_or_default(),
         too_much_cpu(*variant, *fits)
     )]
     TooMuchCpu {
@@ -27,6 +28,8 @@ pub enum Refusal {
         sold: f64,
         /// Who asks for how much.
         by_group: String,
+        /// What a core does at its best, in units of work per µs, where speeds are in those.
+        best: Option<f64>,
         /// The smallest TDF that would fit.
         fits: Option<Tdf>,
     },
@@ -51,6 +54,46 @@ pub enum Refusal {
         least: f64,
         /// The largest TDF that would leave it enough.
         fits: Option<Tdf>,
+    },
+    /// An absolute speed is no speed that a node can have on this host.
+    #[error(
+        "{experiment}: the machine `{machine}` does {units} units/us, {:.4} times what a core of this host does at its \
+         best ({best:.1} units/us); on this host a speed is {:.1} to {:.0} units/us",
+        units / best,
+        possible[0],
+        possible[1]
+    )]
+    Speed {
+        /// The experiment.
+        experiment: String,
+        /// The class of hardware.
+        machine: String,
+        /// What was asked for, in units of work per µs.
+        units: f64,
+        /// What a core of this host does.
+        best: f64,
+        /// The least and the most that a node can do here.
+        possible: [f64; 2],
+    },
+    /// Turns of the length that the grain asks for cannot be had.
+    #[error(
+        "{experiment}: for a grain of {asked} each turn on the nodes' core would last {length}, as the slowest node \
+         has {slowest} of a core, and a turn lasts {} to {}; the nearest grain that can be had is {nearest} \
+         (`grain: {nearest}`)",
+        Turns::SHORTEST,
+        Turns::LONGEST
+    )]
+    Grain {
+        /// The experiment.
+        experiment: String,
+        /// The grain that was asked for.
+        asked: VirtualDuration,
+        /// How long turns would have to be.
+        length: RealDuration,
+        /// The speed of the slowest node.
+        slowest: f64,
+        /// The nearest that can be had.
+        nearest: VirtualDuration,
     },
     /// A round trip is so long that the kernel would take its segments for lost.
     #[error(

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use model::Experiment;
+use model::{Experiment, Speed};
 use record::Variant;
-use record::plan::{Congestion, LossModel, PipeValues, PlannedPipe};
+use record::plan::{Congestion, CpuMode, LossModel, PipeValues, PlannedPipe};
 use scale::link::Distribution;
 use scale::{
-    INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
-    stuck_timers,
+    INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, Turns, VirtualDuration, VirtualInstant, VirtualRate,
+    initial_rto, stuck_timers,
 };
 
 use super::Plan;
@@ -27,6 +27,12 @@ impl Plan {
         }
         text.push('\n');
         text.push_str(&timers(self));
+        if !self.warnings.is_empty() {
+            text.push('\n');
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(text, "warning: {warning}");
+        }
         text
     }
 }
@@ -57,7 +63,10 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
         rows.push(Row {
             name: node.name.clone(),
             cells: vec![
-                format!("{} CPU at {}", machine.cpus, machine.speed),
+                match machine.speed {
+                    Speed::OfHost(fraction) => format!("{} CPU at {fraction}", machine.cpus),
+                    Speed::Absolute(units) => format!("{} CPU at {units} units/us", machine.cpus),
+                },
                 percent(planned.share),
                 bytes(planned.memory_bytes),
                 match planned.congestion {
@@ -73,6 +82,29 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
     let _ = match plan.pool_cap() {
         Some(cap) => writeln!(text, "all nodes share a pool of {} of the core, whoever wants it", percent(cap)),
         None => writeln!(text, "all nodes: {} of the core, of which {usable} can be sold", percent(plan.sold)),
+    };
+    text.push_str(&sharing(plan));
+    text
+}
+
+/// How nodes share the core; empty where they do not take turns.
+fn sharing(plan: &Plan) -> String {
+    let (Some(_), Some(planned)) = (plan.recorded().turns, plan.cpu) else { return String::new() };
+    let Turns { length, grain } = plan.turns;
+    let mut text = format!(
+        "turns of {length}: the slowest node waits for its own {grain} of virtual time, {} of real time\n",
+        plan.tdf.to_real(grain)
+    );
+    let best = planned.reference_units_per_us.map_or("not known".to_owned(), |units| format!("{units:.1} units/us"));
+    let _ = match (planned.mode, planned.gain) {
+        (CpuMode::Work, Some(gain)) => writeln!(
+            text,
+            "shares of work: of what the core does at its best, {best}; it may slow down to {:.0} % of that (room for \
+             {:.2} times the shares, gain {gain})",
+            100.0 * super::sharing::slowest_core(planned.headroom, gain),
+            planned.headroom
+        ),
+        _ => writeln!(text, "shares of time, whatever work the core does in it (at its best {best})"),
     };
     text
 }

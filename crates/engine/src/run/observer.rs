@@ -1,19 +1,21 @@
-//! What is observed during a run, and the verdict that follows from it.
+//! What is observed during a run, and what the checks find in it.
 
 use std::collections::HashMap;
 
-use cpu::Policy;
 use cpu::caches::Staleness;
+use cpu::{Policy, Speed};
 use fidelity::checks;
-use fidelity::counters::{CoreCounters, CoreTicks, ForeignThread, NodeCounters, Snapshot, TcpCounters};
+use fidelity::core_speed::SpeedSeries;
+use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
-use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, ScaledTimers};
+use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers};
 use fidelity::monitor::Monitor;
 use net::{PipeCounters, PipeInterval};
-use record::{Counters, PipeIntervalLog, RunDir};
+use record::{Counters, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
 
 use super::Judged;
+use super::core_speed::CoreSpeed;
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::site::{Conditions, Sample};
@@ -24,7 +26,14 @@ pub struct Observer {
     conditions: Conditions,
     monitor: Monitor,
     load: EmulatorLoad,
+    speeds: SpeedSeries,
     intervals: PipeIntervalLog,
+    speed: CoreSpeed,
+    /// Begun when there is something to write.
+    refill_log: Option<RefillLog>,
+    /// By node, as last known.
+    refills: Vec<NodeRefill>,
+    dir: RunDir,
     timeline: Timeline,
 }
 
@@ -32,11 +41,17 @@ impl Observer {
     /// Begins at virtual zero, with nothing seen yet.
     pub fn begin(plan: &Plan, conditions: Conditions, dir: &RunDir, timeline: Timeline) -> Result<Observer> {
         let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
+        let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
             monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.nodes_core(), plan.harness_core()),
             load: EmulatorLoad::default(),
+            speeds: SpeedSeries::default(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
+            speed: CoreSpeed::begin(dir, plan.nodes_core(), reference),
+            refill_log: None,
+            refills: Vec::new(),
+            dir: dir.clone(),
             timeline,
         })
     }
@@ -46,11 +61,32 @@ impl Observer {
         for interval in &sample.network.intervals {
             self.intervals.add(&self.recorded(interval, &sample))?;
         }
+        self.speed.add(self.timeline.at(sample.cpu.at), sample.cpu.core)?;
+        self.note_refills(plan, &sample)?;
         self.push(plan, sample);
         Ok(())
     }
 
-    /// Adds the last that was counted, and judges the run.
+    fn note_refills(&mut self, plan: &Plan, sample: &Sample) -> Result<()> {
+        if sample.refills.is_empty() {
+            return Ok(());
+        }
+        self.refills = sample.refills.iter().map(recorded_refill).collect();
+        if self.refill_log.is_none() {
+            self.refill_log = Some(self.dir.refill_log()?);
+        }
+        let at = self.timeline.at(sample.cpu.at).as_secs_f64();
+        let Some(log) = &mut self.refill_log else { return Ok(()) };
+        let mut rows = plan.nodes.keys().zip(&self.refills);
+        Ok(rows.try_for_each(|(node, known)| log.add(at, node, known))?)
+    }
+
+    /// The best that the nodes' core did, if it was measured.
+    pub fn best_speed(&self) -> Option<Speed> {
+        self.speed.best()
+    }
+
+    /// Adds the last that was counted, and makes the checks.
     pub fn finish(
         &mut self,
         plan: &Plan,
@@ -61,6 +97,8 @@ impl Observer {
         let lateness = sample.network.lateness.clone();
         self.add(plan, sample)?;
         self.intervals.flush()?;
+        self.speed.flush()?;
+        self.refill_log.as_mut().map_or(Ok(()), RefillLog::flush)?;
         let observations = self.monitor.clone().finish();
         let timeline = self.timeline;
         // Before virtual zero only the frames of interfaces that come up can have been late.
@@ -68,8 +106,9 @@ impl Observer {
         let seconds = lateness.seconds.iter().filter(|s| s.start + second > timeline.zero);
         let latest = seconds.max_by_key(|s| s.p999).map(|s| (timeline.at(s.start), s.p999));
         let loads = std::mem::take(&mut self.load).intervals();
+        let speeds = std::mem::take(&mut self.speeds).finish();
         let conditions = &self.conditions;
-        let fidelity = checks::judge(&Evidence {
+        let findings = checks::judge(&Evidence {
             tdf: plan.tdf,
             lateness: &lateness.all,
             unseen: &lateness.unseen,
@@ -85,7 +124,13 @@ impl Observer {
                 Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
+            pace: Pace {
+                reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),
+                gain: conditions.terms.pace.map(|pace| pace.gain),
+            },
+            speed: speeds.as_ref(),
             caches: caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
+            refills: &self.refills,
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
@@ -93,7 +138,8 @@ impl Observer {
             },
             observations: &observations,
         });
-        Ok(Judged { fidelity, used: observations.used })
+        let used = observations.nodes.iter().map(|n| n.used).collect();
+        Ok(Judged { findings, used, refills: self.refills.clone() })
     }
 
     fn recorded(&self, interval: &PipeInterval, sample: &Sample) -> record::PipeInterval {
@@ -109,7 +155,7 @@ impl Observer {
     }
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
-        let Sample { network, cpu, ticks, tcp, foreign, own } = sample;
+        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _ } = sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.
@@ -119,10 +165,14 @@ impl Observer {
             *lost += port.missed();
             *no_memory += port.no_memory();
         }
+        let core_work = cpu.core.map(core_work);
+        if let Some(work) = core_work {
+            self.speeds.push(self.timeline.at(work.at), work);
+        }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
-            let (container_ns, filler_ns) = (n.container_ns, n.filler_ns);
-            NodeCounters { at: n.at, container_ns, filler_ns, tcp: tcp.map(counters), ring_drops, no_memory }
+            let cpu::NodeUse { at, container_ns, filler_ns, raised_ns } = *n;
+            NodeCounters { at, container_ns, filler_ns, raised_ns, tcp: tcp.map(counters), ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
@@ -133,13 +183,24 @@ impl Observer {
         });
         let cores = cores.collect();
         let foreign = foreign.into_iter().map(foreign_thread).collect();
-        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign });
+        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign, core_work });
     }
+}
+
+fn recorded_refill(known: &crate::site::NodeRefill) -> NodeRefill {
+    let crate::site::NodeRefill { refill, error, turn, factor, capped, pairs } = *known;
+    let [refill_us, error_us, turn_us] = [refill, error, turn].map(|d| d.as_nanos() as f64 / 1e3);
+    NodeRefill { refill_us, error_us, turn_us, factor, capped, pairs }
 }
 
 fn counters(read: host::tcp::Counters) -> TcpCounters {
     let host::tcp::Counters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting } = read;
     TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
+}
+
+fn core_work(read: cpu::CoreWork) -> CoreWork {
+    let cpu::CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, .. } = read;
+    CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns }
 }
 
 fn foreign_thread(thread: host::foreign::Thread) -> ForeignThread {

@@ -1,11 +1,12 @@
 //! What a run leaves: samples from what the nodes wrote, what became of each node, and `result.json`.
 
+use fidelity::findings::Measured;
 use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
 use net::{Observation, PipeCounters, PortObservation};
 use record::{
-    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir, RunResult,
-    Sample, Samples, Status,
+    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, NodeRefill, PipeTotals, PortTotals, RunDir,
+    RunResult, Sample, Samples, Status,
 };
 use regex::bytes::Regex;
 use scale::{RealDuration, RealInstant, VirtualInstant};
@@ -34,7 +35,7 @@ pub fn unmeasured(experiment: &Experiment, plan: &Plan) -> RunResult {
         virtual_seconds: 0.0,
         real_seconds: 0.0,
         metrics: IndexMap::new(),
-        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None))).collect(),
+        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None, None))).collect(),
         fidelity: fidelity::conclude(Vec::new()),
     }
 }
@@ -64,16 +65,27 @@ impl Run<'_> {
         let (from, to) = self.experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
         let window = Window { from, to, zero_unix_s: self.timeline.zero_unix_s() };
         let mut metrics = IndexMap::new();
+        let mut samples = Vec::new();
         for metric in &self.experiment.metrics {
             match self.measure(metric, end, window) {
-                Ok(record) => drop(metrics.insert(metric.name.clone(), record)),
+                Ok((record, of_metric)) => {
+                    metrics.insert(metric.name.clone(), record);
+                    samples.push(of_metric);
+                }
                 Err(Error::Metric(fault)) => add(&mut why, format!("metric {}: {fault}", metric.name)),
                 Err(other) => return Err(other),
             }
         }
+        let measured = metrics.iter_mut().zip(&samples);
+        let mut measured: Vec<_> =
+            measured.map(|((name, record), samples)| Measured { name, record, samples }).collect();
+        // Samples of cool-down are not there to be taken.
+        let window = [from, to.min(end_virtual)].map(VirtualInstant::as_secs_f64);
+        let fidelity = judged.findings.conclude(self.accuracy, window, &mut measured);
         let nodes = self.experiment.nodes.iter().enumerate().map(|(index, n)| {
             let oom = collected.out_of_memory[index];
-            (n.name.clone(), outcome(self.schedule.outcome(index), oom, judged.used.get(index).copied()))
+            let (used, refill) = (judged.used.get(index).copied(), judged.refills.get(index).copied());
+            (n.name.clone(), outcome(self.schedule.outcome(index), oom, used, refill))
         });
         let result = RunResult {
             experiment: self.experiment.name.clone(),
@@ -86,7 +98,7 @@ impl Run<'_> {
             real_seconds: end.since(self.timeline.zero).as_secs_f64(),
             metrics,
             nodes: nodes.collect(),
-            fidelity: judged.fidelity,
+            fidelity,
         };
         self.dir.write_result(&result)?;
         self.plan.versions.extend(collected.programs);
@@ -96,8 +108,8 @@ impl Run<'_> {
     }
 
     /// Writes the samples of a metric, and summarises them.
-    fn measure(&mut self, metric: &Metric, end: RealInstant, window: Window) -> Result<MetricRecord> {
-        let Measured { samples, without } = self.samples_of(metric, window)?;
+    fn measure(&mut self, metric: &Metric, end: RealInstant, window: Window) -> Result<(MetricRecord, Vec<Sample>)> {
+        let Found { samples, without } = self.samples_of(metric, window)?;
         for node in without {
             let detail = serde_json::json!({ "metric": metric.name, "because": "an event ended the node" });
             self.record(end, "metric-without", Some(self.experiment.nodes[node].name.clone()), detail);
@@ -112,12 +124,12 @@ impl Run<'_> {
             MetricError::Missing { looked_for, nodes: self.names(&metric.nodes) }
         };
         let summary = fidelity::statistics::summary(&values).ok_or_else(missing)?;
-        Ok(MetricRecord { unit: metric.unit.result.clone(), summary, file })
+        Ok((MetricRecord::new(metric.unit.result.clone(), summary, file), samples))
     }
 
     /// A node that has nothing to read fails the metric (a sum over the others would look like a result), unless an
     /// event ended it or kept it from starting.
-    fn samples_of(&mut self, metric: &Metric, window: Window) -> Result<Measured> {
+    fn samples_of(&mut self, metric: &Metric, window: Window) -> Result<Found> {
         let mut samples = Vec::new();
         let mut silent = Vec::new();
         match &metric.source {
@@ -165,7 +177,7 @@ impl Run<'_> {
         for sample in &mut samples {
             sample.value *= metric.unit.factor;
         }
-        Ok(Measured { samples, without })
+        Ok(Found { samples, without })
     }
 
     /// Why the run failed, if it did, with the last words of the node concerned.
@@ -218,7 +230,7 @@ impl Run<'_> {
 }
 
 /// The samples of a metric.
-struct Measured {
+struct Found {
     samples: Vec<Sample>,
     /// Nodes that have none because an event ended them.
     without: Vec<NodeIndex>,
@@ -256,7 +268,12 @@ fn last_line(text: &[u8]) -> Option<String> {
     text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(|l| l.chars().take(300).collect())
 }
 
-fn outcome(outcome: Option<(Ended, Exit)>, oom: bool, used: Option<RealDuration>) -> NodeOutcome {
+fn outcome(
+    outcome: Option<(Ended, Exit)>,
+    oom: bool,
+    used: Option<RealDuration>,
+    refill: Option<NodeRefill>,
+) -> NodeOutcome {
     let (ended, exit) = outcome.unwrap_or((Ended::Stopped, Exit::Signal(0)));
     let exit = match exit {
         Exit::Code(code) => Some(code),
@@ -268,7 +285,7 @@ fn outcome(outcome: Option<(Ended, Exit)>, oom: bool, used: Option<RealDuration>
         Ended::Killed if oom => EndedRecord::Oom,
         Ended::Killed => EndedRecord::Killed,
     };
-    NodeOutcome { exit, ended, core_seconds: used.map(RealDuration::as_secs_f64) }
+    NodeOutcome { exit, ended, core_seconds: used.map(RealDuration::as_secs_f64), refill }
 }
 
 #[cfg(test)]
@@ -287,15 +304,15 @@ mod tests {
     #[test]
     fn what_became_of_a_node_is_told_in_the_words_of_result_json() {
         let of = |ended, exit, oom| {
-            let o = outcome(Some((ended, exit)), oom, None);
+            let o = outcome(Some((ended, exit)), oom, None, None);
             (o.ended, o.exit)
         };
         assert_eq!(of(Ended::Exited, Exit::Code(3), false), (EndedRecord::Exited, Some(3)));
         assert_eq!(of(Ended::Stopped, Exit::Signal(9), false), (EndedRecord::Stopped, None));
         assert_eq!(of(Ended::Killed, Exit::Signal(9), true), (EndedRecord::Oom, None));
         assert_eq!(of(Ended::Killed, Exit::Signal(9), false), (EndedRecord::Killed, None));
-        assert_eq!(outcome(None, false, None).ended, EndedRecord::Stopped);
+        assert_eq!(outcome(None, false, None, None).ended, EndedRecord::Stopped);
         let used = RealDuration::from_nanos(2_500_000_000);
-        assert_eq!(outcome(None, false, Some(used)).core_seconds, Some(2.5));
+        assert_eq!(outcome(None, false, Some(used), None).core_seconds, Some(2.5));
     }
 }

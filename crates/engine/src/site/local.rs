@@ -7,6 +7,7 @@ mod counters;
 mod network;
 mod nodes;
 mod programs;
+mod refill;
 mod shares;
 
 use std::path::PathBuf;
@@ -146,7 +147,7 @@ impl Site for LocalSite {
     fn apply_limits(&mut self) -> Result<Conditions> {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
-        let conditions = prepared.shares.apply(&prepared.enclosure, not_applied)?;
+        let conditions = prepared.shares.apply(&prepared.setup, &prepared.enclosure, not_applied)?;
         // Only now, so that no command from outside runs without limits.
         let socket = self.place()?.registration.control_socket();
         attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;

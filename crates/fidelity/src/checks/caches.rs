@@ -1,26 +1,36 @@
 //! Caches, which forget in real time.
 
-use scale::Tdf;
+use record::NodeRefill;
+use scale::{RealDuration, Tdf};
 
 use super::Judgement;
-use crate::evidence::Caches;
-use crate::observations::Observations;
+use crate::effects::Effect;
+use crate::evidence::{Caches, Grain};
+use crate::observations::NodeCpu;
 use crate::wording::number;
 
-/// What a line of memory may cost after a virtual millisecond, ns, if a node always wanted its CPU: more than it costs
-/// from the third-level cache of any server.
-pub const LINE_SATURATED: f64 = 30.0;
-/// The same if none did: most of what it costs from main memory. Up to 40 a web server that is half busy had the right
-/// latencies; from 82 on they were a fifth longer.
-pub const LINE: f64 = 60.0;
-/// The part of its CPU below which it makes no difference to a node what its work costs.
-pub const LITTLE: f64 = 0.1;
+/// How many lines of memory a busy server fetches anew at the beginning of each turn of [`TURN`]: where a line cost
+/// 110 ns, a web server that compresses used 74 % more CPU, 60 µs of each turn (`docs/cpu.md`).
+const LINES: f64 = 560.0;
+/// The turns in which that was, real s.
+const TURN: f64 = 140e-6;
+/// A longer turn touches more: where one of 0.1 ms began with 60 µs of refilling, one of 1.5 ms began with 130.
+const LONGER: f64 = 1.0 / 3.0;
+/// More of a turn than this was not seen to be lost.
+const MOST: f64 = 0.8;
+
+/// The part of turns of this length that a program with as much data as a busy server loses, where a line of memory
+/// costs so much more after a node's absence than it would on the target.
+pub fn lost(dearer: RealDuration, turn: RealDuration) -> f64 {
+    let turn = turn.as_secs_f64();
+    let lines = LINES * (turn / TURN).powf(LONGER);
+    (lines * dearer.as_secs_f64() / turn).min(MOST)
+}
 
 /// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's
-/// own they hardly do; where neighbours use them, a node does less work than its target with the CPU time that it is
-/// entitled to. How much less depends on how many lines its programs need, which nothing here can count; the limits are
-/// where real servers were seen to be off.
-pub fn caches(found: Option<&Caches>, seen: &Observations, tdf: Tdf) -> Judgement {
+/// own they hardly do; where neighbours use them, each turn begins with fetching data that the target would still have.
+/// How many lines that is depends on the program, which nothing here can count: up to as many as a busy server's.
+pub fn caches(found: Option<&Caches>, grain: &Grain, tdf: Tdf) -> Judgement {
     let unit = "ns a line";
     if tdf == Tdf::ONE {
         return Judgement::unmeasured(
@@ -31,22 +41,55 @@ pub fn caches(found: Option<&Caches>, seen: &Observations, tdf: Tdf) -> Judgemen
     let Some(found) = found else {
         return Judgement::unmeasured(unit, "How long caches keep data on the nodes' core was not measured.".into());
     };
-    let late = found.late.as_nanos() as f64;
     let measured = format!(
         "A line of memory untouched for {} real ms cost {} ns, after 1 ms {} ns",
         number(found.away.as_secs_f64() * 1e3),
         found.late.as_nanos(),
         found.soon.as_nanos()
     );
-    let limit = if seen.entitlement.is_some() { LINE_SATURATED } else { LINE };
-    match seen.most_dependent_on_cpu().filter(|(_, used)| *used >= LITTLE) {
-        Some((node, used)) => {
-            let says = format!("{measured}; {node} used {} % of its CPU.", number(100.0 * used));
-            Judgement::at_most(late, limit, unit, says)
-        }
-        None => {
-            let says = format!("{measured}; no node used as much as {} % of its CPU.", number(100.0 * LITTLE));
-            Judgement { value: Some(late), ..Judgement::unmeasured(unit, says) }
-        }
+    let late = found.late.as_nanos() as f64;
+    let Grain::Slots(Some(turn)) = grain else {
+        let says = format!("{measured}; how many a node fetched anew is not known.");
+        return Judgement { value: Some(late), ..Judgement::unmeasured(unit, says) };
+    };
+    let lost = lost(found.late.saturating_sub(found.soon), *turn);
+    let says = format!(
+        "{measured}: a program with as much data as a busy web server lost {} % of its turns of {} ms.",
+        number(100.0 * lost),
+        number(turn.as_secs_f64() * 1e3)
+    );
+    Judgement::with(late, unit, [Effect::Work([0.0, 100.0 * lost / (1.0 - lost)])], says)
+}
+
+/// What nodes lost at the start of their turns, where that was measured, less what they were given for it. A node
+/// counts by what it used of the core. `None` where it was not measured, or nobody used anything.
+pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill]) -> Option<Judgement> {
+    let of = |(node, found): (&NodeCpu, &NodeRefill)| {
+        let [lost, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / found.turn_us);
+        // Work takes longer by what is lost, and less long by what the share was raised.
+        let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
+        (node.used.as_secs_f64(), lost, [longer(lost - error), longer(lost + error)])
+    };
+    let each: Vec<_> = nodes.iter().zip(found).map(of).collect();
+    let used: f64 = each.iter().map(|(weight, ..)| weight).sum();
+    if used <= 0.0 {
+        return None;
     }
+    let mean = |value: &dyn Fn(f64, [f64; 2]) -> f64| {
+        100.0 * each.iter().map(|(weight, lost, longer)| weight / used * value(*lost, *longer)).sum::<f64>()
+    };
+    let range = [mean(&|_, longer| longer[0]), mean(&|_, longer| longer[1])];
+    let most = nodes.iter().zip(found).zip(&each).max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let ((node, most), _) = most?;
+    let says = format!(
+        "{} lost {:.0} ± {:.0} µs of its turns of {} ms to caches that others had used, and had {:.2} times its \
+         share for that{}.",
+        node.node,
+        most.refill_us,
+        most.error_us,
+        number(most.turn_us / 1e3),
+        node.raised,
+        if most.capped { "; it was not given more" } else { "" }
+    );
+    Some(Judgement::with(mean(&|lost, _| lost), "% of turns", [Effect::Work(range)], says))
 }

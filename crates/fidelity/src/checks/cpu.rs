@@ -1,77 +1,118 @@
-//! The CPU that nodes got, in which slices, and what the hypervisor took of it.
+//! The CPU that nodes got, in which turns, and what the hypervisor took of it.
+
+use scale::{RealDuration, Tdf};
 
 use super::Judgement;
-use crate::evidence::Grain;
-use crate::observations::Occurrence;
+use crate::effects::Effect;
+use crate::evidence::{Grain, Pace};
+use crate::observations::{NodeCpu, Observations};
 use crate::wording::{number, place, span};
 
-/// CPU that a node must get, per cent of its entitlement.
-pub const ENTITLEMENT: std::ops::RangeInclusive<f64> = 97.0..=101.0;
-/// How long a turn on the nodes' core may last, real ms: three times what is asked for, and twice what quiet machines
-/// show.
-pub const GRAIN: f64 = 0.3;
-/// Time that the hypervisor may take, per cent.
-pub const STEAL: f64 = 1.0;
+/// How long a turn on the nodes' core may last where nobody can say what it does, real ms.
+const GRAIN: f64 = 0.3;
+/// A node takes part in operations if it used this part of its CPU.
+const TAKES_PART: f64 = 0.01;
+/// Shares that differ by less, as a part, are those of one kind of node.
+const ONE_KIND: f64 = 0.01;
+/// What shares of work do not give back of what was taken, because they notice it after up to 20 ms.
+pub(super) const NOTICED_LATE: f64 = 0.2;
 
-/// In each virtual second, a node that always wanted CPU got 97–101 % of its entitlement. The recorded limit is the
-/// bound on the side where the worst second lies.
-pub fn cpu_entitlement(grain: &Grain, worst: Option<&Occurrence>, intervals: usize) -> Judgement {
+/// A node that always wanted CPU gets what it is entitled to: over all such virtual seconds together, what one got more
+/// or less is by how much its work was shorter or longer. The value is the worst second.
+pub fn cpu_entitlement(grain: &Grain, seen: &Observations) -> Judgement {
     let unit = "% of entitlement";
-    match (grain, worst) {
-        (Grain::Pool, _) => Judgement::unmeasured(
+    match (grain, &seen.entitlement, &seen.entitled) {
+        (Grain::Pool, ..) => Judgement::unmeasured(
             unit,
             "Nodes of the naive variant share the core as they can; none is entitled to a part.".into(),
         ),
-        (Grain::Quota(_), _) => {
+        (Grain::Quota(_), ..) => {
             Judgement::unmeasured(unit, "Under CFS quota it is not known whether a node always wanted its CPU.".into())
         }
-        (Grain::Slots(_), None) => Judgement::unmeasured(
+        (Grain::Slots(_), Some(worst), Some(all)) => {
+            let says = format!(
+                "Of {} virtual seconds in which a node always wanted CPU, the worst gave it {} % of its entitlement, \
+                 {}; all of them together gave {} {} %.",
+                seen.entitled_intervals,
+                number(worst.value),
+                place(worst),
+                all.whose.as_deref().unwrap_or("a node"),
+                number(all.value)
+            );
+            let longer = 100.0 * (100.0 / all.value.max(1.0) - 1.0);
+            Judgement::with(worst.value, unit, [Effect::Work([longer.min(0.0), longer.max(0.0)])], says)
+        }
+        (Grain::Slots(_), ..) => Judgement::unmeasured(
             unit,
             "No node wanted all of its CPU for a whole virtual second, so none could miss any.".into(),
         ),
-        (Grain::Slots(_), Some(worst)) => {
-            let (low, high) = (*ENTITLEMENT.start(), *ENTITLEMENT.end());
-            let limit = if worst.value < 100.0 { low } else { high };
-            let says = format!(
-                "Of {intervals} virtual seconds in which a node always wanted CPU, the worst gave it {} % of its \
-                 entitlement, {} ({low}–{high} % is right).",
-                number(worst.value),
-                place(worst)
-            );
-            let ok = Some(ENTITLEMENT.contains(&worst.value));
-            Judgement { value: Some(worst.value), limit: Some(limit), unit, ok, says }
-        }
     }
 }
 
-/// Shares come in slices short enough that a burst of work takes as long, in virtual time, as on the target.
-pub fn cpu_grain(grain: &Grain) -> Judgement {
+/// Shares come in turns: whoever wakes up waits for its turn, which on the target it does not. An operation waits for
+/// half of the others' turns on average, once at a node of each of the two kinds that wait longest: a client and the
+/// server, say. (Nodes with equal shares are of one kind; where there is but one, at two of them.)
+pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
     let unit = "real ms";
-    match grain {
+    let turn = match grain {
         Grain::Slots(None) => {
-            Judgement::unmeasured(unit, "Nodes took turns, and how long one lasted was not measured.".into())
+            return Judgement::unmeasured(unit, "Nodes took turns, and how long one lasted was not measured.".into());
         }
-        Grain::Slots(Some(turn)) => {
-            let turn = turn.as_secs_f64() * 1e3;
-            Judgement::at_most(turn, GRAIN, unit, format!("Nodes took turns on their core every {} ms.", number(turn)))
+        Grain::Pool => {
+            return Judgement::unmeasured(unit, "Nodes of the naive variant have no share of their own.".into());
         }
-        Grain::Quota(why) => Judgement::at_most(
-            4.0,
-            GRAIN,
-            unit,
-            format!(
+        Grain::Quota(why) => {
+            let says = format!(
                 "CPU shares were kept by CFS quota, which lets a burst run unhindered until the next 4 ms tick: {why}."
-            ),
-        ),
-        Grain::Pool => Judgement::unmeasured(unit, "Nodes of the naive variant have no share of their own.".into()),
+            );
+            return Judgement::at_most(4.0, GRAIN, unit, says);
+        }
+        Grain::Slots(Some(turn)) => *turn,
+    };
+    let part: Vec<&NodeCpu> = nodes.iter().filter(|n| n.busy >= TAKES_PART && n.share > 0.0).collect();
+    let wait = |node: &NodeCpu| {
+        let others = turn.as_secs_f64() * (1.0 / node.share - 1.0).max(0.0);
+        tdf.to_virtual(RealDuration::from_secs_f64(others)).as_secs_f64()
+    };
+    let mut waits: Vec<(f64, &NodeCpu)> = part.iter().map(|node| (wait(node), *node)).collect();
+    waits.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let alike = |a: f64, b: f64| (a / b - 1.0).abs() < ONE_KIND;
+    let two_kinds = part.iter().any(|n| !alike(n.share, waits[0].1.share));
+    if two_kinds {
+        waits.dedup_by(|later, earlier| alike(later.1.share, earlier.1.share));
     }
+    waits.truncate(2);
+    let most: f64 = waits.iter().map(|(wait, _)| wait).sum();
+    let mut says = format!("Nodes took turns on their core every {} ms", number(turn.as_secs_f64() * 1e3));
+    if !waits.is_empty() {
+        let each = waits.iter().map(|(wait, n)| format!("{} up to {} virtual ms", n.node, number(wait * 1e3)));
+        says += &format!(": who woke up waited, {}", each.collect::<Vec<_>>().join(", "));
+    }
+    let turns = part.iter().map(|n| n.used.as_secs_f64() / turn.as_secs_f64()).fold(0.0, f64::max);
+    let effect = Effect::EachOperation { mean: most / 2.0, late: most, turns };
+    Judgement::with(turn.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }
 
-/// Time that the hypervisor gave to someone else.
-pub fn steal(worst: Option<&Occurrence>) -> Judgement {
+/// Time that the hypervisor gave to someone else. What it took of the harness core shows in late frames.
+pub fn steal(seen: &Observations, pace: Pace) -> Judgement {
     let unit = "% of the core";
-    let Some(worst) = worst else { return Judgement::unmeasured(unit, "Too short a run to measure steal.".into()) };
+    let Some(worst) = &seen.steal else {
+        return Judgement::unmeasured(unit, "Too short a run to measure steal.".into());
+    };
     let core = worst.whose.as_deref().unwrap_or("a core");
-    let says = format!("At most, the hypervisor took {} % of {core}, {}.", number(worst.value), span(worst));
-    Judgement::at_most(worst.value, STEAL, unit, says)
+    let taken = seen.stolen_nodes_percent.unwrap_or(worst.value);
+    let says = format!(
+        "At most, the hypervisor took {} % of {core}, {}; of the nodes' core {} % on average.",
+        number(worst.value),
+        span(worst),
+        number(taken)
+    );
+    Judgement::with(worst.value, unit, [missing(taken, pace)], says)
+}
+
+/// What a node's work takes longer where others take so many per cent of its core, and it gets back what is noticed.
+pub(super) fn missing(taken_percent: f64, pace: Pace) -> Effect {
+    let taken = (taken_percent / 100.0).clamp(0.0, 0.99);
+    let left = if pace.gain.is_some() { NOTICED_LATE } else { 1.0 };
+    Effect::Work([0.0, left * 100.0 * taken / (1.0 - taken)])
 }

@@ -1,49 +1,48 @@
 //! Processes that are not the run's, on its cores.
 
 use super::Judgement;
-use crate::observations::Occurrence;
+use super::cpu::missing;
+use crate::evidence::Pace;
+use crate::observations::{Observations, Occurrence};
 use crate::wording::{number, span};
 
-/// Others' use of the nodes' core, per cent of it: what one ordinary process can get beside a run.
-pub const FOREIGN_NODES: f64 = 1.0;
-/// The time for which one thread of others may have or want the nodes' core, per cent.
-pub const WANTED_NODES: f64 = 80.0;
-/// Others' use of the harness core, per cent of it.
-pub const FOREIGN_HARNESS: f64 = 20.0;
-
-/// Processes that are not the run's, on the nodes' core: how much of it they used, and for how long one of them wanted
-/// it.
+/// Processes that are not the run's, on the nodes' core: how much of it they used, and who wanted it for longest.
 ///
-/// A busy loop beside a run gets less of the core than the odd daemon that happens to be there, because the run's
-/// groups outweigh it a hundred times. What tells it from them is that it always wants more.
-pub fn foreign_load_nodes(used: Option<&Occurrence>, wanted: Option<&Occurrence>) -> Judgement {
-    let by_use = foreign(used, FOREIGN_NODES, "nodes' core");
-    let Some(wanted) = wanted.filter(|_| by_use.ok != Some(false)) else { return by_use };
-    let who = wanted.whose.as_deref().unwrap_or("no thread");
-    let used = used.map_or(String::new(), |used| format!("; all together used at most {} % of it", number(used.value)));
-    let says = format!(
-        "Of all that is not the run's, {who} had or wanted the nodes' core for the longest, {} % of the time, \
-         {}{used}.",
-        number(wanted.value),
-        span(wanted)
-    );
-    Judgement::at_most(wanted.value, WANTED_NODES, "% of the time", says)
-}
-
-/// Processes that are not the run's, on the core of emulator, injector and engine.
-pub fn foreign_load_harness(worst: Option<&Occurrence>) -> Judgement {
-    foreign(worst, FOREIGN_HARNESS, "harness core")
-}
-
-fn foreign(worst: Option<&Occurrence>, limit: f64, core: &str) -> Judgement {
-    let Some(worst) = worst else {
-        return Judgement::unmeasured("% of the core", "Too short a run to measure it.".into());
+/// What they used on average is what nodes lacked. A busy loop beside a run gets less of the core than the odd daemon
+/// that happens to be there, because the run's groups outweigh it a hundred times.
+pub fn foreign_load_nodes(seen: &Observations, pace: Pace) -> Judgement {
+    let unit = "% of the core";
+    let Some(worst) = &seen.foreign_nodes else {
+        return Judgement::unmeasured(unit, "Too short a run to measure it.".into());
     };
+    let taken = seen.foreign_nodes_percent.unwrap_or(worst.value);
+    let wanted = seen.wanted_nodes.as_ref().and_then(|wanted| {
+        let who = wanted.whose.as_ref()?;
+        Some(format!(
+            " {who} had or wanted it for the longest, {} % of the time, {}.",
+            number(wanted.value),
+            span(wanted)
+        ))
+    });
+    let says =
+        format!("{} On average it was {} %.{}", used(worst, "nodes' core"), number(taken), wanted.unwrap_or_default());
+    Judgement::with(worst.value, unit, [missing(taken, pace)], says)
+}
+
+/// Processes that are not the run's, on the core of emulator, injector and engine. What they do there shows in late
+/// frames and in nothing else.
+pub fn foreign_load_harness(worst: Option<&Occurrence>) -> Judgement {
+    let unit = "% of the core";
+    let Some(worst) = worst else { return Judgement::unmeasured(unit, "Too short a run to measure it.".into()) };
+    let says = format!("{} What that delays shows in emulator-lateness.", used(worst, "harness core"));
+    Judgement::with(worst.value, unit, [], says)
+}
+
+fn used(worst: &Occurrence, core: &str) -> String {
     let who = worst.whose.as_ref().map_or(String::new(), |who| format!(", mostly {who}"));
-    let says = format!(
+    format!(
         "Processes that are not the run's used at most {} % of the {core}, {}{who}.",
         number(worst.value),
         span(worst)
-    );
-    Judgement::at_most(worst.value, limit, "% of the core", says)
+    )
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{MetricComparison, Outside};
-use record::Summary;
+use record::{Intervals, Summary};
 
 /// A number that summarises samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,16 @@ impl Statistic {
             Statistic::P50 => summary.p50,
             Statistic::P90 => summary.p90,
             Statistic::P99 => summary.p99,
+        }
+    }
+
+    /// Its interval, if that is stated.
+    pub fn in_intervals(self, intervals: &Intervals) -> Option<[f64; 2]> {
+        match self {
+            Statistic::Mean => intervals.mean,
+            Statistic::P50 => intervals.p50,
+            Statistic::P90 => intervals.p90,
+            Statistic::P99 => intervals.p99,
         }
     }
 

@@ -245,6 +245,20 @@ impl Group {
         Counter::open(self.cpuacct.join(USAGE_BY_CORE)).map(UsageByCore)
     }
 
+    /// Where the group is for [`crate::perf`], or would be: in the hierarchy of version 1 for that if it is mounted, or
+    /// else in version 2, where it needs no controller.
+    pub fn place_of_counters(&self) -> io::Result<PathBuf> {
+        let mounts = mounts::all().map_err(io::Error::other)?;
+        let v2 = || mounts.iter().find(|m| is_v2(m)).map(|m| m.point.clone());
+        let root = place_of(&mounts, "perf_event").or_else(v2).ok_or(ErrorKind::Unsupported)?;
+        Ok(root.join(self.cpu.strip_prefix(&self.root).unwrap_or(&self.cpu)))
+    }
+
+    /// For changing the group's fraction many times, as [`super::divide`] sets it once.
+    pub fn fraction(&self) -> Result<Fraction, Error> {
+        Ok(Fraction { weight: open_for_writing(&self.cpu.join(WEIGHT))? })
+    }
+
     /// Makes the kernel account for the core on which this group's only thread runs: see [`Poke`].
     pub fn poke(&self) -> Result<Poke, Error> {
         Ok(Poke { weight: open_for_writing(&self.cpu.join(WEIGHT))?, heavier: false })
@@ -275,6 +289,23 @@ impl Joiner {
     pub fn join(&self) -> io::Result<()> {
         // "0" means the writer, so that its id need not be known (it differs inside a PID namespace).
         self.files.iter().try_for_each(|mut file| file.write_all(b"0"))
+    }
+}
+
+/// What a group has of its parent's time beside its siblings; see [`super::divide`].
+#[derive(Debug)]
+pub struct Fraction {
+    weight: File,
+}
+
+impl Fraction {
+    /// The largest that can be set, in fractions of a core.
+    pub const LARGEST: f64 = *WEIGHTS.end() as f64 / WEIGHT_OF_CORE;
+
+    /// Sets it: one system call. Siblings that compete lose the turn that they are in, so not more than some tens of
+    /// times a second.
+    pub fn set(&self, fraction: f64) -> io::Result<()> {
+        self.weight.write_all_at(weight(fraction).to_string().as_bytes(), 0)
     }
 }
 

@@ -10,9 +10,12 @@ use crate::file::{self, Command};
 use crate::names::{did_you_mean, wrong_node, wrong_word};
 use crate::paths;
 use crate::tree::shorten;
+use crate::units::Speed;
 
 /// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+/// The same in units of work per microsecond; what they are in cores of this host, only a plan knows.
+const ABSOLUTE_SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=1e6;
 
 /// The machines, each with whether it is right: a name that is known but wrong must not be reported as unknown.
 pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Problems) -> Vec<(Machine, bool)> {
@@ -21,7 +24,7 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
         if let Some(what) = wrong_word(entry.name()) {
             problems.add(entry.key_span(), what);
         }
-        let (mut cpus, mut speed, mut memory_bytes) = (1, 1.0, 0);
+        let (mut cpus, mut speed, mut memory_bytes) = (1, Speed::OfHost(1.0), 0);
         if let Some(read) = &entry.value {
             (cpus, speed, memory_bytes) = (read.cpus, read.speed, read.memory.0);
             if cpus == 0 {
@@ -31,13 +34,7 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
                             together, which is not built; write `cpus: 1`";
                 problems.add(entry.at("cpus"), what);
             }
-            if !SPEEDS.contains(&speed) {
-                let what = format!(
-                    "a speed is {} to {}: write the fraction of one core of this host that each CPU is worth, such as \
-                     0.5",
-                    SPEEDS.start(),
-                    SPEEDS.end()
-                );
+            if let Some(what) = wrong_speed(speed) {
                 problems.add(entry.at("speed"), what);
             }
         }
@@ -45,6 +42,24 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
         machines.push((Machine { name: entry.name().to_owned(), cpus, speed, memory_bytes }, right));
     }
     machines
+}
+
+/// What is wrong with a speed; none if it is right.
+fn wrong_speed(speed: Speed) -> Option<String> {
+    match speed {
+        Speed::OfHost(fraction) if !SPEEDS.contains(&fraction) => Some(format!(
+            "a speed is {} to {}: write the fraction of one core of this host that each CPU is worth, such as 0.5",
+            SPEEDS.start(),
+            SPEEDS.end()
+        )),
+        Speed::Absolute(units) if !ABSOLUTE_SPEEDS.contains(&units) => Some(format!(
+            "an absolute speed is {} to {} units/us: write how much work each CPU does in a microsecond, such as \
+             `850 units/us` (`diorama doctor` says how much a core of this host does)",
+            ABSOLUTE_SPEEDS.start(),
+            ABSOLUTE_SPEEDS.end()
+        )),
+        _ => None,
+    }
 }
 
 /// The nodes, `count` expanded. A node with a mistake is still there, so that its name is known.

@@ -37,9 +37,11 @@ pub struct Tap {
     statistics: File,
 }
 
-/// Frames that an interface's kernel dropped, by its own counters.
+/// What an interface's kernel has counted: frames that it dropped, and what passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Drops {
+pub(crate) struct Counted {
+    /// Bytes in both directions.
+    pub bytes: u64,
     /// On the way from the node to the emulator: the TAP's ring (1000 frames) was full.
     pub ring: u64,
     /// On the way from the emulator into the node.
@@ -110,21 +112,22 @@ impl Tap {
 
     /// Frames that the node sent and nobody read in time; `None` if the node has removed or renamed the interface.
     pub fn ring_drops(&self) -> Option<u64> {
-        self.drops().map(|d| d.ring)
+        self.counted().map(|c| c.ring)
     }
 
     pub(crate) fn label(&self) -> &str {
         &self.label
     }
 
-    /// What the interface dropped since it was created; `None` if the node has removed or renamed it.
-    pub(crate) fn drops(&self) -> Option<Drops> {
+    /// What was counted since it was created; `None` if the node has removed or renamed it. A system call or two, on
+    /// any thread: the emulator does not notice.
+    pub(crate) fn counted(&self) -> Option<Counted> {
         let mut text = Vec::new();
         // The kernel gives a page at a time.
         let mut page = [0; 4096];
         loop {
             match self.statistics.read_at(&mut page, text.len() as u64).ok()? {
-                0 => return drops_in(std::str::from_utf8(&text).ok()?, &self.name),
+                0 => return counted_in(std::str::from_utf8(&text).ok()?, &self.name),
                 n => text.extend_from_slice(&page[..n]),
             }
         }
@@ -137,11 +140,12 @@ impl AsFd for Tap {
     }
 }
 
-/// Reads receive and transmit drops of `interface` from the text of /proc/net/dev.
-fn drops_in(text: &str, interface: &str) -> Option<Drops> {
+/// Reads the counters of `interface` from the text of /proc/net/dev.
+fn counted_in(text: &str, interface: &str) -> Option<Counted> {
     let line = text.lines().find_map(|l| l.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
     let fields: Vec<u64> = line.split_ascii_whitespace().map_while(|f| f.parse().ok()).collect();
-    Some(Drops { receive: *fields.get(3)?, ring: *fields.get(11)? })
+    let bytes = fields.first()?.wrapping_add(*fields.get(8)?);
+    Some(Counted { bytes, receive: *fields.get(3)?, ring: *fields.get(11)? })
 }
 
 fn attach(name: &str, label: &str) -> Result<OwnedFd, Error> {
@@ -190,12 +194,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_are_read_from_their_own_columns() {
+    fn counters_are_read_from_their_own_columns() {
         // Two lines of heads, whose columns are: bytes, packets, errs, drop, fifo, frame (or colls), and two more.
         let text = "Inter-|   Receive  |  Transmit\n face |bytes  …\n    \
                     lo:      84       1    0    9    0     0     0    0       84       1    0    8    0     0\n  \
                     eth0: 1000 10 1 2 3 4 5 6 2000 20 7 42 9 10 11 12\n eth01: 0 0 0 5 0 0 0 0 0 0 0 5 0 0 0 0\n";
-        assert_eq!(drops_in(text, "eth0"), Some(Drops { receive: 2, ring: 42 }));
-        assert_eq!(drops_in(text, "eth1"), None);
+        assert_eq!(counted_in(text, "eth0"), Some(Counted { bytes: 3000, receive: 2, ring: 42 }));
+        assert_eq!(counted_in(text, "eth1"), None);
     }
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use fidelity::compare::{Comparison, Statistic, busiest};
-use record::Series;
+use record::{Series, Verdict};
 
 use super::labels;
+use super::table::knows_differences;
 use crate::distribution;
-use crate::numbers::{error, figure, measured};
-use crate::page::{Column, Row, Text, checks, page, section, table, text, verdict};
+use crate::numbers::{difference, error, measured, with_interval};
+use crate::page::{Column, Row, Text, checks, page, reasons, section, table, text, verdict};
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
 /// verdicts and checks.
@@ -36,6 +37,11 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Strin
         );
     }
     body += "</dl>\n";
+    for (label, (_, comparison)) in labels[1..].iter().zip(others) {
+        for note in &comparison.notes {
+            let _ = writeln!(body, "<p>{}: {}.</p>", Text(label), Text(note));
+        }
+    }
     for (name, metric) in &base.first().result.metrics {
         let curves: Vec<_> = labels.iter().cloned().zip(all.iter().map(|s| s.pooled(name))).collect();
         let _ = writeln!(body, "<h2>{} <span class=\"quiet\">({})</span></h2>", Text(name), Text(&metric.unit));
@@ -50,13 +56,14 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Strin
     for (label, series) in labels.iter().zip(&all) {
         for run in series.runs.values() {
             let fidelity = &run.result.fidelity;
-            let open = if fidelity.breaches().next().is_some() { " open" } else { "" };
+            let open = if fidelity.verdict == Verdict::Suspect { " open" } else { "" };
             let _ = writeln!(
                 body,
-                "<details{open}><summary>{} <code>{}</code> {}</summary>\n{}</details>",
+                "<details{open}><summary>{} <code>{}</code> {}</summary>\n{}{}</details>",
                 Text(label),
                 text(run.dir.display()),
                 verdict(fidelity.verdict),
+                reasons(fidelity),
                 checks(&fidelity.checks)
             );
         }
@@ -70,23 +77,32 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
     let Some(first) = of.first() else { return String::new() };
     let single = first.ks_d.is_none() && first.base.p99 == first.base.mean;
     let spread = first.base_spread_percent;
+    let known = others.iter().any(|(_, c)| knows_differences(c));
     let mut columns = vec![Column::Words(""), Column::Number(&labels[0])];
     columns.extend(spread.map(|_| Column::Number("its spread")));
-    columns.extend(others_columns(labels));
+    for label in &labels[1..] {
+        columns.extend([Column::Number(label), Column::Number("error")]);
+        columns.extend(known.then_some(Column::Words("difference")));
+    }
     let mut rows = String::new();
     for s in &Statistic::ALL[..if single { 1 } else { 4 }] {
         let name = if single { "value".to_string() } else { s.to_string() };
-        let mut row = Row::default().name(name).number(figure(s.of(&first.base)));
+        let interval = first.base_interval.and_then(|i| s.in_intervals(&i));
+        let mut row = Row::default().name(name).number(with_interval(s.of(&first.base), interval));
         if let Some(spread) = spread {
             row = row.number(spread.get(*s).map_or("–".into(), |v| format!("{v:.1} %")));
         }
         for metric in &of {
             let error = error(metric.error_percent.get(*s));
-            row = row.number(figure(s.of(&metric.other)));
+            let interval = metric.other_interval.and_then(|i| s.in_intervals(&i));
+            row = row.number(with_interval(s.of(&metric.other), interval));
             row = match metric.outside.iter().any(|outside| outside.statistic == *s) {
                 true => row.styled("n outside", format_args!("{error} ⚠ outside")),
                 false => row.number(error),
             };
+            if known {
+                row = row.words(difference(metric.difference.get(*s)));
+            }
         }
         rows += &row.end();
     }
@@ -97,15 +113,13 @@ fn errors(name: &str, labels: &[String], others: &[(&Series, &Comparison)]) -> S
         }
         for metric in &of {
             row = row.number(metric.ks_d.map_or("–".into(), |d| format!("{d:.3}"))).words("");
+            if known {
+                row = row.words("");
+            }
         }
         rows += &row.end();
     }
     table(&columns, &rows)
-}
-
-/// The columns of those that are compared with the base.
-fn others_columns(labels: &[String]) -> impl Iterator<Item = Column<'_>> {
-    labels[1..].iter().flat_map(|label| [Column::Number(label), Column::Number("error")])
 }
 
 /// How long the nodes that did most had the core.
@@ -115,7 +129,7 @@ fn cpu(labels: &[String], others: &[(&Series, &Comparison)]) -> String {
         return String::new();
     }
     let mut columns = vec![Column::Words("node"), Column::Number(&labels[0])];
-    columns.extend(others_columns(labels));
+    columns.extend(labels[1..].iter().flat_map(|label| [Column::Number(label), Column::Number("error")]));
     let mut rows = String::new();
     for node in nodes {
         let mut row = Row::default().name(&node.name).number(measured(node.base_core_seconds));

@@ -6,28 +6,27 @@ use fidelity::compare::{Comparison, MetricComparison, NodeComparison, Statistic,
 use record::Series;
 
 use super::labels;
-use crate::numbers::{error, figure, measured};
+use crate::numbers::{difference, error, measured, with_interval};
 
 /// One table of `base` against all `others`, each with the comparison that was made of it.
 pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String {
     let labels = labels(&std::iter::once(base).chain(others.iter().map(|(s, _)| *s)).collect::<Vec<_>>());
-    let repeated = base.runs.len() > 1;
+    let shown = Shown { spread: base.runs.len() > 1, difference: others.iter().any(|(_, c)| knows_differences(c)) };
     let mut head = vec!["metric".into(), "unit".into(), String::new(), labels[0].clone()];
-    if repeated {
-        head.push("spread".into());
-    }
+    head.extend(shown.spread.then(|| "spread".into()));
     for label in &labels[1..] {
         head.extend([label.clone(), "error".into()]);
+        head.extend(shown.difference.then(|| "difference".into()));
     }
     let mut rows = vec![head];
     let metrics = others.first().map_or(&[][..], |(_, c)| &c.metrics);
     for (index, metric) in metrics.iter().enumerate() {
         let each: Vec<&MetricComparison> = others.iter().map(|(_, c)| &c.metrics[index]).collect();
-        rows.extend(metric_rows(metric, &each, repeated));
+        rows.extend(metric_rows(metric, &each, shown));
     }
-    rows.extend(node_rows(others, repeated));
+    rows.extend(node_rows(others, shown));
     let mut text = format!("{}: {}", base.first().result.experiment, labels.join(" – "));
-    if repeated {
+    if shown.spread {
         let _ = write!(text, ", {} pairs: medians; error: median of the paired errors", base.runs.len());
     }
     text.push_str("\n\n");
@@ -37,12 +36,15 @@ pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String 
     for (label, series) in labels.iter().zip(all) {
         let _ = writeln!(text, "{label}: {}", series.verdict());
         for run in series.runs.values() {
-            for check in run.result.fidelity.breaches() {
-                let _ = writeln!(text, "  {}: {}: {}", run.dir.display(), check.name, check.says);
+            for why in run.result.fidelity.reasons() {
+                let _ = writeln!(text, "  {}: {why}", run.dir.display());
             }
         }
     }
     for (label, (_, comparison)) in labels[1..].iter().zip(others) {
+        for note in &comparison.notes {
+            let _ = writeln!(text, "{label}: {note}");
+        }
         for outside in comparison.metrics.iter().flat_map(|m| &m.outside) {
             let _ = writeln!(text, "outside: {label}: {}", outside.says);
         }
@@ -50,7 +52,21 @@ pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String 
     text
 }
 
-fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated: bool) -> Vec<Vec<String>> {
+/// Which columns there are.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// The base's spread, of several runs.
+    spread: bool,
+    /// What can be said of each difference.
+    difference: bool,
+}
+
+/// Whether anything can be said of any difference.
+pub(super) fn knows_differences(comparison: &Comparison) -> bool {
+    comparison.metrics.iter().any(|m| Statistic::ALL.iter().any(|s| m.difference.get(*s).is_some()))
+}
+
+fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], columns: Shown) -> Vec<Vec<String>> {
     // A metric of one sample per run has no quantiles; its mean is the sample.
     let single = metric.ks_d.is_none() && metric.base.p99 == metric.base.mean;
     let statistics = if single { &Statistic::ALL[..1] } else { &Statistic::ALL[..] };
@@ -58,23 +74,27 @@ fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated
     for (i, s) in statistics.iter().enumerate() {
         let named = |text: &str| if i == 0 { text.to_string() } else { String::new() };
         let shown = if single { String::new() } else { s.to_string() };
-        let mut row = vec![named(&metric.name), named(&metric.unit), shown, figure(s.of(&metric.base))];
-        if repeated {
+        let interval = metric.base_interval.and_then(|i| s.in_intervals(&i));
+        let mut row =
+            vec![named(&metric.name), named(&metric.unit), shown, with_interval(s.of(&metric.base), interval)];
+        if columns.spread {
             let spread = metric.base_spread_percent.and_then(|spread| spread.get(*s));
             row.push(spread.map_or("–".into(), |v| format!("{v:.1} %")));
         }
         for other in others {
-            row.push(figure(s.of(&other.other)));
+            row.push(with_interval(s.of(&other.other), other.other_interval.and_then(|i| s.in_intervals(&i))));
             row.push(error(other.error_percent.get(*s)));
+            row.extend(columns.difference.then(|| difference(other.difference.get(*s))));
         }
         rows.push(row);
     }
     if !single {
         let mut row = vec![String::new(), String::new(), "KS d".into(), String::new()];
-        row.extend(repeated.then(String::new));
+        row.extend(columns.spread.then(String::new));
         for other in others {
             row.push(other.ks_d.map_or("–".into(), |d| format!("{d:.3}")));
             row.push(String::new());
+            row.extend(columns.difference.then(String::new));
         }
         rows.push(row);
     }
@@ -82,16 +102,17 @@ fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], repeated
 }
 
 /// What the nodes that did most used of their CPU.
-fn node_rows(others: &[(&Series, &Comparison)], repeated: bool) -> Vec<Vec<String>> {
+fn node_rows(others: &[(&Series, &Comparison)], columns: Shown) -> Vec<Vec<String>> {
     let nodes = others.first().map_or(&[][..], |(_, c)| &c.nodes);
     let row = |node: &NodeComparison| {
         let mut row =
             vec![format!("CPU of {}", node.name), "core s".into(), String::new(), measured(node.base_core_seconds)];
-        row.extend(repeated.then(String::new));
+        row.extend(columns.spread.then(String::new));
         // The nodes of all comparisons are the base's.
         for other in others.iter().filter_map(|(_, c)| c.nodes.iter().find(|n| n.name == node.name)) {
             row.push(measured(other.other_core_seconds));
             row.push(error(other.error_percent));
+            row.extend(columns.difference.then(String::new));
         }
         row
     };
@@ -122,7 +143,7 @@ mod tests {
     use record::{CheckName, Variant};
 
     use super::*;
-    use crate::testing::{check, latencies, run, series};
+    use crate::testing::{check, known, latencies, run, series};
 
     #[test]
     fn one_table_holds_several_variants() {
@@ -143,6 +164,19 @@ mod tests {
         );
         assert!(text.contains("outside: naive: latency mean is +100.00 % off, more than 5 %"), "{text}");
         assert_eq!(text.matches("\nrequests").count(), 1, "a metric of one sample has one row: {text}");
+    }
+
+    #[test]
+    fn what_can_be_said_of_a_difference_has_a_column() {
+        let made = |name, variant, scale| series(name, [known(run(name, variant, &latencies(scale), &[]), 1.0)]);
+        let (base, other) = (made("baseline", Variant::Baseline, 1.0), made("scaled", Variant::Scaled, 1.2));
+        let compared = compare(&base, &other, &[]).unwrap();
+        let text = table(&base, &[(&other, &compared)]);
+        let head = text.lines().find(|l| l.starts_with("metric")).unwrap();
+        assert!(head.ends_with("difference"), "{head}");
+        let mean = text.lines().find(|l| l.starts_with("latency")).unwrap();
+        assert!(mean.contains("100.5 ± 1.0 ") && mean.contains("120.6 ± 1.2 "), "{mean}");
+        assert!(mean.ends_with("different (+18.3 to +21.7 %)"), "{mean}");
     }
 
     #[test]

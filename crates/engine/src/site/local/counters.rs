@@ -15,6 +15,7 @@ use scale::{Tdf, VirtualDuration};
 
 use super::Prepared;
 use super::clock::Dilation;
+use super::refill::Refills;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
 use crate::site::{Sample, Setup};
@@ -26,16 +27,21 @@ pub struct Counters {
     probe: Option<Result<Probe, String>>,
     /// How long the nodes' core remembers data; not read in a run that is not dilated.
     caches: Option<Sampler>,
+    /// Gives back what nodes lose at the start of their turns, in a run that does.
+    refills: Option<Refills>,
 }
 
 impl Counters {
     /// Starts to count, at virtual zero.
     pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
+        let traffic = prepared.network.traffic(prepared.setup.nodes.iter().map(|n| n.name.as_str()));
+        let refills = prepared.shares.begin_refills(&prepared.setup, &registration.id, traffic)?;
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?),
             probe: prepared.dilation.as_deref().map(probe),
             caches: sampler(&prepared.setup),
+            refills,
         })
     }
 
@@ -45,7 +51,8 @@ impl Counters {
         let foreign = self.foreign.list(cpu.at);
         let ticks = host::stat::core_ticks()?;
         let tcp = prepared.namespaces.tcp_counters();
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process() })
+        let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process(), refills })
     }
 
     /// How far off the rate of the nodes' clocks was, or why that is not known, and what the caches forgot.

@@ -1,16 +1,24 @@
 //! The nodes' shares of the CPU: control groups, fillers, calibration.
 
-use cpu::{Calibration, CpuGroups, NodeShare, Policy};
+use std::sync::{Arc, Mutex};
+
+use cpu::refill::Guess;
+use cpu::{Calibration, CpuGroups, NodeShare, Policy, Terms};
 use node::{Enclosure, NotApplied};
 
+use super::refill::{Refills, guesses, locked};
 use crate::error::Result;
 use crate::site::{Conditions, Setup};
 
 /// The control groups of the run.
 pub struct Shares {
-    groups: CpuGroups,
+    /// The thread that gives back refills has them too.
+    groups: Arc<Mutex<CpuGroups>>,
     policy: Policy,
     because: Option<String>,
+    terms: Terms,
+    /// By node, what is guessed of its refill; empty if none is given back.
+    guesses: Vec<Guess>,
 }
 
 /// How shares are enforced, and why not by always-runnable groups, if they are not.
@@ -25,24 +33,37 @@ impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
         let shares: Vec<_> = setup.nodes.iter().map(|n| NodeShare { name: n.name.clone(), share: n.share }).collect();
-        let groups = CpuGroups::create(run_id, setup.cores.nodes[0], &shares, policy)?;
-        Ok(Shares { groups, policy, because })
+        let groups = CpuGroups::create(run_id, setup.cores.nodes[0], &shares, policy, setup.terms)?;
+        let groups = Arc::new(Mutex::new(groups));
+        Ok(Shares { groups, policy, because, terms: setup.terms, guesses: Vec::new() })
     }
 
     /// The control group of a node's container.
     pub fn container_path(&self, node: &str) -> String {
-        self.groups.container_path(node)
+        locked(&self.groups).container_path(node)
     }
 
     /// Calibrates the core and applies the limits.
-    pub fn apply(&mut self, enclosure: &Enclosure, not_applied: Vec<NotApplied>) -> Result<Conditions> {
-        let helper = self.groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
-        let Calibration { usable, grain } = self.groups.engage(helper)?;
-        Ok(Conditions { policy: self.policy, policy_because: self.because.clone(), usable, grain, not_applied })
+    pub fn apply(&mut self, setup: &Setup, enclosure: &Enclosure, not_applied: Vec<NotApplied>) -> Result<Conditions> {
+        if setup.refill && self.policy == Policy::Slots && self.terms.pace.is_some() {
+            // The core has nothing to do before it has fillers.
+            self.guesses = guesses(setup);
+        }
+        let mut groups = locked(&self.groups);
+        let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
+        let Calibration { usable, grain, speed } = groups.engage(helper)?;
+        let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
+        Ok(Conditions { policy, policy_because, usable, grain, speed, terms, not_applied })
     }
 
     /// CPU time so far.
     pub fn sample(&mut self) -> Result<cpu::Sample> {
-        Ok(self.groups.sample()?)
+        Ok(locked(&self.groups).sample()?)
+    }
+
+    /// Begins to give back what nodes lose at the start of their turns; `None` if this run does not.
+    pub fn begin_refills(&self, setup: &Setup, run_id: &str, traffic: net::Traffic) -> Result<Option<Refills>> {
+        let begin = || Refills::start(self.groups.clone(), setup, run_id, traffic, &self.guesses);
+        (!self.guesses.is_empty()).then(begin).transpose()
     }
 }

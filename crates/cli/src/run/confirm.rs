@@ -1,0 +1,96 @@
+//! `diorama run --confirm`: the same experiment once more, at another TDF.
+
+use engine::confirm::{self, Conditions, Confirmed, Seconds};
+use engine::{Experiment, Outcome, Plan, Request};
+use record::{Accuracy, RunDir, Status, Variant};
+
+use super::{Args, complain, told};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::terminal;
+
+/// The second run, as far as it is known before the first.
+pub struct Confirmation {
+    experiment: Experiment,
+    seconds: Seconds,
+}
+
+impl Confirmation {
+    /// What could confirm a run by `plan`; fails if nothing could.
+    pub fn of(args: &Args, plan: &Plan) -> Result<Confirmation, Failure> {
+        if plan.variant != Variant::Scaled {
+            let what = format!(
+                "--confirm needs another TDF, and the {} variant runs at TDF 1: leave it out, or use --variant scaled",
+                plan.variant
+            );
+            return Err(Failure::input(what));
+        }
+        let mut set = args.set.clone();
+        set.extend(args.grain.iter().map(|grain| ("grain".to_owned(), grain.clone())));
+        let experiment = engine::load(&args.experiment, &set)?;
+        let seconds = Seconds::of(&experiment, plan.tdf)?;
+        Ok(Confirmation { experiment, seconds })
+    }
+
+    /// Makes the second run and says what came of it; false if it failed.
+    pub fn make(
+        self,
+        first: Outcome,
+        plan: &Plan,
+        cores: &engine::CoreLocks,
+        seed: u64,
+        accuracy: Accuracy,
+        interrupts: &engine::Interrupts,
+    ) -> Result<bool, Failure> {
+        let Confirmation { experiment, seconds } = self;
+        if !confirm::is_possible(&first.result) {
+            engine::warn("not confirmed: a run that failed, or measured nothing, has nothing to confirm");
+            return Ok(true);
+        }
+        let dir = RunDir::at(&first.dir);
+        let second = seconds.choose(first.result.real_seconds);
+        let conditions = [Conditions::of(plan), Conditions::of(&second)];
+        let mut progress = Progress::new(format!("{} at TDF {}, to confirm", experiment.name, second.tdf));
+        let request = Request {
+            experiment: &experiment,
+            plan: second,
+            cores: cores.clone(),
+            out: Some(dir.confirmation().path().to_path_buf()),
+            seed,
+            accuracy,
+            keep: false,
+        };
+        let outcome = engine::run(request, interrupts, &mut |notice| progress.show(notice));
+        progress.finish();
+        let outcome = outcome?;
+        terminal::print(told(&outcome))?;
+        complain(&outcome);
+        if outcome.result.status == Status::Failed {
+            return Ok(false);
+        }
+        let comparison = confirm::compare((&first.result, conditions[0]), (&outcome.result, conditions[1]));
+        let settled = confirm::settle(&dir, first.result, &comparison, conditions[1])?;
+        terminal::print(summary(&comparison, conditions[1], &settled))?;
+        Ok(true)
+    }
+}
+
+fn summary(comparison: &confirm::Comparison, second: Conditions, settled: &record::RunResult) -> String {
+    let mut text = match comparison.confirmed() {
+        Confirmed::Yes => {
+            let what = comparison.compared.join(", ");
+            format!("  confirmed: at TDF {} nothing moves by more than the intervals allow ({what})\n", second.tdf)
+        }
+        Confirmed::No => {
+            let lines: String = comparison.moved.iter().map(|line| format!("    {line}\n")).collect();
+            format!("  not confirmed, so the first run is {}:\n{lines}", settled.fidelity.verdict)
+        }
+        Confirmed::CannotTell => {
+            "  neither confirmed nor refuted: there is nothing that could be compared\n".to_owned()
+        }
+    };
+    if !comparison.unknown.is_empty() {
+        text += &format!("  too few samples to say: {}\n", comparison.unknown.join(", "));
+    }
+    text
+}

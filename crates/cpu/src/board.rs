@@ -1,0 +1,274 @@
+//! The memory that the processes that keep the shares have in common: what each filler has measured, what the poke has
+//! reckoned from it, and what the engine has told them. Shared, because they are processes of their own; without locks,
+//! because each word has one writer.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use scale::{RealDuration, RealInstant};
+
+use crate::pace::{Books, Room};
+use crate::{Pace, Speed};
+
+/// A cache line: what different processes write is in different ones.
+#[repr(C, align(64))]
+#[derive(Default)]
+struct Line([AtomicU64; 8]);
+
+/// The lines before the fillers' own.
+const ORDERS: usize = 0;
+const BOOKS: [usize; 2] = [1, 2];
+const METERS: usize = 3;
+/// Of the orders, the word that may change.
+const SOLD: usize = 5;
+
+/// Handles on the memory; a forked process has the same.
+#[derive(Clone, Copy)]
+pub(crate) struct Board {
+    lines: &'static [Line],
+}
+
+/// What one filler has measured so far.
+#[derive(Clone, Copy)]
+pub(crate) struct Meter(&'static Line);
+
+/// Chunks of the yardstick that were left alone, and the cycles that they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub chunks: u64,
+    pub cycles: u64,
+}
+
+/// What the poke is to keep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Orders {
+    pub pace: Pace,
+    pub room: Room,
+}
+
+impl Board {
+    /// For that many fillers. It is there until the process ends.
+    pub fn new(fillers: usize) -> io::Result<Board> {
+        let count = METERS + fillers;
+        let (bytes, prot) = (count * size_of::<Line>(), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping, at an address of the kernel's choice, that nothing else knows.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, prot, MapFlags::SHARED)? };
+        // SAFETY: `bytes` bytes from `start` are mapped, begin at a page and are never unmapped; zeros are valid
+        // atomics, which may be read and written by several processes at once.
+        let lines = unsafe { std::slice::from_raw_parts(start.cast::<Line>(), count) };
+        Ok(Board { lines })
+    }
+
+    /// The place of one filler.
+    pub fn meter(&self, filler: usize) -> Meter {
+        Meter(&self.lines[METERS + filler])
+    }
+
+    /// What all fillers have measured.
+    pub fn measured(&self) -> Measured {
+        let all = self.lines[METERS..].iter().map(|line| Meter(line).read());
+        all.fold(Measured::default(), |sum, m| Measured {
+            chunks: sum.chunks.wrapping_add(m.chunks),
+            cycles: sum.cycles.wrapping_add(m.cycles),
+        })
+    }
+
+    /// The threads of all fillers that have begun.
+    pub fn threads(&self) -> impl Iterator<Item = u32> {
+        self.lines[METERS..].iter().map(|line| line.0[2].load(Ordering::Relaxed) as u32).filter(|tid| *tid != 0)
+    }
+
+    /// Tells the poke how long turns are.
+    pub fn set_slice(&self, slice: RealDuration) {
+        self.lines[ORDERS].0[0].store(slice.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// How long turns are.
+    pub fn slice(&self) -> RealDuration {
+        RealDuration::from_nanos(self.lines[ORDERS].0[0].load(Ordering::Relaxed))
+    }
+
+    /// Tells the poke to keep shares of work; once.
+    pub fn order(&self, orders: Orders) {
+        let Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } } = orders;
+        let words = [reference.units_per_us(), gain, usable, sold, largest];
+        let line = &self.lines[ORDERS].0;
+        line[2..].iter().zip(words).for_each(|(word, value)| word.store(value.to_bits(), Ordering::Relaxed));
+        line[1].store(1, Ordering::Release);
+    }
+
+    /// Tells the poke how much of the core nodes have together from now on.
+    pub fn sell(&self, sold: f64) {
+        self.lines[ORDERS].0[SOLD].store(sold.to_bits(), Ordering::Relaxed);
+    }
+
+    /// What the poke has been told, once it has.
+    pub fn orders(&self) -> Option<Orders> {
+        let line = &self.lines[ORDERS].0;
+        if line[1].load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let [reference, gain, usable, sold, largest] =
+            std::array::from_fn(|i| f64::from_bits(line[2 + i].load(Ordering::Relaxed)));
+        let reference = Speed::from_units_per_us(reference)?;
+        Some(Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } })
+    }
+
+    /// Publishes the books; only the poke does.
+    pub fn publish(&self, books: Books) {
+        let edition = &self.lines[BOOKS[0]].0[0];
+        let before = edition.load(Ordering::Relaxed);
+        // Odd while they are being written. The fences keep the words between the two stores.
+        edition.store(before + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.book_words().zip(books.to_words()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        edition.store(before + 2, Ordering::Release);
+    }
+
+    /// The books as they were last published; `None` before that, and if their writer was stopped in the middle.
+    pub fn books(&self) -> Option<Books> {
+        let edition = &self.lines[BOOKS[0]].0[0];
+        for _ in 0..1_000 {
+            let before = edition.load(Ordering::Acquire);
+            let mut words = [0; Books::WORDS];
+            words.iter_mut().zip(self.book_words()).for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && edition.load(Ordering::Relaxed) == before {
+                return (before > 0).then(|| Books::from_words(words));
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+
+    /// After the number of the edition.
+    fn book_words(&self) -> impl Iterator<Item = &AtomicU64> {
+        BOOKS.iter().flat_map(|line| &self.lines[*line].0).skip(1)
+    }
+}
+
+impl Meter {
+    /// Says which thread writes here.
+    pub fn begin(self, thread: u32) {
+        self.0.0[2].store(thread.into(), Ordering::Relaxed);
+    }
+
+    /// Adds a chunk that took `cycles`. Only one thread does, so this needs no locked instruction.
+    #[inline(always)]
+    pub fn add(self, cycles: u64) {
+        let [chunks, sum, ..] = &self.0.0;
+        chunks.store(chunks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        sum.store(sum.load(Ordering::Relaxed).wrapping_add(cycles), Ordering::Relaxed);
+    }
+
+    fn read(self) -> Measured {
+        let [chunks, cycles, ..] = &self.0.0;
+        Measured { chunks: chunks.load(Ordering::Relaxed), cycles: cycles.load(Ordering::Relaxed) }
+    }
+}
+
+impl Measured {
+    /// What was measured since `before`.
+    pub fn since(self, before: Measured) -> Measured {
+        Measured { chunks: self.chunks.wrapping_sub(before.chunks), cycles: self.cycles.wrapping_sub(before.cycles) }
+    }
+}
+
+impl Books {
+    const WORDS: usize = 10;
+
+    fn to_words(self) -> [u64; Books::WORDS] {
+        let Books { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns, owed, wanted, capped } = self;
+        let rest = [metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns, owed, wanted, capped];
+        let mut words = [at.as_nanos(); Books::WORDS];
+        words[1..].iter_mut().zip(rest).for_each(|(word, value)| *word = value.to_bits());
+        words
+    }
+
+    fn from_words(words: [u64; Books::WORDS]) -> Books {
+        let [metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns, owed, wanted, capped] =
+            std::array::from_fn(|i| f64::from_bits(words[i + 1]));
+        let at = RealInstant::from_nanos(words[0]);
+        Books { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns, owed, wanted, capped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::{Pacer, Window};
+
+    fn books() -> Books {
+        let mut pacer = Pacer::new(RealInstant::from_nanos(5));
+        let (at, speed) = (RealInstant::from_nanos(20_000_005), Speed::from_units_per_us(700.0));
+        pacer.step(Window { at, speed, available: Some(RealDuration::from_nanos(19_000_000)) });
+        pacer.books()
+    }
+
+    #[test]
+    fn books_are_read_as_they_were_written() {
+        let board = Board::new(1).unwrap();
+        assert_eq!(board.books(), None);
+        board.publish(books());
+        assert_eq!(board.books(), Some(books()));
+        let work = board.books().unwrap().work(RealInstant::ZERO);
+        assert_eq!((work.units, work.available_ns), (14_000_000, 19_000_000));
+    }
+
+    #[test]
+    fn books_that_are_being_written_are_not_read() {
+        let board = Board::new(1).unwrap();
+        board.publish(books());
+        board.lines[BOOKS[0]].0[0].store(3, Ordering::Relaxed);
+        assert_eq!(board.books(), None, "their writer was stopped");
+    }
+
+    #[test]
+    fn readers_never_see_two_editions_at_once() {
+        let board = Board::new(1).unwrap();
+        let of = |n: u64| Books { at: RealInstant::from_nanos(n), owed_ns: n as f64, capped: n as f64, ..books() };
+        board.publish(of(0));
+        std::thread::scope(|threads| {
+            let reader = threads.spawn(|| {
+                loop {
+                    let Some(seen) = board.books() else { continue };
+                    let n = seen.at.as_nanos();
+                    assert_eq!(seen, of(n));
+                    if n == 20_000 {
+                        break;
+                    }
+                }
+            });
+            (1..=20_000).for_each(|n| board.publish(of(n)));
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn meters_add_up() {
+        let board = Board::new(2).unwrap();
+        board.meter(0).add(10_000);
+        let before = board.measured();
+        board.meter(1).add(12_000);
+        board.meter(1).add(11_000);
+        board.meter(1).begin(77);
+        assert_eq!(board.measured(), Measured { chunks: 3, cycles: 33_000 });
+        assert_eq!(board.measured().since(before), Measured { chunks: 2, cycles: 23_000 });
+        assert_eq!(board.threads().collect::<Vec<_>>(), [77]);
+    }
+
+    #[test]
+    fn orders_arrive_whole() {
+        let board = Board::new(0).unwrap();
+        assert_eq!(board.orders(), None);
+        let pace = Pace { reference: Speed::from_units_per_us(812.5).unwrap(), gain: 0.7 };
+        let orders = Orders { pace, room: Room { usable: 0.99, sold: 0.46, largest: 1.3 } };
+        board.order(orders);
+        assert_eq!(board.orders(), Some(orders));
+        board.sell(0.63);
+        assert_eq!(board.orders().map(|o| (o.pace, o.room)), Some((pace, Room { sold: 0.63, ..orders.room })));
+        board.set_slice(crate::LONGEST_SLICE);
+        assert_eq!(board.slice(), crate::LONGEST_SLICE);
+    }
+}

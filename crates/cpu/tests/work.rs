@@ -1,0 +1,213 @@
+//! Shares of work: nodes get more of a core that is slower than its reference, and what others take is made up for.
+//!
+//! How fast the core is may change at any time, so each test compares what nodes got with what was metered meanwhile.
+
+mod common;
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use common::{CORE, alone, engaged_on, used, while_busy};
+use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, Pace, Speed, Terms, meter};
+use host::cgroup::Tree;
+use host::sched::{Class, set, turns_of};
+use scale::RealDuration;
+
+const WINDOW: Duration = Duration::from_millis(1000);
+
+/// What nodes had in a window, as fractions of the core.
+struct Window {
+    nodes: Vec<f64>,
+    /// What is owed to a whole core, per second: with shares of time it is 1.
+    owed: f64,
+    wanted: f64,
+    /// The part of the time in which there was too little room.
+    capped: f64,
+    speed: f64,
+}
+
+fn observe(groups: &mut CpuGroups) -> Window {
+    let work = |groups: &mut CpuGroups| groups.sample().expect("sample").core.expect("a meter");
+    // Both follow a change within some hundred milliseconds.
+    sleep(Duration::from_millis(600));
+    let before = work(groups);
+    let nodes = used(groups, WINDOW).into_iter().map(|(container, _)| container).collect();
+    let after = work(groups);
+    let wall = after.at.since(before.at).as_nanos() as f64;
+    let rate = |of: fn(&CoreWork) -> u64| (of(&after) - of(&before)) as f64 / wall;
+    Window {
+        nodes,
+        owed: rate(|w| w.owed_ns),
+        wanted: rate(|w| w.wanted_ns),
+        capped: rate(|w| w.capped_ns),
+        speed: after.speed_since(before).expect("metered").units_per_us(),
+    }
+}
+
+/// Terms with a reference of this many times the core's speed just now.
+fn terms(reference: f64, gain: f64) -> Terms {
+    let speed = meter::measure(CORE, RealDuration::from_nanos(100_000_000)).expect("the core").units_per_us();
+    let reference = Speed::from_units_per_us(reference * speed).unwrap();
+    Terms { slice: DEFAULT_SLICE, pace: Some(Pace { reference, gain }) }
+}
+
+#[test]
+fn nodes_get_more_of_a_core_that_is_slower_than_its_reference() {
+    let _alone = alone();
+    for gain in [1.0, 0.5] {
+        let terms = terms(1.3, gain);
+        let reference = terms.pace.unwrap().reference.units_per_us();
+        let (_, mut groups) = engaged_on(&[0.3, 0.1], terms);
+        let seen = while_busy(&mut groups, &[0, 1], observe);
+        let owed = 1.0 + gain * (reference / seen.speed - 1.0);
+        assert!((seen.owed / owed - 1.0).abs() < 0.03, "gain {gain}: {} instead of {owed}", seen.owed);
+        for (share, got) in [0.3, 0.1].into_iter().zip(&seen.nodes) {
+            let off = got / (share * seen.owed) - 1.0;
+            assert!(off.abs() < 0.06, "gain {gain}, share {share}: {got} of the core, owed {}", share * seen.owed);
+        }
+        groups.release().unwrap();
+    }
+}
+
+#[test]
+fn what_nodes_are_owed_ends_where_the_core_does() {
+    let _alone = alone();
+    let (_, mut groups) = engaged_on(&[0.6, 0.2], terms(3.0, 1.0));
+    let seen = while_busy(&mut groups, &[0, 1], observe);
+    assert!(seen.capped > 0.95 && seen.wanted > 1.5 * seen.owed, "{} of {}", seen.owed, seen.wanted);
+    let all = seen.nodes.iter().sum::<f64>();
+    assert!((0.9..1.0).contains(&all), "together they have nearly all of the core: {all}");
+    assert!((seen.nodes[0] / seen.nodes[1] - 3.0).abs() < 0.2, "in the old proportion: {:?}", seen.nodes);
+    assert!((all / (0.8 * seen.owed) - 1.0).abs() < 0.05, "{all} of the core, owed {}", 0.8 * seen.owed);
+    groups.release().unwrap();
+}
+
+#[test]
+fn shares_of_time_are_what_they_were() {
+    let _alone = alone();
+    let (_, mut groups) = engaged_on(&[0.3, 0.1], Terms::default());
+    let seen = while_busy(&mut groups, &[0, 1], observe);
+    assert!((seen.owed - 1.0).abs() < 1e-6 && (seen.wanted - 1.0).abs() < 1e-6 && seen.capped == 0.0);
+    assert!((seen.nodes[0] / 0.3 - 1.0).abs() < 0.06 && (seen.nodes[1] / 0.1 - 1.0).abs() < 0.06, "{:?}", seen.nodes);
+    groups.release().unwrap();
+}
+
+/// A real-time thread on the nodes' core takes a third of the time while `then` runs.
+fn robbed<T>(then: impl FnOnce() -> T) -> T {
+    let stop = &AtomicBool::new(false);
+    scope(|threads| {
+        threads.spawn(|| {
+            host::pin(CORE).expect("the core");
+            set(Class::RealTime { priority: 1, inherited: true }).expect("a real-time thread");
+            while !stop.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(1) {}
+                sleep(Duration::from_millis(2));
+            }
+        });
+        let result = then();
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+#[test]
+fn what_others_take_is_made_up_for() {
+    let _alone = alone();
+    let of = |terms: Terms| {
+        let (_, mut groups) = engaged_on(&[0.3, 0.1], terms);
+        let quiet = while_busy(&mut groups, &[0, 1], observe);
+        let robbed = while_busy(&mut groups, &[0, 1], |g| robbed(|| observe(g)));
+        groups.release().unwrap();
+        let [quiet, robbed] = [quiet, robbed].map(|seen| seen.nodes[0] / seen.owed);
+        robbed / quiet
+    };
+    let (time, work) = (of(Terms::default()), of(terms(1.0, 1.0)));
+    assert!(time < 0.85, "a third was taken: shares of time shrink to {time}");
+    assert!((0.93..1.07).contains(&work), "shares of work to {work}, those of time to {time}");
+}
+
+/// The poke of a run: the child of its processes that has one thread.
+fn poke_of(run_id: &str) -> i32 {
+    let read = |pid: i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let ours: Vec<i32> = all.filter(|pid| read(*pid, "cmdline").split('\0').any(|arg| arg == run_id)).collect();
+    let field = |pid, name| {
+        let value = read(pid, "status").lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or(0)
+    };
+    let mut pokes = ours.iter().filter(|pid| ours.contains(&field(**pid, "PPid:")) && field(**pid, "Threads:") == 1);
+    *pokes.next().expect("a poke")
+}
+
+#[test]
+fn a_poke_that_is_held_up_leaves_what_nodes_have() {
+    let _alone = alone();
+    let (id, mut groups) = engaged_on(&[0.3, 0.1], terms(1.3, 1.0));
+    let poke = poke_of(&id);
+    let signal = |signal| {
+        // SAFETY: sends a signal to a process that this test started, and that ends with the groups.
+        assert_eq!(unsafe { libc::kill(poke, signal) }, 0);
+    };
+    let before = while_busy(&mut groups, &[0, 1], observe);
+    signal(libc::SIGSTOP);
+    let stopped = while_busy(&mut groups, &[0, 1], |g| used(g, WINDOW));
+    signal(libc::SIGCONT);
+    let after = while_busy(&mut groups, &[0, 1], observe);
+    let kept = stopped[0].0 / before.nodes[0];
+    assert!((0.8..1.25).contains(&kept), "the weights stay: {kept} of {:?}", before.nodes);
+    let off = after.nodes[0] / (0.3 * after.owed) - 1.0;
+    assert!(off.abs() < 0.06, "and then it goes on: {:?} of {}", after.nodes, after.owed);
+    groups.release().unwrap();
+}
+
+#[test]
+fn turns_can_be_made_longer_while_they_are_kept() {
+    let _alone = alone();
+    let (id, mut groups) = engaged_on(&[0.2, 0.2], Terms::default());
+    let filler = Tree::of(&id).unwrap().group("emu/n0/f").threads().unwrap()[0];
+    let turn = || {
+        let before = turns_of(filler).unwrap();
+        sleep(WINDOW);
+        let after = turns_of(filler).unwrap();
+        after.ran.saturating_sub(before.ran).as_secs_f64() / (after.turns - before.turns) as f64
+    };
+    let short = turn();
+    groups.set_slice(RealDuration::from_nanos(1_000_000)).unwrap();
+    let long = turn();
+    assert!((4.0..16.0).contains(&(long / short)), "{short} s, then {long} s");
+    assert!(groups.set_slice(RealDuration::from_nanos(1)).is_err());
+    groups.release().unwrap();
+}
+
+#[test]
+fn a_share_that_is_raised_grows_at_the_cost_of_nobody() {
+    let _alone = alone();
+    let (_, mut groups) = engaged_on(&[0.2, 0.1], terms(1.0, 1.0));
+    let raised_ns = |groups: &mut CpuGroups| {
+        let nodes = groups.sample().expect("sample").nodes;
+        nodes.iter().map(|n| n.raised_ns).collect::<Vec<_>>()
+    };
+    for factors in [[1.5, 1.0], [1.0, 1.3], [1.0, 1.0]] {
+        groups.raise(&factors).unwrap();
+        let (start, before) = (host::now(), raised_ns(&mut groups));
+        let seen = while_busy(&mut groups, &[0, 1], observe);
+        let after = raised_ns(&mut groups);
+        let owed = host::now().since(start).as_nanos() as f64 * seen.owed;
+        for (i, share) in [0.2, 0.1].into_iter().enumerate() {
+            let off = seen.nodes[i] / (share * factors[i] * seen.owed) - 1.0;
+            assert!(off.abs() < 0.06, "{factors:?}: node {i} had {} of the core", seen.nodes[i]);
+            let extra = (after[i] - before[i]) as f64 / (share * owed);
+            assert!((extra - (factors[i] - 1.0)).abs() < 0.05, "{factors:?}: node {i} was entitled to {extra} more");
+        }
+    }
+    for bad in [vec![1.5], vec![0.9, 1.0], vec![f64::NAN, 1.0], vec![6.0, 1.0]] {
+        assert!(groups.raise(&bad).is_err(), "{bad:?}");
+    }
+    groups.release().unwrap();
+    let (_, mut of_time) = engaged_on(&[0.2, 0.1], Terms::default());
+    assert!(of_time.raise(&[1.5, 1.0]).is_err(), "with shares of time nothing is given back");
+    of_time.release().unwrap();
+}

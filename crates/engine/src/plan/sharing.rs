@@ -1,0 +1,153 @@
+//! How nodes share their core: how fast each is, in turns of which length, and with how much room.
+
+use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Pace, Speed, Terms};
+use model::{Cpu, Experiment};
+use record::Variant;
+use record::plan::{CpuMode, PlannedCpu, PlannedTurns};
+use scale::{TargetCpu, Turns, VirtualDuration};
+
+use super::Refusal;
+use crate::error::{Error, Result};
+
+/// How many times its share each node should be able to get: a core that lost a quarter of its speed, as beside a
+/// neighbour that computes now and then, then still does all the work that was sold.
+const ENOUGH_ROOM: f64 = 1.3;
+
+/// Nodes never get more than this many times their share, however much room there is: `crates/cpu/src/pace.rs` takes a
+/// core that is so slow for one that was measured wrongly.
+const MOST: f64 = 4.0;
+
+/// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
+/// The CPUs of all nodes, in cores of this host, which does `best` at its best.
+pub(super) fn cpus(experiment: &Experiment, best: Option<Speed>) -> Result<Vec<TargetCpu>> {
+    let machines = experiment.machines.iter().map(|machine| {
+        let speed = match machine.speed {
+            model::Speed::OfHost(fraction) => fraction,
+            model::Speed::Absolute(units) => in_cores(experiment, &machine.name, units, best)?,
+        };
+        Ok(TargetCpu { cpus: machine.cpus, speed })
+    });
+    let machines = machines.collect::<Result<Vec<_>>>()?;
+    Ok(experiment.nodes.iter().map(|n| machines[n.machine]).collect())
+}
+
+/// Whether a machine of the experiment has a speed in units of work.
+pub(super) fn is_absolute(experiment: &Experiment) -> bool {
+    experiment.machines.iter().any(|m| matches!(m.speed, model::Speed::Absolute(_)))
+}
+
+fn in_cores(experiment: &Experiment, machine: &str, units: f64, best: Option<Speed>) -> Result<f64> {
+    let Some(best) = best else {
+        return Err(Error::machine(
+            format!("the machine `{machine}` does {units} units/us, and what a core of this host does is not known"),
+            "run `diorama doctor` as root, which measures and keeps it, or write the speed as a fraction of a core",
+        ));
+    };
+    let fraction = units / best.units_per_us();
+    match SPEEDS.contains(&fraction) {
+        true => Ok(fraction),
+        false => Err(Refusal::Speed {
+            experiment: experiment.name.clone(),
+            machine: machine.to_owned(),
+            units,
+            best: best.units_per_us(),
+            possible: [SPEEDS.start(), SPEEDS.end()].map(|cores| cores * best.units_per_us()),
+        }
+        .into()),
+    }
+}
+
+/// The turns in which nodes run: as the experiment says, or as suits its shortest path. Fails if they cannot be had.
+pub(super) fn turns(
+    experiment: &Experiment,
+    cpus: &[TargetCpu],
+    shortest_path: Option<VirtualDuration>,
+) -> Result<Turns> {
+    let slowest = scale::slowest(cpus).unwrap_or(1.0);
+    let Some(grain) = experiment.grain else { return Ok(Turns::suiting(shortest_path, slowest)) };
+    let turns = Turns::of_grain(grain, slowest);
+    let nearest = turns.nearest(slowest);
+    match turns.can_be_had() {
+        // Their length may be a rounding error beyond the bounds.
+        true => Ok(Turns { length: nearest.length, ..turns }),
+        false => Err(Refusal::Grain {
+            experiment: experiment.name.clone(),
+            asked: grain,
+            length: turns.length,
+            slowest,
+            nearest: nearest.grain,
+        }
+        .into()),
+    }
+}
+
+/// What `plan.json` says of turns.
+pub(super) fn planned_turns(turns: Turns) -> PlannedTurns {
+    PlannedTurns { grain_s: turns.grain.as_secs_f64(), real_s: turns.length.as_secs_f64() }
+}
+
+/// What `plan.json` says of shares.
+pub(super) fn planned(mode: Cpu, sold: f64, best: Option<Speed>) -> PlannedCpu {
+    PlannedCpu {
+        mode: match mode {
+            Cpu::Work => CpuMode::Work,
+            Cpu::Time => CpuMode::Time,
+        },
+        reference_units_per_us: best.map(Speed::units_per_us),
+        gain: (mode == Cpu::Work).then_some(DEFAULT_GAIN),
+        headroom: PLANNED_USABLE / sold,
+    }
+}
+
+/// The terms on which nodes share the core.
+pub(super) fn terms(turns: Turns, mode: Cpu, best: Option<Speed>) -> Terms {
+    let pace = best.filter(|_| mode == Cpu::Work).map(|reference| Pace { reference, gain: DEFAULT_GAIN });
+    Terms { slice: turns.length, pace }
+}
+
+/// The part of its best speed to which a core may slow down before shares of work no longer fit: nodes then need
+/// 1 + gain × (1 / part − 1) = headroom times their shares.
+pub(super) fn slowest_core(headroom: f64, gain: f64) -> f64 {
+    gain / (gain + (headroom.min(MOST) - 1.0).max(0.0))
+}
+
+/// A sentence if the core may slow down but a little before shares of work no longer fit.
+pub(super) fn little_room(variant: Variant, planned: &PlannedCpu, sold: f64, cpus: &[TargetCpu]) -> Option<String> {
+    let gain = planned.gain?;
+    if planned.headroom >= ENOUGH_ROOM {
+        return None;
+    }
+    let most = PLANNED_USABLE / ENOUGH_ROOM;
+    let helps = match (variant, scale::tdf_that_fits(cpus, most)) {
+        (Variant::Scaled, Some(tdf)) => format!("a TDF of {tdf} would leave room (`--tdf {tdf}`)"),
+        _ => format!("speeds that sum to at most {most:.2} would leave room"),
+    };
+    Some(format!(
+        "the nodes have bought {sold:.2} of their core: when it is slower than {:.0} % of this host's best, as beside \
+         a neighbour on its sibling hyper-thread, it cannot do all the work that they are entitled to (`core-speed` \
+         in the verdict says whether that happened); {helps}",
+        slowest_core(planned.headroom, gain) * 100.0
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_may_slow_down_as_far_as_there_is_room() {
+        assert_eq!(slowest_core(1.0, 0.8), 1.0);
+        assert_eq!(slowest_core(0.9, 0.8), 1.0, "no room at all");
+        // Twice as slow, followed fully: twice the time.
+        assert_eq!(slowest_core(2.0, 1.0), 0.5);
+        assert!((slowest_core(1.4, 0.8) - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!(slowest_core(100.0, 1.0), 0.25, "four times its share at most");
+    }
+
+    #[test]
+    fn turns_are_what_the_cpu_room_grants() {
+        assert_eq!((Turns::SHORTEST, Turns::LONGEST), (cpu::SHORTEST_SLICE, cpu::LONGEST_SLICE));
+    }
+}

@@ -1,0 +1,285 @@
+//! Gives nodes back what they lose at the start of their turns.
+//!
+//! A thread lets turns of two lengths alternate and counts what each node gets done in both; what it makes of that is
+//! [`cpu::refill`]'s. It touches neither the nodes nor the emulator: CPU time is in the kernel's counters, and so is
+//! what passes a node's interfaces; where the processor counts instructions by control group, those say more.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use cpu::CpuGroups;
+use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, Observed, fit};
+use host::cgroup::Tree;
+use host::perf::{Event, GroupCounter};
+use net::Traffic;
+use scale::RealDuration;
+
+use crate::error::{Error, Result};
+use crate::site::{NodeRefill, Setup};
+
+/// Of what is usable of the core, refills may take what leaves nodes room for this many times that: the core may become
+/// slower.
+const ROOM_TO_SLOW_DOWN: f64 = 1.15;
+/// A window that lasted longer than this many times what was planned was not one of turns of one length.
+const OVERSLEPT: f64 = 1.5;
+
+/// What nodes get done, from their start on.
+trait Progress: Send {
+    /// By node, in any unit that only grows.
+    fn read(&mut self) -> Vec<u64>;
+}
+
+impl Progress for Traffic {
+    fn read(&mut self) -> Vec<u64> {
+        self.bytes()
+    }
+}
+
+/// By node, the instructions of its programs.
+struct Instructions(Vec<GroupCounter>);
+
+impl Instructions {
+    /// `None` where the processor does not count them by control group.
+    fn of(tree: &Tree, setup: &Setup) -> Option<Instructions> {
+        let of = |node: &str| {
+            GroupCounter::open(&tree.group(&cpu::container_group(node)), setup.cores.nodes[0], Event::Instructions)
+        };
+        setup.nodes.iter().map(|n| of(&n.name).ok()).collect::<Option<_>>().map(Instructions)
+    }
+}
+
+impl Progress for Instructions {
+    fn read(&mut self) -> Vec<u64> {
+        self.0.iter().map(|counter| counter.read().unwrap_or(0)).collect()
+    }
+}
+
+/// The thread, and what it knows.
+pub struct Refills {
+    known: Arc<Mutex<Known>>,
+    /// Ends the thread when it is dropped.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Known {
+    nodes: Vec<NodeRefill>,
+    failed: Option<Error>,
+}
+
+impl Refills {
+    /// Starts, at virtual zero. `guesses` are by node.
+    pub fn start(
+        groups: Arc<Mutex<CpuGroups>>,
+        setup: &Setup,
+        run_id: &str,
+        traffic: Traffic,
+        guesses: &[Guess],
+    ) -> Result<Refills> {
+        let shares: Vec<f64> = setup.nodes.iter().map(|n| n.share).collect();
+        let tree = Tree::of(run_id)?;
+        let progress: Box<dyn Progress> = match Instructions::of(&tree, setup) {
+            Some(instructions) => Box::new(instructions),
+            None => Box::new(traffic),
+        };
+        let smallest = shares.iter().copied().fold(1.0, f64::min);
+        let around = Alternation::around(setup.terms.slice, smallest);
+        let estimators: Vec<_> = guesses.iter().map(|guess| Estimator::new(*guess)).collect();
+        let known = Arc::new(Mutex::new(Known::default()));
+        let (stop, stopped) = channel();
+        let mut work = Work { groups, shares, progress, around, estimators, known: known.clone(), stopped };
+        work.publish(&work.factors());
+        let body = move || {
+            if let Err(e) = work.go_on() {
+                locked(&work.known).failed = Some(e);
+            }
+        };
+        let thread = std::thread::Builder::new().name("refill".into()).spawn(body).map_err(Error::io("a thread"))?;
+        Ok(Refills { known, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// What is known of each node by now. Fails if the thread has.
+    pub fn known(&self) -> Result<Vec<NodeRefill>> {
+        let mut known = locked(&self.known);
+        known.failed.take().map_or(Ok(known.nodes.clone()), Err)
+    }
+}
+
+impl Drop for Refills {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It holds nothing that its panic could leave half done.
+            drop(thread.join());
+        }
+    }
+}
+
+/// What the thread has.
+struct Work {
+    groups: Arc<Mutex<CpuGroups>>,
+    shares: Vec<f64>,
+    progress: Box<dyn Progress>,
+    around: Alternation,
+    estimators: Vec<Estimator>,
+    known: Arc<Mutex<Known>>,
+    stopped: Receiver<()>,
+}
+
+/// All counters at one instant.
+struct Counted {
+    at: scale::RealInstant,
+    wanted_ns: u64,
+    cpu_ns: Vec<u64>,
+    progress: Vec<u64>,
+}
+
+impl Work {
+    /// Until it is stopped.
+    fn go_on(&mut self) -> Result<()> {
+        let mut factors = self.factors();
+        let mut first: Option<Vec<Observed>> = None;
+        for n in 0.. {
+            let dwell = self.around.dwell(n);
+            {
+                let mut groups = locked(&self.groups);
+                groups.set_slice(dwell.turn)?;
+                groups.raise(&factors.iter().map(|f| f.by_turn[dwell.which]).collect::<Vec<_>>())?;
+            }
+            if self.stops_within(dwell.wash_out) {
+                return Ok(());
+            }
+            let before = self.count()?;
+            if self.stops_within(dwell.counted) {
+                return Ok(());
+            }
+            let seen = observed(&before, &self.count()?, dwell);
+            if !dwell.ends_pair {
+                first = seen;
+            } else if let Some((first, second)) = first.take().zip(seen) {
+                for (estimator, pair) in self.estimators.iter_mut().zip(first.into_iter().zip(second)) {
+                    estimator.observe(pair.into());
+                }
+                factors = self.factors();
+                self.publish(&factors);
+            }
+        }
+        Ok(())
+    }
+
+    fn stops_within(&self, time: RealDuration) -> bool {
+        self.stopped.recv_timeout(time.into()) != Err(RecvTimeoutError::Timeout)
+    }
+
+    fn count(&mut self) -> Result<Counted> {
+        let sample = locked(&self.groups).sample()?;
+        let progress = self.progress.read();
+        // With shares of time nothing is known of the core's pace.
+        let wanted_ns = sample.core.map_or(0, |core| core.wanted_ns);
+        let cpu_ns = sample.nodes.iter().map(|n| n.container_ns).collect();
+        Ok(Counted { at: sample.at, wanted_ns, cpu_ns, progress })
+    }
+
+    fn factors(&self) -> Vec<Factors> {
+        let factors: Vec<_> = self.estimators.iter().map(|e| e.refill().factors(&self.around)).collect();
+        let room = locked(&self.groups).usable() / ROOM_TO_SLOW_DOWN;
+        fit(&self.shares, &factors, room)
+    }
+
+    fn publish(&self, factors: &[Factors]) {
+        let turn = self.around.mean();
+        let known = self.estimators.iter().zip(factors).map(|(estimator, factors)| {
+            let estimate = estimator.refill();
+            let (refill, error) = estimate.of_turn(turn);
+            NodeRefill { refill, error, turn, factor: factors.mean(), capped: factors.capped, pairs: estimate.pairs }
+        });
+        locked(&self.known).nodes = known.collect();
+    }
+}
+
+/// What each node did between two counts; `None` if too long a time was between them.
+fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Observed>> {
+    let passed = after.at.since(before.at);
+    if passed.as_secs_f64() > OVERSLEPT * dwell.counted.as_secs_f64() {
+        return None;
+    }
+    // What nodes are owed of a core that is slow grows by as much as their programs slow down.
+    let owed = after.wanted_ns.saturating_sub(before.wanted_ns);
+    let speed = if owed == 0 { 1.0 } else { passed.as_nanos() as f64 / owed as f64 };
+    let grown = |of: fn(&Counted) -> &Vec<u64>| {
+        let pairs = of(after).iter().zip(of(before));
+        pairs.map(|(after, before)| after.saturating_sub(*before)).collect::<Vec<_>>()
+    };
+    let all = grown(|c| &c.cpu_ns).into_iter().zip(grown(|c| &c.progress));
+    let each = |(cpu, progress)| Observed {
+        turn: dwell.turn,
+        cpu: RealDuration::from_nanos(cpu),
+        speed,
+        progress: progress as f64,
+    };
+    Some(all.map(each).collect())
+}
+
+/// What is guessed of each node before the run, from what the core forgets between two turns of it. The core has to
+/// have nothing else to do; takes up to a third of a second for each length of that gap.
+pub fn guesses(setup: &Setup) -> Vec<Guess> {
+    let turn = setup.terms.slice.as_secs_f64();
+    // To a power of two: nodes of one class share a measurement, and finer is not worth one.
+    let gap = |share: f64| (turn / share * 1e3).clamp(0.5, 16.0).log2().round() as i32;
+    let mut measured: Vec<(i32, Guess)> = Vec::new();
+    let guess = |share: f64| {
+        let gap = gap(share);
+        if let Some((_, guess)) = measured.iter().find(|(other, _)| *other == gap) {
+            return *guess;
+        }
+        let away = RealDuration::from_secs_f64(2f64.powi(gap) / 1e3);
+        let guess = cpu::caches::measure(setup.cores.nodes[0], away).map_or(Guess::NONE, Guess::of);
+        measured.push((gap, guess));
+        guess
+    };
+    setup.nodes.iter().map(|n| n.share).map(guess).collect()
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Who panicked in the middle was only reading counters or writing weights, of which each stands for itself.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use scale::RealInstant;
+
+    use super::*;
+
+    fn counted(at_ms: u64, wanted_ms: u64, cpu: &[u64], progress: &[u64]) -> Counted {
+        Counted {
+            at: RealInstant::from_nanos(at_ms * 1_000_000),
+            wanted_ns: wanted_ms * 1_000_000,
+            cpu_ns: cpu.to_vec(),
+            progress: progress.to_vec(),
+        }
+    }
+
+    fn dwell() -> Dwell {
+        Alternation::around(RealDuration::from_nanos(400_000), 0.004).dwell(0)
+    }
+
+    #[test]
+    fn what_nodes_did_is_what_counters_grew_by() {
+        let before = counted(1_000, 1_000, &[10, 20], &[100, 200]);
+        let seen = observed(&before, &counted(1_600, 1_900, &[15, 20], &[180, 190]), dwell()).unwrap();
+        let of = |o: &Observed| (o.cpu.as_nanos(), o.progress);
+        assert_eq!(seen.iter().map(of).collect::<Vec<_>>(), [(5, 80.0), (0, 0.0)], "a counter that went back is none");
+        assert!(seen.iter().all(|o| o.turn == dwell().turn && (o.speed - 600.0 / 900.0).abs() < 1e-9));
+        let unpaced = observed(&before, &counted(1_600, 1_000, &[15, 20], &[180, 190]), dwell()).unwrap();
+        assert_eq!(unpaced[0].speed, 1.0);
+    }
+
+    #[test]
+    fn a_window_that_lasted_too_long_does_not_count() {
+        let before = counted(1_000, 1_000, &[10], &[100]);
+        assert!(observed(&before, &counted(2_000, 2_000, &[15], &[180]), dwell()).is_none());
+    }
+}

@@ -1,0 +1,166 @@
+//! How plans share the core: absolute speeds, turns, shares of work and the room that they need.
+
+use std::fs;
+
+use cpu::Speed;
+use diorama_engine::plan::Host;
+use diorama_engine::{Kind, Plan, Result};
+use record::Variant;
+use record::plan::{Cores, CpuMode};
+use scale::{RealDuration, VirtualDuration};
+use tcp::Offers;
+
+const WEB: &str = r#"
+name: web
+tdf: 10
+machines:
+  server: { speed: 0.3, memory: 256MiB }
+  client: { speed: 0.04, memory: 128MiB }
+nodes:
+  server: { machine: server, run: "nginx" }
+  client: { count: 4, machine: client, run: "h2load" }
+links:
+  - { from: server, to: core, delay: 10ms }
+  - { from: "client-*", to: core, delay: 90ms }
+switches: [core]
+ends: { limit: 60s }
+"#;
+
+/// The plan on a machine whose cores do `best` units/us.
+fn on(best: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("experiment.yaml"), WEB).unwrap();
+    let overrides: Vec<_> = overrides.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
+    let experiment = model::load(dir.path(), &overrides).unwrap();
+    let cores = Cores { nodes: vec![0], harness: vec![1] };
+    let host = Host { offers: Offers::ALL, cores, best: best.and_then(Speed::from_units_per_us) };
+    Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
+}
+
+fn plan(variant: Variant, overrides: &[(&str, &str)]) -> Plan {
+    on(Some(1000.0), variant, overrides).unwrap().0
+}
+
+fn refusal(best: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> (Kind, String) {
+    let error = on(best, variant, overrides).unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * b.abs()
+}
+
+#[test]
+fn an_absolute_speed_is_a_fraction_of_the_hosts_best() {
+    let half = [("machines.server.speed", "425 units/us")];
+    let (fast, _) = on(Some(850.0), Variant::Scaled, &half).unwrap();
+    assert!(near(fast.nodes["server"].share, 0.05) && near(fast.nodes["server"].cpu_clock_divisor, 0.5));
+    // On a host of half that speed the same machine is a whole core.
+    let (slow, experiment) = on(Some(425.0), Variant::Scaled, &half).unwrap();
+    assert!(near(slow.nodes["server"].share, 0.1) && near(slow.nodes["server"].cpu_clock_divisor, 1.0));
+    assert!(near(slow.nodes["client-1"].share, 0.004), "a fraction is one of every host");
+    let text = slow.to_text(&experiment);
+    assert!(text.contains("1 CPU at 425 units/us") && text.contains("at its best, 425.0 units/us"), "{text}");
+}
+
+#[test]
+fn a_host_of_unknown_speed_has_no_absolute_speeds() {
+    let (kind, what) = refusal(None, Variant::Scaled, &[("machines.server.speed", "850 units/us")]);
+    assert_eq!(kind, Kind::Machine);
+    assert!(what.contains("`server` does 850 units/us") && what.contains("run `diorama doctor`"), "{what}");
+    // Where nothing is absolute, nothing has to be known.
+    let (plan, experiment) = on(None, Variant::Scaled, &[]).unwrap();
+    assert_eq!((plan.terms.pace, plan.cpu.unwrap().reference_units_per_us), (None, None));
+    assert!(plan.to_text(&experiment).contains("at its best, not known"));
+}
+
+#[test]
+fn a_host_slower_than_asked_for_says_what_would_fit() {
+    let fast = [("machines.server.speed", "850 units/us")];
+    // Dilation makes it possible,
+    assert!(near(on(Some(500.0), Variant::Scaled, &fast).unwrap().0.nodes["server"].share, 0.17));
+    // and without it there is not so much.
+    let (kind, what) = refusal(Some(500.0), Variant::Baseline, &fast);
+    assert_eq!(kind, Kind::Input);
+    assert!(what.contains("server 1.700") && what.contains("a core of this host does 500.0 units/us"), "{what}");
+    assert!(what.contains("lower the speeds"), "{what}");
+    let (kind, what) = refusal(Some(500.0), Variant::Scaled, &[("machines.server.speed", "0.1 units/us")]);
+    assert_eq!(kind, Kind::Input);
+    assert!(what.contains("on this host a speed is 0.5 to 500000 units/us"), "{what}");
+}
+
+#[test]
+fn turns_suit_the_shortest_path_and_are_the_same_in_every_factor() {
+    // A tenth of 100 ms; a client of 0.04 then has turns of 0.4 ms.
+    for variant in [Variant::Baseline, Variant::Scaled] {
+        let plan = plan(variant, &[]);
+        let turns = plan.recorded().turns.unwrap();
+        assert!(near(turns.grain_s, 0.010) && near(turns.real_s, 0.0004), "{turns:?}");
+        assert_eq!(plan.terms.slice, RealDuration::from_nanos(400_000));
+    }
+    let near_nodes = plan(Variant::Scaled, &[("links.1.delay", "1ms")]);
+    assert_eq!(near_nodes.turns.length, RealDuration::from_nanos(100_000), "the shortest that there is");
+    assert_eq!(near_nodes.turns.grain, VirtualDuration::from_nanos(2_500_000));
+    let naive = plan(Variant::Naive, &[]);
+    assert_eq!((naive.recorded().turns, naive.cpu, naive.terms), (None, None, cpu::Terms::default()));
+}
+
+#[test]
+fn a_grain_that_is_given_is_kept_or_refused_with_the_nearest() {
+    let given = plan(Variant::Scaled, &[("grain", "37.5ms")]);
+    assert_eq!(given.terms.slice, RealDuration::from_nanos(1_500_000));
+    for (asked, nearest) in [("1ms", "2.5ms"), ("100ms", "75ms")] {
+        for variant in [Variant::Scaled, Variant::Baseline] {
+            let (kind, what) = refusal(Some(1000.0), variant, &[("grain", asked)]);
+            assert_eq!(kind, Kind::Input);
+            assert!(what.contains(&format!("`grain: {nearest}`")), "{what}");
+            assert!(what.contains("a turn lasts 100µs to 3ms") && what.contains("has 0.04 of a core"), "{what}");
+        }
+        let right = plan(Variant::Scaled, &[("grain", nearest)]);
+        assert!((cpu::SHORTEST_SLICE..=cpu::LONGEST_SLICE).contains(&right.terms.slice));
+    }
+    // Nearly the shortest, in as many digits as one writes.
+    let thirds = [("machines.client.speed", "0.03"), ("grain", "3.333ms")];
+    assert_eq!(plan(Variant::Scaled, &thirds).terms.slice, cpu::SHORTEST_SLICE);
+}
+
+#[test]
+fn shares_are_of_work_unless_the_experiment_says_time() {
+    let work = plan(Variant::Scaled, &[]);
+    let planned = work.cpu.unwrap();
+    assert_eq!((planned.mode, planned.reference_units_per_us), (CpuMode::Work, Some(1000.0)));
+    assert_eq!(planned.gain, Some(cpu::DEFAULT_GAIN));
+    assert!(near(planned.headroom, 0.9 / 0.046));
+    let pace = work.terms.pace.unwrap();
+    assert_eq!((pace.reference.units_per_us(), pace.gain), (1000.0, cpu::DEFAULT_GAIN));
+    let json: serde_json::Value = serde_json::from_str(&work.recorded().to_json()).unwrap();
+    assert_eq!((&json["cpu"]["mode"], &json["cpu"]["reference_units_per_us"]), (&"work".into(), &1000.0.into()));
+    assert!(json["turns"]["grain_s"].is_f64() && json["turns"]["real_s"].is_f64());
+
+    let (time, experiment) = on(Some(1000.0), Variant::Scaled, &[("cpu", "time")]).unwrap();
+    assert_eq!((time.cpu.unwrap().mode, time.cpu.unwrap().gain), (CpuMode::Time, None));
+    assert_eq!(time.terms.pace, None);
+    let text = time.to_text(&experiment);
+    assert!(text.contains("shares of time") && text.contains("turns of 400µs"), "{text}");
+    assert_eq!(time.setup(&experiment, 1).terms, time.terms);
+}
+
+#[test]
+fn little_room_is_told_before_the_run() {
+    let sold = [("machines.server.speed", "0.6")]; // with the clients 0.76
+    let (baseline, experiment) = on(Some(1000.0), Variant::Baseline, &sold).unwrap();
+    let [warning] = &baseline.warnings[..] else { panic!("{:?}", baseline.warnings) };
+    // 0.9 / 0.76 = 1.184: down to gain / (gain + 0.184).
+    let part = 100.0 * cpu::DEFAULT_GAIN / (cpu::DEFAULT_GAIN + 0.9 / 0.76 - 1.0);
+    assert!(warning.contains("have bought 0.76") && warning.contains(&format!("than {part:.0} %")), "{warning}");
+    assert!(warning.contains("speeds that sum to at most 0.69"), "{warning}");
+    assert!(baseline.to_text(&experiment).contains(warning.as_str()));
+    assert!(plan(Variant::Scaled, &sold).warnings.is_empty(), "a tenth of that");
+    // Nobody is promised work where shares are of time, or where there are none.
+    assert!(plan(Variant::Baseline, &[sold[0], ("cpu", "time")]).warnings.is_empty());
+    let fast = [("machines.server.speed", "8")];
+    assert!(plan(Variant::Naive, &fast).warnings.is_empty());
+    let scaled = plan(Variant::Scaled, &fast);
+    assert!(scaled.warnings[0].contains("a TDF of 11.8 would leave room (`--tdf 11.8`)"), "{:?}", scaled.warnings);
+    assert!(plan(Variant::Scaled, &[fast[0], ("tdf", "11.8")]).warnings.is_empty());
+}

@@ -1,0 +1,243 @@
+//! From what a check saw to what it does to a metric.
+//!
+//! A check tells its [`Effect`] in the terms of what it watched: work that takes longer, frames that come later, waits.
+//! What that means for a metric depends on how much of an operation is work, how many frames it needs, how long it is.
+//! Of that, a run tells only averages, so what comes out is a range that holds the truth, and more than that.
+//! `docs/fidelity.md` has the reasoning, `docs/limits.md` the sizes.
+
+use crate::units::Kind;
+
+/// How much longer or shorter the model's times are than the target's, because of one thing that was seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Effect {
+    /// Work takes from … to … per cent longer.
+    Work([f64; 2]),
+    /// Everything takes from … to … per cent longer.
+    Everything([f64; 2]),
+    /// Each frame comes up to so much later, virtual s.
+    EachFrame {
+        /// On average.
+        mean: f64,
+        /// In 99 of 100 cases at most.
+        late: f64,
+    },
+    /// Each operation waits up to so much longer for its turns, virtual s; or, where its work nearly fills them, less.
+    EachOperation {
+        /// On average.
+        mean: f64,
+        /// At most.
+        late: f64,
+        /// How many turns of work the node that works most did in the whole run.
+        turns: f64,
+    },
+    /// So often, something took from … to … virtual s longer.
+    Firings {
+        /// How often.
+        count: f64,
+        /// How much longer.
+        each: [f64; 2],
+    },
+}
+
+/// A change of times, from … to … per cent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Of mean and median.
+    pub centre: [f64; 2],
+    /// Of the 90th and the 99th percentile.
+    pub tail: [f64; 2],
+}
+
+impl Change {
+    fn both(range: [f64; 2]) -> Change {
+        Change { centre: range, tail: range }
+    }
+
+    /// Both, one after the other.
+    pub fn plus(self, other: Change) -> Change {
+        let add = |a: [f64; 2], b: [f64; 2]| [a[0] + b[0], a[1] + b[1]];
+        Change { centre: add(self.centre, other.centre), tail: add(self.tail, other.tail) }
+    }
+
+    fn map(self, change: impl Fn([f64; 2]) -> [f64; 2]) -> Change {
+        Change { centre: change(self.centre), tail: change(self.tail) }
+    }
+
+    /// The same in a metric's value: by how many per cent the run's is above the target's.
+    pub fn of_value(self, kind: Kind) -> Change {
+        self.map(|[low, high]| match kind {
+            Kind::Time { .. } => [low, high],
+            Kind::Rate => [per_second(high), per_second(low)],
+            Kind::Other => {
+                let most = low.abs().max(high.abs());
+                [-most, most]
+            }
+        })
+    }
+}
+
+/// What a rate changes by where times are `percent` longer.
+fn per_second(percent: f64) -> f64 {
+    100.0 / (1.0 + percent.max(SHORTEST) / 100.0) - 100.0
+}
+
+/// No time is shorter than nothing.
+pub const SHORTEST: f64 = -99.0;
+
+/// The end of a range that is further from 0.
+pub fn furthest([low, high]: [f64; 2]) -> f64 {
+    if -low > high { low } else { high }
+}
+
+/// What a run was made of, as far as its metrics depend on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// How long it was, virtual s.
+    pub virtual_s: f64,
+    /// Frames that were delivered.
+    pub frames: u64,
+    /// The least delay from one node to another, virtual s.
+    pub shortest_path_s: Option<f64>,
+    /// The part of its CPU that each node used, 0 to 1.
+    pub busy: Vec<f64>,
+}
+
+/// A metric of times, as far as others depend on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// How many there would be if they had been taken all over the run, as they were in the part that counts.
+    pub n: f64,
+    /// How many there are.
+    pub samples: usize,
+    /// Their mean, virtual s.
+    pub mean: f64,
+    /// Their 90th percentile, virtual s.
+    pub p90: f64,
+}
+
+/// A node that used so much of its CPU always wanted it: whoever drives it waits for it, and drives it no harder.
+const SATURATED: f64 = 0.95;
+/// Beyond this use of a node, queues say more of chance than of its speed.
+const BUSIEST: f64 = 0.8;
+/// How much more than its work an operation takes longer at a saturated node, at most: users think no longer than they
+/// wait.
+const THINKING: f64 = 2.0;
+
+impl Usage {
+    /// The use of the busiest node.
+    fn busiest(&self) -> f64 {
+        self.busy.iter().copied().fold(0.0, f64::max).min(1.0)
+    }
+
+    /// By how many per cent times like these change at most where all work takes 1 % longer.
+    ///
+    /// The part of an operation that is work, c, is at most the nodes' busy time over the operations' time. Where
+    /// operations queue (M/M/1), one takes 1/(1 − ρ) times its work, and changes by as many per cent as its work.
+    pub fn of_times(&self, times: &Times) -> f64 {
+        let queueing = self.queueing(Some(times));
+        (self.work(times) * queueing).min(1.0) * queueing
+    }
+
+    /// The same of a rate: it changes no more than the time of what it counts.
+    pub fn of_rate(&self, times: Option<&Times>) -> f64 {
+        let work = times.map_or(self.busiest(), |times| self.work(times));
+        (work * self.queueing(times)).min(1.0)
+    }
+
+    fn work(&self, times: &Times) -> f64 {
+        let all = times.n * times.mean;
+        let busy = self.busy.iter().map(|b| b.min(1.0)).sum::<f64>() * self.virtual_s;
+        if all > 0.0 { (busy / all).min(1.0) } else { 1.0 }
+    }
+
+    fn queueing(&self, times: Option<&Times>) -> f64 {
+        let busiest = self.busiest();
+        if busiest >= SATURATED {
+            return if times.is_some_and(|t| t.samples == 1) { 1.0 } else { THINKING };
+        }
+        let open = 1.0 / (1.0 - busiest.min(BUSIEST));
+        match times {
+            // One operation waits for no other; otherwise no more wait than there are (Little's law).
+            Some(times) if times.samples == 1 => 1.0,
+            Some(times) if self.virtual_s > 0.0 => open.min(1.0 + times.n * times.mean / self.virtual_s),
+            _ => open,
+        }
+    }
+
+    /// What an effect does to operations that take these times, or to whatever the run did if none are known, where
+    /// work that takes 1 % longer makes them `sensitivity` per cent longer.
+    pub fn change(&self, effect: &Effect, times: Option<&Times>, sensitivity: f64) -> Change {
+        match *effect {
+            // How much less than that an operation may depend on work is not known: not at all, perhaps.
+            Effect::Work([low, high]) => {
+                // (Not `min` and `max`, which take what is no number for nothing.)
+                let low = if low > 0.0 { 0.0 } else { low * sensitivity };
+                let high = if high < 0.0 { 0.0 } else { high * sensitivity };
+                Change::both([low, high])
+            }
+            Effect::Everything(range) => Change::both(range),
+            Effect::EachFrame { mean, late } => {
+                let frames = self.frames as f64;
+                let by_path = |s: f64| self.shortest_path_s.filter(|path| *path > 0.0).map(|path| s / path);
+                let by_frames = |s: f64, whole: f64| (whole > 0.0).then(|| s * frames / whole);
+                let (whole, tail) = match times {
+                    Some(t) => (t.n * t.mean, t.n * t.p90),
+                    None => (self.virtual_s, self.virtual_s),
+                };
+                let least =
+                    |a: Option<f64>, b: Option<f64>| 100.0 * a.into_iter().chain(b).fold(f64::INFINITY, f64::min);
+                let [centre, tail] =
+                    [least(by_path(mean), by_frames(mean, whole)), least(by_path(late), by_frames(late, tail))];
+                Change { centre: [0.0, centre], tail: [0.0, tail] }
+            }
+            Effect::EachOperation { mean, late, turns } => {
+                let sooner = times.map_or(1.0, |t| sooner(turns / t.n));
+                let waits = |s: f64, time: f64| {
+                    let part = match times {
+                        Some(_) => s / time,
+                        None => self.of_unknown_operations(s),
+                    };
+                    [-100.0 * sooner * part, 100.0 * part]
+                };
+                let (centre, tail) = times.map_or((1.0, 1.0), |t| (t.mean, t.p90));
+                Change { centre: waits(mean, centre), tail: waits(late, tail) }
+            }
+            Effect::Firings { count: 0.0, .. } => Change::default(),
+            Effect::Firings { count, each } => {
+                let (whole, tail, n) = match times {
+                    Some(t) => (t.n * t.mean, t.p90, t.n),
+                    None => (self.virtual_s, self.virtual_s, 1.0),
+                };
+                let met = (count / (MET * n)).min(1.0);
+                Change { centre: each.map(|s| 100.0 * s * count / whole), tail: each.map(|s| 100.0 * (s * met / tail)) }
+            }
+        }
+    }
+
+    /// The part by which operations become longer that wait for so many s each, if no metric tells how long they take:
+    /// each is a round trip at least, and the time in which a node always works it does not wait.
+    fn of_unknown_operations(&self, wait: f64) -> f64 {
+        let most = (self.frames as f64 / 2.0).max(1.0);
+        let of_run = if self.virtual_s > 0.0 { most * wait / self.virtual_s } else { f64::INFINITY };
+        match self.shortest_path_s.filter(|path| *path > 0.0) {
+            Some(path) => of_run.min(wait / (2.0 * path) * (1.0 - self.busiest())),
+            None => of_run,
+        }
+    }
+}
+
+/// How much sooner than on the target a burst of so many turns at most may end, as a part of how much later it may.
+///
+/// A burst of b real s waits for half of the others' turns on average, (1 − σ) L / 2σ, and is then done at once, where
+/// the target takes b/σ. So it ends later if it is shorter than half a turn, and sooner if it is longer than that and
+/// done in one; of what it needs more turns for, the same is true of the last. Whole turns take what they should.
+fn sooner(turns: f64) -> f64 {
+    (2.0 * turns.min(1.0) - 1.0).max(0.0)
+}
+
+/// From this part of all operations on, a firing in each of them is seen in the tail as a whole.
+const MET: f64 = 0.05;
+
+#[cfg(test)]
+#[path = "effects_tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! Directions and sizes of effects.
+
+use super::*;
+
+const TIME: Kind = Kind::Time { seconds: 1e-3 };
+
+/// Ten virtual seconds over a path of 10 ms, in which a server was half and a client a tenth busy.
+fn usage() -> Usage {
+    Usage { virtual_s: 10.0, frames: 30_000, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
+}
+
+/// Operations of 25 ms, 150 a second.
+fn times() -> Times {
+    Times { n: 1500.0, samples: 1500, mean: 0.025, p90: 0.035 }
+}
+
+fn near(is: [f64; 2], should: [f64; 2]) -> bool {
+    is.iter().zip(should).all(|(a, b)| (a - b).abs() < 1e-9 * b.abs().max(1.0))
+}
+
+#[test]
+fn an_operation_depends_on_work_as_far_as_it_is_work_and_queues_for_it() {
+    // 6 busy seconds of 37.5 in operations are a part of 0.16; queues at a half used node double it, and what it
+    // changes by.
+    let s = usage().of_times(&times());
+    assert!((s - 0.16 * 2.0 * 2.0).abs() < 1e-12, "{s}");
+    let short = Times { mean: 0.004, n: 1500.0, ..times() };
+    assert!((usage().of_times(&short) - (1.0f64).min(1.0 * 1.6) * 1.6).abs() < 1e-12, "at most 0.6 others wait");
+    let idle = Usage { busy: vec![0.0, 0.0], ..usage() };
+    assert_eq!(idle.of_times(&times()), 0.0, "who only waits for the network does not care");
+    let full = Usage { busy: vec![0.99], ..usage() };
+    assert_eq!(full.of_times(&Times { mean: 0.002, n: 4000.0, ..times() }), 2.0, "no longer than twice as much");
+    let alone = Times { n: 1.0, samples: 1, mean: 9.9, p90: 9.9 };
+    assert_eq!(full.of_times(&alone), 1.0, "one job that is all work");
+}
+
+#[test]
+fn a_rate_changes_no_more_than_the_time_of_what_it_counts() {
+    assert!((usage().of_rate(Some(&times())) - 0.32).abs() < 1e-12);
+    assert_eq!(usage().of_rate(None), 1.0, "a half used node whose operations are not known");
+    assert_eq!(Usage { busy: vec![0.2], ..usage() }.of_rate(None), 0.2 / 0.8);
+    assert_eq!(Usage { busy: Vec::new(), ..usage() }.of_rate(None), 0.0);
+}
+
+#[test]
+fn longer_times_are_lower_rates() {
+    let longer = Change::both([0.0, 25.0]);
+    assert_eq!(longer.of_value(TIME), longer);
+    assert!(near(longer.of_value(Kind::Rate).centre, [-20.0, 0.0]));
+    assert!(near(Change::both([-20.0, 0.0]).of_value(Kind::Rate).centre, [0.0, 25.0]));
+    assert_eq!(Change::both([-3.0, 5.0]).of_value(Kind::Other).tail, [-5.0, 5.0]);
+    assert!(Change::both([-500.0, 0.0]).of_value(Kind::Rate).centre[1].is_finite());
+    assert_eq!((furthest([-3.0, 2.0]), furthest([0.0, 2.0]), furthest([-2.0, 2.0])), (-3.0, 2.0, 2.0));
+}
+
+#[test]
+fn work_may_matter_in_full_or_not_at_all() {
+    let change = |range| usage().change(&Effect::Work(range), Some(&times()), 0.5).centre;
+    assert_eq!(change([2.0, 10.0]), [0.0, 5.0]);
+    assert_eq!(change([-4.0, -2.0]), [-2.0, 0.0]);
+    assert_eq!(change([-4.0, 2.0]), [-2.0, 1.0]);
+    assert_eq!(usage().change(&Effect::Everything([-0.01, 0.01]), None, 0.0).tail, [-0.01, 0.01]);
+}
+
+#[test]
+fn a_late_frame_matters_as_a_longer_path_or_by_the_frames_of_an_operation_whichever_is_less() {
+    let late = |s: f64| Effect::EachFrame { mean: s, late: 10.0 * s };
+    // 20 frames an operation: 0.1 ms late each is 2 ms of 25, but only 1 % of the path.
+    let change = usage().change(&late(0.0001), Some(&times()), 0.0);
+    assert!(near(change.centre, [0.0, 1.0]) && near(change.tail, [0.0, 10.0]), "{change:?}");
+    let few = Usage { frames: 1500, ..usage() };
+    assert!(near(few.change(&late(0.0001), Some(&times()), 0.0).centre, [0.0, 0.4]), "one frame of 25 ms");
+    let unknown = Usage { shortest_path_s: None, ..usage() };
+    assert!(near(unknown.change(&late(0.0001), None, 0.0).centre, [0.0, 30.0]), "one after the other");
+}
+
+#[test]
+fn a_turn_that_is_waited_for_is_a_part_of_an_operation() {
+    let waits = |turns| Effect::EachOperation { mean: 0.001, late: 0.002, turns };
+    let wait = waits(100.0);
+    let change = usage().change(&wait, Some(&times()), 0.0);
+    assert!(near(change.centre, [0.0, 4.0]) && near(change.tail, [0.0, 100.0 * 2.0 / 35.0]), "{change:?}");
+    // What nearly fills a turn is done sooner than on the target; a thirtieth of one never is.
+    assert!(near(usage().change(&waits(1500.0 * 0.75), Some(&times()), 0.0).centre, [-2.0, 4.0]));
+    assert!(near(usage().change(&waits(1500.0 * 7.3), Some(&times()), 0.0).centre, [-4.0, 4.0]));
+    // Operations that no metric times are round trips at least, in the half of the time in which the server is idle.
+    assert!(near(usage().change(&wait, None, 0.0).centre, [-2.5, 2.5]));
+    let computing = Usage { frames: 0, shortest_path_s: None, ..usage() };
+    assert!(near(computing.change(&wait, None, 0.0).centre, [-0.01, 0.01]), "once in the run");
+}
+
+#[test]
+fn firings_are_shared_by_all_operations() {
+    let early = Effect::Firings { count: 15.0, each: [-0.036, 0.0] };
+    let change = usage().change(&early, Some(&times()), 0.0);
+    assert!(near(change.centre, [-100.0 * 15.0 * 0.036 / 37.5, 0.0]), "{change:?}");
+    assert!(near(change.tail, [-100.0 * 0.2 * 0.036 / 0.035, 0.0]), "a hundredth of all is a fifth of what is met");
+    let lost = Effect::Firings { count: 3.0, each: [0.0, 0.2] };
+    assert!(near(usage().change(&lost, None, 0.0).centre, [0.0, 6.0]), "0.6 s of ten");
+}
+
+#[test]
+fn effects_add_up() {
+    let sum = Change { centre: [-1.0, 2.0], tail: [0.0, 4.0] }.plus(Change::both([0.5, 1.0]));
+    assert_eq!(sum, Change { centre: [-0.5, 3.0], tail: [0.5, 5.0] });
+}

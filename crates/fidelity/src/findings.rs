@@ -1,0 +1,157 @@
+//! What the checks found, and what follows from it for each metric and for the run: intervals and the verdict.
+
+mod metric;
+mod why;
+
+use record::{Accuracy, Check, CheckName, CoreSpeed, Fidelity, MetricRecord, Sample, Verdict};
+
+use self::metric::Metric;
+use crate::accuracy::{accuracy, asked};
+use crate::checks::Found;
+use crate::compare::Statistic;
+use crate::effects::{Change, Effect, Usage, furthest};
+
+/// A check before it is known what it does to the metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub name: CheckName,
+    pub value: Option<f64>,
+    pub limit: Option<f64>,
+    pub unit: &'static str,
+    pub found: Found,
+    pub says: String,
+}
+
+impl Finding {
+    fn effects(&self) -> &[Effect] {
+        match &self.found {
+            Found::Effects(effects) => effects,
+            Found::Nothing | Found::Unsized => &[],
+        }
+    }
+}
+
+/// What all checks found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    findings: Vec<Finding>,
+    usage: Usage,
+    core_speed: Option<CoreSpeed>,
+}
+
+/// A metric of a run whose interval is to be found.
+#[derive(Debug)]
+pub struct Measured<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What is recorded of it; interval and what it is made of are filled in.
+    pub record: &'a mut MetricRecord,
+    /// Its samples.
+    pub samples: &'a [Sample],
+}
+
+/// What one check does to times where that matters most.
+struct Worst {
+    range: [f64; 2],
+    /// As a multiple of what may be.
+    of_allowed: f64,
+}
+
+impl Findings {
+    pub(crate) fn new(findings: Vec<Finding>, usage: Usage, core_speed: Option<CoreSpeed>) -> Findings {
+        Findings { findings, usage, core_speed }
+    }
+
+    /// Fills in the intervals of all metrics, and judges the run by them. Samples count that were taken from … to …
+    /// virtual s (`window`).
+    pub fn conclude(&self, asked_for: Accuracy, window: [f64; 2], metrics: &mut [Measured]) -> Fidelity {
+        let subjects = metric::all(&self.usage, window, metrics);
+        let mut why = Vec::new();
+        let mut checks = Vec::new();
+        for finding in &self.findings {
+            checks.push(self.check(finding, &subjects, &asked_for));
+            if finding.found == Found::Unsized {
+                why.push(format!("{}: nobody can say what this does to the metrics: {}", finding.name, finding.says));
+            }
+        }
+        for (metric, measured) in subjects.iter().zip(metrics.iter_mut()) {
+            let changes: Vec<_> = self.findings.iter().map(|f| (f.name, self.value_change(f, metric))).collect();
+            metric.fill(measured.record, &changes);
+            why.extend(why::of_metric(measured.name, measured.record, &asked_for));
+        }
+        if metrics.is_empty() {
+            let changes = self.findings.iter().map(|f| (f.name, self.change(f, &Metric::none())));
+            why.extend(why::without_metrics(&changes.collect::<Vec<_>>(), asked_for.mean));
+        }
+        if checks.iter().all(|c| c.ok.is_none()) {
+            why.push(NOTHING_CHECKED.into());
+        }
+        let verdict = if why.is_empty() { Verdict::Trustworthy } else { Verdict::Suspect };
+        Fidelity { verdict, accuracy_percent: Some(asked_for), why, core_speed: self.core_speed, checks }
+    }
+
+    fn check(&self, finding: &Finding, subjects: &[Metric], asked_for: &Accuracy) -> Check {
+        let none = [Metric::none()];
+        let subjects = if subjects.is_empty() { &none } else { subjects };
+        let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
+        for metric in subjects {
+            let (times, values) = (self.change(finding, metric), self.value_change(finding, metric));
+            let stated = metric.stated().map(|s| match s {
+                Statistic::Mean | Statistic::P50 => (times.centre, values.centre, asked(asked_for, s)),
+                Statistic::P90 | Statistic::P99 => (times.tail, values.tail, asked(asked_for, s)),
+            });
+            for (times, values, allowed) in stated {
+                let of_allowed = furthest(values).abs() / allowed;
+                // Not a number is no proof of anything.
+                if of_allowed > worst.of_allowed || of_allowed.is_nan() {
+                    worst = Worst { range: times, of_allowed };
+                }
+            }
+        }
+        let Finding { name, value, limit, unit, found, says } = finding.clone();
+        let (ok, range) = match found {
+            Found::Nothing => (None, None),
+            Found::Unsized => (Some(false), None),
+            Found::Effects(_) => (Some(worst.of_allowed <= 1.0), Some(worst.range)),
+        };
+        Check {
+            name,
+            value,
+            limit,
+            unit: unit.into(),
+            ok,
+            effect_percent: range.map(furthest).filter(|e| e.is_finite()),
+            effect_range_percent: range.filter(|r| r.iter().all(|e| e.is_finite())),
+            says,
+        }
+    }
+
+    /// What a finding does to the times that a metric depends on.
+    fn change(&self, finding: &Finding, metric: &Metric) -> Change {
+        let changes = finding.effects().iter().map(|effect| metric.change(&self.usage, effect));
+        changes.fold(Change::default(), Change::plus)
+    }
+
+    /// By how much it puts the run's values above the target's.
+    fn value_change(&self, finding: &Finding, metric: &Metric) -> Change {
+        self.change(finding, metric).of_value(metric.kind)
+    }
+}
+
+const NOTHING_CHECKED: &str = "nothing was checked: silence is not trust";
+
+/// The verdict of checks alone, where no metric is known that they could matter to: one that does not hold makes a run
+/// suspect, and so does none at all.
+pub fn conclude(checks: Vec<Check>) -> Fidelity {
+    let mut why: Vec<String> =
+        checks.iter().filter(|c| c.ok == Some(false)).map(|c| format!("{}: {}", c.name, c.says)).collect();
+    if checks.iter().all(|c| c.ok.is_none()) {
+        why.push(NOTHING_CHECKED.into());
+    }
+    let verdict = if why.is_empty() { Verdict::Trustworthy } else { Verdict::Suspect };
+    Fidelity { verdict, accuracy_percent: Some(accuracy(&[])), why, core_speed: None, checks }
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! One metric: what its samples say by themselves, and what the checks' effects do to it.
+
+use record::{CheckName, Intervals, MetricEffect, MetricRecord, Sample, Uncertainty};
+
+use super::Measured;
+use crate::compare::Statistic;
+use crate::effects::{Change, Effect, SHORTEST, Times, Usage};
+use crate::sampling;
+use crate::units::{Kind, counts_events, kind};
+
+/// A metric, as far as effects depend on it.
+pub(super) struct Metric {
+    pub kind: Kind,
+    /// Its own times, or those of what it counts.
+    times: Option<Times>,
+    /// By how many per cent times change where work takes 1 % longer.
+    sensitivity: f64,
+    sampling: Intervals,
+}
+
+/// All metrics of a run.
+pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<Metric> {
+    let times: Vec<Option<Times>> = metrics.iter().map(|m| times(usage, window, m.record)).collect();
+    // What a rate counts is not said; the times with most samples are the best guess.
+    let most = times.iter().flatten().max_by_key(|t| t.samples).copied();
+    let counted = counted(metrics);
+    let of = |(measured, own): (&Measured, Option<Times>)| {
+        let kind = kind(&measured.record.unit);
+        let times = own.or(most);
+        let sensitivity = match (kind, &own) {
+            (Kind::Time { .. }, Some(own)) => usage.of_times(own),
+            _ => usage.of_rate(most.as_ref()),
+        };
+        let sampling = match measured.record.summary.n {
+            1 => of_single(measured.record, counted, window),
+            _ => sampling::intervals(&sampling::in_time(measured.samples)),
+        };
+        Metric { kind, times, sensitivity, sampling }
+    };
+    metrics.iter().zip(times).map(of).collect()
+}
+
+/// The times of a metric, in seconds, as if samples had been taken all over the run.
+fn times(usage: &Usage, [from, to]: [f64; 2], record: &MetricRecord) -> Option<Times> {
+    let Kind::Time { seconds } = kind(&record.unit) else { return None };
+    let s = record.summary;
+    let of_run = if to > from { (usage.virtual_s / (to - from)).max(1.0) } else { 1.0 };
+    // A single one is no rate of anything.
+    let n = if s.n == 1 { 1.0 } else { s.n as f64 * of_run };
+    let (mean, p90) = (s.mean * seconds, s.p90 * seconds);
+    let p90 = if p90 > 0.0 { p90 } else { mean };
+    (mean > 0.0).then_some(Times { n, samples: s.n, mean, p90 })
+}
+
+/// The metric whose samples are the events that a rate of a single number counts: the one with most samples whose times
+/// are known.
+fn counted<'a>(metrics: &'a [Measured]) -> Option<&'a [Sample]> {
+    let timed = metrics.iter().map(|m| m.samples).filter(|s| s.len() > 1 && s.iter().all(|s| s.virtual_s.is_some()));
+    timed.max_by_key(|s| s.len())
+}
+
+/// The sampling error of a single number: of a rate, that of the number of events; of anything else, unknown.
+fn of_single(record: &MetricRecord, counted: Option<&[Sample]>, window: [f64; 2]) -> Intervals {
+    let percent = counted.filter(|_| counts_events(&record.unit)).and_then(|samples| {
+        let times: Vec<f64> = samples.iter().filter_map(|s| s.virtual_s).collect();
+        sampling::of_count(&times, window)
+    });
+    let value = record.summary.mean;
+    let all = percent.map(|percent| percent.map(|p| value + value.abs() * p / 100.0));
+    Intervals { mean: all, p50: None, p90: None, p99: None }
+}
+
+impl Metric {
+    /// In place of all metrics of a run that has none: whatever it did in its time.
+    pub fn none() -> Metric {
+        Metric { kind: Kind::Time { seconds: 1.0 }, times: None, sensitivity: 1.0, sampling: Intervals::default() }
+    }
+
+    /// The statistics whose intervals are stated; the mean, if there are too few samples for any.
+    pub fn stated(&self) -> impl Iterator<Item = Statistic> {
+        let stated = |s: &Statistic| s.in_intervals(&self.sampling).is_some();
+        let all: Vec<_> = Statistic::ALL.into_iter().filter(stated).collect();
+        if all.is_empty() { vec![Statistic::Mean] } else { all }.into_iter()
+    }
+
+    pub fn change(&self, usage: &Usage, effect: &Effect) -> Change {
+        usage.change(effect, self.times.as_ref(), self.sensitivity)
+    }
+
+    /// Records interval and what it is made of; `changes` are of the metric's value.
+    pub fn fill(&self, record: &mut MetricRecord, changes: &[(CheckName, Change)]) {
+        let all = changes.iter().fold(Change::default(), |sum, (_, change)| sum.plus(*change));
+        let [mean, p50, p90, p99] = Statistic::ALL.map(|s| {
+            let change = match s {
+                Statistic::Mean | Statistic::P50 => all.centre,
+                Statistic::P90 | Statistic::P99 => all.tail,
+            };
+            s.in_intervals(&self.sampling).and_then(|sampling| truth(sampling, change))
+        });
+        let interval = Intervals { mean, p50, p90, p99 };
+        let finite = |range: [f64; 2]| range.map(|end| if end.is_finite() { end } else { f64::MAX.copysign(end) });
+        let effects = changes.iter().filter(|(_, change)| *change != Change::default());
+        let effects = effects.map(|(check, change)| MetricEffect {
+            check: *check,
+            percent: finite(change.centre),
+            tail_percent: (change.tail != change.centre).then(|| finite(change.tail)),
+        });
+        record.interval = (interval != Intervals::default()).then_some(interval);
+        record.uncertainty = Some(Uncertainty {
+            sampling: self.sampling,
+            effects: effects.collect(),
+            cpu_sensitivity: self.sensitivity,
+        });
+    }
+}
+
+/// Where the target's value is, if the run's would be in an interval by chance alone and is so many per cent above the
+/// target's.
+fn truth([low, high]: [f64; 2], [least, most]: [f64; 2]) -> Option<[f64; 2]> {
+    let without = |value: f64, percent: f64| value / (1.0 + percent.max(SHORTEST) / 100.0);
+    let all = [low, high].into_iter().flat_map(|v| [without(v, least), without(v, most)]);
+    let all: Vec<f64> = all.collect();
+    let ends = [all.iter().copied().fold(f64::INFINITY, f64::min), all.into_iter().fold(f64::NEG_INFINITY, f64::max)];
+    ends.iter().all(|end| end.is_finite()).then_some(ends)
+}

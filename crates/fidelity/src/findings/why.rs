@@ -1,0 +1,103 @@
+//! Why a run is suspect, in sentences.
+
+use record::{Accuracy, CheckName, MetricRecord};
+
+use crate::accuracy::asked;
+use crate::compare::Statistic;
+use crate::effects::{Change, furthest};
+use crate::wording::number;
+
+/// What contributes less than this, in per cent, is not worth naming,
+const NAMED: f64 = 0.1;
+/// and no more than so many are.
+const CONTRIBUTIONS: usize = 4;
+/// A run so many times as long is no advice.
+const LONGEST: f64 = 50.0;
+
+/// Why a metric is not within what was asked for: about the statistic that is furthest from it.
+pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy) -> Option<String> {
+    let uncertainty = record.uncertainty.as_ref()?;
+    let effects = |tail: bool| {
+        let of = uncertainty
+            .effects
+            .iter()
+            .map(move |e| (e.check, if tail { e.tail_percent.unwrap_or(e.percent) } else { e.percent }));
+        of.collect::<Vec<_>>()
+    };
+    let Some(interval) = &record.interval else {
+        // Too few samples to say what is chance; what is not must be little all the same.
+        let off = furthest(sum(&effects(false))).abs();
+        let contributions = contributions(&effects(false), None);
+        return beyond(off, asked_for.mean).then(|| sentence(name, off, asked_for.mean, &contributions));
+    };
+    let off = |s: Statistic| {
+        let (value, ends) = (s.of(&record.summary), s.in_intervals(interval)?);
+        Some(percent_off(value, ends))
+    };
+    let of_asked = |s: Statistic| Some((s, off(s)?, off(s)? / asked(asked_for, s)));
+    let (statistic, off, _) = Statistic::ALL
+        .into_iter()
+        .filter_map(of_asked)
+        .filter(|(_, _, part)| beyond(*part, 1.0))
+        .max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let allowed = asked(asked_for, statistic);
+    let what = if record.summary.n == 1 { name.to_string() } else { format!("{name} {statistic}") };
+    let effects = effects(matches!(statistic, Statistic::P90 | Statistic::P99));
+    let chance =
+        statistic.in_intervals(&uncertainty.sampling).map(|ends| percent_off(statistic.of(&record.summary), ends));
+    let mut text = sentence(&what, off, allowed, &contributions(&effects, chance));
+    let (systematic, chance) = (furthest(sum(&effects)).abs(), chance.unwrap_or(0.0));
+    if systematic < allowed && chance > allowed / 2.0 {
+        let longer = (chance / (allowed - systematic)).powi(2);
+        text += &match longer <= LONGEST {
+            true => format!(" A run about {} times as long would do.", number(longer.max(1.1))),
+            false => " There are too few samples.".to_string(),
+        };
+    }
+    Some(text)
+}
+
+/// Why a run without metrics is suspect: by what would have happened to any.
+pub(super) fn without_metrics(changes: &[(CheckName, Change)], allowed: f64) -> Option<String> {
+    let effects: Vec<_> = changes.iter().map(|(name, change)| (*name, change.centre)).collect();
+    let off = furthest(sum(&effects)).abs();
+    beyond(off, allowed)
+        .then(|| sentence("what the nodes did in their time", off, allowed, &contributions(&effects, None)))
+}
+
+/// Whether an error is more than what was asked for. What is no number is no proof that it is not.
+fn beyond(off: f64, allowed: f64) -> bool {
+    off.is_nan() || off > allowed
+}
+
+fn sentence(what: &str, off: f64, allowed: f64, contributions: &str) -> String {
+    let off = if off.is_finite() { format!("{} % off", number(off)) } else { "off by any amount".into() };
+    format!("{what} may be {off}, more than {} %: {contributions}.", number(allowed))
+}
+
+/// The largest of what adds up to an error.
+fn contributions(effects: &[(CheckName, [f64; 2])], chance: Option<f64>) -> String {
+    let of = |(check, range): &(CheckName, [f64; 2])| {
+        let most = furthest(*range).abs();
+        (most, format!("{check} up to {} %", number(most)))
+    };
+    let mut all: Vec<(f64, String)> = effects.iter().map(of).collect();
+    all.extend(chance.map(|chance| (chance, format!("chance {} %", number(chance)))));
+    all.retain(|(most, _)| *most >= NAMED);
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.truncate(CONTRIBUTIONS);
+    match all.is_empty() {
+        true => "many small effects".into(),
+        false => all.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn sum(effects: &[(CheckName, [f64; 2])]) -> [f64; 2] {
+    effects.iter().fold([0.0; 2], |sum, (_, range)| [sum[0] + range[0], sum[1] + range[1]])
+}
+
+/// How far the further end of an interval is from a value, per cent of it.
+pub(super) fn percent_off(value: f64, [low, high]: [f64; 2]) -> f64 {
+    let most = (high - value).max(value - low);
+    if most <= 0.0 { 0.0 } else { 100.0 * most / value.abs() }
+}

@@ -1,0 +1,222 @@
+//! From findings and samples to intervals and the verdict.
+
+use record::{Samples, Summary};
+
+use super::*;
+use crate::statistics::summary;
+
+const WINDOW: [f64; 2] = [0.0, 10.0];
+
+/// Ten virtual seconds over a path of 10 ms, in which a server was half busy.
+fn usage() -> Usage {
+    Usage { virtual_s: 10.0, frames: 30_000, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
+}
+
+fn finding(name: CheckName, found: Found) -> Finding {
+    Finding { name, value: Some(1.0), limit: None, unit: "%", found, says: "This was seen.".into() }
+}
+
+/// Work that takes up to so many per cent longer.
+fn work(name: CheckName, high: f64) -> Finding {
+    finding(name, Found::Effects(vec![Effect::Work([0.0, high])]))
+}
+
+fn found(findings: impl IntoIterator<Item = Finding>) -> Findings {
+    Findings::new(findings.into_iter().collect(), usage(), None)
+}
+
+/// Latencies of about 25 ms of `n` requests, evenly spread over the run and over `width` ms.
+fn latencies(n: usize, width: f64) -> Vec<Sample> {
+    let value = |i: usize| 25.0 + width * ((i as f64 * 0.618034).fract() - 0.5);
+    let sample = |i: usize| Sample { virtual_s: Some(10.0 * i as f64 / n as f64), value: value(i), node: "c".into() };
+    (0..n).map(sample).collect()
+}
+
+fn record(unit: &str, samples: &[Sample]) -> MetricRecord {
+    let summary = summary(&Samples::new(samples.iter().map(|s| s.value).collect()).unwrap()).unwrap();
+    MetricRecord::new(unit, summary, "metrics/m.csv")
+}
+
+/// The verdict over latencies and the rate of requests, and what was recorded of the two.
+fn concluded(findings: &Findings, samples: &[Sample], asked_for: &[&str]) -> (Fidelity, MetricRecord, MetricRecord) {
+    let rate = [Sample { virtual_s: None, value: samples.len() as f64 / 10.0, node: String::new() }];
+    let (mut latency, mut requests) = (record("ms", samples), record("1/s", &rate));
+    let bounds: Vec<_> = asked_for.iter().map(|b| b.parse().unwrap()).collect();
+    let mut metrics = [
+        Measured { name: "latency", record: &mut latency, samples },
+        Measured { name: "requests", record: &mut requests, samples: &rate },
+    ];
+    let fidelity = findings.conclude(accuracy(&bounds), WINDOW, &mut metrics);
+    (fidelity, latency, requests)
+}
+
+fn check(fidelity: &Fidelity, name: CheckName) -> &Check {
+    fidelity.check(name).unwrap()
+}
+
+#[test]
+fn an_interval_is_chance_and_what_the_model_does() {
+    let (fidelity, latency, requests) =
+        concluded(&found([work(CheckName::CoreSpeed, 2.0)]), &latencies(1500, 10.0), &[]);
+    assert_eq!((fidelity.verdict, fidelity.why.len()), (Verdict::Trustworthy, 0), "{:?}", fidelity.why);
+    let uncertainty = latency.uncertainty.unwrap();
+    // 6 busy seconds of 37.5; a half used server doubles that twice.
+    assert!((uncertainty.cpu_sensitivity - 0.64).abs() < 0.01, "{uncertainty:?}");
+    let ([low, high], [s_low, s_high]) = (latency.interval.unwrap().mean.unwrap(), uncertainty.sampling.mean.unwrap());
+    assert!((low - s_low / 1.0128).abs() < 0.001, "the run may be 1.28 % too slow: {low} {s_low}");
+    assert_eq!(high, s_high, "and is not too fast");
+    assert!(low < latency.summary.mean && latency.summary.mean < high);
+    // The rate counts the requests of the latencies: what they take longer, it is lower.
+    let (interval, value) = (requests.interval.unwrap(), requests.summary.mean);
+    assert!(interval.mean.unwrap()[1] > value * 1.006 && interval.p50.is_none(), "{interval:?} of {value}");
+    let check = check(&fidelity, CheckName::CoreSpeed);
+    assert!((check.effect_percent.unwrap() - 1.28).abs() < 0.02, "{check:?}");
+    assert_eq!((check.ok, check.effect_range_percent.unwrap()[0]), (Some(true), 0.0));
+}
+
+#[test]
+fn an_effect_that_matters_breaches_and_is_named() {
+    let findings = found([work(CheckName::CpuEntitlement, 20.0), work(CheckName::Steal, 1.0)]);
+    let (fidelity, ..) = concluded(&findings, &latencies(1500, 10.0), &[]);
+    assert_eq!(fidelity.verdict, Verdict::Suspect);
+    assert_eq!(fidelity.breaches().map(|c| c.name).collect::<Vec<_>>(), [CheckName::CpuEntitlement]);
+    let [latency, _requests] = &fidelity.why[..] else { panic!("{:?}", fidelity.why) };
+    assert!(latency.starts_with("latency "), "{latency}");
+    assert!(latency.contains("cpu-entitlement up to 12.8 %, ") && latency.contains("steal up to 0.64 %"), "{latency}");
+    // The same is right where less is asked for.
+    let (lenient, ..) = concluded(&findings, &latencies(1500, 10.0), &["20%"]);
+    assert_eq!((lenient.verdict, lenient.breaches().count()), (Verdict::Trustworthy, 0), "{:?}", lenient.why);
+    assert_eq!(lenient.accuracy_percent.unwrap().p90, 40.0);
+    // Who only waits for the network does not depend on work.
+    let idle = Findings { usage: Usage { busy: vec![0.0, 0.0], ..usage() }, ..findings };
+    let (idle, ..) = concluded(&idle, &latencies(1500, 10.0), &[]);
+    assert_eq!(idle.verdict, Verdict::Trustworthy, "{:?}", idle.why);
+    assert_eq!(check(&idle, CheckName::CpuEntitlement).effect_percent, Some(0.0));
+}
+
+#[test]
+fn small_effects_may_be_too_much_together() {
+    let names = [CheckName::CpuEntitlement, CheckName::CoreSpeed, CheckName::Steal, CheckName::Caches];
+    let (fidelity, ..) = concluded(&found(names.map(|name| work(name, 3.0))), &latencies(1500, 10.0), &[]);
+    assert_eq!((fidelity.verdict, fidelity.breaches().count()), (Verdict::Suspect, 0), "none by itself");
+    assert!(names.iter().all(|name| fidelity.why[0].contains(name.as_str())), "{:?}", fidelity.why);
+}
+
+#[test]
+fn too_few_samples_make_a_run_suspect_and_it_is_said_how_many_would_do() {
+    let (fidelity, latency, _) = concluded(&found([work(CheckName::Steal, 0.0)]), &latencies(40, 40.0), &[]);
+    assert_eq!(fidelity.verdict, Verdict::Suspect);
+    assert_eq!(fidelity.breaches().count(), 0, "no check is to blame");
+    assert!(
+        fidelity.why[0].contains("chance") && fidelity.why[0].contains("times as long would do"),
+        "{:?}",
+        fidelity.why
+    );
+    let interval = latency.interval.unwrap();
+    assert!(interval.mean.is_some() && interval.p50.is_some() && interval.p90.is_none() && interval.p99.is_none());
+    // Where nothing can be said of chance, the effects must be small all the same.
+    let few = latencies(5, 40.0);
+    let (fidelity, latency, _) = concluded(&found([work(CheckName::Steal, 1.0)]), &few, &[]);
+    assert_eq!((fidelity.verdict, latency.interval), (Verdict::Trustworthy, None), "{:?}", fidelity.why);
+    let (fidelity, ..) = concluded(&found([work(CheckName::Steal, 30.0)]), &few, &[]);
+    assert_eq!(fidelity.verdict, Verdict::Suspect);
+    assert!(
+        check(&fidelity, CheckName::Steal).ok == Some(false) && fidelity.why[0].contains("steal"),
+        "{:?}",
+        fidelity.why
+    );
+}
+
+#[test]
+fn what_cannot_be_sized_and_what_was_not_checked_is_suspect() {
+    let held = work(CheckName::Steal, 0.0);
+    let (fidelity, ..) =
+        concluded(&found([held.clone(), finding(CheckName::CpuGrain, Found::Unsized)]), &latencies(1500, 10.0), &[]);
+    assert_eq!(fidelity.verdict, Verdict::Suspect);
+    let grain = check(&fidelity, CheckName::CpuGrain);
+    assert_eq!((grain.ok, grain.effect_percent, grain.effect_range_percent), (Some(false), None, None));
+    assert_eq!(fidelity.why, ["cpu-grain: nobody can say what this does to the metrics: This was seen."]);
+    let nothing = found([finding(CheckName::Disk, Found::Nothing)]);
+    let (fidelity, ..) = concluded(&nothing, &latencies(1500, 10.0), &[]);
+    assert_eq!((fidelity.verdict, fidelity.checks[0].ok), (Verdict::Suspect, None));
+    assert!(fidelity.why[0].contains("nothing was checked"), "{:?}", fidelity.why);
+    let (fidelity, ..) =
+        concluded(&found([held, finding(CheckName::Disk, Found::Nothing)]), &latencies(1500, 10.0), &[]);
+    assert_eq!(fidelity.verdict, Verdict::Trustworthy, "what is not modelled promises nothing");
+    let broken = finding(CheckName::Steal, Found::Effects(vec![Effect::Work([0.0, f64::NAN])]));
+    assert_eq!(
+        concluded(&found([broken]), &latencies(1500, 10.0), &[]).0.verdict,
+        Verdict::Suspect,
+        "no number, no proof"
+    );
+}
+
+#[test]
+fn a_run_without_metrics_is_judged_by_what_would_have_happened_to_any() {
+    let verdict = |percent: f64| {
+        let fidelity = found([work(CheckName::Steal, percent)]).conclude(accuracy(&[]), WINDOW, &mut []);
+        (fidelity.verdict, fidelity.checks[0].ok, fidelity.checks[0].effect_percent)
+    };
+    assert_eq!(verdict(4.9), (Verdict::Trustworthy, Some(true), Some(4.9)));
+    assert_eq!(verdict(5.1), (Verdict::Suspect, Some(false), Some(5.1)));
+    let nothing = Findings::default().conclude(accuracy(&[]), WINDOW, &mut []);
+    assert_eq!(nothing.verdict, Verdict::Suspect);
+}
+
+#[test]
+fn the_tail_has_an_effect_of_its_own() {
+    // Frames are late by 1 % of the path on average, and by 15 % of it now and then.
+    let late = Effect::EachFrame { mean: 0.0001, late: 0.0015 };
+    let findings = found([finding(CheckName::EmulatorLateness, Found::Effects(vec![late]))]);
+    let (fidelity, latency, _) = concluded(&findings, &latencies(1500, 10.0), &[]);
+    assert_eq!(fidelity.verdict, Verdict::Suspect);
+    assert!(fidelity.why[0].starts_with("latency p90 may be "), "{:?}", fidelity.why);
+    let effect = latency.uncertainty.unwrap().effects[0];
+    assert!(
+        (effect.percent[1] - 1.0).abs() < 1e-9 && (effect.tail_percent.unwrap()[1] - 15.0).abs() < 1e-9,
+        "{effect:?}"
+    );
+    assert_eq!(fidelity.checks[0].effect_percent.map(f64::round), Some(15.0), "where it matters most");
+    let (lenient, ..) = concluded(&findings, &latencies(1500, 10.0), &["5%", "p90=20%"]);
+    assert_eq!(lenient.verdict, Verdict::Trustworthy, "{:?}", lenient.why);
+}
+
+#[test]
+fn a_metric_of_nothing_but_zeros_is_exact() {
+    let zeros: Vec<_> = latencies(100, 0.0).into_iter().map(|s| Sample { value: 0.0, ..s }).collect();
+    let mut drops = record("1", &zeros);
+    let mut metrics = [Measured { name: "drops", record: &mut drops, samples: &zeros }];
+    let fidelity = found([work(CheckName::Steal, 3.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
+    assert_eq!(fidelity.verdict, Verdict::Trustworthy, "{:?}", fidelity.why);
+    assert_eq!(drops.interval.unwrap().mean, Some([0.0, 0.0]));
+}
+
+#[test]
+fn checks_alone_are_judged_by_whether_they_hold() {
+    let check = |ok: Option<bool>| Check {
+        name: CheckName::Steal,
+        value: Some(1.0),
+        limit: Some(2.0),
+        unit: "1".into(),
+        ok,
+        effect_percent: None,
+        effect_range_percent: None,
+        says: String::new(),
+    };
+    assert_eq!(conclude(vec![check(Some(true)), check(None)]).verdict, Verdict::Trustworthy);
+    assert_eq!(conclude(vec![check(Some(true)), check(Some(false))]).verdict, Verdict::Suspect);
+    assert_eq!(conclude(vec![check(None)]).verdict, Verdict::Suspect, "nothing was checked");
+    assert_eq!(conclude(vec![]).verdict, Verdict::Suspect);
+}
+
+#[test]
+fn a_run_that_counts_for_a_part_of_itself_has_done_more_than_its_samples() {
+    // Samples of the second half only: work was done for twice as many.
+    let samples: Vec<_> = latencies(1500, 10.0).into_iter().filter(|s| s.virtual_s >= Some(5.0)).collect();
+    let mut record = record("ms", &samples);
+    let mut metrics = [Measured { name: "latency", record: &mut record, samples: &samples }];
+    found([work(CheckName::Steal, 1.0)]).conclude(accuracy(&[]), [5.0, 10.0], &mut metrics);
+    assert!((record.uncertainty.unwrap().cpu_sensitivity - 0.64).abs() < 0.01);
+    let Summary { n, .. } = record.summary;
+    assert_eq!(n, 750);
+}

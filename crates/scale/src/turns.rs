@@ -1,0 +1,131 @@
+//! How nodes take turns on the core that they share, and how long one waits for its turn.
+
+use crate::{RealDuration, TargetCpu, VirtualDuration};
+
+/// Turns of nodes on a core.
+///
+/// With turns of length *L*, a node whose share of the core is speed / TDF has one every *L* / share of real time,
+/// which is *L* / speed of virtual time whatever the TDF. So turns of one length are one *grain* for baseline and
+/// scaled run: the longest that a node waits for its turn, which is that of the slowest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turns {
+    /// How long a turn lasts.
+    pub length: RealDuration,
+    /// The longest that a node waits for its next turn.
+    pub grain: VirtualDuration,
+}
+
+/// Of the shortest path's delay, the part that a node may wait for its turn. A burst of work meets on average half of
+/// the wait, and a request and its answer pass the path twice: what the slowest node adds to a round trip is then a
+/// fortieth of it on average.
+const OF_PATH: f64 = 0.1;
+
+/// How far a turn may be off its bounds: as much as a grain that was printed with few digits.
+const ROUNDING: f64 = 1e-3;
+
+impl Turns {
+    /// The shortest turn: the kernel grants no shorter slices.
+    pub const SHORTEST: RealDuration = RealDuration::from_nanos(100_000);
+    /// The longest turn: caches gain little beyond, and the kernel's own tick of 4 ms is near.
+    pub const LONGEST: RealDuration = RealDuration::from_nanos(3_000_000);
+
+    /// Turns of this length; `slowest` is the speed of the slowest node.
+    pub fn of_length(length: RealDuration, slowest: f64) -> Turns {
+        Turns { length, grain: VirtualDuration::from_secs_f64(length.as_secs_f64() / slowest) }
+    }
+
+    /// Turns for which the slowest node, of speed `slowest`, waits this long.
+    pub fn of_grain(grain: VirtualDuration, slowest: f64) -> Turns {
+        Turns { length: RealDuration::from_secs_f64(grain.as_secs_f64() * slowest), grain }
+    }
+
+    /// The nearest that can be had: these, or the shortest or the longest.
+    pub fn nearest(self, slowest: f64) -> Turns {
+        let within = self.length.clamp(Turns::SHORTEST, Turns::LONGEST);
+        if within == self.length { self } else { Turns::of_length(within, slowest) }
+    }
+
+    /// Whether they can be had.
+    pub fn can_be_had(self) -> bool {
+        let length = self.length.as_secs_f64();
+        let least = Turns::SHORTEST.as_secs_f64() * (1.0 - ROUNDING);
+        let most = Turns::LONGEST.as_secs_f64() * (1.0 + ROUNDING);
+        (least..=most).contains(&length)
+    }
+
+    /// The turns that suit a target whose shortest path from node to node has this delay: the slowest node waits for a
+    /// tenth of that at most, if such turns can be had. Without a path, nobody says how long a wait may be: the
+    /// shortest.
+    pub fn suiting(shortest_path: Option<VirtualDuration>, slowest: f64) -> Turns {
+        let path = shortest_path.unwrap_or(VirtualDuration::ZERO);
+        let grain = VirtualDuration::from_secs_f64(path.as_secs_f64() * OF_PATH);
+        Turns::of_grain(grain, slowest).nearest(slowest)
+    }
+}
+
+/// The speed of the slowest node, its CPUs together; `None` without nodes.
+pub fn slowest(nodes: &[TargetCpu]) -> Option<f64> {
+    nodes.iter().map(|n| f64::from(n.cpus) * n.speed).min_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tdf;
+
+    fn us(n: u64) -> VirtualDuration {
+        VirtualDuration::from_nanos(n * 1000)
+    }
+
+    #[test]
+    fn the_grain_is_the_same_at_every_factor() {
+        let node = TargetCpu { cpus: 1, speed: 0.08 };
+        let turns = Turns::of_length(RealDuration::from_nanos(400_000), 0.08);
+        assert_eq!(turns.grain, us(5000));
+        for tdf in ["1", "1.5", "10", "80"] {
+            let tdf: Tdf = tdf.parse().unwrap();
+            let between = RealDuration::from_secs_f64(turns.length.as_secs_f64() / node.share(tdf));
+            let wait = tdf.to_virtual(between).as_nanos();
+            assert!(wait.abs_diff(turns.grain.as_nanos()) <= 1, "{tdf}: {wait}");
+        }
+    }
+
+    #[test]
+    fn a_grain_is_a_length_and_back() {
+        for (grain, speed, length) in [(us(1250), 0.08, 100_000), (us(3000), 0.5, 1_500_000), (us(30), 10.0, 300_000)] {
+            let turns = Turns::of_grain(grain, speed);
+            assert_eq!((turns.length.as_nanos(), turns.grain), (length, grain));
+            assert_eq!(Turns::of_length(turns.length, speed), turns);
+            assert!(turns.can_be_had());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_has_a_nearest() {
+        let fine = Turns::of_grain(us(1000), 0.08);
+        assert!(!fine.can_be_had());
+        assert_eq!(fine.nearest(0.08), Turns::of_length(Turns::SHORTEST, 0.08));
+        let coarse = Turns::of_grain(us(50_000), 0.08);
+        assert!(!coarse.can_be_had());
+        assert_eq!(coarse.nearest(0.08).grain, us(37_500));
+        // As the nearest is printed, it can be had.
+        let thirds = Turns::of_grain(VirtualDuration::from_nanos(33_333_300), 0.003);
+        assert!(thirds.can_be_had(), "{thirds:?}");
+        assert!(!Turns::of_grain(VirtualDuration::MAX, 0.5).can_be_had());
+    }
+
+    #[test]
+    fn turns_suit_the_shortest_path() {
+        // A tenth of 100 ms for a node of a tenth of a core.
+        assert_eq!(Turns::suiting(Some(us(100_000)), 0.1), Turns::of_length(RealDuration::from_nanos(1_000_000), 0.1));
+        assert_eq!(Turns::suiting(Some(us(5_100)), 0.08).length, Turns::SHORTEST);
+        assert_eq!(Turns::suiting(Some(us(1_000_000)), 0.5).length, Turns::LONGEST);
+        assert_eq!(Turns::suiting(None, 0.5).length, Turns::SHORTEST);
+    }
+
+    #[test]
+    fn the_slowest_counts() {
+        let nodes = [0.5, 0.04, 0.08].map(|speed| TargetCpu { cpus: 1, speed });
+        assert_eq!((slowest(&nodes), slowest(&[])), (Some(0.04), None));
+    }
+}
