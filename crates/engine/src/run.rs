@@ -150,9 +150,6 @@ fn run_on(
             false => LONGEST_FAREWELL.min(run.timeline.tdf.to_real(FAREWELL).into()),
         };
         run.farewell(grace, interrupts);
-        // Busy looking for frames, the emulator would leave the harness core half of its time for what follows. If this
-        // fails, so does the next request, and says why.
-        let _ = run.site.unplug();
     }
     // What broke the run, such as a full disk, is the reason for this too.
     let result = match run.write_results(end, &ending, closed.judged) {

@@ -78,9 +78,6 @@ pub trait Site {
     /// Ends counting and capturing, all at one instant. Nodes that run are left alone.
     fn finish(&mut self) -> Result<Closing>;
 
-    /// Ends the network: what nodes that still run send goes nowhere, and the harness core is free for the results.
-    fn unplug(&mut self) -> Result<()>;
-
     /// What only the end of the nodes tells.
     fn collect(&mut self) -> Result<Collected>;
 

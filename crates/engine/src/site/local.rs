@@ -236,11 +236,6 @@ impl Site for LocalSite {
         Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
     }
 
-    fn unplug(&mut self) -> Result<()> {
-        there(self.prepared.as_mut())?.network.unplug();
-        Ok(())
-    }
-
     fn collect(&mut self) -> Result<Collected> {
         let nodes = self.nodes()?;
         let out_of_memory = (0..nodes.len()).map(|n| nodes.with(n, node::Node::oom_killed)).collect();

@@ -32,7 +32,6 @@ enum Request {
     NoteProgramsRun,
     Sample,
     Finish,
-    Unplug,
     Collect,
     Read(NodeIndex, Written, u64),
     TearDown,
@@ -63,7 +62,6 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::NoteProgramsRun => answer(to, site.note_programs()),
             Request::Sample => answer(to, site.sample()),
             Request::Finish => answer(to, site.finish()),
-            Request::Unplug => answer(to, site.unplug()),
             Request::Collect => answer(to, site.collect()),
             Request::Read(node, what, limit) => answer(to, site.read(node, &what, limit)),
             Request::TearDown => return answer(to, site.tear_down()),
@@ -157,10 +155,6 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
 
     fn finish(&mut self) -> Result<Closing> {
         self.ask(&Request::Finish)
-    }
-
-    fn unplug(&mut self) -> Result<()> {
-        self.ask(&Request::Unplug)
     }
 
     fn collect(&mut self) -> Result<Collected> {

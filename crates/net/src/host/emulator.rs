@@ -43,7 +43,7 @@ pub struct Emulator {
     /// Why the thread has ended without being told to.
     epitaph: Arc<OnceLock<String>>,
     thread: Option<JoinHandle<()>>,
-    awake: Option<Awake>,
+    _awake: Option<Awake>,
 }
 
 /// Reads how much has passed the interfaces of some nodes. The emulator has no part in it, and is not disturbed.
@@ -106,7 +106,7 @@ impl Emulator {
         };
         let thread = thread::Builder::new().name("emulator".into()).spawn(body);
         let thread = Some(thread.map_err(Error::system("cannot start the emulator's thread"))?);
-        let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread, awake };
+        let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread, _awake: awake };
         started.recv().unwrap_or_else(|_| Err(emulator.died()))?;
         Ok(emulator)
     }
@@ -193,16 +193,6 @@ impl Emulator {
         self.observe()
     }
 
-    /// Ends the thread, and lets its core sleep: from now on the interfaces lead nowhere, and nothing can be asked.
-    pub fn end(&mut self) {
-        self.send(Command::Stop);
-        if let Some(thread) = self.thread.take() {
-            // Its panic, if any, is in the epitaph.
-            drop(thread.join());
-        }
-        self.awake = None;
-    }
-
     fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T, Error> {
         let (reply, answer) = channel();
         self.send(command(reply));
@@ -234,7 +224,11 @@ impl Capture {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        self.end();
+        self.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if any, is in the epitaph.
+            drop(thread.join());
+        }
     }
 }
 

@@ -27,6 +27,9 @@ use crate::links::spec::PipeChange;
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
 /// harness's other threads.
 const SPIN: RealDuration = RealDuration::from_nanos(30_000);
+/// After so long without a frame the loop no longer polls: the next frame wakes it, which costs its sender a little
+/// once, and until then the core is free for others.
+const QUIET: RealDuration = RealDuration::from_nanos(50_000_000);
 /// A wait that took longer than this was one for a frame; any other found it there.
 const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
 /// The most that a look at the ports which finds nothing takes by itself.
@@ -66,6 +69,8 @@ pub(crate) struct Loop<'a> {
     wake: &'a OwnedFd,
     inbox: Receiver<Command>,
     polling: Option<RealDuration>,
+    /// When a frame was last read.
+    heard: RealInstant,
     rests: Rests,
     /// How long it has looked, awake, and found nothing to do.
     spun: RealDuration,
@@ -142,7 +147,7 @@ impl<'a> Loop<'a> {
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let rests = Rests::new(now);
         let spun = RealDuration::ZERO;
-        Ok(Loop { network, ports, epoll, wake, inbox, polling, rests, spun, appetites, round: 0 })
+        Ok(Loop { network, ports, epoll, wake, inbox, polling, heard: now, rests, spun, appetites, round: 0 })
     }
 
     /// Carries frames until told to stop.
@@ -161,7 +166,7 @@ impl<'a> Loop<'a> {
             let sleep = self.network.next_deadline().map(|deadline| deadline.since(now + SPIN));
             let idle = events.is_empty() && !due && now == tired && sleep == Some(RealDuration::ZERO);
             events.clear();
-            self.wait(sleep, &mut events)?;
+            let polled = self.wait(sleep, &mut events)?;
             let previous = std::mem::replace(&mut looked, host::now());
             if idle && events.is_empty() {
                 // A round that finds nothing takes a microsecond. In one that took longer the thread was interrupted,
@@ -170,7 +175,7 @@ impl<'a> Loop<'a> {
             }
             // If the thread slept until a frame woke it, the frame has not waited. Otherwise it may have waited since
             // the last look.
-            let woken = self.polling.is_none() && looked.since(now) > WOKEN;
+            let woken = !polled && looked.since(now) > WOKEN;
             let gap = if woken { RealDuration::ZERO } else { looked.since(previous) };
             self.round = self.round.wrapping_add(1);
             for event in &events {
@@ -186,11 +191,12 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Waits for frames and commands, for `longest` at most. If the loop polls, it sleeps without being woken by
-    /// frames.
-    fn wait(&self, longest: Option<RealDuration>, events: &mut Vec<epoll::Event>) -> Result<(), Error> {
+    /// Waits for frames and commands, for `longest` at most. If the loop polls now, which it tells, it sleeps without
+    /// being woken by frames.
+    fn wait(&self, longest: Option<RealDuration>, events: &mut Vec<epoll::Event>) -> Result<bool, Error> {
         let mut timeout = longest;
-        if let Some(interval) = self.polling {
+        let polling = self.polling.filter(|_| host::now().since(self.heard) < QUIET);
+        if let Some(interval) = polling {
             timeout = Some(RealDuration::ZERO);
             let nap = longest.map_or(interval, |longest| longest.min(interval));
             if nap > RealDuration::ZERO {
@@ -198,7 +204,7 @@ impl<'a> Loop<'a> {
             }
         }
         match epoll::wait(&self.epoll, spare_capacity(events), timeout.map(host::time::timespec).as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(polling.is_some()),
             Err(e) => Err(Error::system("epoll_pwait2")(e.into())),
         }
     }
@@ -217,6 +223,7 @@ impl<'a> Loop<'a> {
             Ok(len) => {
                 frame.set_len(len);
                 let now = host::now();
+                self.heard = now;
                 // What is due leaves first: pipes must see frames in the order of their instants.
                 self.network.advance(now, |delivery| self.ports.deliver(delivery));
                 self.network.inject(port, now, frame);

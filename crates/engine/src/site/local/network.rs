@@ -79,11 +79,6 @@ impl Network {
         &self.emulator
     }
 
-    /// Ends the emulator: no frame is carried any more.
-    pub fn unplug(&mut self) {
-        self.emulator.end();
-    }
-
     /// What each node finds in its `/etc/hosts`.
     pub fn hosts(&self) -> &[Vec<(String, Ipv4Addr)>] {
         &self.hosts
