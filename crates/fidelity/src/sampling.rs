@@ -81,7 +81,8 @@ fn below(value: f64, quantile: f64) -> f64 {
 
 /// By how many per cent a number of events that happened at `times` (s), in a run from … to … s, would be smaller or
 /// larger in another run. `None`: too few to say.
-pub fn of_count(times: &[f64], [from, to]: [f64; 2]) -> Option<[f64; 2]> {
+pub fn of_count(times: &[f64], window: [f64; 2]) -> Option<[f64; 2]> {
+    let [from, to] = since_the_first(times, window);
     let events = times.iter().filter(|at| (from..to).contains(at)).count();
     let bins = (events / 10).clamp(10, 200);
     if events < 4 * bins || to <= from {
@@ -94,6 +95,58 @@ pub fn of_count(times: &[f64], [from, to]: [f64; 2]) -> Option<[f64; 2]> {
     let middle = events as f64 / bins as f64;
     mean(&counts).map(|ends| ends.map(|end| 100.0 * (end / middle - 1.0)))
 }
+
+/// Users that begin late begin late in each run: what is before the first event is not chance.
+fn since_the_first(times: &[f64], [from, to]: [f64; 2]) -> [f64; 2] {
+    let first = times.iter().copied().filter(|at| *at >= from).fold(f64::INFINITY, f64::min);
+    if first < to { [first, to] } else { [from, to] }
+}
+
+/// An operation: when it began, and how long it took, s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Its beginning.
+    pub at: f64,
+    /// Its length.
+    pub took: f64,
+}
+
+/// The same of operations that began from … to … s where whoever ends one begins the next at once: then the time of
+/// an operation decides how many there are (Little, *A Proof for the Queuing Formula L = λW*, 1961), and users in step
+/// with each other, whose operations begin and end in waves, do not make their number less certain. `None`: it is not
+/// such a loop, or there are too few operations to say.
+pub fn of_closed_loop(spans: &[Span], window: [f64; 2]) -> Option<[f64; 2]> {
+    let [from, to] = since_the_first(&spans.iter().map(|s| s.at).collect::<Vec<_>>(), window);
+    let longest = spans.iter().map(|s| s.took).fold(0.0, f64::max);
+    // What began before is not among the operations, and may still be going on; and not all users begin at once.
+    let known = from + longest;
+    if spans.len() < least_samples(Statistic::Mean) || to - known < (to - from) / 2.0 {
+        return None;
+    }
+    let mut events: Vec<(f64, f64)> = spans.iter().flat_map(|s| [(s.at, 1.0), (s.at + s.took, -1.0)]).collect();
+    events.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut going_on, mut since) = (0.0, known);
+    let (mut mean, mut square) = (0.0, 0.0);
+    for (at, change) in events.into_iter().chain([(to, 0.0)]) {
+        let lasted = (at.min(to) - since).max(0.0) / (to - known);
+        (mean, square) = (mean + lasted * going_on, square + lasted * going_on * going_on);
+        (going_on, since) = (going_on + change, since.max(at));
+    }
+    // 1 where operations come by chance (M/G/∞); in a loop, the part of the time between one and the next.
+    let dispersion = (square - mean * mean) / mean;
+    if dispersion.is_nan() || dispersion > MOST_BETWEEN {
+        return None;
+    }
+    let mut in_order = spans.to_vec();
+    in_order.sort_by(|a, b| a.at.total_cmp(&b.at));
+    let times: Vec<f64> = in_order.iter().map(|s| s.took).collect();
+    let middle = times.iter().sum::<f64>() / times.len() as f64;
+    let [low, high] = self::mean(&times)?;
+    (low > 0.0).then(|| [high, low].map(|time| 100.0 * (middle / time - 1.0)))
+}
+
+/// Up to this dispersion of the number of operations that go on, they are a loop's.
+const MOST_BETWEEN: f64 = 0.2;
 
 /// Between which values the mean of a series lies in 95 of 100 runs; `None` if there is nothing to draw from.
 pub fn mean(series: &[f64]) -> Option<[f64; 2]> {

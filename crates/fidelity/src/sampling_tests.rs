@@ -122,6 +122,45 @@ fn counts_vary_as_their_events_do() {
     assert_eq!(of_count(&steady, [20.0, 20.0]), None);
 }
 
+/// Users that begin after 0.6 s, and then an operation as soon as the last is done and `between` has passed: it takes
+/// 0.1 s, a fifth more or less, all users of a wave alike.
+fn users(seed: u64, n: usize, between: f64) -> Vec<Span> {
+    let mut random = random(seed);
+    let mut spans = Vec::new();
+    let mut wave = 0.6;
+    while wave < 20.0 {
+        let took = random.random_range(0.08..0.12);
+        spans.extend((0..n).map(|_| Span { at: wave + random.random_range(0.0..1e-4), took }));
+        wave += took + between;
+    }
+    spans
+}
+
+#[test]
+fn users_in_step_do_not_make_their_number_less_certain() {
+    let spans = users(3, 18, 0.0);
+    let [low, high] = of_closed_loop(&spans, [0.0, 20.0]).unwrap();
+    // 200 waves of ± 11.5 %: one standard error is 0.8 %.
+    assert!((-3.0..-1.0).contains(&low) && (1.0..3.0).contains(&high), "{low} {high}");
+    // Nor does it matter when they begin.
+    let times: Vec<f64> = spans.iter().map(|s| s.at).collect();
+    let first = times.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(of_count(&times, [0.0, 20.0]), of_count(&times, [first, 20.0]));
+}
+
+#[test]
+fn who_thinks_or_comes_by_chance_is_no_loop() {
+    assert_eq!(of_closed_loop(&users(3, 18, 0.1), [0.0, 20.0]), None);
+    let mut random = random(5);
+    let chance: Vec<Span> =
+        (0..2000).map(|_| Span { at: random.random_range(0.0..20.0), took: random.random_range(0.05..0.15) }).collect();
+    assert_eq!(of_closed_loop(&chance, [0.0, 20.0]), None);
+    // Nor is there anything to say of less than two operations after one another.
+    let spans = users(3, 18, 0.0);
+    assert_eq!(of_closed_loop(&spans, [0.0, 0.15]), None);
+    assert_eq!(of_closed_loop(&spans[..9], [0.0, 20.0]), None);
+}
+
 #[test]
 fn a_hundred_thousand_samples_take_less_than_summarising_them_a_hundred_times() {
     let series = autoregressive(11, 100_000, 0.6);

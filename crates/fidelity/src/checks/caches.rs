@@ -63,12 +63,18 @@ pub fn caches(found: Option<&Caches>, grain: &Grain, tdf: Tdf) -> Judgement {
 
 /// What nodes lost at the start of their turns, where that was measured, less what they were given for it. A node
 /// counts by what it used of the core. `None` where it was not measured, or nobody used anything.
-pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill]) -> Option<Judgement> {
+///
+/// A short run measures little. Up to what a busy server would have lost to the caches as they were (`probed`, if
+/// anything is known of them), any loss is possible; beyond that, what was measured is believed, but not its error.
+pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill], probed: Option<&Caches>) -> Option<Judgement> {
     let of = |(node, found): (&NodeCpu, &NodeRefill)| {
-        let [lost, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / found.turn_us);
+        let [part, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / found.turn_us);
+        let turn = RealDuration::from_secs_f64(found.turn_us / 1e6);
+        let servers = probed.map_or(MOST, |caches| lost(caches.late.saturating_sub(caches.soon), turn));
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
-        (node.used.as_secs_f64(), lost, [longer(lost - error), longer(lost + error)])
+        let most = (part + error).min(servers.max(part));
+        (node.used.as_secs_f64(), part, [longer(part - error), longer(most)])
     };
     let each: Vec<_> = nodes.iter().zip(found).map(of).collect();
     let used: f64 = each.iter().map(|(weight, ..)| weight).sum();

@@ -1,11 +1,11 @@
 //! One metric: what its samples say by themselves, and what the checks' effects do to it.
 
-use record::{CheckName, Intervals, MetricEffect, MetricRecord, Sample, Uncertainty};
+use record::{CheckName, Intervals, MetricEffect, MetricRecord, Uncertainty};
 
 use super::Measured;
 use crate::compare::Statistic;
 use crate::effects::{Change, Effect, SHORTEST, Times, Usage};
-use crate::sampling;
+use crate::sampling::{self, Span};
 use crate::units::{Kind, counts_events, kind};
 
 /// A metric, as far as effects depend on it.
@@ -52,18 +52,23 @@ fn times(usage: &Usage, [from, to]: [f64; 2], record: &MetricRecord) -> Option<T
     (mean > 0.0).then_some(Times { n, samples: s.n, mean, p90 })
 }
 
-/// The metric whose samples are the events that a rate of a single number counts: the one with most samples whose times
-/// are known.
-fn counted<'a>(metrics: &'a [Measured]) -> Option<&'a [Sample]> {
-    let timed = metrics.iter().map(|m| m.samples).filter(|s| s.len() > 1 && s.iter().all(|s| s.virtual_s.is_some()));
-    timed.max_by_key(|s| s.len())
+/// The metric whose samples are the events that a rate of a single number counts: the one with most samples of which is
+/// known when they were.
+fn counted<'a>(metrics: &'a [Measured<'a>]) -> Option<&'a Measured<'a>> {
+    let timed = metrics.iter().filter(|m| m.samples.len() > 1 && m.samples.iter().all(|s| s.virtual_s.is_some()));
+    timed.max_by_key(|m| m.samples.len())
 }
 
 /// The sampling error of a single number: of a rate, that of the number of events; of anything else, unknown.
-fn of_single(record: &MetricRecord, counted: Option<&[Sample]>, window: [f64; 2]) -> Intervals {
-    let percent = counted.filter(|_| counts_events(&record.unit)).and_then(|samples| {
-        let times: Vec<f64> = samples.iter().filter_map(|s| s.virtual_s).collect();
-        sampling::of_count(&times, window)
+fn of_single(record: &MetricRecord, counted: Option<&Measured>, window: [f64; 2]) -> Intervals {
+    let percent = counted.filter(|_| counts_events(&record.unit)).and_then(|events| {
+        let times: Vec<f64> = events.samples.iter().filter_map(|s| s.virtual_s).collect();
+        let by_number = sampling::of_count(&times, window);
+        let Kind::Time { seconds } = kind(&events.record.unit) else { return by_number };
+        let spans = times.iter().zip(events.samples).map(|(at, s)| Span { at: *at, took: s.value * seconds });
+        let by_time = sampling::of_closed_loop(&spans.collect::<Vec<_>>(), window);
+        let width = |ends: &[f64; 2]| ends[1] - ends[0];
+        by_number.into_iter().chain(by_time).min_by(|a, b| width(a).total_cmp(&width(b)))
     });
     let value = record.summary.mean;
     let all = percent.map(|percent| percent.map(|p| value + value.abs() * p / 100.0));
