@@ -32,7 +32,7 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
             assert_eq!(out.status.code(), Some(0), "{experiment} {variant}: {}", text(&out.stderr));
             let plan: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
             assert_eq!(plan["tdf"] == 10, variant == "scaled", "{experiment} {variant}");
-            // On a core that is half as fast as at its best, nodes can still be given the work that they are to have.
+            // On a core that is half as fast as usual, nodes can still be given the work that they are to have.
             let sold = plan["sold"].as_f64().unwrap();
             assert!(sold <= 0.55 || experiment.ends_with("web-busy"), "{experiment} {variant}: {sold} is sold");
             let mode = if variant == "naive" { serde_json::Value::Null } else { "work".into() };

@@ -1,8 +1,10 @@
-//! What a core of this host does at its best, kept from run to run.
+//! What a core of this host usually does, and what it does at its best, kept from run to run.
 //!
 //! A core of a virtual machine slows down to half while a neighbour computes on its sibling hyper-thread, for minutes
-//! or hours. "Half a core" must mean the same at every hour, so shares are related to the best that was ever seen here:
-//! by model of processor, because a machine that is moved or started again may find itself on another.
+//! or hours. "Half a core" must mean the same at every hour, so shares are related to one speed, the *reference*: what
+//! is usual here. (Not the best: how far programs follow the core's speed is known only roughly, so the less there is
+//! to make up for, the better; and on some hosts the best is rare.) It is kept by model of processor, because a machine
+//! that is moved or started again may find itself on another.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,8 +28,21 @@ const BETTER: f64 = 1.02;
 /// The part of a run's windows that may be faster than what counts as its best.
 const BEST_OF: f64 = 0.9;
 
+/// Speeds are counted in steps of this factor.
+const STEP: f64 = 1.02;
+
+/// The reference is moved to what is usual when that is this part away from it: runs before and after are related to
+/// different speeds.
+const MOVED: f64 = 0.15;
+
+/// What was seen for less than this, s, is not yet usual.
+const LEAST_SECONDS: f64 = 60.0;
+
+/// What was seen so many measured seconds ago counts half: a host that gets other neighbours gets another usual speed.
+const HALF_LIFE_SECONDS: f64 = 3.0 * 3600.0;
+
 /// How often, and for how long each time, a core is measured that nothing is known of.
-const WINDOWS: usize = 10;
+const WINDOWS: usize = 20;
 const WINDOW: RealDuration = RealDuration::from_nanos(50_000_000);
 
 /// What processors that do not say their model are called.
@@ -37,31 +52,78 @@ const NAMELESS: &str = "unknown";
 /// then.
 const YARDSTICK: u32 = 1;
 
-/// All of the file: the best by model.
+/// All of the file, by model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Kept {
     yardstick: u32,
     best_units_per_us: BTreeMap<String, Speed>,
+    /// Missing in files of versions that related shares to the best.
+    #[serde(default)]
+    usual: BTreeMap<String, Usual>,
+}
+
+/// How fast one model of processor was, and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Usual {
+    reference_units_per_us: Speed,
+    /// By the logarithm of the speed in steps of [`STEP`].
+    seconds: BTreeMap<i32, f64>,
 }
 
 impl Default for Kept {
     fn default() -> Kept {
-        Kept { yardstick: YARDSTICK, best_units_per_us: BTreeMap::new() }
+        Kept { yardstick: YARDSTICK, best_units_per_us: BTreeMap::new(), usual: BTreeMap::new() }
     }
 }
 
-/// The best speed of this host's processors, and where it is kept.
+impl Usual {
+    fn add(&mut self, windows: &[Seen]) {
+        let all: f64 = windows.iter().map(|w| w.lasted.as_secs_f64()).sum();
+        let older = 0.5f64.powf(all / HALF_LIFE_SECONDS);
+        self.seconds.values_mut().for_each(|seconds| *seconds *= older);
+        for Seen { speed, lasted } in windows {
+            *self.seconds.entry(speed.units_per_us().log(STEP).round() as i32).or_default() += lasted.as_secs_f64();
+        }
+    }
+
+    /// The speed that was exceeded for half of the time; `None` if it was not measured for long enough.
+    fn median(&self) -> Option<Speed> {
+        let all: f64 = self.seconds.values().sum();
+        let mut passed = 0.0;
+        let step = self.seconds.iter().find(|(_, seconds)| {
+            passed += **seconds;
+            passed >= all / 2.0
+        });
+        step.filter(|_| all >= LEAST_SECONDS).and_then(|(step, _)| Speed::from_units_per_us(STEP.powi(*step)))
+    }
+}
+
+/// A time in which a core was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen {
+    /// What it did.
+    pub speed: Speed,
+    /// How long it was measured.
+    pub lasted: RealDuration,
+}
+
+/// The speed of this host's processors, and where it is kept.
 #[derive(Clone, Debug)]
 pub struct HostSpeed {
     folder: PathBuf,
     model: String,
 }
 
-/// What is known of the best speed.
+/// What is known of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
     /// This.
-    Best(Speed),
+    Speeds {
+        /// What shares are related to.
+        reference: Speed,
+        /// The best that was seen.
+        best: Speed,
+    },
     /// No run has measured it yet on such a processor.
     Nothing,
     /// What was kept cannot be read, and why.
@@ -81,7 +143,10 @@ impl HostSpeed {
     /// What is known.
     pub fn known(&self) -> Known {
         match self.read() {
-            Ok(kept) => kept.best_units_per_us.get(&self.model).map_or(Known::Nothing, |best| Known::Best(*best)),
+            Ok(kept) => match (kept.usual.get(&self.model), kept.best_units_per_us.get(&self.model)) {
+                (Some(usual), Some(best)) => Known::Speeds { reference: usual.reference_units_per_us, best: *best },
+                _ => Known::Nothing,
+            },
             Err(why) => Known::Unreadable(why),
         }
     }
@@ -89,45 +154,52 @@ impl HostSpeed {
     /// The best, if it is known.
     pub fn best(&self) -> Option<Speed> {
         match self.known() {
-            Known::Best(best) => Some(best),
+            Known::Speeds { best, .. } => Some(best),
             Known::Nothing | Known::Unreadable(_) => None,
         }
     }
 
-    /// The best that is known, or else what `core` does now, which is kept if it can be. Measuring takes half a second,
-    /// and the user is told of it.
-    pub fn best_or_measured(&self, core: usize) -> Result<Speed> {
+    /// The reference, or else what `core` does now, which is kept if it can be. Measuring takes a second, and the user
+    /// is told of it.
+    pub fn reference_or_measured(&self, core: usize) -> Result<Speed> {
         let why = match self.known() {
-            Known::Best(best) => return Ok(best),
+            Known::Speeds { reference, .. } => return Ok(reference),
             Known::Nothing => format!("nothing is kept of the speed of this host ({})", self.model),
             Known::Unreadable(why) => why,
         };
-        let speed = measured(core)?;
+        let windows = measured(core)?;
+        let speed = median_of(&windows).expect("there are windows");
         warn(format_args!(
-            "{why}: measured anew, {speed}; runs that see the core faster will raise it, and are then not quite \
-             comparable with those before"
+            "{why}: measured anew, {speed}; where the first minutes of runs find that it is usually another, they \
+             correct it, and are then not quite comparable with those after"
         ));
         // Who may not write (without root) measures again next time.
-        let _ = self.raise(speed);
+        let _ = self.add(&windows);
         Ok(speed)
     }
 
-    /// Keeps `seen`, the best that a run has seen, if it is better than what is known; and says whether it was.
-    pub fn raise(&self, seen: Speed) -> Result<bool> {
+    /// Adds what was seen of a core. The new reference, if that has moved it.
+    pub fn add(&self, windows: &[Seen]) -> Result<Option<Speed>> {
+        let (Some(median), Some(best)) = (median_of(windows), best_of(windows)) else { return Ok(None) };
         fs::create_dir_all(&self.folder).map_err(Error::file(&self.folder, "create"))?;
         // Two runs may end at once, and each must see what the other has written.
         let folder = File::open(&self.folder).map_err(Error::file(&self.folder, "open"))?;
         flock(&folder, FlockOperation::LockExclusive).map_err(Error::file(&self.folder, "lock"))?;
         // What cannot be read is written anew.
         let mut kept = self.read().unwrap_or_default();
-        let better = |old: &Speed| seen.units_per_us() > old.units_per_us() * BETTER;
-        if !kept.best_units_per_us.get(&self.model).is_none_or(better) {
-            return Ok(false);
+        let known = kept.best_units_per_us.entry(self.model.clone()).or_insert(best);
+        if best.units_per_us() > known.units_per_us() * BETTER {
+            *known = best;
         }
-        kept.best_units_per_us.insert(self.model.clone(), seen);
+        let first = || Usual { reference_units_per_us: median, seconds: BTreeMap::new() };
+        let usual = kept.usual.entry(self.model.clone()).or_insert_with(first);
+        usual.add(windows);
+        let reference = usual.reference_units_per_us.units_per_us();
+        let moved = usual.median().filter(|median| (median.units_per_us() / reference - 1.0).abs() > MOVED);
+        usual.reference_units_per_us = moved.unwrap_or(usual.reference_units_per_us);
         let path = self.folder.join(FILE);
         self.write(&kept).map_err(Error::file(&path, "write"))?;
-        Ok(true)
+        Ok(moved)
     }
 
     fn read(&self) -> Result<Kept, String> {
@@ -154,18 +226,27 @@ impl HostSpeed {
     }
 }
 
-/// The best that a core does, as measured now.
-pub fn measured(core: usize) -> Result<Speed> {
-    let windows = (0..WINDOWS).map(|_| cpu::meter::measure(core, WINDOW)).collect::<Result<Vec<_>, _>>()?;
-    Ok(best_of(&windows).expect("there are windows"))
+/// What a core does now; takes a second.
+pub fn measured(core: usize) -> Result<Vec<Seen>> {
+    let window = |_| Ok(Seen { speed: cpu::meter::measure(core, WINDOW)?, lasted: WINDOW });
+    (0..WINDOWS).map(window).collect()
+}
+
+/// The speed that half of the windows did not exceed; `None` without windows.
+pub fn median_of(windows: &[Seen]) -> Option<Speed> {
+    not_exceeded(windows, 0.5)
 }
 
 /// The speed that nine of ten windows did not exceed; `None` without windows.
-pub fn best_of(windows: &[Speed]) -> Option<Speed> {
-    let mut sorted = windows.to_vec();
+fn best_of(windows: &[Seen]) -> Option<Speed> {
+    not_exceeded(windows, BEST_OF)
+}
+
+fn not_exceeded(windows: &[Seen], part: f64) -> Option<Speed> {
+    let mut sorted: Vec<Speed> = windows.iter().map(|w| w.speed).collect();
     sorted.sort_by(|a, b| a.units_per_us().total_cmp(&b.units_per_us()));
     let last = sorted.len().checked_sub(1)?;
-    sorted.get((BEST_OF * last as f64).floor() as usize).copied()
+    sorted.get((part * last as f64).floor() as usize).copied()
 }
 
 #[cfg(test)]
@@ -180,25 +261,61 @@ mod tests {
         HostSpeed::at(folder, Some("AMD EPYC".into()))
     }
 
+    fn seen(units: f64) -> Seen {
+        Seen { speed: speed(units), lasted: RealDuration::from_nanos(1_000_000_000) }
+    }
+
+    fn known(reference: f64, best: f64) -> Known {
+        Known::Speeds { reference: speed(reference), best: speed(best) }
+    }
+
     #[test]
     fn only_what_is_clearly_better_becomes_the_best() {
         let dir = tempfile::tempdir().unwrap();
         let host = host(dir.path());
         assert_eq!(host.known(), Known::Nothing);
-        assert!(host.raise(speed(800.0)).unwrap());
-        for not_better in [100.0, 800.0, 815.9] {
-            assert!(!host.raise(speed(not_better)).unwrap(), "{not_better}");
+        for (units, best) in [(800.0, 800.0), (100.0, 800.0), (815.9, 800.0), (817.0, 817.0)] {
+            assert_eq!(host.add(&[seen(units)]).unwrap(), None);
+            assert_eq!(host.known(), known(800.0, best), "{units}");
         }
-        assert_eq!(host.known(), Known::Best(speed(800.0)));
-        assert!(host.raise(speed(817.0)).unwrap());
-        assert_eq!(host.known(), Known::Best(speed(817.0)));
-        // Another processor has a best of its own, and takes nobody else's away.
+        // Another processor has speeds of its own, and takes nobody else's away.
         let other = HostSpeed::at(dir.path(), None);
         assert_eq!(other.known(), Known::Nothing);
-        assert!(other.raise(speed(300.0)).unwrap());
-        assert_eq!(host.best_or_measured(usize::MAX).unwrap(), speed(817.0), "nothing is measured");
+        other.add(&[seen(300.0)]).unwrap();
+        assert_eq!(host.reference_or_measured(usize::MAX).unwrap(), speed(800.0), "nothing is measured");
+        assert_eq!(host.add(&[]).unwrap(), None);
         let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["speed.json"], "no part is left");
+    }
+
+    #[test]
+    fn the_reference_is_what_is_usual() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = host(dir.path());
+        let see = |units: f64, seconds: usize| host.add(&vec![seen(units); seconds]).unwrap();
+        let reference = || host.reference_or_measured(usize::MAX).unwrap().units_per_us();
+        // The first look was at a good moment.
+        see(900.0, 1);
+        assert_eq!((see(600.0, 58), reference()), (None, 900.0), "a minute must have been seen");
+        let moved = see(600.0, 10).unwrap().units_per_us();
+        assert!((moved / 600.0 - 1.0).abs() < 0.011 && reference() == moved, "{moved}");
+        // An hour that is somewhat slower, or a minute that is much faster, moves nothing.
+        assert_eq!((see(540.0, 3600), see(1200.0, 60)), (None, None));
+        assert_eq!(reference(), moved);
+        // Other neighbours for a day do, and the best stays.
+        assert!(see(400.0, 80_000).is_some());
+        assert!((reference() / 400.0 - 1.0).abs() < 0.011, "{}", reference());
+        assert_eq!(host.best(), Some(speed(1200.0)));
+    }
+
+    #[test]
+    fn what_an_earlier_version_kept_is_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), r#"{"yardstick":1,"best_units_per_us":{"AMD EPYC":900.0}}"#).unwrap();
+        let host = host(dir.path());
+        assert_eq!(host.known(), Known::Nothing);
+        host.add(&[seen(700.0)]).unwrap();
+        assert_eq!(host.known(), known(700.0, 900.0));
     }
 
     #[test]
@@ -216,8 +333,8 @@ mod tests {
         }
         assert!(broken(r#"{"yardstick":0,"best_units_per_us":{"AMD EPYC":3}}"#).contains("other units"));
         let first = host::cores::usable().unwrap()[0];
-        let measured = host.best_or_measured(first).unwrap();
-        assert_eq!(host.known(), Known::Best(measured));
+        let measured = host.reference_or_measured(first).unwrap();
+        assert!(matches!(host.known(), Known::Speeds { reference, .. } if reference == measured));
     }
 
     #[test]
@@ -229,30 +346,30 @@ mod tests {
                 scope.spawn(move || {
                     let host = HostSpeed::at(folder, Some(format!("model {n}")));
                     for i in 1..=20 {
-                        host.raise(speed(100.0 * f64::from(i))).unwrap();
+                        host.add(&[seen(100.0 * f64::from(i))]).unwrap();
                     }
                 });
             }
         });
         for n in 0..8 {
             let host = HostSpeed::at(dir.path(), Some(format!("model {n}")));
-            assert_eq!(host.known(), Known::Best(speed(2000.0)));
+            assert_eq!(host.known(), known(100.0, 2000.0));
         }
     }
 
     #[test]
     fn the_best_is_what_nine_of_ten_windows_did_not_exceed() {
-        assert_eq!(best_of(&[]), None);
-        assert_eq!(best_of(&[speed(5.0)]), Some(speed(5.0)));
-        let windows: Vec<_> = (1..=101).rev().map(|n| speed(f64::from(n))).collect();
-        assert_eq!(best_of(&windows), Some(speed(91.0)));
+        assert_eq!((best_of(&[]), median_of(&[])), (None, None));
+        assert_eq!(best_of(&[seen(5.0)]), Some(speed(5.0)));
+        let windows: Vec<_> = (1..=101).rev().map(|n| seen(f64::from(n))).collect();
+        assert_eq!((best_of(&windows), median_of(&windows)), (Some(speed(91.0)), Some(speed(51.0))));
         // One window out of few is not a best.
-        assert_eq!(best_of(&[speed(700.0), speed(1400.0)]), Some(speed(700.0)));
+        assert_eq!(best_of(&[seen(700.0), seen(1400.0)]), Some(speed(700.0)));
     }
 
     #[test]
     fn a_core_that_is_not_there_is_no_speed() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(host(dir.path()).best_or_measured(9999).is_err());
+        assert!(host(dir.path()).reference_or_measured(9999).is_err());
     }
 }

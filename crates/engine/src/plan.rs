@@ -52,8 +52,8 @@ pub struct Host {
     pub offers: Offers,
     /// Which of its cores do what.
     pub cores: Cores,
-    /// What a core of it does at its best, if that is known.
-    pub best: Option<Speed>,
+    /// What a core of it usually does, to which shares are related, if that is known.
+    pub reference: Option<Speed>,
 }
 
 impl Deref for Plan {
@@ -87,8 +87,8 @@ impl Host {
         let cores = cores_here()?;
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
-        let best = if needed { Some(HostSpeed::here().best_or_measured(core)?) } else { None };
-        Ok(Host { offers: Offers::here(), cores, best })
+        let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
+        Ok(Host { offers: Offers::here(), cores, reference })
     }
 }
 
@@ -96,14 +96,14 @@ impl Plan {
     /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
     ///
-    /// Where the host's best speed is needed and not known, it is measured, which takes half a second.
+    /// Where the host's usual speed is needed and not known, it is measured, which takes a second.
     pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
         Plan::with(&Host::here(experiment, variant)?, experiment, variant, tdf)
     }
 
     /// The same, on a given machine; pure. Fails if the harness could not keep to it.
     pub fn with(host: &Host, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        let Host { offers, cores, best } = host.clone();
+        let Host { offers, cores, reference } = host.clone();
         if variant != Variant::Scaled && tdf.is_some() {
             return Err(Refusal::TdfOfVariant(variant).into());
         }
@@ -114,8 +114,8 @@ impl Plan {
             Variant::Baseline => (Tdf::ONE, Tdf::ONE),
             Variant::Naive => (Tdf::ONE, scaled_tdf),
         };
-        let cpus = sharing::cpus(experiment, best)?;
-        fit::cpu(experiment, variant, share_tdf, &cpus, best)?;
+        let cpus = sharing::cpus(experiment, reference)?;
+        fit::cpu(experiment, variant, share_tdf, &cpus, reference)?;
 
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
@@ -147,7 +147,7 @@ impl Plan {
         let shortest_path = shortest_path(experiment, &network);
         let turns = sharing::turns(experiment, &cpus, shortest_path)?;
         let sold = scale::sold(&cpus, share_tdf);
-        let planned = sharing::planned(experiment.cpu, sold, best);
+        let planned = sharing::planned(experiment.cpu, sold, reference);
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
         let little_room = sharing::little_room(variant, &planned, sold, &cpus).filter(|_| in_turns);
@@ -165,7 +165,7 @@ impl Plan {
             versions: BTreeMap::new(),
             warnings: reno_for_cubic(experiment, offers).into_iter().chain(little_room).collect(),
         };
-        let terms = if in_turns { sharing::terms(turns, experiment.cpu, best) } else { Terms::default() };
+        let terms = if in_turns { sharing::terms(turns, experiment.cpu, reference) } else { Terms::default() };
         Ok(Plan { record, shortest_path, offers, turns, terms })
     }
 

@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
             results::write_pipes(self.dir, &sample.network)?;
             self.observer.finish(&self.plan, sample, clock_error_ppm, caches)
         });
-        self.keep_best_speed(end);
+        self.keep_speed(end);
         match judged {
             Ok(judged) => closed.judged = judged,
             Err(e) => drop(broken.get_or_insert(e)),
@@ -277,14 +277,14 @@ impl<'a> Run<'a> {
         closed
     }
 
-    /// Keeps what the core did at its best, if it is better than what is known of this host. A run does not fail for
-    /// that.
-    fn keep_best_speed(&mut self, end: RealInstant) {
-        let Some(best) = self.observer.best_speed() else { return };
-        match HostSpeed::here().raise(best) {
-            Ok(true) => self.record(end, "host-faster", None, serde_json::json!({ "best_units_per_us": best })),
-            Ok(false) => {}
-            Err(e) => warn(format_args!("the host's best speed is not kept: {e}")),
+    /// Keeps what the core did, for the runs after this one. A run does not fail for that.
+    fn keep_speed(&mut self, end: RealInstant) {
+        match HostSpeed::here().add(self.observer.speeds_seen()) {
+            Ok(Some(reference)) => {
+                self.record(end, "host-usual", None, serde_json::json!({ "reference_units_per_us": reference }));
+            }
+            Ok(None) => {}
+            Err(e) => warn(format_args!("the host's usual speed is not kept: {e}")),
         }
     }
 

@@ -26,14 +26,14 @@ switches: [core]
 ends: { limit: 60s }
 "#;
 
-/// The plan on a machine whose cores do `best` units/us.
-fn on(best: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
+/// The plan on a machine whose cores do `reference` units/us.
+fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("experiment.yaml"), WEB).unwrap();
     let overrides: Vec<_> = overrides.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
     let experiment = model::load(dir.path(), &overrides).unwrap();
     let cores = Cores { nodes: vec![0], harness: vec![1] };
-    let host = Host { offers: Offers::ALL, cores, best: best.and_then(Speed::from_units_per_us) };
+    let host = Host { offers: Offers::ALL, cores, reference: reference.and_then(Speed::from_units_per_us) };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 
@@ -41,8 +41,8 @@ fn plan(variant: Variant, overrides: &[(&str, &str)]) -> Plan {
     on(Some(1000.0), variant, overrides).unwrap().0
 }
 
-fn refusal(best: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> (Kind, String) {
-    let error = on(best, variant, overrides).unwrap_err();
+fn refusal(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> (Kind, String) {
+    let error = on(reference, variant, overrides).unwrap_err();
     (error.kind(), error.to_string())
 }
 
@@ -51,7 +51,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn an_absolute_speed_is_a_fraction_of_the_hosts_best() {
+fn an_absolute_speed_is_a_fraction_of_the_hosts_usual_one() {
     let half = [("machines.server.speed", "425 units/us")];
     let (fast, _) = on(Some(850.0), Variant::Scaled, &half).unwrap();
     assert!(near(fast.nodes["server"].share, 0.05) && near(fast.nodes["server"].cpu_clock_divisor, 0.5));
@@ -60,7 +60,7 @@ fn an_absolute_speed_is_a_fraction_of_the_hosts_best() {
     assert!(near(slow.nodes["server"].share, 0.1) && near(slow.nodes["server"].cpu_clock_divisor, 1.0));
     assert!(near(slow.nodes["client-1"].share, 0.004), "a fraction is one of every host");
     let text = slow.to_text(&experiment);
-    assert!(text.contains("1 CPU at 425 units/us") && text.contains("at its best, 425.0 units/us"), "{text}");
+    assert!(text.contains("1 CPU at 425 units/us") && text.contains("usually does, 425.0 units/us"), "{text}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_host_of_unknown_speed_has_no_absolute_speeds() {
     // Where nothing is absolute, nothing has to be known.
     let (plan, experiment) = on(None, Variant::Scaled, &[]).unwrap();
     assert_eq!((plan.terms.pace, plan.cpu.unwrap().reference_units_per_us), (None, None));
-    assert!(plan.to_text(&experiment).contains("at its best, not known"));
+    assert!(plan.to_text(&experiment).contains("usually does, not known"));
 }
 
 #[test]
@@ -82,7 +82,8 @@ fn a_host_slower_than_asked_for_says_what_would_fit() {
     // and without it there is not so much.
     let (kind, what) = refusal(Some(500.0), Variant::Baseline, &fast);
     assert_eq!(kind, Kind::Input);
-    assert!(what.contains("server 1.700") && what.contains("a core of this host does 500.0 units/us"), "{what}");
+    assert!(what.contains("server 1.700"), "{what}");
+    assert!(what.contains("a core of this host usually does 500.0 units/us"), "{what}");
     assert!(what.contains("lower the speeds"), "{what}");
     let (kind, what) = refusal(Some(500.0), Variant::Scaled, &[("machines.server.speed", "0.1 units/us")]);
     assert_eq!(kind, Kind::Input);

@@ -63,7 +63,7 @@ impl Experiment {
 /// What nodes are entitled to of the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cpu {
-    /// The work that a core at its best does in their share of the time, however slow the core is meanwhile.
+    /// The work that a core usually does in their share of the time, however slow the core is meanwhile.
     #[default]
     Work,
     /// Their share of the time.

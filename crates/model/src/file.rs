@@ -61,7 +61,7 @@ pub(crate) struct File {
     tdf: Factor,
     /// The virtual time that is measured; samples outside it are warm-up and cool-down
     measure: Option<Window>,
-    /// What nodes are entitled to: as much `work` as a core at its best does in their share of the time, or only the
+    /// What nodes are entitled to: as much `work` as a core usually does in their share of the time, or only the
     /// `time`; without it work
     cpu: Option<Cpu>,
     /// Whether nodes are given back what they lose at the start of each turn on the core, while caches that others have

@@ -248,7 +248,7 @@ quantity!(
 /// How fast a CPU of the target is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// As a fraction of one core of the host, at the host's best.
+    /// As a fraction of one core of the host, as fast as that usually is.
     OfHost(f64),
     /// In units of work per microsecond, which mean the same on every host.
     Absolute(f64),

@@ -77,11 +77,11 @@ pub struct PlannedTurns {
 pub struct PlannedCpu {
     /// Of what each node has its share.
     pub mode: CpuMode,
-    /// The host's best speed, in units of the yardstick's work per real µs, to which shares of work are related; null
+    /// The host's usual speed, in units of the yardstick's work per real µs, to which shares of work are related; null
     /// if it was not known.
     pub reference_units_per_us: Option<f64>,
-    /// How far nodes' time follows the core's speed: where the core takes 1 + x times as long for its work as at its
-    /// best, each gets 1 + gain × x times its share. Null for shares of time.
+    /// How far nodes' time follows the core's speed: where the core takes 1 + x times as long for its work as
+    /// usual, each gets 1 + gain × x times its share. Null for shares of time.
     pub gain: Option<f64>,
     /// What can be sold of the core over what is: how many times its share each node may get at once.
     pub headroom: f64,
@@ -91,7 +91,7 @@ pub struct PlannedCpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpuMode {
-    /// Of the work that the core does at its best.
+    /// Of the work that the core usually does.
     Work,
     /// Of the core's time.
     Time,

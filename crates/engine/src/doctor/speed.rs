@@ -1,4 +1,4 @@
-//! How fast the nodes' core is, now and at its best, and what that leaves to be sold of it.
+//! How fast the nodes' core is, now and usually, and what that leaves to be sold of it.
 
 use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Policy, Speed};
 use scale::Turns;
@@ -6,20 +6,21 @@ use scale::Turns;
 use super::Finding;
 use crate::host_speed::{self, HostSpeed, Known};
 
-/// Slower than this part of its best, a core is not its own: measurements scatter by a few per cent.
+/// What is slower than this part of what is usual is not chance: measurements scatter by a few per cent.
 const SLOW: f64 = 0.9;
 
 pub(super) fn findings() -> Vec<Finding> {
     // The nodes' core of a run is the first that this process may use.
     let core = host::cores::usable().ok().and_then(|cores| cores.first().copied()).unwrap_or(0);
-    let now = match host_speed::measured(core) {
-        Ok(now) => now,
+    let windows = match host_speed::measured(core) {
+        Ok(windows) => windows,
         Err(e) => return vec![Finding::degraded("core speed", "unknown", e.to_string()), turns()],
     };
     let host = HostSpeed::here();
     // Without root it cannot be kept, which is then said.
-    let _ = host.raise(now);
-    let mut all = speed(now, &host.known());
+    let _ = host.add(&windows);
+    let now = host_speed::median_of(&windows);
+    let mut all = now.map_or_else(Vec::new, |now| speed(now, &host.known()));
     all.push(turns());
     all
 }
@@ -27,10 +28,10 @@ pub(super) fn findings() -> Vec<Finding> {
 /// The core's speed, and what it means for shares of work.
 fn speed(now: Speed, known: &Known) -> Vec<Finding> {
     let found = now.to_string();
-    let best = match known {
-        Known::Best(best) => *best,
+    let (reference, best) = match known {
+        Known::Speeds { reference, best } => (*reference, *best),
         Known::Nothing => {
-            let says = "the best of this host is not kept: run `diorama doctor` as root once";
+            let says = "what is usual on this host is not kept: run `diorama doctor` as root once";
             return vec![Finding::ok("core speed", found, says)];
         }
         Known::Unreadable(why) => {
@@ -38,15 +39,15 @@ fn speed(now: Speed, known: &Known) -> Vec<Finding> {
             return vec![Finding::degraded("core speed", found, says)];
         }
     };
-    let part = now.units_per_us() / best.units_per_us();
-    let of_best = format!("{:.0} % of the best seen here, {best}", part * 100.0);
+    let part = now.units_per_us() / reference.units_per_us();
+    let of_usual = format!("{:.0} % of what is usual here, {reference} (at its best {best})", part * 100.0);
     let speed = match part < SLOW {
         true => {
             let says =
-                format!("{of_best}: somebody else uses this core; nodes get more time for it, where there is room");
+                format!("{of_usual}: somebody else uses this core; nodes get more time for it, where there is room");
             Finding::degraded("core speed", found, says)
         }
-        false => Finding::ok("core speed", found, of_best),
+        false => Finding::ok("core speed", found, of_usual),
     };
     let times = 1.0 + DEFAULT_GAIN * (1.0 / part.min(1.0) - 1.0);
     let room = Finding::ok(
@@ -83,10 +84,12 @@ mod tests {
 
     #[test]
     fn a_core_that_is_shared_is_said_to_be() {
-        let of = |now: f64| speed(units(now), &Known::Best(units(1000.0)));
+        let known = Known::Speeds { reference: units(1000.0), best: units(1300.0) };
+        let of = |now: f64| speed(units(now), &known);
         let (quiet, busy) = (of(950.0), of(500.0));
         assert_eq!((quiet[0].state, busy[0].state), (State::Ok, State::Degraded));
-        assert!(quiet[0].says.starts_with("95 % of the best seen here, 1000.0 units/us"), "{}", quiet[0].says);
+        let says = "95 % of what is usual here, 1000.0 units/us (at its best 1300.0 units/us)";
+        assert_eq!(quiet[0].says, says);
         assert!(busy[0].says.contains("somebody else uses this core"), "{}", busy[0].says);
         // Twice as slow: 1 + gain times the shares, of 0.9.
         let times = 1.0 + DEFAULT_GAIN;
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_best_that_is_not_known_is_said_so() {
+    fn a_speed_that_is_not_known_is_said_so() {
         assert!(speed(units(900.0), &Known::Nothing)[0].says.contains("as root once"));
         let finding = &speed(units(900.0), &Known::Unreadable("speed.json cannot be read".into()))[0];
         assert!(finding.state == State::Degraded && finding.says.starts_with("speed.json cannot be read"));

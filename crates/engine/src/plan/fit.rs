@@ -21,7 +21,7 @@ pub(super) fn cpu(
     variant: Variant,
     tdf: Tdf,
     cpus: &[TargetCpu],
-    best: Option<Speed>,
+    reference: Option<Speed>,
 ) -> Result<()> {
     let sold = scale::sold(cpus, tdf);
     // Sums of decimal fractions are off by some units in the last place.
@@ -32,7 +32,7 @@ pub(super) fn cpu(
             tdf,
             sold,
             by_group: by_group(experiment, cpus, tdf),
-            best: best.filter(|_| super::sharing::is_absolute(experiment)).map(Speed::units_per_us),
+            reference: reference.filter(|_| super::sharing::is_absolute(experiment)).map(Speed::units_per_us),
             fits: scale::tdf_that_fits(cpus, PLANNED_USABLE),
         }
         .into());

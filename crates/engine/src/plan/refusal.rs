@@ -14,7 +14,7 @@ pub enum Refusal {
         "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {}: \
          {by_group}{}; {}",
         cpu::PLANNED_USABLE,
-        best.map(|best| format!(" (a core of this host does {best:.1} units/us at its best)")).unwrap_or_default(),
+        reference.map(|usual| format!(" (a core of this host usually does {usual:.1} units/us)")).unwrap_or_default(),
         too_much_cpu(*variant, *fits)
     )]
     TooMuchCpu {
@@ -28,8 +28,8 @@ pub enum Refusal {
         sold: f64,
         /// Who asks for how much.
         by_group: String,
-        /// What a core does at its best, in units of work per µs, where speeds are in those.
-        best: Option<f64>,
+        /// What a core usually does, in units of work per µs, where speeds are in those.
+        reference: Option<f64>,
         /// The smallest TDF that would fit.
         fits: Option<Tdf>,
     },
@@ -57,9 +57,9 @@ pub enum Refusal {
     },
     /// An absolute speed is no speed that a node can have on this host.
     #[error(
-        "{experiment}: the machine `{machine}` does {units} units/us, {:.4} times what a core of this host does at its \
-         best ({best:.1} units/us); on this host a speed is {:.1} to {:.0} units/us",
-        units / best,
+        "{experiment}: the machine `{machine}` does {units} units/us, {:.4} times what a core of this host usually \
+         does ({reference:.1} units/us); on this host a speed is {:.1} to {:.0} units/us",
+        units / reference,
         possible[0],
         possible[1]
     )]
@@ -71,7 +71,7 @@ pub enum Refusal {
         /// What was asked for, in units of work per µs.
         units: f64,
         /// What a core of this host does.
-        best: f64,
+        reference: f64,
         /// The least and the most that a node can do here.
         possible: [f64; 2],
     },

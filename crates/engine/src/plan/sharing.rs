@@ -20,12 +20,12 @@ const MOST: f64 = 4.0;
 /// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
-/// The CPUs of all nodes, in cores of this host, which does `best` at its best.
-pub(super) fn cpus(experiment: &Experiment, best: Option<Speed>) -> Result<Vec<TargetCpu>> {
+/// The CPUs of all nodes, in cores of this host, each of which does `reference`.
+pub(super) fn cpus(experiment: &Experiment, reference: Option<Speed>) -> Result<Vec<TargetCpu>> {
     let machines = experiment.machines.iter().map(|machine| {
         let speed = match machine.speed {
             model::Speed::OfHost(fraction) => fraction,
-            model::Speed::Absolute(units) => in_cores(experiment, &machine.name, units, best)?,
+            model::Speed::Absolute(units) => in_cores(experiment, &machine.name, units, reference)?,
         };
         Ok(TargetCpu { cpus: machine.cpus, speed })
     });
@@ -38,22 +38,22 @@ pub(super) fn is_absolute(experiment: &Experiment) -> bool {
     experiment.machines.iter().any(|m| matches!(m.speed, model::Speed::Absolute(_)))
 }
 
-fn in_cores(experiment: &Experiment, machine: &str, units: f64, best: Option<Speed>) -> Result<f64> {
-    let Some(best) = best else {
+fn in_cores(experiment: &Experiment, machine: &str, units: f64, reference: Option<Speed>) -> Result<f64> {
+    let Some(reference) = reference else {
         return Err(Error::machine(
             format!("the machine `{machine}` does {units} units/us, and what a core of this host does is not known"),
             "run `diorama doctor` as root, which measures and keeps it, or write the speed as a fraction of a core",
         ));
     };
-    let fraction = units / best.units_per_us();
+    let fraction = units / reference.units_per_us();
     match SPEEDS.contains(&fraction) {
         true => Ok(fraction),
         false => Err(Refusal::Speed {
             experiment: experiment.name.clone(),
             machine: machine.to_owned(),
             units,
-            best: best.units_per_us(),
-            possible: [SPEEDS.start(), SPEEDS.end()].map(|cores| cores * best.units_per_us()),
+            reference: reference.units_per_us(),
+            possible: [SPEEDS.start(), SPEEDS.end()].map(|cores| cores * reference.units_per_us()),
         }
         .into()),
     }
@@ -89,25 +89,25 @@ pub(super) fn planned_turns(turns: Turns) -> PlannedTurns {
 }
 
 /// What `plan.json` says of shares.
-pub(super) fn planned(mode: Cpu, sold: f64, best: Option<Speed>) -> PlannedCpu {
+pub(super) fn planned(mode: Cpu, sold: f64, reference: Option<Speed>) -> PlannedCpu {
     PlannedCpu {
         mode: match mode {
             Cpu::Work => CpuMode::Work,
             Cpu::Time => CpuMode::Time,
         },
-        reference_units_per_us: best.map(Speed::units_per_us),
+        reference_units_per_us: reference.map(Speed::units_per_us),
         gain: (mode == Cpu::Work).then_some(DEFAULT_GAIN),
         headroom: PLANNED_USABLE / sold,
     }
 }
 
 /// The terms on which nodes share the core.
-pub(super) fn terms(turns: Turns, mode: Cpu, best: Option<Speed>) -> Terms {
-    let pace = best.filter(|_| mode == Cpu::Work).map(|reference| Pace { reference, gain: DEFAULT_GAIN });
+pub(super) fn terms(turns: Turns, mode: Cpu, reference: Option<Speed>) -> Terms {
+    let pace = reference.filter(|_| mode == Cpu::Work).map(|reference| Pace { reference, gain: DEFAULT_GAIN });
     Terms { slice: turns.length, pace }
 }
 
-/// The part of its best speed to which a core may slow down before shares of work no longer fit: nodes then need
+/// The part of its usual speed to which a core may slow down before shares of work no longer fit: nodes then need
 /// 1 + gain × (1 / part − 1) = headroom times their shares.
 pub(super) fn slowest_core(headroom: f64, gain: f64) -> f64 {
     gain / (gain + (headroom.min(MOST) - 1.0).max(0.0))
@@ -125,9 +125,9 @@ pub(super) fn little_room(variant: Variant, planned: &PlannedCpu, sold: f64, cpu
         _ => format!("speeds that sum to at most {most:.2} would leave room"),
     };
     Some(format!(
-        "the nodes have bought {sold:.2} of their core: when it is slower than {:.0} % of this host's best, as beside \
-         a neighbour on its sibling hyper-thread, it cannot do all the work that they are entitled to (`core-speed` \
-         in the verdict says whether that happened); {helps}",
+        "the nodes have bought {sold:.2} of their core: when it is slower than {:.0} % of what is usual here, as \
+         beside a neighbour on its sibling hyper-thread, it cannot do all the work that they are entitled to \
+         (`core-speed` in the verdict says whether that happened); {helps}",
         slowest_core(planned.headroom, gain) * 100.0
     ))
 }

@@ -95,16 +95,16 @@ fn sharing(plan: &Plan) -> String {
         "turns of {length}: the slowest node waits for its own {grain} of virtual time, {} of real time\n",
         plan.tdf.to_real(grain)
     );
-    let best = planned.reference_units_per_us.map_or("not known".to_owned(), |units| format!("{units:.1} units/us"));
+    let usual = planned.reference_units_per_us.map_or("not known".to_owned(), |units| format!("{units:.1} units/us"));
     let _ = match (planned.mode, planned.gain) {
         (CpuMode::Work, Some(gain)) => writeln!(
             text,
-            "shares of work: of what the core does at its best, {best}; it may slow down to {:.0} % of that (room for \
+            "shares of work: of what the core usually does, {usual}; it may slow down to {:.0} % of that (room for \
              {:.2} times the shares, gain {gain})",
             100.0 * super::sharing::slowest_core(planned.headroom, gain),
             planned.headroom
         ),
-        _ => writeln!(text, "shares of time, whatever work the core does in it (at its best {best})"),
+        _ => writeln!(text, "shares of time, whatever work the core does in it (usually {usual})"),
     };
     text
 }

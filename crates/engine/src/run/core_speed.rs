@@ -1,11 +1,11 @@
-//! How fast the nodes' core was during a run: `speed.csv`, and the best of it.
+//! How fast the nodes' core was during a run: `speed.csv`, and what the next runs know of it.
 
 use cpu::{CoreWork, Speed};
 use record::{RunDir, SpeedInterval, SpeedLog};
 use scale::{RealDuration, VirtualInstant};
 
 use crate::error::Result;
-use crate::host_speed;
+use crate::host_speed::Seen;
 
 /// A shorter window is no measure of what the core can do.
 const WINDOW: RealDuration = RealDuration::from_nanos(900_000_000);
@@ -21,7 +21,7 @@ pub struct CoreSpeed {
     /// Begun when there is something to write: where nothing is measured there is no file.
     log: Option<SpeedLog>,
     /// Speeds in windows that were long enough.
-    windows: Vec<Speed>,
+    windows: Vec<Seen>,
     /// What is left of a window that is not yet long enough: when it began.
     window: Option<CoreWork>,
 }
@@ -45,7 +45,8 @@ impl CoreSpeed {
         }
         let began = *self.window.get_or_insert(work);
         if work.at.since(began.at) >= WINDOW {
-            self.windows.extend(work.speed_since(began));
+            let lasted = work.at.since(began.at);
+            self.windows.extend(work.speed_since(began).map(|speed| Seen { speed, lasted }));
             self.window = Some(work);
         }
         Ok(())
@@ -56,9 +57,9 @@ impl CoreSpeed {
         Ok(self.log.as_mut().map_or(Ok(()), SpeedLog::flush)?)
     }
 
-    /// The best that the core did, if it was measured for long enough.
-    pub fn best(&self) -> Option<Speed> {
-        host_speed::best_of(&self.windows)
+    /// What the core did, in windows that were long enough.
+    pub fn windows(&self) -> &[Seen] {
+        &self.windows
     }
 }
 
@@ -124,8 +125,9 @@ mod tests {
             rows.iter().map(of).collect::<Vec<_>>(),
             [(0.0, 3, Some(1000.0), Some(100.0), 1.0, 0.0), (1.0, 3, Some(500.0), Some(50.0), 1.6, 0.25),]
         );
-        // Of two windows the slower: one is no best yet.
-        assert_eq!(speed.best(), Speed::from_units_per_us(500.0));
+        let windows: Vec<_> =
+            speed.windows().iter().map(|w| (w.speed.units_per_us(), w.lasted.as_secs_f64())).collect();
+        assert_eq!(windows, [(1000.0, 2.0), (500.0, 2.0)]);
     }
 
     #[test]
@@ -135,7 +137,7 @@ mod tests {
         let mut speed = CoreSpeed::begin(&dir, 0, None);
         (0..3).for_each(|s| speed.add(at(f64::from(s)), None).unwrap());
         speed.flush().unwrap();
-        assert_eq!((dir.speed().unwrap(), speed.best()), (vec![], None));
+        assert_eq!((dir.speed().unwrap(), speed.windows()), (vec![], &[][..]));
         assert!(!temp.path().join("speed.csv").exists());
         // Disturbed all the time, and by shares of time.
         let robbed = CoreWork { metered_ns: 1_000_000_000, ..work(2.0, 7, 2.0, 0.0) };
@@ -144,7 +146,7 @@ mod tests {
         speed.flush().unwrap();
         let rows = dir.speed().unwrap();
         assert_eq!((rows.len(), rows[0].units_per_us, rows[0].percent_of_reference, rows[0].k), (1, None, None, 1.0));
-        assert_eq!(speed.best(), None);
+        assert_eq!(speed.windows(), []);
     }
 
     #[test]
@@ -157,7 +159,10 @@ mod tests {
             units += if tenth == 5 { 300_000_000 } else { 100_000_000 };
             speed.add(at(f64::from(tenth)), Some(work(f64::from(tenth) / 10.0, units, 0.0, 0.0))).unwrap();
         }
-        let best = speed.best().unwrap().units_per_us();
-        assert!((1000.0..1300.0).contains(&best), "{best}");
+        let joined: Vec<_> = speed.windows().iter().map(|w| w.speed.units_per_us()).collect();
+        assert!(
+            joined.len() == 2 && joined[0] > 1100.0 && joined.iter().all(|u| (1000.0..1300.0).contains(u)),
+            "{joined:?}"
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use cpu::Policy;
 use cpu::caches::Staleness;
-use cpu::{Policy, Speed};
 use fidelity::checks;
 use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
@@ -17,6 +17,7 @@ use scale::RealDuration;
 use super::Judged;
 use super::core_speed::CoreSpeed;
 use crate::error::Result;
+use crate::host_speed::Seen;
 use crate::plan::Plan;
 use crate::site::{Conditions, Sample};
 use crate::timeline::Timeline;
@@ -81,9 +82,9 @@ impl Observer {
         Ok(rows.try_for_each(|(node, known)| log.add(at, node, known))?)
     }
 
-    /// The best that the nodes' core did, if it was measured.
-    pub fn best_speed(&self) -> Option<Speed> {
-        self.speed.best()
+    /// What the nodes' core did, as far as it was measured.
+    pub fn speeds_seen(&self) -> &[Seen] {
+        self.speed.windows()
     }
 
     /// Adds the last that was counted, and makes the checks.
