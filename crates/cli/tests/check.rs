@@ -22,9 +22,9 @@ fn text(bytes: &[u8]) -> String {
 fn a_good_experiment_is_0_and_its_plan_is_json() {
     for (experiment, link, speed) in [
         ("experiments/web-busy", "server--core", "1 CPU at 0.5"),
-        ("experiments/web-half", "server--core", "1 CPU at 0.2"),
+        ("experiments/web-half", "server--core", "1 CPU at 0.36"),
         ("experiments/web-net/experiment.yaml", "server--core", "1 CPU at 0.2"),
-        ("experiments/tls", "server--core", "1 CPU at 0.18"),
+        ("experiments/tls", "server--core", "1 CPU at 0.3"),
         ("experiments/lockstep", "leader--core", "1 CPU at 0.12"),
     ] {
         for variant in ["scaled", "baseline", "naive"] {
@@ -32,9 +32,9 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
             assert_eq!(out.status.code(), Some(0), "{experiment} {variant}: {}", text(&out.stderr));
             let plan: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
             assert_eq!(plan["tdf"] == 10, variant == "scaled", "{experiment} {variant}");
-            // On a core that is half as fast as usual, nodes can still be given the work that they are to have.
+            // On a core that is a quarter slower than usual, nodes can still be given the work that they are to have.
             let sold = plan["sold"].as_f64().unwrap();
-            assert!(sold <= 0.55 || experiment.ends_with("web-busy"), "{experiment} {variant}: {sold} is sold");
+            assert!(sold <= 0.69 || experiment.ends_with("web-busy"), "{experiment} {variant}: {sold} is sold");
             let mode = if variant == "naive" { serde_json::Value::Null } else { "work".into() };
             assert_eq!((&plan["cpu"]["mode"], plan["turns"].is_object()), (&mode, variant != "naive"));
         }

@@ -139,10 +139,15 @@ fn a_run_over_a_byte_stream() {
         // Two crossings of 5 ms at least for each of handshake and answer; real ones would be a quarter of that.
         assert!(result.metrics["latency"].summary.p50 >= 20.0, "{:?}", result.metrics["latency"]);
         assert!(!out.plan().unwrap().unwrap().versions.is_empty(), "which perl it was");
-        let happened: Vec<_> = out.events().unwrap().into_iter().map(|e| e.event).collect();
-        for event in ["zero", "start", "ready", "all-ready", "link", "stop", "exit", "capture", "end"] {
-            assert!(happened.iter().any(|e| e == event), "{event} is not among {happened:?}");
+        let events = out.events().unwrap();
+        let happened: Vec<_> = events.iter().map(|e| e.event.as_str()).collect();
+        for event in ["zero", "start", "ready", "all-ready", "link", "exit", "capture", "end"] {
+            assert!(happened.contains(&event), "{event} is not among {happened:?}");
         }
+        // On a machine that is busy enough, it is not there yet when it is to be stopped.
+        let bystander = events.iter().find(|e| e.event == "start" && e.target.as_deref() == Some("bystander"));
+        let in_time = bystander.and_then(|e| e.virtual_s).is_some_and(|at| at < 3.0);
+        assert_eq!(happened.contains(&"stop"), in_time, "{happened:?}");
     }
     let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
