@@ -64,7 +64,7 @@ fn wrong_input_is_2_with_its_place() {
         (&["--set", "grain=0.2ms"], "the nearest grain that can be had is 1.25ms (`grain: 1.25ms`)"),
         (&["--set", "accuracy.p95=5%"], "did you mean `p9"),
         (&["--set", "machines.server.speed=850 MHz"], "there is no unit `MHz`; units are units/µs, units/us"),
-        (&["--set", "machines.server.speed=1000000 units/us"], "a core of this host does"),
+        (&["--set", "machines.server.speed=1000000 units/us"], "a core of this host usually does"),
         (&["--set", "cpu=fair"], "`fair` is not one of `work`, `time`"),
     ] {
         let out = check("experiments/web-busy", args);

@@ -377,7 +377,7 @@ fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
     refused(&["run", "lab", "--tdf", "1000"], "TDF");
     refused(&["run", "lab", "--set", "machines.server.speed=5"], "TDF of");
     refused(&["run", "lab", "--set", "grain=1us"], "the nearest grain that can be had is 1ms");
-    refused(&["run", "lab", "--set", "machines.client.speed=900000 units/us"], "a core of this host does");
+    refused(&["run", "lab", "--set", "machines.client.speed=900000 units/us"], "a core of this host usually does");
     refused(&["run", "lab", "--accuracy", "p95=5%"], "write 5%, or mean=5%");
     refused(&["run", "lab", "--accuracy", "0%"], "from 0.1% to 100%");
     refused(&["run", "lab", "--confirm", "--variant", "baseline"], "--confirm needs another TDF");
