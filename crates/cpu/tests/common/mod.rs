@@ -1,6 +1,7 @@
 //! Limits around threads of the test itself.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -93,9 +94,10 @@ pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&
             });
             inside.recv().expect("the thread entered its group");
         }
-        let result = then(groups);
+        // A test that fails must end, too.
+        let result = catch_unwind(AssertUnwindSafe(|| then(groups)));
         stop.store(true, Ordering::Relaxed);
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
