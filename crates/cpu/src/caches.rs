@@ -45,15 +45,16 @@ pub const SOON: RealDuration = RealDuration::from_nanos(1_000_000);
 /// Beyond this a cache forgets no more.
 const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
 
-/// Measures a core that has nothing else to do, with data left alone for `away` (at most 20 ms count). Takes some
-/// fifteen times as long. `None` if this process may not use the core.
-pub fn measure(core: usize, away: RealDuration) -> Option<Staleness> {
-    let away = away.min(LONGEST);
-    let probe = move || {
+/// Measures a core that has nothing else to do, with data left alone for each of `aways` (of which at most 20 ms
+/// count). Takes some fifteen times as long as all of them. `None` if this process may not use the core.
+pub fn measure(core: usize, aways: &[RealDuration]) -> Option<Vec<Staleness>> {
+    let probe = || {
         host::pin(core).ok()?;
-        Some(Staleness { soon: fetch_after(SOON), away, late: fetch_after(away) })
+        let soon = fetch_after(SOON);
+        let aways = aways.iter().map(|away| (*away).min(LONGEST));
+        Some(aways.map(|away| Staleness { soon, away, late: fetch_after(away) }).collect())
     };
-    std::thread::spawn(probe).join().ok().flatten()
+    std::thread::scope(|threads| threads.spawn(probe).join().ok().flatten())
 }
 
 /// The mean real time to fetch a line of memory that was last touched `away` ago, while the calling thread's core ran

@@ -1,13 +1,14 @@
 //! Plans: what nodes and links get in each variant, and what is refused.
 
-use std::fs;
+mod common;
 
+use common::{cores, load};
 use cpu::Speed;
 use diorama_engine::plan::Host;
 use diorama_engine::{Error, Kind, Plan, Result};
 use model::Experiment;
 use record::Variant;
-use record::plan::{Congestion, Cores, PipeValues};
+use record::plan::{Congestion, PipeValues};
 use scale::{Tdf, VirtualDuration};
 use tcp::Offers;
 
@@ -30,10 +31,7 @@ ends: { exited: ["client-*"], limit: 60s }
 "#;
 
 fn experiment(overrides: &[(&str, &str)]) -> Experiment {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("experiment.yaml"), WEB).unwrap();
-    let overrides: Vec<_> = overrides.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
-    model::load(dir.path(), &overrides).unwrap()
+    load(WEB, overrides)
 }
 
 fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
@@ -42,8 +40,7 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
 
 /// A machine with so many offers to TCP, whose cores usually do 1000 units/us.
 fn host(offers: Offers) -> Host {
-    let cores = Cores { nodes: vec![0], harness: vec![1] };
-    Host { offers, cores, reference: Speed::from_units_per_us(1000.0) }
+    Host { offers, cores: cores(), reference: Speed::from_units_per_us(1000.0) }
 }
 
 fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
@@ -335,9 +332,7 @@ const RING: &str = "name: ring\ntdf: 10\nmachines: { m: { speed: 0.1, memory: 64
     \x20 - { from: u, to: s, delay: 30ms }\n";
 
 fn ring(more: &str, tdf: &str) -> Result<Plan> {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("experiment.yaml"), format!("{RING}{more}")).unwrap();
-    let experiment = model::load(dir.path(), &[]).unwrap();
+    let experiment = load(&format!("{RING}{more}"), &[]);
     Plan::with(&host(Offers::NONE), &experiment, Variant::Scaled, Some(tdf.parse().unwrap()))
 }
 

@@ -1,12 +1,13 @@
 //! How plans share the core: absolute speeds, turns, shares of work and the room that they need.
 
-use std::fs;
+mod common;
 
+use common::{cores, load};
 use cpu::Speed;
 use diorama_engine::plan::Host;
 use diorama_engine::{Kind, Plan, Result};
 use record::Variant;
-use record::plan::{Cores, CpuMode};
+use record::plan::CpuMode;
 use scale::{RealDuration, VirtualDuration};
 use tcp::Offers;
 
@@ -28,12 +29,8 @@ ends: { limit: 60s }
 
 /// The plan on a machine whose cores do `reference` units/us.
 fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("experiment.yaml"), WEB).unwrap();
-    let overrides: Vec<_> = overrides.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
-    let experiment = model::load(dir.path(), &overrides).unwrap();
-    let cores = Cores { nodes: vec![0], harness: vec![1] };
-    let host = Host { offers: Offers::ALL, cores, reference: reference.and_then(Speed::from_units_per_us) };
+    let experiment = load(WEB, overrides);
+    let host = Host { offers: Offers::ALL, cores: cores(), reference: reference.and_then(Speed::from_units_per_us) };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 

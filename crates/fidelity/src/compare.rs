@@ -11,7 +11,7 @@ mod difference;
 mod nodes;
 
 pub use bounds::{Bound, Statistic};
-pub use difference::{Difference, Differences, Says};
+pub use difference::{Difference, Says};
 pub use nodes::{NodeComparison, busiest};
 use record::{Intervals, Run, Series, Summary, Verdict};
 use serde::Serialize;
@@ -99,22 +99,28 @@ impl From<Outside> for String {
     }
 }
 
-/// A percentage per statistic; `None` where it would be infinite, because the base is zero and the other is not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Statistics {
+/// What is said of each statistic, if anything can be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ByStatistic<T> {
     /// Of the mean.
-    pub mean: Option<f64>,
+    pub mean: Option<T>,
     /// Of the median.
-    pub p50: Option<f64>,
+    pub p50: Option<T>,
     /// Of the 90th percentile.
-    pub p90: Option<f64>,
+    pub p90: Option<T>,
     /// Of the 99th percentile.
-    pub p99: Option<f64>,
+    pub p99: Option<T>,
 }
 
-impl Statistics {
+/// A percentage per statistic; `None` where it would be infinite, because the base is zero and the other is not.
+pub type Statistics = ByStatistic<f64>;
+
+/// A difference per statistic; `None` where nothing can be said.
+pub type Differences = ByStatistic<Difference>;
+
+impl<T: Copy> ByStatistic<T> {
     /// The one asked for.
-    pub fn get(&self, statistic: Statistic) -> Option<f64> {
+    pub fn get(&self, statistic: Statistic) -> Option<T> {
         match statistic {
             Statistic::Mean => self.mean,
             Statistic::P50 => self.p50,
@@ -122,10 +128,19 @@ impl Statistics {
             Statistic::P99 => self.p99,
         }
     }
+}
 
-    fn each(of: impl Fn(Statistic) -> Option<f64>) -> Statistics {
+impl<T> ByStatistic<T> {
+    fn each(of: impl FnMut(Statistic) -> Option<T>) -> ByStatistic<T> {
         let [mean, p50, p90, p99] = Statistic::ALL.map(of);
-        Statistics { mean, p50, p90, p99 }
+        ByStatistic { mean, p50, p90, p99 }
+    }
+}
+
+impl<T> Default for ByStatistic<T> {
+    /// Nothing is said of any.
+    fn default() -> ByStatistic<T> {
+        ByStatistic::each(|_| None)
     }
 }
 

@@ -21,6 +21,7 @@
 
 mod claim;
 mod counters;
+mod csv_log;
 mod dir;
 mod error;
 mod events;

@@ -2,13 +2,13 @@
 //!
 //! Each line begins with what it is about; the counters that follow are those of the emulator, named by the header.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csv::StringRecord;
 
 use crate::counters::Counters;
+use crate::csv_log::CsvLog;
 use crate::error::{Error, Result};
 
 /// What stands before the counters.
@@ -57,17 +57,11 @@ pub struct PipeInterval {
 
 /// `metrics/pipes.csv`, while the run goes on.
 #[derive(Debug)]
-pub struct PipeIntervalLog {
-    path: PathBuf,
-    out: csv::Writer<File>,
-}
+pub struct PipeIntervalLog(CsvLog);
 
 impl PipeIntervalLog {
     pub(crate) fn create(path: PathBuf, names: &[&str]) -> Result<PipeIntervalLog> {
-        let file = File::create(&path).map_err(|e| Error::io(&path, "create", e))?;
-        let mut log = PipeIntervalLog { path, out: csv::Writer::from_writer(file) };
-        log.row(PIPE_INTERVALS.iter().chain(names))?;
-        Ok(log)
+        CsvLog::create(path, &PIPE_INTERVALS, names).map(PipeIntervalLog)
     }
 
     /// Adds an interval.
@@ -81,16 +75,12 @@ impl PipeIntervalLog {
             format!("{queue_mean:.3}"),
             queue_max.to_string(),
         ];
-        self.row(head.into_iter().chain(counters.cells()))
+        self.0.row(head.into_iter().chain(counters.cells()))
     }
 
     /// Writes out what has been added.
     pub fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(|e| Error::io(&self.path, "write", e))
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<()> {
-        self.out.write_record(cells).map_err(|e| Error::csv(&self.path, "write", &PIPE_INTERVALS.join(","), e))
+        self.0.flush()
     }
 }
 

@@ -1,10 +1,10 @@
 //! What nodes lose at the start of their turns, virtual second by virtual second: `refill.csv`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::csv_log::CsvLog;
 use crate::error::{Error, Result};
 
 /// What each line is.
@@ -40,24 +40,18 @@ pub struct RefillInterval {
 
 /// `refill.csv`, while the run goes on.
 #[derive(Debug)]
-pub struct RefillLog {
-    path: PathBuf,
-    out: csv::Writer<File>,
-}
+pub struct RefillLog(CsvLog);
 
 impl RefillLog {
     pub(crate) fn create(path: PathBuf) -> Result<RefillLog> {
-        let file = File::create(&path).map_err(|e| Error::io(&path, "create", e))?;
-        let mut log = RefillLog { path, out: csv::Writer::from_writer(file) };
-        log.row(HEADER)?;
-        Ok(log)
+        CsvLog::create(path, &HEADER, &[]).map(RefillLog)
     }
 
     /// Adds what is known of a node.
     pub fn add(&mut self, virtual_s: f64, node: &str, known: &NodeRefill) -> Result<()> {
         let NodeRefill { refill_us, error_us, turn_us, factor, capped, pairs } = known;
         let us = |us: &f64| format!("{us:.2}");
-        self.row([
+        self.0.row([
             format!("{virtual_s:.3}"),
             node.to_owned(),
             us(refill_us),
@@ -71,11 +65,7 @@ impl RefillLog {
 
     /// Writes out what has been added.
     pub fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(|e| Error::io(&self.path, "write", e))
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<()> {
-        self.out.write_record(cells).map_err(|e| Error::csv(&self.path, "write", &HEADER.join(","), e))
+        self.0.flush()
     }
 }
 

@@ -1,10 +1,10 @@
 //! How fast the nodes' core was, virtual second by virtual second: `speed.csv`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::csv_log::CsvLog;
 use crate::error::{Error, Result};
 
 /// What each line is.
@@ -30,24 +30,18 @@ pub struct SpeedInterval {
 
 /// `speed.csv`, while the run goes on.
 #[derive(Debug)]
-pub struct SpeedLog {
-    path: PathBuf,
-    out: csv::Writer<File>,
-}
+pub struct SpeedLog(CsvLog);
 
 impl SpeedLog {
     pub(crate) fn create(path: PathBuf) -> Result<SpeedLog> {
-        let file = File::create(&path).map_err(|e| Error::io(&path, "create", e))?;
-        let mut log = SpeedLog { path, out: csv::Writer::from_writer(file) };
-        log.row(HEADER)?;
-        Ok(log)
+        CsvLog::create(path, &HEADER, &[]).map(SpeedLog)
     }
 
     /// Adds a second of one core.
     pub fn add(&mut self, interval: &SpeedInterval) -> Result<()> {
         let SpeedInterval { virtual_s, core, units_per_us, percent_of_reference, k, capped } = interval;
         let known = |v: &Option<f64>, places: usize| v.map_or(String::new(), |v| format!("{v:.places$}"));
-        self.row([
+        self.0.row([
             format!("{virtual_s:.3}"),
             core.to_string(),
             known(units_per_us, 3),
@@ -59,11 +53,7 @@ impl SpeedLog {
 
     /// Writes out what has been added.
     pub fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(|e| Error::io(&self.path, "write", e))
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<()> {
-        self.out.write_record(cells).map_err(|e| Error::csv(&self.path, "write", &HEADER.join(","), e))
+        self.0.flush()
     }
 }
 

@@ -80,10 +80,10 @@ fn punctuality() -> (Finding, Option<Finding>) {
 fn caches() -> Finding {
     // The nodes' core of a run is the first that this process may use.
     let core = host::cores::usable().ok().and_then(|cores| cores.first().copied()).unwrap_or(0);
-    let Some(found) = cpu::caches::measure(core, RealDuration::from_nanos(20_000_000)) else {
-        return Finding::lacking("caches", "unknown", "the probe failed");
-    };
-    judged(found.soon, found.late)
+    match cpu::caches::measure(core, &[RealDuration::from_nanos(20_000_000)]).as_deref() {
+        Some([found]) => judged(found.soon, found.late),
+        _ => Finding::lacking("caches", "unknown", "the probe failed"),
+    }
 }
 
 /// By what a run loses where a line of memory costs `soon` after 1 ms and `late` after a node's absence.

@@ -11,7 +11,7 @@ use record::{CheckName, CoreSpeed, MetricEffect, MetricRecord, Run};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::Statistic;
+use super::{Differences, Statistic};
 use crate::checks::{GAIN_HIGH, GAIN_LOW};
 use crate::effects::{Change, furthest};
 use crate::sampling::COVERAGE;
@@ -65,31 +65,6 @@ pub struct Difference {
     pub says: Says,
 }
 
-/// A difference per statistic; `None` where nothing can be said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Differences {
-    /// Of the mean.
-    pub mean: Option<Difference>,
-    /// Of the median.
-    pub p50: Option<Difference>,
-    /// Of the 90th percentile.
-    pub p90: Option<Difference>,
-    /// Of the 99th percentile.
-    pub p99: Option<Difference>,
-}
-
-impl Differences {
-    /// The one asked for.
-    pub fn get(&self, statistic: Statistic) -> Option<Difference> {
-        match statistic {
-            Statistic::Mean => self.mean,
-            Statistic::P50 => self.p50,
-            Statistic::P90 => self.p90,
-            Statistic::P99 => self.p99,
-        }
-    }
-}
-
 /// One pair of runs.
 struct Pair {
     percent: f64,
@@ -119,8 +94,7 @@ pub(super) fn differences(pairs: &[(&Run, &Run)], metric: &str, within: impl Fn(
         };
         Some(Difference { percent, low, high, says })
     };
-    let [mean, p50, p90, p99] = Statistic::ALL.map(of);
-    Differences { mean, p50, p90, p99 }
+    Differences::each(of)
 }
 
 fn pair([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], statistic: Statistic) -> Option<Pair> {

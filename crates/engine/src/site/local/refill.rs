@@ -4,6 +4,7 @@
 //! [`cpu::refill`]'s. It touches neither the nodes nor the emulator: CPU time is in the kernel's counters, and so is
 //! what passes a node's interfaces; where the processor counts instructions by control group, those say more.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -228,18 +229,11 @@ pub fn guesses(setup: &Setup) -> Vec<Guess> {
     let turn = setup.terms.slice.as_secs_f64();
     // To a power of two: nodes of one class share a measurement, and finer is not worth one.
     let gap = |share: f64| (turn / share * 1e3).clamp(0.5, 16.0).log2().round() as i32;
-    let mut measured: Vec<(i32, Guess)> = Vec::new();
-    let guess = |share: f64| {
-        let gap = gap(share);
-        if let Some((_, guess)) = measured.iter().find(|(other, _)| *other == gap) {
-            return *guess;
-        }
-        let away = RealDuration::from_secs_f64(2f64.powi(gap) / 1e3);
-        let guess = cpu::caches::measure(setup.cores.nodes[0], away).map_or(Guess::NONE, Guess::of);
-        measured.push((gap, guess));
-        guess
-    };
-    setup.nodes.iter().map(|n| n.share).map(guess).collect()
+    let gaps: BTreeSet<i32> = setup.nodes.iter().map(|n| gap(n.share)).collect();
+    let aways: Vec<_> = gaps.iter().map(|gap| RealDuration::from_secs_f64(2f64.powi(*gap) / 1e3)).collect();
+    let found = cpu::caches::measure(setup.cores.nodes[0], &aways).unwrap_or_default();
+    let guesses: BTreeMap<i32, Guess> = gaps.into_iter().zip(found.into_iter().map(Guess::of)).collect();
+    setup.nodes.iter().map(|n| guesses.get(&gap(n.share)).copied().unwrap_or(Guess::NONE)).collect()
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
