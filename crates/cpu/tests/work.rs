@@ -201,16 +201,18 @@ fn turns_can_be_made_longer_while_they_are_kept() {
 fn a_share_that_is_raised_grows_at_the_cost_of_nobody() {
     let _alone = alone();
     let (_, mut groups) = engaged_on(&[0.2, 0.1], terms(1.0, 1.0));
-    let raised_ns = |groups: &mut CpuGroups| {
-        let nodes = groups.sample().expect("sample").nodes;
-        nodes.iter().map(|n| n.raised_ns).collect::<Vec<_>>()
+    // What a whole core was owed, and what each node was beyond its share of that.
+    let books = |groups: &mut CpuGroups| {
+        let sample = groups.sample().expect("sample");
+        let raised_ns: Vec<u64> = sample.nodes.iter().map(|n| n.raised_ns).collect();
+        (sample.core.expect("a meter").owed_ns, raised_ns)
     };
     for factors in [[1.5, 1.0], [1.0, 1.3], [1.0, 1.0]] {
         groups.raise(&factors).unwrap();
-        let (start, before) = (host::now(), raised_ns(&mut groups));
+        let (owed_before, before) = books(&mut groups);
         let seen = while_busy(&mut groups, &[0, 1], observe);
-        let after = raised_ns(&mut groups);
-        let owed = host::now().since(start).as_nanos() as f64 * seen.owed;
+        let (owed_after, after) = books(&mut groups);
+        let owed = (owed_after - owed_before) as f64;
         for (i, share) in [0.2, 0.1].into_iter().enumerate() {
             let off = seen.nodes[i] / (share * factors[i] * seen.owed) - 1.0;
             assert!(off.abs() < 0.06, "{factors:?}: node {i} had {} of the core", seen.nodes[i]);
