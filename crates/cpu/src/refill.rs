@@ -4,13 +4,14 @@
 //! between, so part of it goes into fetching data again: of a turn of length L the *refill* R(L), which grows with L
 //! and levels off. The node then does the work of L − R. Its share may be raised by L / (L − R), where there is room.
 //!
-//! R is measured without any counter of the hardware: turns [alternate](Alternation) between two lengths, and an
+//! R is measured without any counter of the hardware: turns [alternate](Alternation) between three lengths, and an
 //! [`Estimator`] compares what the node got done per second of its CPU time in each. All of this is arithmetic; who
 //! counts and who sets turns is elsewhere.
 //!
 //! **The shape.** After a gap the node begins at 1 − d of its pace and gains what it lacks exponentially: 1 − d
 //! exp(−t/τ) at time t of its turn. Then R(L) = d τ (1 − exp(−L/τ)): the turn, while it is short, and d τ for long
-//! ones. Only d, the *depth*, is estimated; τ is [`RECOVERY`], and what that may be wrong by is in the stated error.
+//! ones. Both d, the *depth*, and τ are estimated. The shorter turns are the less they tell of τ; it is then believed
+//! to be about [`RECOVERY`], and what that may be wrong by is in the stated error.
 
 mod alternation;
 mod estimator;
@@ -20,44 +21,79 @@ mod simulation;
 use scale::RealDuration;
 use serde::{Deserialize, Serialize};
 
-pub use alternation::{Alternation, Dwell};
+pub use alternation::{Alternation, Dwell, LENGTHS};
 pub use estimator::{Estimator, Observed};
 
 use crate::caches::Staleness;
 
-/// τ: how long it takes a node to gain most of its pace in a turn. From the two best known points: a server of TLS
+/// τ as it is believed to be before a node has done anything: how long it takes it to gain most of its pace in a turn.
+/// From the two best known points: a server of TLS
 /// handshakes lost 60 µs of turns of 100 µs and 130 µs of turns of 1.5 ms (`docs/cpu.md`).
 pub const RECOVERY: RealDuration = RealDuration::from_nanos(160_000);
 
-/// By what factor τ may be wrong, either way.
+/// By what factor that is wrong, either way: one standard deviation of τ's logarithm.
 const RECOVERY_SPREAD: f64 = 1.6;
+
+/// How many τ are considered, half a standard deviation apart.
+const RECOVERIES: usize = 9;
+/// How many forms, each with each τ.
+const FORMS: usize = 3;
+const SHAPES: usize = RECOVERIES * FORMS;
 
 /// No node's share is raised by more than this in turns of the chosen length, whatever its estimate says, and in the
 /// shorter ones by no more than the second.
 pub const LARGEST_FACTOR: f64 = 1.6;
-const LARGEST_IN_A_TURN: f64 = 2.0;
+const LARGEST_IN_A_TURN: f64 = 2.2;
 
 /// Memory that a server fetches again in a turn, in lines: what a cache probe finds for one, times these, is the first
 /// guess of the refill. 130 µs at 100 ns a line.
 const LINES_OF_A_TURN: f64 = 1_300.0;
 
+/// How what a node lacks of its pace goes away in the course of a turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// exp(−t/τ): what is needed next is by chance something that is there already.
+    Even,
+    /// All of it until τ, then nothing: a program that goes through its data once and has them.
+    Step,
+    /// Half of it in τ, half in [`Form::LATER`] times that: some data are wanted all the time, others now and then.
+    Tail,
+}
+
+impl Form {
+    const ALL: [(f64, Form); FORMS] = [(0.5, Form::Even), (0.25, Form::Step), (0.25, Form::Tail)];
+    const LATER: f64 = 3.0;
+}
+
 /// R(L) for a node of depth 1, by the length of a turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Curve {
+    form: Form,
     recovery_ns: f64,
 }
 
 impl Curve {
-    const USUAL: Curve = Curve { recovery_ns: RECOVERY.as_nanos() as f64 };
+    const USUAL: Curve = Curve { form: Form::Even, recovery_ns: RECOVERY.as_nanos() as f64 };
 
-    fn slower_by(self, factor: f64) -> Curve {
-        Curve { recovery_ns: self.recovery_ns * factor }
+    /// The curves that are considered, each with how likely it is before anything was seen.
+    fn considered() -> [(f64, Curve); SHAPES] {
+        std::array::from_fn(|i| {
+            let (likely, form) = Form::ALL[i % FORMS];
+            let deviations = ((i / FORMS) as f64 - (RECOVERIES / 2) as f64) / 2.0;
+            let recovery_ns = Curve::USUAL.recovery_ns * RECOVERY_SPREAD.powf(deviations);
+            (likely * (-deviations * deviations / 2.0).exp(), Curve { form, recovery_ns })
+        })
     }
 
     /// R(L) / L of a node of depth 1: between 0, for endless turns, and 1.
     fn part(self, turn: RealDuration) -> f64 {
         let x = turn.as_nanos() as f64 / self.recovery_ns;
-        if x < 1e-6 { 1.0 } else { -(-x).exp_m1() / x }
+        let even = |x: f64| if x < 1e-6 { 1.0 } else { -(-x).exp_m1() / x };
+        match self.form {
+            Form::Even => even(x),
+            Form::Step => x.recip().min(1.0),
+            Form::Tail => (even(x) + even(x / Form::LATER)) / 2.0,
+        }
     }
 }
 
@@ -82,80 +118,96 @@ impl Guess {
 }
 
 /// What is known of a node's refill.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Refill {
+    shapes: [Shape; SHAPES],
+    /// How many rounds of turn lengths it is from.
+    pub rounds: u32,
+}
+
+/// What a node's depth is if nodes recover by a curve, and how far that is believed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shape {
+    curve: Curve,
+    /// All sum to 1.
+    weight: f64,
     depth: f64,
     /// Standard error of `depth`, of what was counted.
     error: f64,
-    /// By how much `depth`-dependent figures move if τ is larger or smaller: the estimates of depth under those.
-    depth_by_recovery: [f64; 2],
-    /// How many pairs of turn lengths it is from.
-    pub pairs: u32,
 }
 
-/// By how much a node's share is to be raised in turns of each of two lengths, so that in both the node does the work
+/// By how much a node's share is to be raised in turns of each length, so that in all of them the node does the work
 /// that its share is for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factors {
-    /// In the shorter and in the longer turns; at least 1.
-    pub by_turn: [f64; 2],
+    /// In the shortest turns, and so on; at least 1.
+    pub by_turn: [f64; LENGTHS],
     /// Whether they would be larger if they might.
     pub capped: bool,
 }
 
 impl Factors {
     /// The share as it is.
-    pub const ONE: Factors = Factors { by_turn: [1.0; 2], capped: false };
+    pub const ONE: Factors = Factors { by_turn: [1.0; LENGTHS], capped: false };
 
-    /// The mean over the time, of which each length has half.
+    /// The mean over the time, of which each length has as much.
     pub fn mean(&self) -> f64 {
-        self.by_turn.iter().sum::<f64>() / 2.0
+        self.by_turn.iter().sum::<f64>() / LENGTHS as f64
     }
 }
 
 impl Refill {
     /// R of a turn of this length, and its standard error, which includes what is not known of the shape.
     pub fn of_turn(&self, turn: RealDuration) -> (RealDuration, RealDuration) {
-        let (part, error) = self.part(turn);
+        let Part { part, counted, shape } = self.part(turn);
         let ns = |part: f64| RealDuration::from_nanos((part * turn.as_nanos() as f64).round() as u64);
-        (ns(part), ns(error))
+        (ns(part.max(0.0)), ns(counted.hypot(shape)))
     }
 
-    /// The part of a turn of this length that goes into the refill, never below 0, and its standard error.
-    fn part(&self, turn: RealDuration) -> (f64, f64) {
-        let part = self.depth * Curve::USUAL.part(turn);
-        let counted = self.error * Curve::USUAL.part(turn);
-        let spread = [RECOVERY_SPREAD, 1.0 / RECOVERY_SPREAD];
-        let others = [0, 1].map(|i| self.depth_by_recovery[i] * Curve::USUAL.slower_by(spread[i]).part(turn));
-        let shape = others.iter().map(|other| (other - part).abs()).fold(0.0, f64::max);
-        (part.max(0.0), counted.hypot(shape))
+    fn part(&self, turn: RealDuration) -> Part {
+        let mean = |of: &dyn Fn(f64, &Shape) -> f64| {
+            self.shapes.iter().map(|shape| shape.weight * of(shape.curve.part(turn), shape)).sum::<f64>()
+        };
+        let part = mean(&|g, shape| g * shape.depth);
+        let counted = mean(&|g, shape| (g * shape.error).powi(2)).sqrt();
+        let shape = mean(&|g, shape| (g * shape.depth - part).powi(2)).sqrt();
+        Part { part, counted, shape }
     }
 
-    /// L / (L − R) for both lengths of turn, as far as R is significant: one of less than 1.7 standard errors counts as
+    /// L / (L − R) for each length of turn, as far as R is significant: one of less than two standard errors counts as
     /// none, and a larger one is shrunk, the less the surer it is (the estimator of James and Stein, *Estimation with
     /// Quadratic Loss*, 1961, with the positive part and a larger constant: a node that needs nothing must be given
     /// nothing).
     pub fn factors(&self, around: &Alternation) -> Factors {
-        let depth = significant(self.depth, self.error);
-        let most = |factor: f64, turn| (1.0 - 1.0 / factor) / Curve::USUAL.part(turn);
-        let deepest = most(LARGEST_FACTOR, around.mean()).min(most(LARGEST_IN_A_TURN, around.turns()[0]));
-        let kept = depth.min(deepest);
-        let by_turn = around.turns().map(|turn| 1.0 / (1.0 - kept * Curve::USUAL.part(turn)));
-        Factors { by_turn, capped: depth > deepest }
+        let Part { part, counted, .. } = self.part(around.mean());
+        let significant = if part > 0.0 { significant(part, counted) / part } else { 0.0 };
+        let parts = around.turns().map(|turn| significant * self.part(turn).part.max(0.0));
+        let most = |factor: f64, part: f64| (1.0 - 1.0 / factor) / part;
+        let within = most(LARGEST_FACTOR, significant * part.max(0.0)).min(most(LARGEST_IN_A_TURN, parts[0])).min(1.0);
+        Factors { by_turn: parts.map(|part| 1.0 / (1.0 - within * part)), capped: within < 1.0 }
     }
 }
 
+/// The part of a turn that goes into the refill, with its two standard errors.
+struct Part {
+    part: f64,
+    /// Of what was counted.
+    counted: f64,
+    /// Of what is not known of the shape.
+    shape: f64,
+}
+
 fn significant(value: f64, error: f64) -> f64 {
-    if value <= 0.0 { 0.0 } else { (value - 3.0 * error * error / value).max(0.0) }
+    if value <= 0.0 { 0.0 } else { (value - 4.0 * error * error / value).max(0.0) }
 }
 
 /// Fits factors into the room that there is: of shares of a core and their factors, those factors that sum to no more
-/// than `room` of the core in turns of either length. What is beyond 1 shrinks alike for all; nothing goes below 1,
+/// than `room` of the core in turns of any length. What is beyond 1 shrinks alike for all; nothing goes below 1,
 /// though the shares alone may be more than the room.
 pub fn fit(shares: &[f64], factors: &[Factors], room: f64) -> Vec<Factors> {
     let sold: f64 = shares.iter().sum();
     let wanted = |i: usize| shares.iter().zip(factors).map(|(s, f)| s * (f.by_turn[i] - 1.0)).sum::<f64>();
-    let wanted = wanted(0).max(wanted(1));
+    let wanted = (0..LENGTHS).map(wanted).fold(0.0, f64::max);
     let left = ((room - sold) / wanted).max(0.0);
     if wanted <= 0.0 || left >= 1.0 {
         return factors.to_vec();
@@ -176,7 +228,12 @@ mod tests {
     }
 
     fn known(depth: f64, error: f64) -> Refill {
-        Refill { depth, error, depth_by_recovery: [depth; 2], pairs: 100 }
+        of_shapes(|_| depth, error)
+    }
+
+    fn of_shapes(depth: impl Fn(Curve) -> f64, error: f64) -> Refill {
+        let only = |(_, curve)| Shape { curve, weight: f64::from(curve == Curve::USUAL), depth: depth(curve), error };
+        Refill { shapes: Curve::considered().map(only), rounds: 100 }
     }
 
     fn factors(refill: Refill, turn: RealDuration) -> Factors {
@@ -194,15 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_given_back_in_turns_of_both_lengths() {
+    fn what_is_lost_is_given_back_in_turns_of_each_length() {
         let tls = known(0.81, 0.0);
-        let around = Alternation::around(us(400), 0.03);
+        let around = Alternation::around(us(480), 0.03);
         let given = tls.factors(&around);
         for (turn, factor) in around.turns().into_iter().zip(given.by_turn) {
             let lost = tls.of_turn(turn).0.as_secs_f64() / turn.as_secs_f64();
             assert!((factor * (1.0 - lost) - 1.0).abs() < 1e-4, "{factor} for {lost} of {turn}");
         }
-        assert!(!given.capped && (1.5..1.6).contains(&given.mean()), "{given:?}");
+        assert!(!given.capped && (1.45..1.6).contains(&given.mean()), "{given:?}");
         assert_eq!(factors(known(-0.3, 0.01), us(400)), Factors::ONE, "a node is never slowed down");
         assert_eq!(known(-0.3, 0.01).of_turn(us(400)).0, RealDuration::ZERO);
     }
@@ -212,7 +269,7 @@ mod tests {
         for (depth, turn) in [(0.81, 100), (1.25, 100), (1.25, 400), (1e9, 400), (1e9, 3_000)] {
             let given = factors(known(depth, 0.0), us(turn));
             assert!(given.capped && given.by_turn[0] <= LARGEST_IN_A_TURN + 1e-9, "{depth}, {turn}: {given:?}");
-            assert!(given.by_turn[1] < given.by_turn[0] && given.mean() < 1.7, "{depth}, {turn}: {given:?}");
+            assert!(given.by_turn.is_sorted_by(|a, b| a > b) && given.mean() < 1.7, "{depth}, {turn}: {given:?}");
         }
     }
 
@@ -220,17 +277,20 @@ mod tests {
     fn what_is_not_significant_changes_nothing() {
         let mean = |depth, error| factors(known(depth, error), us(400)).mean();
         assert_eq!(mean(0.1, 0.06), 1.0);
-        let hardly = mean(0.12, 0.06);
-        assert!(1.0 < hardly && hardly < 1.0 + (mean(0.12, 0.0) - 1.0) / 2.0, "{hardly}");
-        let well = mean(0.7, 0.03) / mean(0.7, 0.0);
+        let hardly = mean(0.13, 0.06);
+        assert!(1.0 < hardly && hardly < 1.0 + (mean(0.13, 0.0) - 1.0) / 2.0, "{hardly}");
+        let well = mean(0.6, 0.02) / mean(0.6, 0.0);
         assert!((0.995..1.0).contains(&well), "{well}");
     }
 
     #[test]
     fn an_unknown_shape_is_an_error() {
         let sure = known(0.5, 0.0).of_turn(us(400)).1;
-        let unsure = Refill { depth_by_recovery: [0.9, 0.2], ..known(0.5, 0.0) }.of_turn(us(400)).1;
-        assert!(sure < unsure, "{sure}, {unsure}");
+        let mut unsure = known(0.5, 0.0);
+        let weights = Curve::considered().map(|(before, _)| before);
+        unsure.shapes.iter_mut().zip(weights).for_each(|(shape, weight)| shape.weight = weight / 5.0);
+        let unsure = unsure.of_turn(us(400)).1;
+        assert!(sure == RealDuration::ZERO && unsure > us(10), "{sure}, {unsure}");
     }
 
     #[test]
@@ -248,15 +308,15 @@ mod tests {
 
     #[test]
     fn factors_fit_into_the_room_that_there_is() {
-        let of = |short, long| Factors { by_turn: [short, long], capped: false };
-        let wanted = [of(1.6, 1.4), of(1.0, 1.0), of(1.2, 1.2)];
+        let of = |short, middle, long| Factors { by_turn: [short, middle, long], capped: false };
+        let wanted = [of(1.6, 1.5, 1.4), of(1.0, 1.0, 1.0), of(1.2, 1.2, 1.2)];
         let shares = [0.3, 0.1, 0.2];
         assert_eq!(fit(&shares, &wanted, 0.9), wanted, "there is room for all: {}", 0.6 + 0.18 + 0.04);
         let fitted = fit(&shares, &wanted, 0.71);
         let sum: f64 = shares.iter().zip(&fitted).map(|(s, f)| s * f.by_turn[0]).sum();
         assert!((sum - 0.71).abs() < 1e-12, "{fitted:?}");
         assert!(fitted[0].capped && !fitted[1].capped && fitted[2].capped, "{fitted:?}");
-        assert!(fit(&shares, &wanted, 0.5).iter().all(|f| f.by_turn == [1.0; 2]));
+        assert!(fit(&shares, &wanted, 0.5).iter().all(|f| f.by_turn == [1.0; LENGTHS]));
         assert_eq!(fit(&[], &[], 0.9), []);
     }
 }

@@ -322,8 +322,8 @@ pub struct NodeRefill {
     pub factor: f64,
     /// Whether it would be more if it might.
     pub capped: bool,
-    /// How many pairs of observations it is from.
-    pub pairs: u32,
+    /// How many rounds of turns of all lengths it is from.
+    pub rounds: u32,
 }
 
 /// What a site tells when counting ends.

@@ -495,7 +495,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
         turn_us: 400.0,
         factor,
         capped,
-        pairs: 40,
+        rounds: 40,
     };
     let of = |raised: f64, found: NodeRefill| {
         let nodes = [NodeCpu { raised, ..cpu_of("server", 0.03, 1.0) }, cpu_of("client", 0.004, 0.0)];

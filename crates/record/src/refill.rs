@@ -8,7 +8,7 @@ use crate::csv_log::CsvLog;
 use crate::error::{Error, Result};
 
 /// What each line is.
-const HEADER: [&str; 8] = ["virtual_s", "node", "refill_us", "error_us", "turn_us", "factor", "capped", "pairs"];
+const HEADER: [&str; 8] = ["virtual_s", "node", "refill_us", "error_us", "turn_us", "factor", "capped", "rounds"];
 
 /// What a node loses at the start of each turn, and what it is given for that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,8 +23,8 @@ pub struct NodeRefill {
     pub factor: f64,
     /// Whether it would be more if it might.
     pub capped: bool,
-    /// How many pairs of observations, in shorter and in longer turns, it is from.
-    pub pairs: u32,
+    /// How many rounds of turns of all lengths it is from.
+    pub rounds: u32,
 }
 
 /// One line: what was known of a node.
@@ -49,7 +49,7 @@ impl RefillLog {
 
     /// Adds what is known of a node.
     pub fn add(&mut self, virtual_s: f64, node: &str, known: &NodeRefill) -> Result<()> {
-        let NodeRefill { refill_us, error_us, turn_us, factor, capped, pairs } = known;
+        let NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds } = known;
         let us = |us: &f64| format!("{us:.2}");
         self.0.row([
             format!("{virtual_s:.3}"),
@@ -59,7 +59,7 @@ impl RefillLog {
             us(turn_us),
             format!("{factor:.4}"),
             u8::from(*capped).to_string(),
-            pairs.to_string(),
+            rounds.to_string(),
         ])
     }
 
@@ -72,8 +72,8 @@ impl RefillLog {
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<RefillInterval>> {
     type Row = (f64, String, f64, f64, f64, f64, u8, u32);
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    let interval = |(virtual_s, node, refill_us, error_us, turn_us, factor, capped, pairs): Row| {
-        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: capped != 0, pairs };
+    let interval = |(virtual_s, node, refill_us, error_us, turn_us, factor, capped, rounds): Row| {
+        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: capped != 0, rounds };
         RefillInterval { virtual_s, node, known }
     };
     csv::Reader::from_reader(text).deserialize().map(|row| row.map(interval).map_err(failed)).collect()
@@ -91,7 +91,7 @@ mod tests {
         let dir = RunDir::prepare(temp.path(), []).unwrap();
         assert_eq!(dir.refill().unwrap(), [], "a run that did not measure it");
         let known =
-            NodeRefill { refill_us: 119.25, error_us: 8.5, turn_us: 400.0, factor: 1.4375, capped: false, pairs: 41 };
+            NodeRefill { refill_us: 119.25, error_us: 8.5, turn_us: 400.0, factor: 1.4375, capped: false, rounds: 41 };
         let capped = NodeRefill { capped: true, factor: 1.6, ..known };
         let mut log = dir.refill_log().unwrap();
         log.add(1.5, "server", &known).unwrap();

@@ -38,7 +38,7 @@ fn written(path: &Path) -> RunDir {
     log.add(&SpeedInterval { virtual_s: 0.0, core: 0, units_per_us, percent_of_reference, k: 1.25, capped: 0.0 })
         .unwrap();
     log.flush().unwrap();
-    let known = NodeRefill { refill_us: 60.0, error_us: 5.0, turn_us: 400.0, factor: 1.17, capped: false, pairs: 9 };
+    let known = NodeRefill { refill_us: 60.0, error_us: 5.0, turn_us: 400.0, factor: 1.17, capped: false, rounds: 9 };
     let mut log = dir.refill_log().unwrap();
     log.add(1.0, "NAME", &known).unwrap();
     log.flush().unwrap();

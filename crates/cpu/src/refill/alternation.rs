@@ -2,11 +2,13 @@
 
 use scale::RealDuration;
 
-use crate::terms::SHORTEST_SLICE;
+use crate::terms::{LONGEST_SLICE, SHORTEST_SLICE};
 
-/// How much shorter than the chosen turn one of the two is, and by as much longer the other.
-const SWING: f64 = 0.5;
-/// Where the shorter one cannot be that short, the longer is at least this many times as long.
+/// Of how many lengths turns are: two tell how deep a node's refill is, and the third how soon it is over.
+pub const LENGTHS: usize = 3;
+/// The shortest is this part of the chosen turn.
+const SHORTEST_PART: f64 = 1.0 / 3.0;
+/// Where it cannot be that short, the longest is at least this many times as long.
 const LEAST_RATIO: f64 = 1.5;
 /// How long a length is in force, in cycles of the node that comes round most rarely.
 const CYCLES: f64 = 8.0;
@@ -16,17 +18,21 @@ const LONGEST: RealDuration = RealDuration::from_nanos(2_000_000_000);
 /// The part of that time that is not counted.
 const WASH_OUT: f64 = 0.25;
 
-/// Two lengths of turn around a chosen one, and the order in which they are in force.
+/// The orders in which the lengths of a round are in force. Each length is twice in each place, and what one order is
+/// the next is backwards, so that a drift does not go along with them.
+const ORDERS: [[usize; LENGTHS]; 6] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1], [2, 0, 1], [1, 0, 2]];
+
+/// Three lengths of turn around a chosen one, and the order in which they are in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alternation {
-    turns: [RealDuration; 2],
+    turns: [RealDuration; LENGTHS],
     dwell: RealDuration,
 }
 
 /// A length of turn, and for how long it is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dwell {
-    /// Which one it is: 0 for the shorter, 1 for the longer.
+    /// Which one it is: 0 for the shortest.
     pub which: usize,
     /// The length.
     pub turn: RealDuration,
@@ -34,48 +40,59 @@ pub struct Dwell {
     pub wash_out: RealDuration,
     /// The rest of it, in which is counted.
     pub counted: RealDuration,
-    /// Whether it is the second of a pair.
-    pub ends_pair: bool,
+    /// Whether it is the last of a round of all lengths.
+    pub ends_round: bool,
 }
 
 impl Alternation {
     /// Around turns of length `turn`, for nodes of which `smallest_share` is the smallest share of the core. The mean
-    /// is `turn`, but not less than 0.125 ms, as no turn is shorter than 0.1 ms.
+    /// is `turn` as far as no turn is shorter or longer than the kernel grants; the longest is as many times the
+    /// middle one as that is the shortest.
     pub fn around(turn: RealDuration, smallest_share: f64) -> Alternation {
         let secs = turn.as_secs_f64();
-        let short = (secs * (1.0 - SWING)).max(SHORTEST_SLICE.as_secs_f64());
-        let long = (2.0 * secs - short).max(LEAST_RATIO * short);
+        let [shortest, longest] = [SHORTEST_SLICE, LONGEST_SLICE].map(RealDuration::as_secs_f64);
+        let short = (SHORTEST_PART * secs).max(shortest);
+        let long = third(secs, short).max(LEAST_RATIO * short);
+        let [short, long] = match long > longest {
+            true => [third(secs, longest).min(longest / LEAST_RATIO), longest],
+            false => [short, long],
+        };
         let cycle = secs / smallest_share.clamp(1e-4, 1.0);
         let dwell = RealDuration::from_secs_f64(CYCLES * cycle).clamp(SHORTEST, LONGEST);
-        Alternation { turns: [short, long].map(RealDuration::from_secs_f64), dwell }
+        Alternation { turns: [short, (short * long).sqrt(), long].map(RealDuration::from_secs_f64), dwell }
     }
 
-    /// The two lengths, the shorter first.
-    pub fn turns(&self) -> [RealDuration; 2] {
+    /// The lengths, the shortest first.
+    pub fn turns(&self) -> [RealDuration; LENGTHS] {
         self.turns
     }
 
-    /// Their mean, which is that of all turns of the run: each is in force for half of the time.
+    /// Their mean, which is that of all turns of the run: each is in force for as long.
     pub fn mean(&self) -> RealDuration {
-        let [short, long] = self.turns.map(RealDuration::as_nanos);
-        RealDuration::from_nanos((short + long) / 2)
+        RealDuration::from_nanos(self.turns.map(RealDuration::as_nanos).iter().sum::<u64>() / LENGTHS as u64)
     }
 
     /// The `n`-th time that a length is in force, from 0 on.
-    ///
-    /// The order is that of Thue and Morse, 01 10 10 01 …: each pair has both, and neither a drift nor anything
-    /// periodic in the experiment goes along with it.
     pub fn dwell(&self, n: u64) -> Dwell {
         let wash_out = RealDuration::from_secs_f64(WASH_OUT * self.dwell.as_secs_f64());
-        let which = (n.count_ones() % 2) as usize;
+        let (round, place) = (n / LENGTHS as u64, (n % LENGTHS as u64) as usize);
+        let which = ORDERS[(round % ORDERS.len() as u64) as usize][place];
         Dwell {
             which,
             turn: self.turns[which],
             wash_out,
             counted: self.dwell.saturating_sub(wash_out),
-            ends_pair: n % 2 == 1,
+            ends_round: place + 1 == LENGTHS,
         }
     }
+}
+
+/// Of three lengths, of which each is as many times the one before, and whose mean is `mean`, the shortest or longest
+/// if the other is `one`; 0 if there are none.
+fn third(mean: f64, one: f64) -> f64 {
+    // With u², u √one and one: u² + u √one + one = 3 mean.
+    let u = ((12.0 * mean - 3.0 * one).max(0.0).sqrt() - one.sqrt()) / 2.0;
+    u.max(0.0).powi(2)
 }
 
 #[cfg(test)]
@@ -88,21 +105,39 @@ mod tests {
 
     #[test]
     fn the_mean_is_the_chosen_turn() {
-        let around = Alternation::around(us(400), 0.03);
-        assert_eq!((around.turns(), around.mean()), ([us(200), us(600)], us(400)));
-        let shortest = Alternation::around(us(100), 0.03);
-        assert_eq!((shortest.turns(), shortest.mean()), ([us(100), us(150)], us(125)));
-        assert_eq!(Alternation::around(us(150), 0.03).mean(), us(150));
+        for chosen in [150, 160, 250, 400, 640, 1_400, 2_000] {
+            let around = Alternation::around(us(chosen), 0.03);
+            let [short, middle, long] = around.turns().map(RealDuration::as_secs_f64);
+            assert!((around.mean().as_nanos() as f64 / us(chosen).as_nanos() as f64 - 1.0).abs() < 1e-3, "{around:?}");
+            assert!((middle * middle / short / long - 1.0).abs() < 1e-3 && long >= LEAST_RATIO * short, "{around:?}");
+        }
     }
 
     #[test]
-    fn every_pair_has_both_for_equally_long() {
+    fn no_turn_is_shorter_or_longer_than_the_kernel_grants() {
+        for chosen in [100, 110, 125, 400, 1_500, 2_000, 3_000] {
+            let around = Alternation::around(us(chosen), 0.03);
+            let [short, _, long] = around.turns();
+            assert!(SHORTEST_SLICE <= short && long <= LONGEST_SLICE, "{around:?}");
+            assert!(long.as_secs_f64() >= 1.49 * short.as_secs_f64(), "{around:?}");
+        }
+    }
+
+    #[test]
+    fn every_round_has_all_for_equally_long() {
         let around = Alternation::around(us(400), 0.03);
-        let dwells: Vec<_> = (0..64).map(|n| around.dwell(n)).collect();
-        assert!(dwells.chunks(2).all(|pair| pair[0].which + pair[1].which == 1 && !pair[0].ends_pair));
+        let dwells: Vec<_> = (0..36).map(|n| around.dwell(n)).collect();
+        for round in dwells.chunks(LENGTHS) {
+            let mut which: Vec<_> = round.iter().map(|d| d.which).collect();
+            which.sort_unstable();
+            assert_eq!(which, [0, 1, 2]);
+            assert_eq!(round.iter().map(|d| d.ends_round).collect::<Vec<_>>(), [false, false, true]);
+        }
         assert!(dwells.iter().all(|d| d.wash_out + d.counted == around.dwell && d.wash_out < d.counted));
-        let firsts = dwells.chunks(2).map(|pair| pair[0].which).sum::<usize>();
-        assert_eq!(firsts, 16, "each comes first in half of the pairs");
+        for place in 0..LENGTHS {
+            let there: usize = dwells.iter().skip(place).step_by(LENGTHS).map(|d| d.which).sum();
+            assert_eq!(there, 12, "each length is as often in place {place}");
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ struct Weather {
 }
 
 struct Outcome {
-    windows: Vec<[Observed; 2]>,
+    windows: Vec<[Observed; LENGTHS]>,
     refill: Refill,
     /// From the twentieth second on: work done by work that a node without refill would have done.
     got: f64,
@@ -98,11 +98,11 @@ struct Outcome {
 fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64, gives_back: bool) -> Outcome {
     let mut random = Random(seed);
     let around = Alternation::around(RealDuration::from_nanos(turn_us * 1_000), server.share.min(0.004));
-    let mut estimator = Estimator::new(Guess::NONE);
+    let mut estimator = Estimator::new(Guess::NONE, &around);
     let (mut clock, mut n) = (0.0, 0);
     let (mut left, mut queue, mut next_arrival) = (0.0, 0u64, 0.0);
     let (mut did, mut owed, mut pace) = (0.0, 0.0, 1.0);
-    let (mut first, mut windows) = (None, Vec::new());
+    let (mut round, mut windows) = ([None; LENGTHS], Vec::new());
     while clock < seconds * 1e6 {
         let dwell = around.dwell(n);
         let length = dwell.turn.as_nanos() as f64 / 1e3;
@@ -154,13 +154,12 @@ fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64,
         if random.next() < weather.garbage {
             progress *= 1e6 * random.next();
         }
-        let seen = Observed { turn: dwell.turn, cpu: ns(cpu), speed: 1.0, progress };
-        match (dwell.ends_pair, first.take()) {
-            (true, Some(first)) => {
-                windows.push([first, seen]);
-                estimator.observe([first, seen]);
-            }
-            _ => first = Some(seen),
+        let seen = Observed { cpu: ns(cpu), speed: 1.0, progress };
+        round[dwell.which] = Some(seen);
+        if dwell.ends_round {
+            let whole = std::mem::take(&mut round).map(|seen| seen.expect("a whole round"));
+            windows.push(whole);
+            estimator.observe(whole);
         }
         n += 1;
     }
@@ -231,7 +230,12 @@ fn a_node_without_refill_keeps_its_share() {
 #[test]
 fn a_node_that_is_given_its_refill_does_its_work() {
     let without = run(&TLS, 400, 100.0, Weather::default(), 1, false).got;
-    assert!((0.64..0.72).contains(&without), "{without}");
+    let done = around().turns().map(|turn| {
+        let us = turn.as_nanos() as f64 / 1e3;
+        TLS.warming.work(us) / us
+    });
+    let expected = done.iter().sum::<f64>() / LENGTHS as f64;
+    assert!((without / expected - 1.0).abs() < 0.03, "{without}, not {expected}");
     for seed in 0..12 {
         let with = run(&TLS, 400, 100.0, Weather::default(), seed, true);
         assert!((0.95..1.05).contains(&with.got), "{}", with.got);
@@ -267,31 +271,31 @@ fn nothing_that_is_counted_makes_it_run_away() {
         let factor = outcome.refill.factors(&around()).mean();
         assert!((1.0..=1.7).contains(&factor) && outcome.got < 1.7, "{factor}");
     }
-    let mut estimator = Estimator::new(Guess::NONE);
-    let observed = |us, cpu, speed, progress| Observed { turn: turn(us), cpu: ns(cpu), speed, progress };
+    let mut estimator = Estimator::new(Guess::NONE, &around());
+    let observed = |cpu, speed, progress| Observed { cpu: ns(cpu), speed, progress };
     for bad in [
-        observed(200, 0.0, 1.0, 5.0),
-        observed(200, 1e4, f64::NAN, 5.0),
-        observed(200, 1e4, 0.0, 5.0),
-        observed(200, 1e4, 1.0, f64::INFINITY),
-        observed(200, 1e4, 1.0, -1.0),
-        observed(600, 1e4, 1.0, 5.0),
-        observed(0, 1e4, 1.0, 5.0),
+        observed(0.0, 1.0, 5.0),
+        observed(1e4, f64::NAN, 5.0),
+        observed(1e4, 0.0, 5.0),
+        observed(1e4, 1.0, f64::INFINITY),
+        observed(1e4, 1.0, -1.0),
     ] {
-        estimator.observe([observed(600, 1e4, 1.0, 5.0), bad]);
-        assert_eq!(estimator.refill().pairs, 0, "{bad:?}");
+        estimator.observe([observed(1e4, 1.0, 5.0), bad, observed(1e4, 1.0, 5.0)]);
+        assert_eq!(estimator.refill().rounds, 0, "{bad:?}");
     }
+    estimator.observe([observed(1e4, 1.0, 0.0); LENGTHS]);
+    assert_eq!(estimator.refill().rounds, 0, "nothing was done");
     for progress in [0.0, 1e300] {
-        (0..500).for_each(|_| estimator.observe([observed(600, 1e4, 1.0, 5.0), observed(200, 1e4, 1.0, progress)]));
+        (0..500).for_each(|_| estimator.observe([progress, 5.0, 5.0].map(|did| observed(1e4, 1.0, did))));
         let refill = estimator.refill();
         assert!((1.0..=1.7).contains(&refill.factors(&around()).mean()), "{refill:?}");
     }
 }
 
 /// What an estimator makes of these windows.
-fn estimated(guess: Guess, windows: &[&[[Observed; 2]]]) -> Refill {
-    let mut estimator = Estimator::new(guess);
-    windows.concat().into_iter().for_each(|pair| estimator.observe(pair));
+fn estimated(guess: Guess, windows: &[&[[Observed; LENGTHS]]]) -> Refill {
+    let mut estimator = Estimator::new(guess, &around());
+    windows.concat().into_iter().for_each(|round| estimator.observe(round));
     estimator.refill()
 }
 
@@ -300,7 +304,7 @@ fn a_node_that_begins_to_do_something_else_is_believed() {
     let none = Server { warming: Warming::Constant { us: 0.0 }, ..TLS };
     let before = run(&none, 400, 100.0, Weather::default(), 1, false).windows;
     let later = run(&TLS, 400, 400.0, Weather::default(), 2, false).windows;
-    let r = |windows: &[&[[Observed; 2]]]| estimated(Guess::NONE, windows).of_turn(turn(400)).0;
+    let r = |windows: &[&[[Observed; LENGTHS]]]| estimated(Guess::NONE, windows).of_turn(turn(400)).0;
     let (first, then) = (r(&[&before]), r(&[&before, &later]));
     assert!(first < turn(25) && then > turn(85), "{first}, {then}");
 }
@@ -312,6 +316,7 @@ fn a_guess_counts_until_there_is_more_to_go_by() {
     assert_eq!(factor(guess(0.5, 0.5)), 1.0, "nothing is given on a guess that is as good as none");
     assert!(factor(guess(0.5, 0.1)) > 1.1);
     let windows = run(&TLS, 400, 100.0, Weather::default(), 1, false).windows;
-    let [alone, with] = [Guess::NONE, guess(0.4, 0.4)].map(|guess| estimated(guess, &[&windows]).depth);
-    assert!((with - alone).abs() < 0.06, "{alone}, {with}");
+    let [alone, with] =
+        [Guess::NONE, guess(0.4, 0.4)].map(|guess| estimated(guess, &[&windows]).of_turn(turn(400)).0.as_secs_f64());
+    assert!((with / alone - 1.0).abs() < 0.1, "{alone}, {with}");
 }

@@ -189,9 +189,9 @@ impl Observer {
 }
 
 fn recorded_refill(known: &crate::site::NodeRefill) -> NodeRefill {
-    let crate::site::NodeRefill { refill, error, turn, factor, capped, pairs } = *known;
+    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds } = *known;
     let [refill_us, error_us, turn_us] = [refill, error, turn].map(|d| d.as_nanos() as f64 / 1e3);
-    NodeRefill { refill_us, error_us, turn_us, factor, capped, pairs }
+    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds }
 }
 
 fn counters(read: host::tcp::Counters) -> TcpCounters {

@@ -1,6 +1,6 @@
 //! Gives nodes back what they lose at the start of their turns.
 //!
-//! A thread lets turns of two lengths alternate and counts what each node gets done in both; what it makes of that is
+//! A thread lets turns of three lengths alternate and counts what each node gets done in each; what it makes of that is
 //! [`cpu::refill`]'s. It touches neither the nodes nor the emulator: CPU time is in the kernel's counters, and so is
 //! what passes a node's interfaces; where the processor counts instructions by control group, those say more.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use cpu::CpuGroups;
-use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, Observed, fit};
+use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, LENGTHS, Observed, fit};
 use host::cgroup::Tree;
 use host::perf::{Event, GroupCounter};
 use net::Traffic;
@@ -87,13 +87,13 @@ impl Refills {
         };
         let smallest = shares.iter().copied().fold(1.0, f64::min);
         let around = Alternation::around(setup.terms.slice, smallest);
-        let estimators: Vec<_> = guesses.iter().map(|guess| Estimator::new(*guess)).collect();
+        let estimators: Vec<_> = guesses.iter().map(|guess| Estimator::new(*guess, &around)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
         let mut work = Work { groups, shares, progress, around, estimators, known: known.clone(), stopped };
-        work.publish(&work.factors());
+        let factors = work.publish();
         let body = move || {
-            if let Err(e) = work.go_on() {
+            if let Err(e) = work.go_on(factors) {
                 locked(&work.known).failed = Some(e);
             }
         };
@@ -138,10 +138,9 @@ struct Counted {
 }
 
 impl Work {
-    /// Until it is stopped.
-    fn go_on(&mut self) -> Result<()> {
-        let mut factors = self.factors();
-        let mut first: Option<Vec<Observed>> = None;
+    /// Until it is stopped. It begins with these factors.
+    fn go_on(&mut self, mut factors: Vec<Factors>) -> Result<()> {
+        let mut round = [const { None }; LENGTHS];
         for n in 0.. {
             let dwell = self.around.dwell(n);
             {
@@ -156,18 +155,23 @@ impl Work {
             if self.stops_within(dwell.counted) {
                 return Ok(());
             }
-            let seen = observed(&before, &self.count()?, dwell);
-            if !dwell.ends_pair {
-                first = seen;
-            } else if let Some((first, second)) = first.take().zip(seen) {
-                for (estimator, pair) in self.estimators.iter_mut().zip(first.into_iter().zip(second)) {
-                    estimator.observe(pair.into());
-                }
-                factors = self.factors();
-                self.publish(&factors);
+            round[dwell.which] = observed(&before, &self.count()?, dwell);
+            if dwell.ends_round {
+                self.observe(std::mem::take(&mut round));
+                factors = self.publish();
             }
         }
         Ok(())
+    }
+
+    /// What all nodes did in the windows of a round. One that lacks a window says nothing.
+    fn observe(&mut self, round: [Option<Vec<Observed>>; LENGTHS]) {
+        if round.iter().all(Option::is_some) {
+            let round = round.map(Option::unwrap_or_default);
+            for (node, estimator) in self.estimators.iter_mut().enumerate() {
+                estimator.observe(std::array::from_fn(|which| round[which][node]));
+            }
+        }
     }
 
     fn stops_within(&self, time: RealDuration) -> bool {
@@ -183,20 +187,19 @@ impl Work {
         Ok(Counted { at: sample.at, wanted_ns, cpu_ns, progress })
     }
 
-    fn factors(&self) -> Vec<Factors> {
-        let factors: Vec<_> = self.estimators.iter().map(|e| e.refill().factors(&self.around)).collect();
+    /// Tells what is known by now, and returns by how much shares are to be raised.
+    fn publish(&self) -> Vec<Factors> {
+        let estimates: Vec<_> = self.estimators.iter().map(Estimator::refill).collect();
+        let wanted: Vec<_> = estimates.iter().map(|estimate| estimate.factors(&self.around)).collect();
         let room = locked(&self.groups).usable() / ROOM_TO_SLOW_DOWN;
-        fit(&self.shares, &factors, room)
-    }
-
-    fn publish(&self, factors: &[Factors]) {
+        let factors = fit(&self.shares, &wanted, room);
         let turn = self.around.mean();
-        let known = self.estimators.iter().zip(factors).map(|(estimator, factors)| {
-            let estimate = estimator.refill();
+        let known = estimates.iter().zip(&factors).map(|(estimate, factors)| {
             let (refill, error) = estimate.of_turn(turn);
-            NodeRefill { refill, error, turn, factor: factors.mean(), capped: factors.capped, pairs: estimate.pairs }
+            NodeRefill { refill, error, turn, factor: factors.mean(), capped: factors.capped, rounds: estimate.rounds }
         });
         locked(&self.known).nodes = known.collect();
+        factors
     }
 }
 
@@ -214,12 +217,7 @@ fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Obser
         pairs.map(|(after, before)| after.saturating_sub(*before)).collect::<Vec<_>>()
     };
     let all = grown(|c| &c.cpu_ns).into_iter().zip(grown(|c| &c.progress));
-    let each = |(cpu, progress)| Observed {
-        turn: dwell.turn,
-        cpu: RealDuration::from_nanos(cpu),
-        speed,
-        progress: progress as f64,
-    };
+    let each = |(cpu, progress)| Observed { cpu: RealDuration::from_nanos(cpu), speed, progress: progress as f64 };
     Some(all.map(each).collect())
 }
 
@@ -266,7 +264,7 @@ mod tests {
         let seen = observed(&before, &counted(1_600, 1_900, &[15, 20], &[180, 190]), dwell()).unwrap();
         let of = |o: &Observed| (o.cpu.as_nanos(), o.progress);
         assert_eq!(seen.iter().map(of).collect::<Vec<_>>(), [(5, 80.0), (0, 0.0)], "a counter that went back is none");
-        assert!(seen.iter().all(|o| o.turn == dwell().turn && (o.speed - 600.0 / 900.0).abs() < 1e-9));
+        assert!(seen.iter().all(|o| (o.speed - 600.0 / 900.0).abs() < 1e-9));
         let unpaced = observed(&before, &counted(1_600, 1_000, &[15, 20], &[180, 190]), dwell()).unwrap();
         assert_eq!(unpaced[0].speed, 1.0);
     }
