@@ -103,7 +103,7 @@ pub struct Sampler {
 /// From one sample to the next.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Fewer samples than this say nothing.
-const LEAST: usize = 10;
+const LEAST: usize = 6;
 
 impl Sampler {
     /// Starts to measure, with data left alone for `away` (at most 20 ms count).

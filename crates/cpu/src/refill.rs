@@ -170,7 +170,9 @@ impl Refill {
         };
         let part = mean(&|g, shape| g * shape.depth);
         let counted = mean(&|g, shape| (g * shape.error).powi(2)).sqrt();
-        let shape = mean(&|g, shape| (g * shape.depth - part).powi(2)).sqrt();
+        // Chance makes depths negative, and no shape says how negative they are.
+        let lost = mean(&|g, shape| g * shape.depth.max(0.0));
+        let shape = mean(&|g, shape| (g * shape.depth.max(0.0) - lost).powi(2)).sqrt();
         Part { part, counted, shape }
     }
 
@@ -289,8 +291,14 @@ mod tests {
         let mut unsure = known(0.5, 0.0);
         let weights = Curve::considered().map(|(before, _)| before);
         unsure.shapes.iter_mut().zip(weights).for_each(|(shape, weight)| shape.weight = weight / 5.0);
-        let unsure = unsure.of_turn(us(400)).1;
-        assert!(sure == RealDuration::ZERO && unsure > us(10), "{sure}, {unsure}");
+        let wrong = unsure.of_turn(us(400)).1;
+        assert!(sure == RealDuration::ZERO && wrong > us(10), "{sure}, {wrong}");
+        unsure.shapes.iter_mut().for_each(|shape| shape.depth = -0.3);
+        assert_eq!(
+            unsure.of_turn(us(400)),
+            (RealDuration::ZERO, RealDuration::ZERO),
+            "no form loses less than nothing"
+        );
     }
 
     #[test]

@@ -63,8 +63,10 @@ fn an_interval_is_chance_and_what_the_model_does() {
     // 6 busy seconds of 37.5; a half used server doubles that twice.
     assert!((uncertainty.cpu_sensitivity - 0.64).abs() < 0.01, "{uncertainty:?}");
     let ([low, high], [s_low, s_high]) = (latency.interval.unwrap().mean.unwrap(), uncertainty.sampling.mean.unwrap());
-    assert!((low - s_low / 1.0128).abs() < 0.001, "the run may be 1.28 % too slow: {low} {s_low}");
-    assert_eq!(high, s_high, "and is not too fast");
+    // The run may be up to 1.28 % too slow, and is not too fast; neither is at its worst where the other is.
+    assert!(s_low / 1.0128 < low && low < s_low && high < s_high, "{low} to {high}, {s_low} to {s_high}");
+    let (chance, all) = ((s_high - s_low) / latency.summary.mean, (high - low) / latency.summary.mean);
+    assert!(chance.max(0.0128) < all && all < chance + 0.0127, "{all} of {chance}");
     assert!(low < latency.summary.mean && latency.summary.mean < high);
     // The rate counts the requests of the latencies: what they take longer, it is lower.
     let (interval, value) = (requests.interval.unwrap(), requests.summary.mean);

@@ -15,6 +15,7 @@
 //! What each check means, and why its effect is as large as it is, is in `docs/fidelity.md`.
 
 pub mod accuracy;
+mod budget;
 pub mod checks;
 pub mod compare;
 pub mod core_speed;

@@ -16,6 +16,8 @@ const LINES: f64 = 560.0;
 const TURN: f64 = 140e-6;
 /// A longer turn touches more: where one of 0.1 ms began with 60 µs of refilling, one of 1.5 ms began with 130.
 const LONGER: f64 = 1.0 / 3.0;
+/// A line that is still in the nearest caches costs about this.
+const WARM: RealDuration = RealDuration::from_nanos(2);
 /// More of a turn than this was not seen to be lost.
 const MOST: f64 = 0.8;
 
@@ -70,7 +72,8 @@ pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill], probed: Option<&Caches>)
     let of = |(node, found): (&NodeCpu, &NodeRefill)| {
         let [part, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / found.turn_us);
         let turn = RealDuration::from_secs_f64(found.turn_us / 1e6);
-        let servers = probed.map_or(MOST, |caches| lost(caches.late.saturating_sub(caches.soon), turn));
+        // On the target nobody else is in between, and all of them are warm.
+        let servers = probed.map_or(MOST, |caches| lost(caches.late.saturating_sub(WARM), turn));
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
         let most = (part + error).min(servers.max(part));

@@ -12,6 +12,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{Differences, Statistic};
+use crate::budget::Budget;
 use crate::checks::{GAIN_HIGH, GAIN_LOW};
 use crate::effects::{Change, furthest};
 use crate::sampling::COVERAGE;
@@ -70,8 +71,8 @@ struct Pair {
     percent: f64,
     /// What chance may make of it, downwards and upwards, per cent; `None` if that is not known.
     chance: Option<[f64; 2]>,
-    /// By how much the models put the other above the base, from … to … per cent.
-    models: [f64; 2],
+    /// By how much the models put the other above the base, per cent.
+    models: Budget,
 }
 
 /// How far a metric differs over all pairs; they are the same if it is by no more than `within` asks of each statistic.
@@ -84,8 +85,10 @@ pub(super) fn differences(pairs: &[(&Run, &Run)], metric: &str, within: impl Fn(
         });
         let each: Vec<Pair> = each.collect::<Option<_>>()?;
         let (percent, [below, above]) = (median(each.iter().map(|p| p.percent).collect())?, spread(&each)?);
-        let model = |end: usize| median(each.iter().map(|p| p.models[end]).collect());
-        let (low, high) = (percent - model(1)? - below, percent - model(0)? + above);
+        // What is seen is the target's difference, and the models', and chance.
+        let off = |pair: &Pair| pair.models.and_chance([-above, below]).range();
+        let off = |end: usize| median(each.iter().map(|pair| off(pair)[end]).collect());
+        let (low, high) = (percent - off(1)?, percent - off(0)?);
         let within = within(statistic);
         let says = match (low, high) {
             (low, high) if low >= -within && high <= within => Says::Same,
@@ -100,7 +103,7 @@ pub(super) fn differences(pairs: &[(&Run, &Run)], metric: &str, within: impl Fn(
 fn pair([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], statistic: Statistic) -> Option<Pair> {
     let values = [base, other].map(|record| statistic.of(&record.summary));
     if values[0] == 0.0 && values[1] == 0.0 {
-        return Some(Pair { percent: 0.0, chance: Some([0.0; 2]), models: [0.0; 2] });
+        return Some(Pair { percent: 0.0, chance: Some([0.0; 2]), models: Budget::default() });
     }
     let percent = 100.0 * (values[1] / values[0] - 1.0);
     if !percent.is_finite() {
@@ -118,7 +121,7 @@ fn pair([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], stati
 }
 
 /// By how much the models put the other above the base.
-fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], statistic: Statistic) -> [f64; 2] {
+fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], statistic: Statistic) -> Budget {
     let tail = matches!(statistic, Statistic::P90 | Statistic::P99);
     let effects = |record: &MetricRecord| record.uncertainty.as_ref().map_or(Vec::new(), |u| u.effects.clone());
     let (of_base, of_other) = (effects(base), effects(other));
@@ -127,14 +130,14 @@ fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], sta
         found.map_or([0.0; 2], |e| if tail { e.tail_percent.unwrap_or(e.percent) } else { e.percent })
     };
     let only_other = of_other.iter().filter(|e| of_base.iter().all(|b| b.check != e.check));
-    let mut sum = [0.0; 2];
+    let mut budget = Budget::default();
     for check in of_base.iter().chain(only_other).map(|e| e.check) {
         let ([b_low, b_high], [o_low, o_high]) = (range(&of_base, check), range(&of_other, check));
         let [low, high] = match SHARED.contains(&check) {
             true => [(o_low - b_low).min(o_high - b_high), (o_low - b_low).max(o_high - b_high)],
             false => [o_low - b_high, o_high - b_low],
         };
-        sum = [sum[0] + low, sum[1] + high];
+        budget = budget.and_effect([low, high]);
     }
     if let Some(slower) = by_reference(speeds) {
         let of = |record: &MetricRecord| record.uncertainty.as_ref().map_or(0.0, |u| u.cpu_sensitivity);
@@ -143,9 +146,9 @@ fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], sta
         let range =
             [ends.into_iter().fold(f64::INFINITY, f64::min), ends.into_iter().fold(f64::NEG_INFINITY, f64::max)];
         let [low, high] = Change { centre: range, tail: range }.of_value(kind(&other.unit)).centre;
-        sum = [sum[0] + low, sum[1] + high];
+        budget = budget.and_effect([low, high]);
     }
-    sum
+    budget
 }
 
 /// By how many per cent the other's nodes were entitled to less work than the base's, because their shares are of

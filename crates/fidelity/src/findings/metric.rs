@@ -3,6 +3,7 @@
 use record::{CheckName, Intervals, MetricEffect, MetricRecord, Uncertainty};
 
 use super::Measured;
+use crate::budget::Budget;
 use crate::compare::Statistic;
 use crate::effects::{Change, Effect, SHORTEST, Times, Usage};
 use crate::sampling::{self, Span};
@@ -94,13 +95,16 @@ impl Metric {
 
     /// Records interval and what it is made of; `changes` are of the metric's value.
     pub fn fill(&self, record: &mut MetricRecord, changes: &[(CheckName, Change)]) {
-        let all = changes.iter().fold(Change::default(), |sum, (_, change)| sum.plus(*change));
+        let effects = |tail: bool| {
+            Budget::of_effects(changes.iter().map(|(_, change)| if tail { change.tail } else { change.centre }))
+        };
+        let [centre, tail] = [false, true].map(effects);
         let [mean, p50, p90, p99] = Statistic::ALL.map(|s| {
-            let change = match s {
-                Statistic::Mean | Statistic::P50 => all.centre,
-                Statistic::P90 | Statistic::P99 => all.tail,
+            let effects = match s {
+                Statistic::Mean | Statistic::P50 => centre,
+                Statistic::P90 | Statistic::P99 => tail,
             };
-            s.in_intervals(&self.sampling).and_then(|sampling| truth(sampling, change))
+            s.in_intervals(&self.sampling).and_then(|sampling| truth(s.of(&record.summary), sampling, effects))
         });
         let interval = Intervals { mean, p50, p90, p99 };
         let finite = |range: [f64; 2]| range.map(|end| if end.is_finite() { end } else { f64::MAX.copysign(end) });
@@ -119,12 +123,16 @@ impl Metric {
     }
 }
 
-/// Where the target's value is, if the run's would be in an interval by chance alone and is so many per cent above the
-/// target's.
-fn truth([low, high]: [f64; 2], [least, most]: [f64; 2]) -> Option<[f64; 2]> {
-    let without = |value: f64, percent: f64| value / (1.0 + percent.max(SHORTEST) / 100.0);
-    let all = [low, high].into_iter().flat_map(|v| [without(v, least), without(v, most)]);
-    let all: Vec<f64> = all.collect();
-    let ends = [all.iter().copied().fold(f64::INFINITY, f64::min), all.into_iter().fold(f64::NEG_INFINITY, f64::max)];
+/// Where the target's value is, if another run's would be between `low` and `high` by chance alone, and effects put
+/// such values above the target's.
+fn truth(value: f64, [low, high]: [f64; 2], effects: Budget) -> Option<[f64; 2]> {
+    let percent = |other: f64| 100.0 * (value / other - 1.0);
+    let without = |percent: f64| value / (1.0 + percent.max(SHORTEST) / 100.0);
+    if value == 0.0 || low / value <= 0.0 {
+        // A part of nothing is no part: what has a value on both sides of it, or has it, is off by chance alone.
+        return effects.range().iter().all(|end| end.is_finite()).then_some([low, high]);
+    }
+    let [one, other] = effects.and_chance([percent(high).min(percent(low)), percent(low).max(percent(high))]).range();
+    let ends = [without(one).min(without(other)), without(one).max(without(other))];
     ends.iter().all(|end| end.is_finite()).then_some(ends)
 }

@@ -3,6 +3,7 @@
 use record::{Accuracy, CheckName, MetricRecord};
 
 use crate::accuracy::asked;
+use crate::budget::Budget;
 use crate::compare::Statistic;
 use crate::effects::{Change, furthest};
 use crate::wording::number;
@@ -26,7 +27,7 @@ pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy)
     };
     let Some(interval) = &record.interval else {
         // Too few samples to say what is chance; what is not must be little all the same.
-        let off = furthest(sum(&effects(false))).abs();
+        let off = furthest(together(&effects(false))).abs();
         let contributions = contributions(&effects(false), None);
         return beyond(off, asked_for.mean).then(|| sentence(name, off, asked_for.mean, &contributions));
     };
@@ -46,7 +47,7 @@ pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy)
     let chance =
         statistic.in_intervals(&uncertainty.sampling).map(|ends| percent_off(statistic.of(&record.summary), ends));
     let mut text = sentence(&what, off, allowed, &contributions(&effects, chance));
-    let (systematic, chance) = (furthest(sum(&effects)).abs(), chance.unwrap_or(0.0));
+    let (systematic, chance) = (furthest(together(&effects)).abs(), chance.unwrap_or(0.0));
     if systematic < allowed && chance > allowed / 2.0 {
         let longer = (chance / (allowed - systematic)).powi(2);
         text += &match longer <= LONGEST {
@@ -60,7 +61,7 @@ pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy)
 /// Why a run without metrics is suspect: by what would have happened to any.
 pub(super) fn without_metrics(changes: &[(CheckName, Change)], allowed: f64) -> Option<String> {
     let effects: Vec<_> = changes.iter().map(|(name, change)| (*name, change.centre)).collect();
-    let off = furthest(sum(&effects)).abs();
+    let off = furthest(together(&effects)).abs();
     beyond(off, allowed)
         .then(|| sentence("what the nodes did in their time", off, allowed, &contributions(&effects, None)))
 }
@@ -75,7 +76,7 @@ fn sentence(what: &str, off: f64, allowed: f64, contributions: &str) -> String {
     format!("{what} may be {off}, more than {} %: {contributions}.", number(allowed))
 }
 
-/// The largest of what adds up to an error.
+/// The largest of what makes up an error.
 fn contributions(effects: &[(CheckName, [f64; 2])], chance: Option<f64>) -> String {
     let of = |(check, range): &(CheckName, [f64; 2])| {
         let most = furthest(*range).abs();
@@ -92,8 +93,8 @@ fn contributions(effects: &[(CheckName, [f64; 2])], chance: Option<f64>) -> Stri
     }
 }
 
-fn sum(effects: &[(CheckName, [f64; 2])]) -> [f64; 2] {
-    effects.iter().fold([0.0; 2], |sum, (_, range)| [sum[0] + range[0], sum[1] + range[1]])
+fn together(effects: &[(CheckName, [f64; 2])]) -> [f64; 2] {
+    Budget::of_effects(effects.iter().map(|(_, range)| *range)).range()
 }
 
 /// How far the further end of an interval is from a value, per cent of it.

@@ -25,7 +25,7 @@ pub struct Counters {
     foreign: Foreign,
     /// Reads the nodes' clock; none in real time.
     probe: Option<Result<Probe, String>>,
-    /// How long the nodes' core remembers data; not read in a run that is not dilated.
+    /// How long the nodes' core remembers data.
     caches: Option<Sampler>,
     /// Gives back what nodes lose at the start of their turns, in a run that does.
     refills: Option<Refills>,
@@ -62,10 +62,8 @@ impl Counters {
     }
 }
 
+/// Where a run is not dilated, it tells what coming back to data costs after other nodes' turns.
 fn sampler(setup: &Setup) -> Option<Sampler> {
-    if setup.tdf == Tdf::ONE {
-        return None;
-    }
     let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
     // Where it cannot be started, the check is null.
     Sampler::start(setup.cores.nodes[0], virtual_ms).ok()
