@@ -24,17 +24,25 @@ pub fn measure(core: usize, time: RealDuration) -> Result<Speed, Error> {
 
 fn of_this_core(time: RealDuration) -> Option<Speed> {
     let (rate, start) = (Rate::start(), now());
-    let (mut laps, mut cycles, mut chunks) = (Laps::start(), 0, 0);
+    let (mut laps, mut took) = (Laps::start(), Vec::new());
     loop {
-        if let Some(took) = laps.lap() {
-            cycles += took;
-            chunks += 1;
-        }
-        if now().since(start) >= time && (chunks >= LEAST_CHUNKS || now().since(start) >= time + PATIENCE) {
+        took.extend(laps.lap());
+        let enough = took.len() as u64 >= LEAST_CHUNKS || now().since(start) >= time + PATIENCE;
+        if now().since(start) >= time && enough {
             break;
         }
     }
+    let (chunks, cycles) = left_alone(took);
     speed(chunks, cycles, rate.per_us()?)
+}
+
+/// How many chunks were left alone, and what they took together. Chunk by chunk that cannot be told where the first
+/// ones were interrupted, as beside several programs; of all of them the middle one was not.
+fn left_alone(mut took: Vec<u64>) -> (u64, u64) {
+    took.sort_unstable();
+    let longest = took.get(took.len() / 2).map_or(0, |middle| 2 * middle);
+    let kept = took.into_iter().take_while(|cycles| *cycles < longest);
+    kept.fold((0, 0), |(chunks, sum), cycles| (chunks + 1, sum + cycles))
 }
 
 /// Fewer chunks than this say nothing.
@@ -61,6 +69,13 @@ mod tests {
         assert_eq!(of(0, 0), None);
         assert_eq!(of(LEAST_CHUNKS - 1, 1_000_000), None, "too few to tell");
         assert_eq!(of(LEAST_CHUNKS, 0), None);
+    }
+
+    #[test]
+    fn chunks_that_were_interrupted_do_not_count() {
+        let took = [9_000_000, 12_000, 12_100, 10_000_000, 12_200, 12_300, 30_000].repeat(10);
+        assert_eq!(left_alone(took), (40, 10 * 48_600));
+        assert_eq!(left_alone(Vec::new()), (0, 0));
     }
 
     #[test]

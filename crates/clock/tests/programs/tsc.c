@@ -30,17 +30,30 @@ static unsigned aux;
 static uint64_t rdtsc(void) { return __rdtsc(); }
 static uint64_t rdtscp(void) { return __rdtscp(&aux); }
 
+/* Both clocks at one moment, also on a machine on which this program is often interrupted. */
+static long long both(uint64_t (*read)(void), uint64_t *cycles)
+{
+	long long before, after;
+	int tries = 1000;
+	do {
+		before = now();
+		*cycles = read();
+		after = now();
+	} while (after - before > MS / 20 && --tries);
+	return before;
+}
+
 static long long rate(int sleeps, uint64_t (*read)(void))
 {
-	long long start = now();
-	uint64_t first = read();
+	uint64_t first, last;
+	long long start = both(read, &first);
 	if (sleeps)
 		nanosleep(&(struct timespec){ 0, 30 * MS }, 0);
 	else
 		while (now() < start + 30 * MS)
 			;
-	uint64_t cycles = read() - first;
-	return (long long)(cycles * 1000000 / (uint64_t)(now() - start));
+	long long end = both(read, &last);
+	return (long long)((last - first) * 1000000 / (uint64_t)(end - start));
 }
 
 static sigjmp_buf jump;
