@@ -24,7 +24,7 @@ use crate::way::{Said, TDF, Way, amiss, listen};
 /// The scripts, from where make is run.
 const SCRIPTS: &str = "crates/trials/conformance";
 /// A program that takes longer than this, in real time, hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Arguments of `diorama-trials conformance`.
 #[derive(clap::Args, Debug)]
