@@ -2,7 +2,8 @@
 //! poke that keeps slices short.
 //!
 //! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
-//! threads of one process. Each thread enters its group and waits. Over the parent's standard input and output it
+//! threads of one process, or processes that share one memory where groups hold no threads. Each enters its group and
+//! waits. Over the parent's standard input and output it
 //! answers [words](crate::helper) of the engine. Both children end with the parent, and the parent when its input is
 //! closed, so nothing spins on the core for longer than there is a run.
 //!
@@ -10,9 +11,11 @@
 //! two turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
 //! translations at each turn, which made a scaled web server's requests 6 % dearer.
 
+mod kin;
+
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread;
 
 use host::cgroup::{Group, Joiner};
@@ -223,6 +226,9 @@ impl Child {
     /// `home` is where the process itself is counted and found; its first thread does nothing.
     fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
         self.report("_fillers", home.process_joiner().map_err(Error::from).and_then(join));
+        if !home.holds_threads() {
+            self.spin_apart(spinners, core, board)
+        }
         thread::scope(|scope| {
             for (i, (name, group)) in spinners.iter().enumerate() {
                 let (this, meter) = (&self, board.meter(i));
@@ -237,6 +243,17 @@ impl Child {
             }
         });
         unreachable!("the scope ends after its threads, which have no end")
+    }
+
+    /// The same by processes, which this one settles and then waits for: if one ends, so does this, and with it all.
+    fn spin_apart(self, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
+        for (i, (name, group)) in spinners.iter().enumerate() {
+            let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
+            self.report(name, started.and_then(|pid| settle_other(pid, group, core, board.slice())));
+        }
+        // SAFETY: waits for any child, without a status.
+        unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
+        std::process::exit(1)
     }
 
     /// Tells the parent how the start went: one line in one write, so that those of several threads do not mix. After
@@ -269,6 +286,16 @@ fn settle(group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> 
     host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
     join(group.thread_joiner()?)?;
     sched::set(Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
+}
+
+/// The same for another process.
+fn settle_other(process: Pid, group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
+    let pin = || cores::pin_other(Some(process), core).map_err(Error::io(format!("run on core {core}")));
+    pin()?;
+    group.admit(process.as_raw_nonzero().get().unsigned_abs())?;
+    // Entering a group that the cpuset controller knows undoes it (Linux 6.1).
+    pin()?;
+    sched::set_other(Some(process), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call

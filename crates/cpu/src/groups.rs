@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use host::cgroup::{self, Group, Usage, UsageByCore, check_name};
 use host::sched::Turns;
-use host::{Lack, now};
+use host::{Lack, cores, now};
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,8 @@ pub struct CpuGroups {
     policy: Policy,
     terms: Terms,
     emulated: UsageByCore,
-    tree: UsageByCore,
+    /// What keeps the shares, on other cores; there is none without [`Policy::Slots`].
+    keepers: Option<UsageByCore>,
     everything: UsageByCore,
     nodes: Vec<NodeCounters>,
     /// What is left for nodes and fillers; as it was planned until it is measured.
@@ -167,8 +168,8 @@ impl CpuGroups {
             shares: shares.to_vec(),
             policy,
             terms,
-            emulated: layout.emulated().usage_by_core()?,
-            tree: layout.top().usage_by_core()?,
+            emulated: layout.emulated().usage_by_core(core)?,
+            keepers: (policy == Policy::Slots).then(|| layout.poke().usage_by_core(other_than(core))).transpose()?,
             everything: cgroup::usage_of_machine()?,
             usable: PLANNED_USABLE,
             raised: Raised::new(&layout, shares)?,
@@ -252,7 +253,7 @@ impl CpuGroups {
         self.divide(usable)?;
         self.usable = usable;
         if let Some(pace) = self.terms.pace {
-            let room = Room { usable, sold, largest: cgroup::Fraction::LARGEST };
+            let room = Room { usable, sold, largest: self.layout.unsold().largest_fraction() };
             self.helper.tell(&Word::Keep(Orders { pace, room }), "kept")?;
         }
         let ran = turns_after.ran.saturating_sub(turns_before.ran).as_nanos();
@@ -303,7 +304,11 @@ impl CpuGroups {
             nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos(), raised_ns });
         }
         let at = now();
-        Ok(Sample { nodes, at, run_ns: self.tree.read()?, all_ns: self.everything.read()?, core })
+        let mut run_ns = self.emulated.read()?;
+        if let Some(keepers) = &self.keepers {
+            add_by_core(&mut run_ns, &keepers.read()?);
+        }
+        Ok(Sample { nodes, at, run_ns, all_ns: self.everything.read()?, core })
     }
 
     /// Makes turns last `slice` from now on, within the bounds of [`Terms::slice`]. Does nothing without
@@ -365,6 +370,16 @@ impl Drop for CpuGroups {
             let _ = self.let_go();
         }
     }
+}
+
+/// The first core that this process may use and that is not `core`: where what keeps the shares is.
+fn other_than(core: usize) -> usize {
+    cores::usable().unwrap_or_default().into_iter().find(|other| *other != core).unwrap_or(core)
+}
+
+fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
+    sum.resize(sum.len().max(more.len()), 0);
+    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
 /// What the only thread of a group had of the core.

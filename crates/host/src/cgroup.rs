@@ -1,11 +1,12 @@
 //! Control groups, by what they are for: a tree for a run, shares of a core, caps, memory, who is in a group and what
 //! it has used, and removing what a dead run left.
 //!
-//! Only `cgroup/files.rs` knows where the kernel has these things and what it calls them. It knows
-//! version 1, and version 1 beside a version 2 tree that has no controllers (*hybrid*). `docs/host.md` says how each
-//! purpose is met there, and how version 2 would meet it.
+//! Only `cgroup/files.rs` knows where the kernel has these things and what it calls them. It knows version 1, also
+//! beside a version 2 tree that has no controllers (*hybrid*), and version 2. `docs/host.md` says how each purpose is
+//! met in either.
 
 mod files;
+mod scope;
 mod sweep;
 
 use std::fs;
@@ -46,7 +47,9 @@ impl Tree {
         let hierarchies = Hierarchies::discover()?;
         let entries = hierarchies.all().iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten();
         let directories = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        let names = directories.filter_map(|e| Some(e.file_name().to_str()?.strip_prefix(PREFIX)?.to_owned()));
+        let suffix = hierarchies.suffix();
+        let id = |name: &str| Some(name.strip_prefix(PREFIX)?.strip_suffix(suffix)?.to_owned());
+        let names = directories.filter_map(|e| id(e.file_name().to_str()?));
         let mut ids: Vec<_> = names.filter(|id| check_name(id).is_ok()).collect();
         ids.sort();
         ids.dedup();
@@ -65,7 +68,7 @@ impl Tree {
 
     /// What an OCI runtime is to be told for `cgroupsPath`, to make a container in that group.
     pub fn path(&self, inside: &str) -> String {
-        let top = format!("/{PREFIX}{}", self.id);
+        let top = format!("/{PREFIX}{}{}", self.id, self.hierarchies.suffix());
         if inside.is_empty() { top } else { format!("{top}/{inside}") }
     }
 
@@ -89,7 +92,7 @@ impl Tree {
 
 /// What everything on this machine has used, by core.
 pub fn usage_of_machine() -> Result<UsageByCore, Error> {
-    Hierarchies::discover()?.group("/").usage_by_core()
+    files::usage_of_machine()
 }
 
 /// Divides what their parent has among sibling groups that always have something to run, in proportion to these

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::Error;
 
@@ -51,12 +51,17 @@ fn model_in(cpuinfo: &str) -> Option<String> {
 /// Runs the calling thread, and what it starts from now on, on one core only. Makes one system call: may run between
 /// fork and exec.
 pub fn pin(core: usize) -> io::Result<()> {
+    pin_other(None, core)
+}
+
+/// Runs another thread, or the calling one, on that core only.
+pub fn pin_other(thread: Option<Pid>, core: usize) -> io::Result<()> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut set = CpuSet::new();
     set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
+    Ok(sched_setaffinity(thread, &set)?)
 }
 
 /// Has a command, when it is started, run on one core only, with all that it starts.

@@ -9,7 +9,7 @@ use diorama_host::foreign::Foreign;
 use diorama_host::now;
 
 fn tree(name: &str) -> Tree {
-    Tree::of(&format!("test-host-{name}-{}", std::process::id())).expect("these tests need cgroup v1")
+    Tree::of(&format!("test-host-{name}-{}", std::process::id())).expect("these tests need control groups")
 }
 
 /// A process in the group `inside`, which is made.
@@ -61,7 +61,7 @@ fn what_a_group_uses_is_counted_where_it_is_used() {
     let tree = tree("usage");
     tree.group("busy").create().unwrap();
     let (group, counter) = (tree.group("busy"), tree.group("busy").usage().unwrap());
-    let all = tree.group("").usage_by_core().unwrap();
+    let all = tree.group("").usage_by_core(0).unwrap();
     let joiner = group.thread_joiner().unwrap();
     let own = std::thread::spawn(move || {
         diorama_host::pin(0).unwrap();

@@ -1,6 +1,7 @@
 //! Where the kernel has its control groups, and what it calls their files: the only file of Diorama that knows.
 //!
-//! Version 1, also beside version 2 (hybrid).
+//! Version 1, also beside version 2 (hybrid); and version 2 where it has the controllers. There, one hierarchy counts
+//! and divides, and a group passes on to those below it what is switched on in it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,7 +14,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags};
 use scale::RealDuration;
 
-use super::{Layout, Offers};
+use super::{Layout, Offers, scope};
 use crate::error::{Context, Error, Lack};
 use crate::mounts::{self, Mounted};
 
@@ -24,22 +25,79 @@ pub const REAL_TIME_BUDGET: &str = "cat /sys/fs/cgroup/cpu/cpu.rt_runtime_us";
 
 /// Who is in a group, by process; in both versions.
 pub(super) const MEMBERS: &str = "cgroup.procs";
-/// The same by thread, in version 1.
-const THREADS: &str = "tasks";
-const WEIGHT: &str = "cpu.shares";
 const IDLE: &str = "cpu.idle";
-const USAGE: &str = "cpuacct.usage";
 const USAGE_BY_CORE: &str = "cpuacct.usage_percpu";
+/// In version 2: what the root or a group has, and what it passes on.
+const OFFERED: &str = "cgroup.controllers";
+const PASSED_ON: &str = "cgroup.subtree_control";
+/// On a tree of version 2: what was switched on in the root for it, and is to be switched off with the last tree.
+const SWITCHED_ON: &str = "user.diorama.switched_on";
 
-/// What a node needs.
+/// What a node needs of version 1.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "devices", "memory", "pids"];
+/// The same of version 2, which counts CPU time anyhow and has programs for devices.
+const CONTROLLERS_2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// The kernel's bounds on `cpu.shares`.
-const WEIGHTS: std::ops::RangeInclusive<u64> = 2..=262_144;
-/// The weight of a whole core: fractions are exact, and the largest is still within bounds.
-const WEIGHT_OF_CORE: f64 = 200_000.0;
-/// A hundred ordinary tasks.
-const OUTWEIGHING: u64 = 102_400;
+/// What a version calls its files, and within which bounds its weights are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    First,
+    Second,
+}
+
+impl Version {
+    /// Who is in a group, by thread.
+    fn threads(self) -> &'static str {
+        match self {
+            Version::First => "tasks",
+            Version::Second => "cgroup.threads",
+        }
+    }
+
+    fn weight(self) -> &'static str {
+        match self {
+            Version::First => "cpu.shares",
+            Version::Second => "cpu.weight",
+        }
+    }
+
+    fn usage(self) -> &'static str {
+        match self {
+            Version::First => "cpuacct.usage",
+            Version::Second => "cpu.stat",
+        }
+    }
+
+    /// The kernel's bounds on weights.
+    fn weights(self) -> [u64; 2] {
+        match self {
+            Version::First => [2, 262_144],
+            Version::Second => [1, 10_000],
+        }
+    }
+
+    /// The weight of a whole core, with some room for more: fractions are as exact as can be.
+    fn of_core(self) -> f64 {
+        match self {
+            Version::First => 200_000.0,
+            Version::Second => 9_000.0,
+        }
+    }
+
+    /// That of a hundred ordinary tasks.
+    fn outweighing(self) -> u64 {
+        match self {
+            Version::First => 102_400,
+            Version::Second => 10_000,
+        }
+    }
+
+    /// The weight of a group with this fraction of a core.
+    fn weight_of(self, fraction: f64) -> u64 {
+        let [least, most] = self.weights();
+        ((fraction * self.of_core()).round() as u64).clamp(least, most)
+    }
+}
 
 /// The smallest quota that the kernel accepts (`min_cfs_quota_period`).
 const MIN_QUOTA: Duration = Duration::from_millis(1);
@@ -51,6 +109,9 @@ pub(super) struct Hierarchies {
     cpu: PathBuf,
     /// The one with `cpuacct`; often the same.
     cpuacct: PathBuf,
+    version: Version,
+    /// Whether systemd owns them, and is to be asked for a part.
+    scoped: bool,
     /// Every one, that of version 2 too.
     all: Vec<PathBuf>,
 }
@@ -69,9 +130,21 @@ impl Hierarchies {
             }
         }
         match (place_of(mounts, "cpu"), place_of(mounts, "cpuacct")) {
-            (Some(cpu), Some(cpuacct)) => Ok(Hierarchies { cpu, cpuacct, all }),
-            _ => Err(no_version_1()),
+            (Some(cpu), Some(cpuacct)) => Ok(Hierarchies { cpu, cpuacct, version: Version::First, scoped: false, all }),
+            _ => match mounts.iter().find(|m| is_v2(m)) {
+                Some(root) if !mounts.iter().any(is_v1) => {
+                    let root = root.point.clone();
+                    let version = Version::Second;
+                    Ok(Hierarchies { cpu: root.clone(), cpuacct: root, version, scoped: scope::systemd_runs(), all })
+                }
+                _ => Err(no_controllers()),
+            },
         }
+    }
+
+    /// What the names of trees end with.
+    pub(super) fn suffix(&self) -> &'static str {
+        if self.scoped { scope::SUFFIX } else { "" }
     }
 
     pub(super) fn all(&self) -> &[PathBuf] {
@@ -86,7 +159,9 @@ impl Hierarchies {
     /// The group at `path` (such as `/diorama-x/emu/web-1/c`), which need not exist. `/` is the root.
     pub(super) fn group(&self, path: &str) -> Group {
         let inside = path.trim_start_matches('/');
-        Group { cpu: self.cpu.join(inside), cpuacct: self.cpuacct.join(inside), root: self.cpu.clone() }
+        let root = self.cpu.clone();
+        let (version, scoped) = (self.version, self.scoped);
+        Group { cpu: self.cpu.join(inside), cpuacct: self.cpuacct.join(inside), version, scoped, root }
     }
 }
 
@@ -104,11 +179,16 @@ fn place_of(mounts: &[Mounted], controller: &str) -> Option<PathBuf> {
     v1.find(|m| m.options.split(',').any(|o| o == controller)).map(|m| m.point.clone())
 }
 
-fn no_version_1() -> Lack {
+fn no_controllers() -> Lack {
     Lack::new(
-        "the cgroup v1 controllers `cpu` and `cpuacct` are not mounted (cgroup v2 is not supported yet)",
-        "boot with `systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller`",
+        "neither the cgroup v1 controllers `cpu` and `cpuacct` nor cgroup v2 alone are mounted",
+        format!("`mount -t cgroup2 none {NODE_VIEW}`, or in a container run it with `--privileged --cgroupns=host`"),
     )
+}
+
+/// Which of `wanted` a file such as `cgroup.controllers` does not list.
+fn not_among<'a>(wanted: &[&'a str], listed: &str) -> Vec<&'a str> {
+    wanted.iter().copied().filter(|c| listed.split_whitespace().all(|l| l != *c)).collect()
 }
 
 /// See [`super::offers`].
@@ -121,11 +201,19 @@ pub(super) fn offers() -> Offers {
         (true, true) => Layout::Hybrid,
     };
     let root = Hierarchies::among(&mounts).map(|hierarchies| hierarchies.group("/"));
-    let missing: Vec<_> = CONTROLLERS.into_iter().filter(|c| place_of(&mounts, c).is_none()).collect();
-    let no_shares = root.as_ref().err().cloned();
+    let second = root.as_ref().is_ok_and(|root| root.version == Version::Second);
+    let offered = root.as_ref().ok().filter(|_| second).map(|root| root.cpu.join(OFFERED));
+    let offered = offered.map(|file| fs::read_to_string(file).unwrap_or_default());
+    let missing: Vec<_> = match &offered {
+        Some(offered) => not_among(&CONTROLLERS_2, offered),
+        None => CONTROLLERS.into_iter().filter(|c| place_of(&mounts, c).is_none()).collect(),
+    };
+    let no_cpu = offered.is_some() && missing.contains(&"cpu");
+    let no_shares = root.as_ref().err().cloned().or_else(|| no_cpu.then(|| not_passed_on(&missing)));
     let no_nodes = match (&no_shares, missing.as_slice()) {
         (Some(lack), _) => Some(lack.clone()),
         (None, []) => None,
+        (None, missing) if second => Some(not_passed_on(missing)),
         (None, missing) => Some(Lack::new(
             format!("controllers of control groups are not mounted: {}", missing.join(", ")),
             format!("`mount -t cgroup -o NAME cgroup {NODE_VIEW}/NAME` for each"),
@@ -136,8 +224,23 @@ pub(super) fn offers() -> Offers {
         no_shares,
         no_nodes,
         writable: root.as_ref().is_ok_and(Group::is_writable),
-        idle: root.is_ok_and(|root| root.cpu.join(IDLE).exists()),
+        // The root of version 2 has no such file itself; groups below it have it from the same kernel on.
+        idle: root.is_ok_and(|root| root.cpu.join(IDLE).exists()) || (second && kernel_at_least(5, 15)),
     }
+}
+
+fn not_passed_on(missing: &[&str]) -> Lack {
+    Lack::new(
+        format!("control groups (version 2) here lack the controllers {}", missing.join(", ")),
+        format!("see `cat {NODE_VIEW}/{OFFERED}`: a container needs `--privileged --cgroupns=host`"),
+    )
+}
+
+fn kernel_at_least(major: u32, minor: u32) -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|running| running >= (major, minor))
 }
 
 /// One group, by the same path in the hierarchies that count and divide CPU time.
@@ -145,6 +248,8 @@ pub(super) fn offers() -> Offers {
 pub struct Group {
     cpu: PathBuf,
     cpuacct: PathBuf,
+    version: Version,
+    scoped: bool,
     /// Of the hierarchy that divides CPU time.
     root: PathBuf,
 }
@@ -152,6 +257,10 @@ pub struct Group {
 impl Group {
     /// Makes the group and the ones above it; it is fine if they exist.
     pub fn create(&self) -> Result<(), Error> {
+        let tree = self.cpu.strip_prefix(&self.root).ok().and_then(|inside| inside.iter().next());
+        if let Some(top) = tree.map(|tree| self.root.join(tree)).filter(|top| self.scoped && !top.exists()) {
+            scope::start(&top)?;
+        }
         for dir in [&self.cpu, &self.cpuacct] {
             fs::create_dir_all(dir).map_err(|source| match source.kind() {
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::Machine(Lack::new(
@@ -161,26 +270,57 @@ impl Group {
                 _ => Error::file("make the control group", dir, source),
             })?;
         }
+        match self.version {
+            Version::First => Ok(()),
+            Version::Second => self.pass_on(),
+        }
+    }
+
+    /// Version 2: switches on, in all groups above this one, what nodes need. What that changes in the root is noted on
+    /// the tree.
+    fn pass_on(&self) -> Result<(), Error> {
+        let inside: Vec<_> = self.cpu.strip_prefix(&self.root).into_iter().flat_map(Path::iter).collect();
+        let mut above = self.root.clone();
+        for (depth, name) in inside.iter().enumerate() {
+            let passed_on = above.join(PASSED_ON);
+            let listed = fs::read_to_string(&passed_on).map_err(|e| Error::file("read", &passed_on, e))?;
+            let missing = not_among(&CONTROLLERS_2, &listed);
+            if !missing.is_empty() {
+                let switch = missing.iter().map(|c| format!("+{c}")).collect::<Vec<_>>().join(" ");
+                fs::write(&passed_on, &switch).map_err(|source| match source.raw_os_error() {
+                    Some(libc::EBUSY | libc::EACCES | libc::EPERM | libc::EROFS | libc::ENOENT) => {
+                        let what = format!("cannot pass {} on in {}: {source}", missing.join(", "), above.display());
+                        let help = "run on the host itself, or in a container with `--privileged --cgroupns=host`";
+                        Error::Machine(Lack::new(what, help))
+                    }
+                    _ => Error::file("write to", &passed_on, source),
+                })?;
+                if depth == 0 {
+                    note(&above.join(name), &missing.join(" "))?;
+                }
+            }
+            above.push(name);
+        }
         Ok(())
     }
 
     /// See [`super::divide`].
     pub(super) fn set_fraction(&self, fraction: f64) -> Result<(), Error> {
-        self.set_weight(weight(fraction))
+        self.set_weight(self.version.weight_of(fraction))
     }
 
     /// Gives the group, against everything else on a core, the weight of a hundred ordinary tasks.
     pub fn outweigh_the_rest(&self) -> Result<(), Error> {
-        self.set_weight(OUTWEIGHING)
+        self.set_weight(self.version.outweighing())
     }
 
     /// Leaves the group, which always has something to run, next to nothing beside its siblings.
     pub fn make_negligible(&self) -> Result<(), Error> {
-        self.set_weight(*WEIGHTS.start())
+        self.set_weight(self.version.weights()[0])
     }
 
     fn set_weight(&self, weight: u64) -> Result<(), Error> {
-        write(&self.cpu.join(WEIGHT), &weight.to_string())
+        write(&self.cpu.join(self.version.weight()), &weight.to_string())
     }
 
     /// Makes the group yield to any sibling that can run (Linux 5.15).
@@ -192,6 +332,9 @@ impl Group {
     /// least a thousandth of a core.
     pub fn cap(&self, share: f64) -> Result<(), Error> {
         let (quota, period) = quota(share);
+        if self.version == Version::Second {
+            return write(&self.cpu.join("cpu.max"), &format!("{} {}", quota.as_micros(), period.as_micros()));
+        }
         write(&self.cpu.join("cpu.cfs_period_us"), &period.as_micros().to_string())?;
         write(&self.cpu.join("cpu.cfs_quota_us"), &quota.as_micros().to_string())
     }
@@ -207,16 +350,35 @@ impl Group {
         self.joiner(MEMBERS)
     }
 
-    /// For a single thread that is to be in the group, wherever the rest of its process is.
+    /// For a single thread that is to be in the group, wherever the rest of its process is. In version 2 all of its
+    /// process comes along ([`Group::holds_threads`]).
     pub fn thread_joiner(&self) -> Result<Joiner, Error> {
-        self.joiner(THREADS)
+        match self.version {
+            Version::First => self.joiner(self.version.threads()),
+            Version::Second => self.process_joiner(),
+        }
+    }
+
+    /// Whether threads of one process can be in different groups. In version 2 only in groups without memory limits.
+    pub fn holds_threads(&self) -> bool {
+        self.version == Version::First
+    }
+
+    /// Puts a process into the group.
+    pub fn admit(&self, pid: u32) -> Result<(), Error> {
+        let mut groups = vec![&self.cpu];
+        groups.extend((self.cpuacct != self.cpu).then_some(&self.cpuacct));
+        groups.into_iter().try_for_each(|group| write(&group.join(MEMBERS), &pid.to_string()))
     }
 
     /// For a process whose CPU time is to be counted as the group's but which is scheduled like any task of the
-    /// machine: the weights of the group and of those above it are not its own.
+    /// machine: the weights of the group and of those above it are not its own. In version 2 they are: there a process
+    /// is counted where it is scheduled.
     pub fn accounting_joiner(&self) -> Result<Joiner, Error> {
         let mut joiner = self.process_joiner()?;
-        joiner.files.push(open_for_writing(&self.root.join(THREADS))?);
+        if self.version == Version::First {
+            joiner.files.push(open_for_writing(&self.root.join(self.version.threads()))?);
+        }
         Ok(joiner)
     }
 
@@ -230,19 +392,24 @@ impl Group {
 
     /// The threads in the group, by the ids that this process knows them by.
     pub fn threads(&self) -> Result<Vec<u32>, Error> {
-        let path = self.cpu.join(THREADS);
+        let path = self.cpu.join(self.version.threads());
         let text = fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))?;
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
     /// The counter of the group's CPU time; survives the removal of groups below.
     pub fn usage(&self) -> Result<Usage, Error> {
-        Counter::open(self.cpuacct.join(USAGE)).map(Usage)
+        Counter::open(self.cpuacct.join(self.version.usage())).map(|counter| Usage { counter, version: self.version })
     }
 
-    /// The same by core.
-    pub fn usage_by_core(&self) -> Result<UsageByCore, Error> {
-        Counter::open(self.cpuacct.join(USAGE_BY_CORE)).map(UsageByCore)
+    /// The same by core. Version 2 does not count by core: there all of it is that of `home`, on which all members run.
+    pub fn usage_by_core(&self, home: usize) -> Result<UsageByCore, Error> {
+        match self.version {
+            Version::First => {
+                Counter::open(self.cpuacct.join(USAGE_BY_CORE)).map(|counter| UsageByCore(Source::Counted(counter)))
+            }
+            Version::Second => self.usage().map(|usage| UsageByCore(Source::On(usage, home))),
+        }
     }
 
     /// Where the group is for [`crate::perf`], or would be: in the hierarchy of version 1 for that if it is mounted, or
@@ -256,18 +423,22 @@ impl Group {
 
     /// For changing the group's fraction many times, as [`super::divide`] sets it once.
     pub fn fraction(&self) -> Result<Fraction, Error> {
-        Ok(Fraction { weight: open_for_writing(&self.cpu.join(WEIGHT))? })
+        Ok(Fraction { weight: open_for_writing(&self.cpu.join(self.version.weight()))?, version: self.version })
     }
 
     /// Makes the kernel account for the core on which this group's only thread runs: see [`Poke`].
     pub fn poke(&self) -> Result<Poke, Error> {
-        Ok(Poke { weight: open_for_writing(&self.cpu.join(WEIGHT))?, heavier: false })
+        let weights = match self.version {
+            Version::First => [b"2", b"3"],
+            Version::Second => [b"1", b"2"],
+        };
+        Ok(Poke { weight: open_for_writing(&self.cpu.join(self.version.weight()))?, weights, heavier: false })
     }
-}
 
-/// The weight of a group with this fraction of a core.
-fn weight(fraction: f64) -> u64 {
-    ((fraction * WEIGHT_OF_CORE).round() as u64).clamp(*WEIGHTS.start(), *WEIGHTS.end())
+    /// The largest [`Fraction`] of it that can be set.
+    pub fn largest_fraction(&self) -> f64 {
+        self.version.weights()[1] as f64 / self.version.of_core()
+    }
 }
 
 /// Quota and period that cap a group at `share` of a core.
@@ -296,16 +467,14 @@ impl Joiner {
 #[derive(Debug)]
 pub struct Fraction {
     weight: File,
+    version: Version,
 }
 
 impl Fraction {
-    /// The largest that can be set, in fractions of a core.
-    pub const LARGEST: f64 = *WEIGHTS.end() as f64 / WEIGHT_OF_CORE;
-
     /// Sets it: one system call. Siblings that compete lose the turn that they are in, so not more than some tens of
     /// times a second.
     pub fn set(&self, fraction: f64) -> io::Result<()> {
-        self.weight.write_all_at(weight(fraction).to_string().as_bytes(), 0)
+        self.weight.write_all_at(self.version.weight_of(fraction).to_string().as_bytes(), 0)
     }
 }
 
@@ -316,6 +485,8 @@ impl Fraction {
 #[derive(Debug)]
 pub struct Poke {
     weight: File,
+    /// The lighter and the heavier.
+    weights: [&'static [u8; 1]; 2],
     heavier: bool,
 }
 
@@ -323,7 +494,7 @@ impl Poke {
     /// Does it once: one system call.
     pub fn now(&mut self) -> io::Result<()> {
         self.heavier = !self.heavier;
-        self.weight.write_all_at(if self.heavier { b"3" } else { b"2" }, 0)
+        self.weight.write_all_at(self.weights[usize::from(self.heavier)], 0)
     }
 }
 
@@ -339,34 +510,134 @@ impl Counter {
         Ok(Counter { file, path })
     }
 
-    fn read(&self) -> Result<Vec<u64>, Error> {
+    fn read<T>(&self, parse: impl Fn(&str) -> T) -> Result<T, Error> {
         // 21 bytes a core: enough for the 380 cores of the largest harness in sight.
         let mut buffer = [0u8; 8192];
         let n = self.file.read_at(&mut buffer, 0).map_err(|e| Error::file("read", &self.path, e))?;
-        let text = String::from_utf8_lossy(&buffer[..n]);
-        Ok(text.split_whitespace().map_while(|word| word.parse().ok()).collect())
+        Ok(parse(&String::from_utf8_lossy(&buffer[..n])))
     }
+}
+
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_whitespace().map_while(|word| word.parse().ok()).collect()
 }
 
 /// An open counter of a group's CPU time.
 #[derive(Debug)]
-pub struct Usage(Counter);
+pub struct Usage {
+    counter: Counter,
+    version: Version,
+}
 
 impl Usage {
-    /// CPU time used so far.
+    /// CPU time used so far; in version 2 to the microsecond.
     pub fn read(&self) -> Result<RealDuration, Error> {
-        Ok(RealDuration::from_nanos(self.0.read()?.first().copied().unwrap_or(0)))
+        let nanos = self.counter.read(|text| match self.version {
+            Version::First => numbers(text).first().copied(),
+            Version::Second => {
+                let us = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+                us.and_then(|us| us.trim().parse::<u64>().ok()).map(|us| us * 1_000)
+            }
+        })?;
+        Ok(RealDuration::from_nanos(nanos.unwrap_or(0)))
     }
 }
 
 /// An open counter of CPU time by core.
 #[derive(Debug)]
-pub struct UsageByCore(Counter);
+pub struct UsageByCore(Source);
+
+#[derive(Debug)]
+enum Source {
+    /// The kernel counts by core.
+    Counted(Counter),
+    /// All of it is on this core.
+    On(Usage, usize),
+    /// Of the whole machine, from the scheduler's own statistics.
+    OfScheduler,
+}
 
 impl UsageByCore {
     /// Nanoseconds used so far on each core, by its number.
     pub fn read(&self) -> Result<Vec<u64>, Error> {
-        self.0.read()
+        match &self.0 {
+            Source::Counted(counter) => counter.read(numbers),
+            Source::On(usage, core) => {
+                let mut by_core = vec![0; core + 1];
+                by_core[*core] = usage.read()?.as_nanos();
+                Ok(by_core)
+            }
+            Source::OfScheduler => {
+                let text = fs::read_to_string(SCHEDULER).map_err(|e| Error::file("read", Path::new(SCHEDULER), e))?;
+                Ok(run_by_core(&text))
+            }
+        }
+    }
+}
+
+/// Where the scheduler tells how long tasks ran on each core.
+const SCHEDULER: &str = "/proc/schedstat";
+
+/// How long tasks ran on each core, by its number: the seventh number of each line `cpuN`
+/// (`Documentation/scheduler/sched-stats.rst`).
+fn run_by_core(text: &str) -> Vec<u64> {
+    let mut by_core = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let core = words.next().and_then(|name| name.strip_prefix("cpu")).and_then(|n| n.parse::<usize>().ok());
+        if let Some((core, ran)) = core.zip(words.nth(6).and_then(|n| n.parse().ok())) {
+            by_core.resize(by_core.len().max(core + 1), 0);
+            by_core[core] = ran;
+        }
+    }
+    by_core
+}
+
+/// What everything on this machine has used.
+pub(super) fn usage_of_machine() -> Result<UsageByCore, Error> {
+    let root = Hierarchies::discover()?.group("/");
+    match root.version {
+        Version::First => root.usage_by_core(0),
+        Version::Second => Ok(UsageByCore(Source::OfScheduler)),
+    }
+}
+
+/// Notes on a tree what was switched on in the root for it.
+fn note(tree: &Path, switched_on: &str) -> Result<(), Error> {
+    let set = rustix::fs::setxattr(tree, SWITCHED_ON, switched_on.as_bytes(), rustix::fs::XattrFlags::empty());
+    set.map_err(|e| Error::file("make a note on", tree, e))
+}
+
+/// What was noted on a tree.
+fn noted(tree: &Path) -> Option<String> {
+    let mut buffer = [0u8; 256];
+    let n = rustix::fs::getxattr(tree, SWITCHED_ON, &mut buffer[..]).ok()?;
+    String::from_utf8(buffer[..n].to_vec()).ok()
+}
+
+/// Before a tree is removed: what was switched on in the root for it is handed over to another tree.
+pub(super) struct Switched {
+    root: PathBuf,
+    controllers: Vec<String>,
+}
+
+/// What is to be switched off once `tree` is gone; `None` if nothing was switched on for it.
+pub(super) fn switched_on(tree: &Path) -> Option<Switched> {
+    let controllers = noted(tree)?.split_whitespace().map(str::to_owned).collect();
+    Some(Switched { root: tree.parent()?.to_owned(), controllers })
+}
+
+impl Switched {
+    /// Leaves it to one of the trees that are still there, or switches off what no other group uses.
+    pub(super) fn hand_over(self, heirs: &[PathBuf]) {
+        let all = self.controllers.join(" ");
+        if heirs.iter().any(|heir| note(heir, &all).is_ok()) {
+            return;
+        }
+        for controller in &self.controllers {
+            // Where other groups have come to need it, the kernel keeps it on, or they have switched it on themselves.
+            let _ = fs::write(self.root.join(PASSED_ON), format!("-{controller}"));
+        }
     }
 }
 
@@ -456,11 +727,22 @@ mod tests {
     }
 
     #[test]
-    fn says_what_a_version_2_host_lacks() {
+    fn version_2_serves_where_it_is_alone() {
         let v2 = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
-        let lack = Hierarchies::among(&table(v2)).unwrap_err();
-        assert!(lack.what.contains("cgroup v2 is not supported yet"), "{lack}");
-        assert!(lack.help.contains("systemd.unified_cgroup_hierarchy=0"), "{lack}");
+        let found = Hierarchies::among(&table(v2)).unwrap();
+        assert_eq!((found.version, found.cpu == found.cpuacct), (Version::Second, true));
+        assert_eq!(found.group("/x/y").cpu, Path::new("/sys/fs/cgroup/x/y"));
+        let lack = Hierarchies::among(&table("")).unwrap_err();
+        assert!(lack.help.contains("mount -t cgroup2"), "{lack}");
+        let beside = format!("{v2}31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+        assert!(Hierarchies::among(&table(&beside)).is_err(), "its controllers are elsewhere");
+    }
+
+    #[test]
+    fn the_schedulers_statistics_are_read_by_core() {
+        let text = "version 17\ntimestamp 42\ncpu0 0 0 0 0 0 0 111 222 333\ndomain0 MC 3 0 0 0 0 0 0 9\n\
+                    cpu2 0 0 0 0 0 0 444 1 2\n";
+        assert_eq!(run_by_core(text), [111, 0, 444]);
     }
 
     #[test]
@@ -469,13 +751,14 @@ mod tests {
             [(vec![0.5, 0.08, 0.08, 0.08, 0.08], 0.93), (vec![0.008; 100], 0.91), (vec![0.05], 0.95)]
         {
             let unsold = usable - shares.iter().sum::<f64>();
-            let total: u64 = shares.iter().copied().chain([unsold]).map(weight).sum();
+            let total: u64 = shares.iter().copied().chain([unsold]).map(|f| Version::First.weight_of(f)).sum();
             for share in shares {
-                let got = usable * weight(share) as f64 / total as f64;
+                let got = usable * Version::First.weight_of(share) as f64 / total as f64;
                 assert!((got / share - 1.0).abs() < 0.002, "{got} of a core for a share of {share}");
             }
         }
-        assert_eq!((weight(0.0), weight(9.0)), (*WEIGHTS.start(), *WEIGHTS.end()));
+        assert_eq!([0.0, 9.0].map(|f| Version::First.weight_of(f)), Version::First.weights());
+        assert_eq!([0.0, 9.0].map(|f| Version::Second.weight_of(f)), Version::Second.weights());
     }
 
     #[test]
