@@ -4,7 +4,10 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test conformance demo bench work \
+# A kernel, and options of scripts/stock: `make test-stock STOCK='6.12 --systemd'` is one of the four guests.
+STOCK :=
+
+.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test test-stock conformance demo bench work \
 	tcp-dilation clean
 .NOTPARALLEL:
 
@@ -37,6 +40,15 @@ doc:
 # ignored if whoever called make ignores it, as a script's `&` does.
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
+
+# On Debian's own kernels, in emulated machines that boot as Debian does: half an hour. This machine itself needs to
+# offer little of what experiments need.
+test-stock: root
+	scripts/setup --stock
+	$(MAKE) --no-print-directory build
+	@status=0; for guest in $(if $(STOCK),'$(STOCK)','6.1' '6.1 --systemd' '6.12' '6.12 --systemd'); do \
+		echo "== $$guest"; scripts/stock $$guest -- scripts/stock-checks || status=1; \
+	done; exit $$status
 
 # Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages. No registry has LTP and
 # Shadow: `make conformance LTP=/opt/ltp SHADOW=~/shadow` runs their tests, too, which takes another half hour.
