@@ -53,7 +53,7 @@ struct Round {
 /// rounds scatter (a *sandwich*: White, *Maximum Likelihood Estimation of Misspecified Models*, Econometrica 1982), not
 /// from a model of what requests are like. The guess from before counts by its own error.
 ///
-/// That is done for each τ that is considered ([`Curve::considered`]), and each is believed by how likely it was
+/// That is done for each form and each τ that are considered, and each is believed by how likely it was
 /// before and by how well it fits: exp(−Q/2φ), where Q is the weighted sum of the squares that are left, and φ what it
 /// is per degree of freedom for the best (the quasi-likelihood of Wedderburn, *Biometrika* 1974).
 #[derive(Clone, Debug)]
