@@ -41,8 +41,8 @@ doc:
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 
-# On Debian's own kernels, in emulated machines that boot as Debian does: half an hour. This machine itself needs to
-# offer little of what experiments need.
+# On Debian's own kernels, in emulated machines that boot as Debian does: a quarter of an hour. Of what experiments need
+# this machine itself may lack everything but root.
 test-stock: root
 	scripts/setup --stock
 	$(MAKE) --no-print-directory build
