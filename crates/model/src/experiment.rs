@@ -17,7 +17,7 @@ pub struct Experiment {
     /// The time dilation factor of its scaled variant.
     pub tdf: Tdf,
     /// Samples outside this window are warm-up and cool-down.
-    pub measure: Option<(VirtualInstant, VirtualInstant)>,
+    pub measure: Option<(VirtualInstant, Option<VirtualInstant>)>,
     /// What nodes are entitled to of the core.
     pub cpu: Cpu,
     /// Whether nodes are given back what they lose at the start of their turns on the core.

@@ -228,20 +228,24 @@ quantity!(
 
 quantity!(
     /// A window of virtual time.
-    Window((VirtualInstant, VirtualInstant)), "Two times, such as 2s..12s",
-    format!("{}{}", TIME.pattern().trim_end_matches('$'), TIME.pattern().replacen('^', "\\.\\.", 1)),
+    Window((VirtualInstant, Option<VirtualInstant>)), "Two times, such as 2s..12s, or one and no end: 2s..",
+    format!("{}\\.\\.({})?$", TIME.pattern().trim_end_matches('$'), TIME.pattern().trim_matches(['^', '$'])),
     |text| {
-        let wrong = || format!("`{}` is not a window of time: write two times, such as `2s..12s`", shorten(text));
+        let wrong = || format!("`{}` is not a window of time: write two times, such as `2s..12s`, or `2s..`", shorten(text));
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
-        if from.is_empty() || to.is_empty() {
+        if from.is_empty() {
             return Err(wrong());
         }
-        let (from, to) = (duration(from)?, duration(to)?);
+        let from = duration(from)?;
+        if to.is_empty() {
+            return Ok((VirtualInstant::ZERO + from, None));
+        }
+        let to = duration(to)?;
         if from >= to {
             let shown = shorten(text);
             return Err(format!("`{shown}` is empty: the second time must be later than the first, as in `2s..12s`"));
         }
-        Ok((VirtualInstant::ZERO + from, VirtualInstant::ZERO + to))
+        Ok((VirtualInstant::ZERO + from, Some(VirtualInstant::ZERO + to)))
     }
 );
 

@@ -22,7 +22,7 @@ fn at(s: f64) -> VirtualInstant {
 fn the_web_busy_experiment_is_read_whole() {
     let e = good("web-busy.yaml", &[]).unwrap();
     assert_eq!((e.name.as_str(), e.tdf), ("web-busy", Tdf::new(10, 1).unwrap()));
-    assert_eq!(e.measure, Some((at(2.0), at(12.0))));
+    assert_eq!(e.measure, Some((at(2.0), Some(at(12.0)))));
     assert_eq!((e.cpu, e.grain, e.accuracy), (Cpu::Work, None, Accuracy::default()));
     let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["server", "client-1", "client-2", "client-3", "client-4"]);
@@ -262,6 +262,17 @@ fn the_resolved_file_loads_to_the_same_experiment() {
         assert_eq!(second.resolved, first.resolved);
         (first.resolved, second.resolved) = (String::new(), String::new());
         assert_eq!(format!("{first:?}"), format!("{second:?}"));
+    }
+}
+
+#[test]
+fn a_window_may_have_no_end() {
+    let measure = |window| good("web-busy.yaml", &[("measure", window)]).map(|e| e.measure);
+    assert_eq!(measure("2s..").unwrap(), Some((at(2.0), None)));
+    assert_eq!(measure("500ms..2s").unwrap(), Some((at(0.5), Some(at(2.0)))));
+    for wrong in ["..2s", "2s", ".."] {
+        let error = format!("{:?}", measure(wrong).unwrap_err());
+        assert!(error.contains("write two times, such as `2s..12s`, or `2s..`"), "{wrong}: {error}");
     }
 }
 

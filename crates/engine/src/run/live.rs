@@ -146,7 +146,7 @@ impl Run<'_> {
 
     fn tick(&self, now: VirtualInstant) -> Tick {
         let limit = self.experiment.ends.limit;
-        let measured = self.experiment.measure.map(|(_, to)| to).filter(|to| *to > now);
+        let measured = self.experiment.measure.and_then(|(_, to)| to).filter(|to| *to > now);
         let expected_end = measured.unwrap_or(limit).min(limit);
         let nodes = self.experiment.nodes.len();
         let running = (0..nodes).filter(|n| self.schedule.is_running(*n)).count();

@@ -62,7 +62,8 @@ impl Run<'_> {
         let collected = self.site.collect()?;
         let end_virtual = self.timeline.at(end);
         let mut why = self.why(ending, &collected);
-        let (from, to) = self.experiment.measure.unwrap_or((VirtualInstant::ZERO, end_virtual));
+        let (from, to) = self.experiment.measure.unwrap_or((VirtualInstant::ZERO, None));
+        let to = to.unwrap_or(end_virtual);
         let window = Window { from, to, zero_unix_s: self.timeline.zero_unix_s() };
         let mut metrics = IndexMap::new();
         let mut samples = Vec::new();

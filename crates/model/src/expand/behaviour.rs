@@ -212,14 +212,14 @@ pub(super) fn ends(read: file::Ends, node: &Value, nodes: &[&str], problems: &mu
 
 /// Notes what would come after the end.
 pub(super) fn check_times(
-    measure: Option<(VirtualInstant, VirtualInstant)>,
+    measure: Option<(VirtualInstant, Option<VirtualInstant>)>,
     events: &[(Event, Span)],
     ends: &Ends,
     root: &Value,
     problems: &mut Problems,
 ) {
     let limit = ends.limit.since(VirtualInstant::ZERO);
-    if let (Some((_, to)), Some(value)) = (measure, root.get("measure"))
+    if let (Some((_, Some(to))), Some(value)) = (measure, root.get("measure"))
         && to > ends.limit
     {
         problems.add(value.span, format!("the window ends after the run, whose limit is {limit}: shorten it"));
