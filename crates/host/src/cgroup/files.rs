@@ -30,8 +30,9 @@ const USAGE_BY_CORE: &str = "cpuacct.usage_percpu";
 /// In version 2: what the root or a group has, and what it passes on.
 const OFFERED: &str = "cgroup.controllers";
 const PASSED_ON: &str = "cgroup.subtree_control";
-/// On a tree of version 2: what was switched on in the root for it, and is to be switched off with the last tree.
-const SWITCHED_ON: &str = "user.diorama.switched_on";
+/// On a tree of version 2, an extended attribute: what the root passed on before there was any tree. What it passes on
+/// beyond that is switched off with the last one: the OCI runtime switches on more than nodes need.
+const PASSED_ON_BEFORE: &str = "user.diorama.passed_on_before";
 
 /// What a node needs of version 1.
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "devices", "memory", "pids"];
@@ -276,8 +277,8 @@ impl Group {
         }
     }
 
-    /// Version 2: switches on, in all groups above this one, what nodes need. What that changes in the root is noted on
-    /// the tree.
+    /// Version 2: switches on, in all groups above this one, what nodes need. What the root passed on before is noted
+    /// on the tree.
     fn pass_on(&self) -> Result<(), Error> {
         let inside: Vec<_> = self.cpu.strip_prefix(&self.root).into_iter().flat_map(Path::iter).collect();
         let mut above = self.root.clone();
@@ -285,6 +286,9 @@ impl Group {
             let passed_on = above.join(PASSED_ON);
             let listed = fs::read_to_string(&passed_on).map_err(|e| Error::file("read", &passed_on, e))?;
             let missing = not_among(&CONTROLLERS_2, &listed);
+            if depth == 0 {
+                note_first(&above, &above.join(name), listed.trim())?;
+            }
             if !missing.is_empty() {
                 let switch = missing.iter().map(|c| format!("+{c}")).collect::<Vec<_>>().join(" ");
                 fs::write(&passed_on, &switch).map_err(|source| match source.raw_os_error() {
@@ -295,9 +299,6 @@ impl Group {
                     }
                     _ => Error::file("write to", &passed_on, source),
                 })?;
-                if depth == 0 {
-                    note(&above.join(name), &missing.join(" "))?;
-                }
             }
             above.push(name);
         }
@@ -602,41 +603,49 @@ pub(super) fn usage_of_machine() -> Result<UsageByCore, Error> {
     }
 }
 
-/// Notes on a tree what was switched on in the root for it.
-fn note(tree: &Path, switched_on: &str) -> Result<(), Error> {
-    let set = rustix::fs::setxattr(tree, SWITCHED_ON, switched_on.as_bytes(), rustix::fs::XattrFlags::empty());
+/// Notes on a tree what the root passed on before, unless another tree has that note.
+fn note_first(root: &Path, tree: &Path, passed_on: &str) -> Result<(), Error> {
+    let others = fs::read_dir(root).map_err(|e| Error::file("read", root, e))?;
+    match others.flatten().any(|other| noted(&other.path()).is_some()) {
+        true => Ok(()),
+        false => note(tree, passed_on),
+    }
+}
+
+fn note(tree: &Path, passed_on: &str) -> Result<(), Error> {
+    let set = rustix::fs::setxattr(tree, PASSED_ON_BEFORE, passed_on.as_bytes(), rustix::fs::XattrFlags::empty());
     set.map_err(|e| Error::file("make a note on", tree, e))
 }
 
 /// What was noted on a tree.
 fn noted(tree: &Path) -> Option<String> {
     let mut buffer = [0u8; 256];
-    let n = rustix::fs::getxattr(tree, SWITCHED_ON, &mut buffer[..]).ok()?;
+    let n = rustix::fs::getxattr(tree, PASSED_ON_BEFORE, &mut buffer[..]).ok()?;
     String::from_utf8(buffer[..n].to_vec()).ok()
 }
 
-/// Before a tree is removed: what was switched on in the root for it is handed over to another tree.
-pub(super) struct Switched {
+/// What the root passed on before there was any tree, as noted on one that is being removed.
+pub(super) struct Before {
     root: PathBuf,
-    controllers: Vec<String>,
+    passed_on: String,
 }
 
-/// What is to be switched off once `tree` is gone; `None` if nothing was switched on for it.
-pub(super) fn switched_on(tree: &Path) -> Option<Switched> {
-    let controllers = noted(tree)?.split_whitespace().map(str::to_owned).collect();
-    Some(Switched { root: tree.parent()?.to_owned(), controllers })
+/// The note on `tree`, if it has it.
+pub(super) fn before(tree: &Path) -> Option<Before> {
+    Some(Before { root: tree.parent()?.to_owned(), passed_on: noted(tree)? })
 }
 
-impl Switched {
-    /// Leaves it to one of the trees that are still there, or switches off what no other group uses.
+impl Before {
+    /// Leaves the note to one of the trees that are still there; after the last, has the root pass on what it did.
     pub(super) fn hand_over(self, heirs: &[PathBuf]) {
-        let all = self.controllers.join(" ");
-        if heirs.iter().any(|heir| note(heir, &all).is_ok()) {
+        if heirs.iter().any(|heir| note(heir, &self.passed_on).is_ok()) {
             return;
         }
-        for controller in &self.controllers {
-            // Where other groups have come to need it, the kernel keeps it on, or they have switched it on themselves.
-            let _ = fs::write(self.root.join(PASSED_ON), format!("-{controller}"));
+        let switch = self.root.join(PASSED_ON);
+        let now = fs::read_to_string(&switch).unwrap_or_default();
+        for controller in not_among(&now.split_whitespace().collect::<Vec<_>>(), &self.passed_on) {
+            // Where another group has come to pass it on, the kernel keeps it.
+            let _ = fs::write(&switch, format!("-{controller}"));
         }
     }
 }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// See [`Tree::sweep`].
 pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
-    let switched_on: Vec<_> = tree.remains().iter().filter_map(|top| files::switched_on(top)).collect();
+    let before: Vec<_> = tree.remains().iter().filter_map(|top| files::before(top)).collect();
     loop {
         let mut stuck = None;
         for top in tree.remains() {
@@ -33,9 +33,9 @@ pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
             Some(_) => sleep(Duration::from_millis(5)),
         }
     }
-    if !switched_on.is_empty() {
+    if !before.is_empty() {
         let heirs: Vec<_> = Tree::all()?.iter().flat_map(Tree::remains).collect();
-        switched_on.into_iter().for_each(|switched| switched.hand_over(&heirs));
+        before.into_iter().for_each(|before| before.hand_over(&heirs));
     }
     Ok(())
 }
