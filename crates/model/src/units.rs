@@ -231,7 +231,10 @@ quantity!(
     Window((VirtualInstant, Option<VirtualInstant>)), "Two times, such as 2s..12s, or one and no end: 2s..",
     format!("{}\\.\\.({})?$", TIME.pattern().trim_end_matches('$'), TIME.pattern().trim_matches(['^', '$'])),
     |text| {
-        let wrong = || format!("`{}` is not a window of time: write two times, such as `2s..12s`, or `2s..`", shorten(text));
+        let wrong = || {
+            let shown = shorten(text);
+            format!("`{shown}` is not a window of time: write two times, such as `2s..12s`, or `2s..`")
+        };
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         if from.is_empty() {
             return Err(wrong());
