@@ -133,7 +133,7 @@ impl Hierarchies {
         match (place_of(mounts, "cpu"), place_of(mounts, "cpuacct")) {
             (Some(cpu), Some(cpuacct)) => Ok(Hierarchies { cpu, cpuacct, version: Version::First, scoped: false, all }),
             _ => match mounts.iter().find(|m| is_v2(m)) {
-                Some(root) if !mounts.iter().any(is_v1) => {
+                Some(root) if CONTROLLERS_2.iter().all(|controller| place_of(mounts, controller).is_none()) => {
                     let root = root.point.clone();
                     let version = Version::Second;
                     Ok(Hierarchies { cpu: root.clone(), cpuacct: root, version, scoped: scope::systemd_runs(), all })
@@ -745,6 +745,8 @@ mod tests {
         assert!(lack.help.contains("mount -t cgroup2"), "{lack}");
         let beside = format!("{v2}31 30 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
         assert!(Hierarchies::among(&table(&beside)).is_err(), "its controllers are elsewhere");
+        let harmless = format!("{v2}31 30 0:27 / /run/net_cls rw - cgroup cgroup rw,net_cls\n");
+        assert_eq!(Hierarchies::among(&table(&harmless)).unwrap().version, Version::Second);
     }
 
     #[test]
