@@ -162,6 +162,11 @@ impl CpuGroups {
             for group in [layout.poke(), layout.poked(), layout.unsold()] {
                 group.create()?;
             }
+            // Where the poke is scheduled as a member of the tree, the tree's weight is not for it: whoever works on
+            // its core, the engine too, would hardly get a turn.
+            if !layout.poke().holds_threads() {
+                layout.poke().make_negligible()?;
+            }
         }
         Ok(CpuGroups {
             core,
