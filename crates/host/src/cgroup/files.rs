@@ -259,8 +259,9 @@ impl Group {
     /// Makes the group and the ones above it; it is fine if they exist.
     pub fn create(&self) -> Result<(), Error> {
         let tree = self.cpu.strip_prefix(&self.root).ok().and_then(|inside| inside.iter().next());
-        if let Some(top) = tree.map(|tree| self.root.join(tree)).filter(|top| self.scoped && !top.exists()) {
-            scope::start(&top)?;
+        let new = tree.map(|tree| self.root.join(tree)).filter(|top| self.version == Version::Second && !top.exists());
+        if let Some(top) = new.as_ref().filter(|_| self.scoped) {
+            scope::start(top)?;
         }
         for dir in [&self.cpu, &self.cpuacct] {
             fs::create_dir_all(dir).map_err(|source| match source.kind() {
@@ -273,22 +274,21 @@ impl Group {
         }
         match self.version {
             Version::First => Ok(()),
-            Version::Second => self.pass_on(),
+            Version::Second => {
+                new.map_or(Ok(()), |top| note_first(&self.root, &top))?;
+                self.pass_on()
+            }
         }
     }
 
-    /// Version 2: switches on, in all groups above this one, what nodes need. What the root passed on before is noted
-    /// on the tree.
+    /// Version 2: switches on, in all groups above this one, what nodes need.
     fn pass_on(&self) -> Result<(), Error> {
         let inside: Vec<_> = self.cpu.strip_prefix(&self.root).into_iter().flat_map(Path::iter).collect();
         let mut above = self.root.clone();
-        for (depth, name) in inside.iter().enumerate() {
+        for name in inside {
             let passed_on = above.join(PASSED_ON);
             let listed = fs::read_to_string(&passed_on).map_err(|e| Error::file("read", &passed_on, e))?;
             let missing = not_among(&CONTROLLERS_2, &listed);
-            if depth == 0 {
-                note_first(&above, &above.join(name), listed.trim())?;
-            }
             if !missing.is_empty() {
                 let switch = missing.iter().map(|c| format!("+{c}")).collect::<Vec<_>>().join(" ");
                 fs::write(&passed_on, &switch).map_err(|source| match source.raw_os_error() {
@@ -604,11 +604,13 @@ pub(super) fn usage_of_machine() -> Result<UsageByCore, Error> {
 }
 
 /// Notes on a tree what the root passed on before, unless another tree has that note.
-fn note_first(root: &Path, tree: &Path, passed_on: &str) -> Result<(), Error> {
+fn note_first(root: &Path, tree: &Path) -> Result<(), Error> {
+    let switch = root.join(PASSED_ON);
+    let passed_on = fs::read_to_string(&switch).map_err(|e| Error::file("read", &switch, e))?;
     let others = fs::read_dir(root).map_err(|e| Error::file("read", root, e))?;
     match others.flatten().any(|other| noted(&other.path()).is_some()) {
         true => Ok(()),
-        false => note(tree, passed_on),
+        false => note(tree, passed_on.trim()),
     }
 }
 
