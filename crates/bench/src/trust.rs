@@ -11,7 +11,7 @@ mod tally;
 mod trouble;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use record::{Variant, Verdict};
 use serde_json::json;
@@ -30,6 +30,8 @@ pub struct Trust {
     pub pairs: usize,
     /// `diorama run --accuracy`; `None` leaves it to each experiment.
     pub accuracy: Option<String>,
+    /// A new directory in which every pair's runs stay; `None` removes each pair's when it is counted.
+    pub keep: Option<PathBuf>,
 }
 
 /// Makes pairs of runs by this program itself, and counts how often they agree within what they state, and how often
@@ -42,13 +44,17 @@ pub fn measure(trust: &Trust, interrupted: &dyn Fn() -> bool, notify: &mut dyn F
     let cores = Cores::find()?;
     let (troubles, left_out) = Trouble::possible(&cores);
     left_out.iter().for_each(|why| notify(why));
-    let work = tempfile::Builder::new().prefix("diorama-trust-").tempdir().map_err(Error::failed)?;
+    let scratch = tempfile::Builder::new().prefix("diorama-trust-").tempdir().map_err(Error::failed)?;
+    if let Some(keep) = &trust.keep {
+        std::fs::create_dir(keep).map_err(|e| Error::Input(format!("--keep {}: {e}", keep.display())))?;
+    }
+    let work = trust.keep.as_deref().unwrap_or(scratch.path());
     let pairings = schedule::pairings(trust.pairs, &troubles);
     let mut rows = Vec::new();
     let mut outcomes = Vec::new();
     let mut failed = 0;
     for (number, pairing) in pairings.iter().enumerate() {
-        let folder = work.path().join(number.to_string());
+        let folder = work.join((number + 1).to_string());
         let what = describe(pairing);
         match pair(pairing, trust, &folder, &cores, interrupted)? {
             Ok(outcome) => {
@@ -62,8 +68,10 @@ pub fn measure(trust: &Trust, interrupted: &dyn Fn() -> bool, notify: &mut dyn F
                 failed += 1;
             }
         }
-        // Forty of them would fill a small /tmp.
-        std::fs::remove_dir_all(&folder).map_err(Error::failed)?;
+        if trust.keep.is_none() {
+            // Forty of them would fill a small /tmp.
+            std::fs::remove_dir_all(&folder).map_err(Error::failed)?;
+        }
     }
     rows.extend(parts(&outcomes));
     rows.extend(totals(&Tally::of(&outcomes), outcomes.len(), failed));

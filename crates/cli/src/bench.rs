@@ -1,6 +1,7 @@
 //! `diorama bench`: how accurate and how fast each mechanism is, here and now.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
@@ -30,6 +31,9 @@ pub struct Args {
     /// With `trust`: what each run is asked for, as by `run --accuracy`.
     #[arg(long, value_name = "ACCURACY")]
     accuracy: Option<String>,
+    /// With `trust`: keeps the runs of every pair in this directory, which must be new.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// The command for `--gain`.
     #[arg(last = true, requires = "gain", value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -49,8 +53,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if (args.calibrate || args.gain) && !matches!(args.mechanism, Mechanism::Cpu) {
         return Err(Failure::input("--calibrate and --gain are of `bench cpu`"));
     }
-    if (args.pairs.is_some() || args.accuracy.is_some()) && !matches!(args.mechanism, Mechanism::Trust) {
-        return Err(Failure::input("--pairs and --accuracy are of `bench trust`"));
+    let of_trust = args.pairs.is_some() || args.accuracy.is_some() || args.keep.is_some();
+    if of_trust && !matches!(args.mechanism, Mechanism::Trust) {
+        return Err(Failure::input("--pairs, --accuracy and --keep are of `bench trust`"));
     }
     let rows = match args.mechanism {
         Mechanism::Cpu if args.calibrate => bench::speed(engine::host_speed::HostSpeed::here().best())?,
@@ -58,15 +63,15 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Clock => bench::clock(|sentence| engine::warn(sentence))?,
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
         Mechanism::Cpu => bench::cpu(|sentence| engine::warn(sentence))?,
-        Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy)?,
+        Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy, args.keep)?,
         Mechanism::Disk => return Err(Failure::input("disks are not modelled yet, so there is nothing to measure")),
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn trust(pairs: u32, accuracy: Option<String>) -> Result<Vec<bench::Row>, Failure> {
+fn trust(pairs: u32, accuracy: Option<String>, keep: Option<PathBuf>) -> Result<Vec<bench::Row>, Failure> {
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
-    let trust = bench::Trust { pairs: pairs as usize, accuracy };
+    let trust = bench::Trust { pairs: pairs as usize, accuracy, keep };
     Ok(bench::trust(&trust, &|| !interrupts.is_empty(), &mut |sentence| terminal::say(sentence))?)
 }
