@@ -61,6 +61,11 @@ impl Tdf {
         if tenths >= 10.0 { Tdf::new(tenths as u64, 10).ok() } else { None }
     }
 
+    /// The factor that is a tenth larger; `None` beyond [`Tdf::MAX`].
+    pub(crate) fn next_tenth(self) -> Option<Tdf> {
+        Tdf::new(self.num * 10 + self.den, self.den * 10).ok()
+    }
+
     /// Twice the factor; `None` beyond [`Tdf::MAX`].
     pub fn doubled(self) -> Option<Tdf> {
         Tdf::new(self.num * 2, self.den).ok()
