@@ -65,11 +65,12 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
 fn at(tdf: Tdf, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f64>, Error> {
     let id = format!("bench-{}", std::process::id());
     let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
-    let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), share: share(speed) };
+    let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), core: CORE, share: share(speed) };
     let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
-    let mut groups = CpuGroups::create(&id, CORE, &shares, policy, Terms::default())?;
+    let mut groups = CpuGroups::create(&id, &shares, policy, Terms::default())?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
-    let calibration = groups.engage(helper)?;
+    let calibrations = groups.engage(helper)?;
+    let calibration = calibrations.first().ok_or_else(|| Error::failed("no core was calibrated"))?;
     let joiners = shares.iter().map(|n| groups.joiner(&n.name)).collect::<Result<Vec<_>, _>>()?;
     let stop = &AtomicBool::new(false);
     let siblings = if busy { "busy" } else { "idle" };

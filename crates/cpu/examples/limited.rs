@@ -1,7 +1,7 @@
 //! What the tests of this room start as programs of their own.
 //!
 //! `limited __fillers …` answers as the `diorama` binary does. `limited hold RUN CORE SHARE…` puts nodes
-//! `n0`, `n1`, … under limits, says `engaged`, and holds them until its input ends or it is killed.
+//! `n0`, `n1`, … on that core under limits, says `engaged`, and holds them until its input ends or it is killed.
 
 use std::io::Read;
 
@@ -17,10 +17,13 @@ fn main() {
 }
 
 fn hold(run_id: &str, core: usize, shares: &[String]) {
-    let node =
-        |(i, share): (usize, &String)| NodeShare { name: format!("n{i}"), share: share.parse().expect("a share") };
+    let node = |(i, share): (usize, &String)| NodeShare {
+        name: format!("n{i}"),
+        core,
+        share: share.parse().expect("a share"),
+    };
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
-    let mut groups = CpuGroups::create(run_id, core, &shares, Policy::Slots, Terms::default()).expect("groups");
+    let mut groups = CpuGroups::create(run_id, &shares, Policy::Slots, Terms::default()).expect("groups");
     let helper = groups.helper().map(|mut command| command.spawn().expect("the fillers"));
     groups.engage(helper).expect("limits");
     println!("engaged");

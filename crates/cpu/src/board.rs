@@ -16,17 +16,31 @@ use crate::{Pace, Speed};
 #[derive(Default)]
 struct Line([AtomicU64; 8]);
 
-/// The lines before the fillers' own.
+/// What is said to all of them.
+const COMMON: usize = 0;
+/// The lines of the first core; each has as many.
+const CORES: usize = 1;
+/// Of those of a core: what it is told, and what was reckoned of it.
 const ORDERS: usize = 0;
 const BOOKS: [usize; 2] = [1, 2];
-const METERS: usize = 3;
+const LINES_OF_CORE: usize = 3;
 /// Of the orders, the word that may change.
-const SOLD: usize = 5;
+const SOLD: usize = 4;
 
 /// Handles on the memory; a forked process has the same.
 #[derive(Clone, Copy)]
 pub(crate) struct Board {
     lines: &'static [Line],
+    cores: usize,
+    /// By filler, which of the cores it is on.
+    fillers: &'static [usize],
+}
+
+/// What concerns one core.
+#[derive(Clone, Copy)]
+pub(crate) struct OfCore {
+    board: Board,
+    place: usize,
 }
 
 /// What one filler has measured so far.
@@ -48,76 +62,97 @@ pub(crate) struct Orders {
 }
 
 impl Board {
-    /// For that many fillers. It is there until the process ends.
-    pub fn new(fillers: usize) -> io::Result<Board> {
-        let count = METERS + fillers;
+    /// For so many cores, counted from 0, and fillers that are each on one of them. It is there until the process ends.
+    pub fn new(cores: usize, fillers: &[usize]) -> io::Result<Board> {
+        let count = CORES + cores * LINES_OF_CORE + fillers.len();
         let (bytes, prot) = (count * size_of::<Line>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping, at an address of the kernel's choice, that nothing else knows.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, prot, MapFlags::SHARED)? };
         // SAFETY: `bytes` bytes from `start` are mapped, begin at a page and are never unmapped; zeros are valid
         // atomics, which may be read and written by several processes at once.
         let lines = unsafe { std::slice::from_raw_parts(start.cast::<Line>(), count) };
-        Ok(Board { lines })
+        Ok(Board { lines, cores, fillers: Box::leak(fillers.into()) })
+    }
+
+    fn meters(&self) -> &'static [Line] {
+        &self.lines[CORES + self.cores * LINES_OF_CORE..]
     }
 
     /// The place of one filler.
     pub fn meter(&self, filler: usize) -> Meter {
-        Meter(&self.lines[METERS + filler])
+        Meter(&self.meters()[filler])
     }
 
-    /// What all fillers have measured.
-    pub fn measured(&self) -> Measured {
-        let all = self.lines[METERS..].iter().map(|line| Meter(line).read());
-        all.fold(Measured::default(), |sum, m| Measured {
-            chunks: sum.chunks.wrapping_add(m.chunks),
-            cycles: sum.cycles.wrapping_add(m.cycles),
-        })
+    /// What concerns one of the cores.
+    pub fn core(self, place: usize) -> OfCore {
+        OfCore { board: self, place }
+    }
+
+    /// The cores, in their order.
+    pub fn cores(self) -> impl Iterator<Item = OfCore> {
+        (0..self.cores).map(move |place| self.core(place))
     }
 
     /// The threads of all fillers that have begun.
     pub fn threads(&self) -> impl Iterator<Item = u32> {
-        self.lines[METERS..].iter().map(|line| line.0[2].load(Ordering::Relaxed) as u32).filter(|tid| *tid != 0)
+        self.meters().iter().map(|line| line.0[2].load(Ordering::Relaxed) as u32).filter(|tid| *tid != 0)
     }
 
     /// Tells the poke how long turns are.
     pub fn set_slice(&self, slice: RealDuration) {
-        self.lines[ORDERS].0[0].store(slice.as_nanos(), Ordering::Relaxed);
+        self.lines[COMMON].0[0].store(slice.as_nanos(), Ordering::Relaxed);
     }
 
     /// How long turns are.
     pub fn slice(&self) -> RealDuration {
-        RealDuration::from_nanos(self.lines[ORDERS].0[0].load(Ordering::Relaxed))
+        RealDuration::from_nanos(self.lines[COMMON].0[0].load(Ordering::Relaxed))
+    }
+}
+
+impl OfCore {
+    fn line(&self, of_core: usize) -> &'static Line {
+        &self.board.lines[CORES + self.place * LINES_OF_CORE + of_core]
+    }
+
+    /// What its fillers have measured.
+    pub fn measured(&self) -> Measured {
+        let meters = self.board.meters().iter().zip(self.board.fillers);
+        let own = meters.filter(|(_, place)| **place == self.place).map(|(line, _)| Meter(line).read());
+        own.fold(Measured::default(), |sum, m| Measured {
+            chunks: sum.chunks.wrapping_add(m.chunks),
+            cycles: sum.cycles.wrapping_add(m.cycles),
+        })
     }
 
     /// Tells the poke to keep shares of work; once.
     pub fn order(&self, orders: Orders) {
         let Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } } = orders;
         let words = [reference.units_per_us(), gain, usable, sold, largest];
-        let line = &self.lines[ORDERS].0;
-        line[2..].iter().zip(words).for_each(|(word, value)| word.store(value.to_bits(), Ordering::Relaxed));
-        line[1].store(1, Ordering::Release);
+        let line = &self.line(ORDERS).0;
+        line[1..].iter().zip(words).for_each(|(word, value)| word.store(value.to_bits(), Ordering::Relaxed));
+        line[0].store(1, Ordering::Release);
     }
 
     /// Tells the poke how much of the core nodes have together from now on.
     pub fn sell(&self, sold: f64) {
-        self.lines[ORDERS].0[SOLD].store(sold.to_bits(), Ordering::Relaxed);
+        self.line(ORDERS).0[SOLD].store(sold.to_bits(), Ordering::Relaxed);
     }
 
     /// What the poke has been told, once it has.
     pub fn orders(&self) -> Option<Orders> {
-        let line = &self.lines[ORDERS].0;
-        if line[1].load(Ordering::Acquire) == 0 {
+        let line = &self.line(ORDERS).0;
+        if line[0].load(Ordering::Acquire) == 0 {
             return None;
         }
         let [reference, gain, usable, sold, largest] =
-            std::array::from_fn(|i| f64::from_bits(line[2 + i].load(Ordering::Relaxed)));
+            std::array::from_fn(|i| f64::from_bits(line[1 + i].load(Ordering::Relaxed)));
         let reference = Speed::from_units_per_us(reference)?;
         Some(Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } })
     }
 
     /// Publishes the books; only the poke does.
     pub fn publish(&self, books: Books) {
-        let edition = &self.lines[BOOKS[0]].0[0];
+        let edition = &self.line(BOOKS[0]).0[0];
         let before = edition.load(Ordering::Relaxed);
         // Odd while they are being written. The fences keep the words between the two stores.
         edition.store(before + 1, Ordering::Relaxed);
@@ -128,7 +163,7 @@ impl Board {
 
     /// The books as they were last published; `None` before that, and if their writer was stopped in the middle.
     pub fn books(&self) -> Option<Books> {
-        let edition = &self.lines[BOOKS[0]].0[0];
+        let edition = &self.line(BOOKS[0]).0[0];
         for _ in 0..1_000 {
             let before = edition.load(Ordering::Acquire);
             let mut words = [0; Books::WORDS];
@@ -144,7 +179,7 @@ impl Board {
 
     /// After the number of the edition.
     fn book_words(&self) -> impl Iterator<Item = &AtomicU64> {
-        BOOKS.iter().flat_map(|line| &self.lines[*line].0).skip(1)
+        BOOKS.iter().flat_map(|line| &self.line(*line).0).skip(1)
     }
 }
 
@@ -208,25 +243,26 @@ mod tests {
 
     #[test]
     fn books_are_read_as_they_were_written() {
-        let board = Board::new(1).unwrap();
-        assert_eq!(board.books(), None);
-        board.publish(books());
-        assert_eq!(board.books(), Some(books()));
-        let work = board.books().unwrap().work(RealInstant::ZERO);
+        let board = Board::new(2, &[0, 1]).unwrap();
+        let core = board.core(1);
+        assert_eq!(core.books(), None);
+        core.publish(books());
+        assert_eq!((core.books(), board.core(0).books()), (Some(books()), None), "each core has its own");
+        let work = core.books().unwrap().work(RealInstant::ZERO);
         assert_eq!((work.units, work.available_ns), (14_000_000, 19_000_000));
     }
 
     #[test]
     fn books_that_are_being_written_are_not_read() {
-        let board = Board::new(1).unwrap();
-        board.publish(books());
-        board.lines[BOOKS[0]].0[0].store(3, Ordering::Relaxed);
-        assert_eq!(board.books(), None, "their writer was stopped");
+        let core = Board::new(1, &[0]).unwrap().core(0);
+        core.publish(books());
+        core.line(BOOKS[0]).0[0].store(3, Ordering::Relaxed);
+        assert_eq!(core.books(), None, "their writer was stopped");
     }
 
     #[test]
     fn readers_never_see_two_editions_at_once() {
-        let board = Board::new(1).unwrap();
+        let board = Board::new(1, &[0]).unwrap().core(0);
         let of = |n: u64| Books { at: RealInstant::from_nanos(n), owed_ns: n as f64, capped: n as f64, ..books() };
         board.publish(of(0));
         std::thread::scope(|threads| {
@@ -247,20 +283,24 @@ mod tests {
 
     #[test]
     fn meters_add_up() {
-        let board = Board::new(2).unwrap();
+        let board = Board::new(2, &[0, 0, 1]).unwrap();
+        let [core, other] = [board.core(0), board.core(1)];
         board.meter(0).add(10_000);
-        let before = board.measured();
+        let before = core.measured();
         board.meter(1).add(12_000);
         board.meter(1).add(11_000);
         board.meter(1).begin(77);
-        assert_eq!(board.measured(), Measured { chunks: 3, cycles: 33_000 });
-        assert_eq!(board.measured().since(before), Measured { chunks: 2, cycles: 23_000 });
+        board.meter(2).add(9_000);
+        assert_eq!(core.measured(), Measured { chunks: 3, cycles: 33_000 });
+        assert_eq!(core.measured().since(before), Measured { chunks: 2, cycles: 23_000 });
+        assert_eq!(other.measured(), Measured { chunks: 1, cycles: 9_000 });
         assert_eq!(board.threads().collect::<Vec<_>>(), [77]);
     }
 
     #[test]
     fn orders_arrive_whole() {
-        let board = Board::new(0).unwrap();
+        let all = Board::new(2, &[]).unwrap();
+        let board = all.core(1);
         assert_eq!(board.orders(), None);
         let pace = Pace { reference: Speed::from_units_per_us(812.5).unwrap(), gain: 0.7 };
         let orders = Orders { pace, room: Room { usable: 0.99, sold: 0.46, largest: 1.3 } };
@@ -268,7 +308,9 @@ mod tests {
         assert_eq!(board.orders(), Some(orders));
         board.sell(0.63);
         assert_eq!(board.orders().map(|o| (o.pace, o.room)), Some((pace, Room { sold: 0.63, ..orders.room })));
-        board.set_slice(crate::LONGEST_SLICE);
-        assert_eq!(board.slice(), crate::LONGEST_SLICE);
+        assert_eq!(all.core(0).orders(), None);
+        all.set_slice(crate::LONGEST_SLICE);
+        assert_eq!(all.slice(), crate::LONGEST_SLICE);
+        assert_eq!(all.cores().count(), 2);
     }
 }

@@ -25,21 +25,66 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::Pid;
 use scale::RealDuration;
 
-use crate::board::{Board, Meter};
+use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
 use crate::yardstick::Laps;
-use crate::{Error, poke};
+use crate::{Error, NodeShare, poke};
 
-/// The arguments after the verb: run id, core, slice in ns, nodes.
-pub fn arguments<'a>(
-    run_id: &str,
+/// What stands between a node and the place of its core; no name of a node has it.
+const AT: char = '@';
+
+/// The arguments after the verb: run id, cores, slice in ns, and each node with the place of its core among those.
+pub fn arguments(run_id: &str, cores: &[usize], slice: RealDuration, shares: &[NodeShare]) -> Vec<String> {
+    let place = |core| cores.iter().position(|other| *other == core).unwrap_or(0);
+    let numbers = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let first = [run_id.to_owned(), numbers, slice.as_nanos().to_string()];
+    first.into_iter().chain(shares.iter().map(|n| format!("{}{AT}{}", n.name, place(n.core)))).collect()
+}
+
+/// What is to spin, and on which of the cores.
+struct Spinner {
+    name: String,
+    group: Group,
+    /// The core's number.
     core: usize,
+    /// Its place among those that hold nodes.
+    place: usize,
+}
+
+/// What the arguments say.
+struct Task {
+    layout: Layout,
     slice: RealDuration,
-    nodes: impl Iterator<Item = &'a str>,
-) -> Vec<String> {
-    let first = [run_id.to_owned(), core.to_string(), slice.as_nanos().to_string()];
-    first.into_iter().chain(nodes.map(str::to_owned)).collect()
+    spinners: Vec<Spinner>,
+}
+
+impl Task {
+    fn of(args: &[String]) -> Result<Task, Error> {
+        let [run_id, cores, slice, nodes @ ..] = args else {
+            return Err(Error::Input(
+                "__fillers RUN CORE[,CORE…] SLICE [NODE@PLACE…] is started by diorama itself".into(),
+            ));
+        };
+        let number =
+            |core: &str| core.parse::<usize>().map_err(|_| Error::Input(format!("`{core}` is no core's number")));
+        let cores = cores.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
+        let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
+        let layout = Layout::of(run_id, &cores)?;
+        let mut spinners = Vec::new();
+        for (place, &core) in cores.iter().enumerate() {
+            let of_core = |name: &str, group| Spinner { name: format!("{name} of core {core}"), group, core, place };
+            spinners.push(of_core("_poked", layout.poked()));
+            spinners.push(of_core("_unsold", layout.unsold(core)));
+        }
+        for node in nodes {
+            let parsed = node.split_once(AT).and_then(|(name, place)| Some((name, place.parse::<usize>().ok()?)));
+            let placed = parsed.and_then(|(name, place)| Some((name, place, *cores.get(place)?)));
+            let (name, place, core) = placed.ok_or_else(|| Error::Input(format!("`{node}` is no node and a core")))?;
+            spinners.push(Spinner { name: name.into(), group: layout.filler(name), core, place });
+        }
+        Ok(Task { layout, slice: RealDuration::from_nanos(slice), spinners })
+    }
 }
 
 /// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
@@ -55,22 +100,16 @@ pub fn main(args: Vec<String>) -> ! {
 }
 
 fn run(args: &[String]) -> Result<(), Error> {
-    let [run_id, core, slice, nodes @ ..] = args else {
-        return Err(Error::Input("__fillers RUN CORE SLICE [NODE…] is started by diorama itself".into()));
-    };
-    let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
-    let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
-    let slice = RealDuration::from_nanos(slice);
-    let layout = Layout::of(run_id)?;
-    let mut spinners = vec![("_poked".to_owned(), layout.poked()), ("_unsold".to_owned(), layout.unsold())];
-    spinners.extend(nodes.iter().map(|name| (name.clone(), layout.filler(name))));
+    let Task { layout, slice, spinners } = Task::of(args)?;
+    let cores = layout.cores();
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
         // SAFETY: SIG_IGN is a valid disposition and no handler of ours is replaced.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    let board = Board::new(spinners.len()).map_err(Error::io("share memory"))?;
+    let places: Vec<usize> = spinners.iter().map(|s| s.place).collect();
+    let board = Board::new(cores.len(), &places).map_err(Error::io("share memory"))?;
     board.set_slice(slice);
     let (gate, opener) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
     let (news, reporter) = rustix::pipe::pipe().map_err(|e| Error::io("make a pipe")(e.into()))?;
@@ -85,15 +124,15 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&layout, core, board),
-                    _ => child.spin(&layout.poke(), &spinners, core, board),
+                    "poke" => child.poke(&layout, board),
+                    _ => child.spin(&layout.poke(), &spinners, board),
                 }
             }
             pid => children.push((pid, name)),
         }
     }
     drop((gate, reporter));
-    cores::avoid(core).map_err(Error::io("leave the nodes' core"))?;
+    cores::avoid(cores).map_err(Error::io("leave the nodes' cores"))?;
 
     // It ends early if both children have died.
     let reports = io::BufReader::new(File::from(news)).lines().take(reports_due);
@@ -112,21 +151,23 @@ fn run(args: &[String]) -> Result<(), Error> {
                 opener = None;
                 say("going")?;
             }
-            Word::Keep(orders) => {
-                board.order(orders);
+            Word::Keep(core, orders) => {
+                known(board, core)?.order(orders);
                 say("kept")?;
             }
             Word::Slice(slice) => {
                 change_slice(board, slice)?;
                 say("changed")?;
             }
-            Word::Sold(sold) => {
-                board.sell(sold);
+            Word::Sold(core, sold) => {
+                known(board, core)?.sell(sold);
                 say("changed")?;
             }
             Word::Work => {
-                let work = board.books().map(|books| Word::of_work(&books.work(host::now())));
-                say(work.as_deref().unwrap_or(Word::NOTHING))?;
+                let books = board.cores().map(|core| core.books()).collect::<Option<Vec<_>>>();
+                let now = host::now();
+                let work = books.map(|books| books.into_iter().map(|books| books.work(now)).collect::<Vec<_>>());
+                say(&work.map_or_else(|| Word::NOTHING.into(), |work| Word::of_work(&work)))?;
             }
             Word::Release => break,
         }
@@ -141,6 +182,11 @@ fn run(args: &[String]) -> Result<(), Error> {
         unsafe { libc::waitpid(*pid, std::ptr::null_mut(), 0) };
     }
     Ok(())
+}
+
+/// The core at a place that the engine named.
+fn known(board: Board, place: usize) -> Result<OfCore, Error> {
+    board.cores().nth(place).ok_or_else(|| Error::Fillers(format!("there is no core at place {place}")))
 }
 
 /// The next word from standard input, `None` at its end. Fails if a child dies meanwhile, however often it is asked.
@@ -211,10 +257,10 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, layout: &Layout, core: usize, board: Board) -> ! {
+    fn poke(self, layout: &Layout, board: Board) -> ! {
         let settle = || {
             join(layout.poke().accounting_joiner()?)?;
-            cores::avoid(core).map_err(Error::io("leave the nodes' core"))
+            cores::avoid(layout.cores()).map_err(Error::io("leave the nodes' cores"))
         };
         self.report("_poke", settle());
         self.wait();
@@ -224,16 +270,16 @@ impl Child {
     }
 
     /// `home` is where the process itself is counted and found; its first thread does nothing.
-    fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
+    fn spin(self, home: &Group, spinners: &[Spinner], board: Board) -> ! {
         self.report("_fillers", home.process_joiner().map_err(Error::from).and_then(join));
         if !home.holds_threads() {
-            self.spin_apart(spinners, core, board)
+            self.spin_apart(spinners, board)
         }
         thread::scope(|scope| {
-            for (i, (name, group)) in spinners.iter().enumerate() {
+            for (i, Spinner { name, group, core, .. }) in spinners.iter().enumerate() {
                 let (this, meter) = (&self, board.meter(i));
                 let spinner = move || {
-                    this.report(name, settle(group, core, board.slice()));
+                    this.report(name, settle(group, *core, board.slice()));
                     this.wait();
                     spin(meter)
                 };
@@ -246,10 +292,10 @@ impl Child {
     }
 
     /// The same by processes, which this one settles and then waits for: if one ends, so does this, and with it all.
-    fn spin_apart(self, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
-        for (i, (name, group)) in spinners.iter().enumerate() {
+    fn spin_apart(self, spinners: &[Spinner], board: Board) -> ! {
+        for (i, Spinner { name, group, core, .. }) in spinners.iter().enumerate() {
             let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
-            self.report(name, started.and_then(|pid| settle_other(pid, group, core, board.slice())));
+            self.report(name, started.and_then(|pid| settle_other(pid, group, *core, board.slice())));
         }
         // SAFETY: waits for any child, without a status.
         unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
@@ -308,5 +354,37 @@ fn spin(meter: Meter) -> ! {
         if let Some(cycles) = laps.lap() {
             meter.add(cycles);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(cores: &[usize], nodes: &[(&str, usize)]) -> Result<Task, Error> {
+        let node = |(name, core): &(&str, usize)| NodeShare { name: (*name).into(), core: *core, share: 0.1 };
+        let shares: Vec<_> = nodes.iter().map(node).collect();
+        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, &shares))
+    }
+
+    #[test]
+    fn every_filler_is_on_the_core_of_its_node() {
+        let two = task(&[0, 5], &[("web-1", 5), ("db", 0), ("web-2", 5)]).unwrap();
+        let of = |s: &Spinner| (s.name.clone(), s.core, s.place);
+        let nodes: Vec<_> = two.spinners[4..].iter().map(of).collect();
+        assert_eq!(nodes, [("web-1".into(), 5, 1), ("db".into(), 0, 0), ("web-2".into(), 5, 1)]);
+        let own: Vec<_> = two.spinners[..4].iter().map(|s| (s.core, s.place)).collect();
+        assert_eq!(own, [(0, 0), (0, 0), (5, 1), (5, 1)], "each core is poked and has what nobody bought");
+        assert_eq!((two.layout.cores(), two.slice), (&[0, 5][..], crate::DEFAULT_SLICE));
+        assert_eq!(task(&[3], &[("a", 3)]).unwrap().spinners.len(), 3);
+    }
+
+    #[test]
+    fn arguments_that_nobody_wrote_are_refused() {
+        let of = |args: &[&str]| Task::of(&args.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
+        for wrong in [&["x1", "0"][..], &["x1", "zero", "100"], &["x1", "0", "long"], &["x1", "0", "100", "a"]] {
+            assert!(of(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(of(&["x1", "0,1", "100", "a@2"]).is_err(), "there is no third core");
     }
 }

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use host::cgroup::{self, Group, Usage, UsageByCore, check_name};
 use host::sched::Turns;
 use host::{Lack, cores, now};
-use scale::{RealDuration, RealInstant};
-use serde::{Deserialize, Serialize};
+use scale::RealDuration;
 
 use crate::board::Orders;
+use crate::had::ByCore;
 use crate::helper::{Helper, Word};
 use crate::layout::Layout;
 use crate::pace::Room;
 use crate::raised::Raised;
 use crate::shares::{self, PLANNED_USABLE};
-use crate::{CoreWork, Error, NodeShare, Policy, Speed, Terms, fillers};
+use crate::{Calibration, CoreWork, Error, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -26,21 +26,20 @@ const CALIBRATE: Duration = Duration::from_millis(400);
 /// More than this is never sold: the poked group and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
 
-/// The control groups of one run on one core. Dropping it removes them, like [`CpuGroups::release`].
+/// The control groups of one run. Dropping it removes them, like [`CpuGroups::release`].
 #[derive(Debug)]
 pub struct CpuGroups {
     layout: Layout,
-    core: usize,
     shares: Vec<NodeShare>,
     policy: Policy,
     terms: Terms,
-    emulated: UsageByCore,
+    emulated: ByCore,
     /// What keeps the shares, on other cores; there is none without [`Policy::Slots`].
     keepers: Option<UsageByCore>,
     everything: UsageByCore,
     nodes: Vec<NodeCounters>,
-    /// What is left for nodes and fillers; as it was planned until it is measured.
-    usable: f64,
+    /// By core in the layout's order, what is left for nodes and fillers; as it was planned until it is measured.
+    usable: Vec<f64>,
     raised: Raised,
     helper: Helper,
     released: bool,
@@ -50,50 +49,6 @@ pub struct CpuGroups {
 struct NodeCounters {
     all: Usage,
     filler: Option<Usage>,
-}
-
-/// What was measured when limits were applied.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// η, the fraction of the core that is left for nodes and fillers together; 1 where nothing was measured (no
-    /// [`Policy::Slots`]).
-    pub usable: f64,
-    /// How long one group ran on the core before the next had its turn, on average: about 0.1 ms. Longer than 1 ms
-    /// means that this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was
-    /// measured.
-    pub grain: Option<RealDuration>,
-    /// How fast the core was meanwhile; `None` where nothing was measured.
-    pub speed: Option<Speed>,
-}
-
-/// CPU time since the groups were made; differences of two samples are what counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// One per node, in the order of the shares.
-    pub nodes: Vec<NodeUse>,
-    /// When the counters below were read.
-    pub at: RealInstant,
-    /// By core: everything of this run that is in its groups (nodes, fillers, poke), in ns.
-    pub run_ns: Vec<u64>,
-    /// By core: everything on this machine, in ns. Less `run_ns` it is foreign (or the engine's own) load.
-    pub all_ns: Vec<u64>,
-    /// What the core did and what nodes were owed of it; `None` without [`Policy::Slots`], which has no meter.
-    pub core: Option<CoreWork>,
-}
-
-/// One node's use of its core.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeUse {
-    /// When these counters were read.
-    pub at: RealInstant,
-    /// What the node's programs used, in ns.
-    pub container_ns: u64,
-    /// What its filler burnt because the node wanted less than its share, in ns. A node that always wants CPU still
-    /// leaves its filler 0.3 % of its share.
-    pub filler_ns: u64,
-    /// What it is entitled to, in ns, beyond its share of [`CoreWork::owed_ns`]: its share was
-    /// [raised](CpuGroups::raise).
-    pub raised_ns: u64,
 }
 
 /// The right of a thread to work in a node's share.
@@ -116,37 +71,28 @@ impl CpuGroups {
     /// Makes the groups of a run, all with ordinary weights and without limits: [`CpuGroups::engage`] applies those.
     /// `terms` are those of [`Policy::Slots`]; other policies have none.
     ///
-    /// Fails if the shares cannot be had on one core or the terms not be kept, or if groups cannot be made on this
+    /// Fails if the shares cannot be had on their cores or the terms not be kept, or if groups cannot be made on this
     /// machine.
-    pub fn create(
-        run_id: &str,
-        core: usize,
-        shares: &[NodeShare],
-        policy: Policy,
-        terms: Terms,
-    ) -> Result<CpuGroups, Error> {
+    pub fn create(run_id: &str, shares: &[NodeShare], policy: Policy, terms: Terms) -> Result<CpuGroups, Error> {
         terms.check()?;
         shares.iter().try_for_each(|n| check_name(&n.name))?;
-        match policy {
-            Policy::Slots => shares::unsold(shares, 1.0)?,
-            Policy::Quota | Policy::Pool { .. } => shares::sum(shares)?,
-        };
-        let layout = Layout::of(run_id)?;
+        let cores = shares::cores_of(shares);
+        for core in &cores {
+            match policy {
+                Policy::Slots => shares::unsold(shares, *core, 1.0)?,
+                Policy::Quota | Policy::Pool { .. } => shares::sold(shares, *core)?,
+            };
+        }
+        let layout = Layout::of(run_id, &cores)?;
         layout.emulated().create()?;
-        let made = CpuGroups::fill_in(layout.clone(), core, shares, policy, terms);
+        let made = CpuGroups::fill_in(layout.clone(), shares, policy, terms);
         if made.is_err() {
             let _ = layout.tree().sweep();
         }
         made
     }
 
-    fn fill_in(
-        layout: Layout,
-        core: usize,
-        shares: &[NodeShare],
-        policy: Policy,
-        terms: Terms,
-    ) -> Result<CpuGroups, Error> {
+    fn fill_in(layout: Layout, shares: &[NodeShare], policy: Policy, terms: Terms) -> Result<CpuGroups, Error> {
         let mut nodes = Vec::new();
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
@@ -159,7 +105,8 @@ impl CpuGroups {
                 .push(NodeCounters { all: layout.node(name).usage()?, filler: filler.map(|f| f.usage()).transpose()? });
         }
         if policy == Policy::Slots {
-            for group in [layout.poke(), layout.poked(), layout.unsold()] {
+            let unsold = layout.cores().iter().map(|core| layout.unsold(*core));
+            for group in [layout.poke(), layout.poked()].into_iter().chain(unsold) {
                 group.create()?;
             }
             // Where the poke is scheduled as a member of the tree, the tree's weight is not for it: whoever works on
@@ -168,15 +115,15 @@ impl CpuGroups {
                 layout.poke().make_negligible()?;
             }
         }
+        let poke = || layout.poke().usage_by_core(other_than(layout.cores()));
         Ok(CpuGroups {
-            core,
             shares: shares.to_vec(),
             policy,
             terms,
-            emulated: layout.emulated().usage_by_core(core)?,
-            keepers: (policy == Policy::Slots).then(|| layout.poke().usage_by_core(other_than(core))).transpose()?,
+            emulated: ByCore::of(&layout, policy)?,
+            keepers: (policy == Policy::Slots).then(poke).transpose()?,
             everything: cgroup::usage_of_machine()?,
-            usable: PLANNED_USABLE,
+            usable: vec![PLANNED_USABLE; layout.cores().len()],
             raised: Raised::new(&layout, shares)?,
             layout,
             nodes,
@@ -190,14 +137,18 @@ impl CpuGroups {
         self.layout.container_path(node)
     }
 
-    /// The core that the shares are of.
-    pub fn core(&self) -> usize {
-        self.core
+    /// The cores that hold nodes, in the order in which the shares name them.
+    pub fn cores(&self) -> &[usize] {
+        self.layout.cores()
     }
 
     /// For a single thread that is to work in a node's share, to measure from inside (see [`crate::probe`]).
+    ///
+    /// Fails if there is no such node.
     pub fn joiner(&self, node: &str) -> Result<Joiner, Error> {
-        Ok(Joiner { group: self.layout.container(node).thread_joiner()?, core: self.core })
+        let share = self.shares.iter().find(|n| n.name == node);
+        let core = share.ok_or_else(|| Error::Input(format!("there is no node `{node}`")))?.core;
+        Ok(Joiner { group: self.layout.container(node).thread_joiner()?, core })
     }
 
     /// The policy in force.
@@ -211,21 +162,21 @@ impl CpuGroups {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
-            let nodes = self.shares.iter().map(|n| n.name.as_str());
-            command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, nodes));
+            command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, &self.shares));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
-    /// η is measured; the nodes' programs should not have started yet.
+    /// η of each core is measured; the nodes' programs should not have started yet. What was measured comes in the order
+    /// of [`CpuGroups::cores`].
     ///
-    /// `helper` is [`CpuGroups::helper`], started. Fails if less of the core is usable than the shares sum to.
-    pub fn engage(&mut self, helper: Option<Child>) -> Result<Calibration, Error> {
+    /// `helper` is [`CpuGroups::helper`], started. Fails if less of a core is usable than its nodes' shares sum to.
+    pub fn engage(&mut self, helper: Option<Child>) -> Result<Vec<Calibration>, Error> {
         self.helper = Helper::new(helper);
         // Were the weight larger, foreign work on the core would get less of it than the verdict can measure.
-        self.layout.top().outweigh_the_rest()?;
+        self.layout.top().outweigh_the_rest(self.cores().len())?;
         match self.policy {
             Policy::Slots => return self.engage_slots(),
             Policy::Quota => {
@@ -238,56 +189,74 @@ impl CpuGroups {
                 self.layout.emulated().cap(cap)?;
             }
         }
-        Ok(Calibration { usable: 1.0, grain: None, speed: None })
+        Ok(self.cores().iter().map(|core| Calibration::none(*core)).collect())
     }
 
-    fn engage_slots(&mut self) -> Result<Calibration, Error> {
-        let sold = shares::sum(&self.shares)?;
-        self.divide(PLANNED_USABLE.max(sold))?;
+    fn engage_slots(&mut self) -> Result<Vec<Calibration>, Error> {
+        let cores = self.cores().to_vec();
+        let sold = cores.iter().map(|core| shares::sold(&self.shares, *core)).collect::<Result<Vec<_>, _>>()?;
+        self.divide(&sold.iter().map(|sold| PLANNED_USABLE.max(*sold)).collect::<Vec<_>>())?;
         self.layout.poked().make_negligible()?;
         self.helper.expect("ready")?;
         self.helper.tell(&Word::Go, "going")?;
         sleep(SETTLE);
-        let watched = self.most_turns(sold);
+        let watched: Vec<Group> = cores.iter().zip(&sold).map(|(core, sold)| self.most_turns(*core, *sold)).collect();
         let work_before = self.helper.work()?;
-        let (before, turns_before, start) = (self.on_core(&self.emulated)?, turns(&watched)?, Instant::now());
+        let (before, turns_before, start) = (self.on_cores()?, all_turns(&watched)?, Instant::now());
         sleep(CALIBRATE);
-        let (after, turns_after, wall) = (self.on_core(&self.emulated)?, turns(&watched)?, start.elapsed());
-        let usable = ((after - before) as f64 / wall.as_nanos() as f64).min(MAX_USABLE);
-        let speed = self.helper.work()?.zip(work_before).and_then(|(after, before)| after.speed_since(before));
-        self.divide(usable)?;
-        self.usable = usable;
-        if let Some(pace) = self.terms.pace {
-            let room = Room { usable, sold, largest: self.layout.unsold().largest_fraction() };
-            self.helper.tell(&Word::Keep(Orders { pace, room }), "kept")?;
+        let (after, turns_after, wall) = (self.on_cores()?, all_turns(&watched)?, start.elapsed());
+        let used = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
+        self.usable = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE)).collect();
+        let work = self.helper.work()?;
+        self.divide(&self.usable)?;
+        let mut calibrations = Vec::new();
+        for (place, core) in cores.into_iter().enumerate() {
+            let usable = self.usable[place];
+            if let Some(pace) = self.terms.pace {
+                let largest = self.layout.unsold(core).largest_fraction();
+                let room = Room { usable, sold: sold[place], largest };
+                self.helper.tell(&Word::Keep(place, Orders { pace, room }), "kept")?;
+            }
+            let (turns, turns_before) = (turns_after[place], turns_before[place]);
+            let ran = turns.ran.saturating_sub(turns_before.ran).as_nanos();
+            let grain = Some(RealDuration::from_nanos(ran / (turns.turns - turns_before.turns).max(1)));
+            let speed =
+                work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
+            calibrations.push(Calibration { core, usable, grain, speed });
         }
-        let ran = turns_after.ran.saturating_sub(turns_before.ran).as_nanos();
-        let turns = turns_after.turns - turns_before.turns;
-        Ok(Calibration { usable, grain: Some(RealDuration::from_nanos(ran / turns.max(1))), speed })
+        Ok(calibrations)
     }
 
-    /// The group of the filler that has the most turns on the core, for the best average; but one with more than half
-    /// of the core has several slices a turn.
-    fn most_turns(&self, sold: f64) -> Group {
-        let fillers = self.shares.iter().map(|n| (n.share, self.layout.filler(&n.name)));
-        let all = fillers.chain([(1.0 - sold, self.layout.unsold())]);
+    /// The group of the filler that has the most turns on a core, for the best average; but one with more than half of
+    /// the core has several slices a turn.
+    fn most_turns(&self, core: usize, sold: f64) -> Group {
+        let nodes = self.shares.iter().filter(|n| n.core == core);
+        let fillers = nodes.map(|n| (n.share, self.layout.filler(&n.name)));
+        let all = fillers.chain([(1.0 - sold, self.layout.unsold(core))]);
         let most = all.filter(|(share, _)| *share <= 0.5).max_by(|a, b| a.0.total_cmp(&b.0));
-        most.map_or_else(|| self.layout.unsold(), |(_, group)| group)
+        most.map_or_else(|| self.layout.unsold(core), |(_, group)| group)
     }
 
-    /// Divides the core between the nodes and the group that burns what they have not bought.
-    fn divide(&self, usable: f64) -> Result<(), Error> {
-        let unsold = shares::unsold(&self.shares, usable)?;
-        Ok(cgroup::divide(&[self.sold(), vec![(self.layout.unsold(), unsold)]].concat())?)
+    /// Divides each core, of which so much is usable, between its nodes and the group that burns what they have not
+    /// bought.
+    fn divide(&self, usable: &[f64]) -> Result<(), Error> {
+        let mut all = self.sold();
+        for (core, usable) in self.cores().iter().zip(usable) {
+            all.push((self.layout.unsold(*core), shares::unsold(&self.shares, *core, *usable)?));
+        }
+        Ok(cgroup::divide(&all)?)
     }
 
     fn sold(&self) -> Vec<(Group, f64)> {
         self.shares.iter().map(|n| (self.layout.node(&n.name), n.share)).collect()
     }
 
-    fn on_core(&self, usage: &UsageByCore) -> Result<u64, Error> {
-        let lack = || Lack::new(format!("core {} does not exist", self.core), "name one that `nproc --all` counts");
-        Ok(usage.read()?.get(self.core).copied().ok_or_else(lack)?)
+    /// What all groups have used of each of the nodes' cores.
+    fn on_cores(&self) -> Result<Vec<u64>, Error> {
+        let by_core = self.emulated.read(&self.used()?, &self.shares)?;
+        let lack = |core| Lack::new(format!("core {core} does not exist"), "name one that `nproc --all` counts");
+        let of = |core: &usize| Ok(by_core.get(*core).copied().ok_or_else(|| lack(*core))?);
+        self.cores().iter().map(of).collect()
     }
 
     /// Reads all counters: some 10 µs a node. Fails if the process that keeps the shares has ended.
@@ -295,10 +264,25 @@ impl CpuGroups {
         if let Some(status) = self.helper.ended() {
             return Err(Error::Fillers(format!("they ended during the run ({status}), so nodes had no limits")));
         }
-        let core = if self.policy == Policy::Slots { self.helper.work()? } else { None };
-        if let Some(core) = core {
-            self.raised.account(core.owed_ns);
+        let work = self.work()?;
+        self.raised.account(&work);
+        let nodes = self.used()?;
+        let at = now();
+        let mut run_ns = self.emulated.read(&nodes, &self.shares)?;
+        if let Some(keepers) = &self.keepers {
+            add_by_core(&mut run_ns, &keepers.read()?);
         }
+        Ok(Sample { nodes, at, run_ns, all_ns: self.everything.read()?, work })
+    }
+
+    /// What is in the books, by core; nothing without a meter.
+    fn work(&mut self) -> Result<Vec<(usize, CoreWork)>, Error> {
+        let work = if self.policy == Policy::Slots { self.helper.work()? } else { Vec::new() };
+        Ok(self.cores().iter().copied().zip(work).collect())
+    }
+
+    /// What each node has used.
+    fn used(&self) -> Result<Vec<NodeUse>, Error> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
         for (i, counters) in self.nodes.iter().enumerate() {
             let at = now();
@@ -308,12 +292,7 @@ impl CpuGroups {
             let raised_ns = self.raised.extra_ns(i);
             nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos(), raised_ns });
         }
-        let at = now();
-        let mut run_ns = self.emulated.read()?;
-        if let Some(keepers) = &self.keepers {
-            add_by_core(&mut run_ns, &keepers.read()?);
-        }
-        Ok(Sample { nodes, at, run_ns, all_ns: self.everything.read()?, core })
+        Ok(nodes)
     }
 
     /// Makes turns last `slice` from now on, within the bounds of [`Terms::slice`]. Does nothing without
@@ -330,26 +309,29 @@ impl CpuGroups {
 
     /// From now on each node has its share times its factor, which is at least 1. Only where shares of work are kept.
     ///
-    /// Fails if less of the core is usable than that sums to.
+    /// Fails if less of a core is usable than that sums to.
     pub fn raise(&mut self, factors: &[f64]) -> Result<(), Error> {
         let sane = factors.len() == self.shares.len() && factors.iter().all(|f| f.is_finite() && *f >= 1.0);
         if !sane || self.policy != Policy::Slots || self.terms.pace.is_none() {
             return Err(Error::Input(format!("shares cannot be raised by {factors:?} with {:?}", self.policy)));
         }
-        let sold = self.raised.sold(factors);
-        if sold > self.usable + 1e-9 {
-            return Err(Error::Input(format!("{sold:.3} of a core of which {:.3} is usable", self.usable)));
+        let sold: Vec<f64> = self.cores().iter().map(|core| self.raised.sold(*core, factors)).collect();
+        if let Some((sold, usable)) = sold.iter().zip(&self.usable).find(|(sold, usable)| **sold > **usable + 1e-9) {
+            return Err(Error::Input(format!("{sold:.3} of a core of which {usable:.3} is usable")));
         }
-        if let Some(core) = self.helper.work()? {
-            self.raised.account(core.owed_ns);
+        let work = self.work()?;
+        self.raised.account(&work);
+        for (place, sold) in sold.into_iter().enumerate() {
+            self.helper.tell(&Word::Sold(place, sold), "changed")?;
         }
-        self.helper.tell(&Word::Sold(sold), "changed")?;
         self.raised.set(factors).map_err(Error::io("raise a node's share"))
     }
 
-    /// What is left of the core for nodes and fillers, as it was measured when limits were applied.
-    pub fn usable(&self) -> f64 {
-        self.usable
+    /// What is left of a core for nodes and fillers, as it was measured when limits were applied; nothing of one that
+    /// holds no nodes.
+    pub fn usable(&self, core: usize) -> f64 {
+        let place = self.cores().iter().position(|other| *other == core);
+        place.map_or(0.0, |place| self.usable[place])
     }
 
     /// The terms in force.
@@ -377,9 +359,10 @@ impl Drop for CpuGroups {
     }
 }
 
-/// The first core that this process may use and that is not `core`: where what keeps the shares is.
-fn other_than(core: usize) -> usize {
-    cores::usable().unwrap_or_default().into_iter().find(|other| *other != core).unwrap_or(core)
+/// The first core that this process may use and that is none of `cores`: where what keeps the shares is.
+fn other_than(cores: &[usize]) -> usize {
+    let other = cores::usable().unwrap_or_default().into_iter().find(|other| !cores.contains(other));
+    other.or(cores.first().copied()).unwrap_or(0)
 }
 
 fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
@@ -387,9 +370,12 @@ fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// What the only thread of a group had of the core.
-fn turns(group: &Group) -> Result<Turns, Error> {
-    let threads = group.threads()?;
-    let [thread] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
-    Ok(host::sched::turns_of(thread)?)
+/// What the only thread of each of these groups had of its core.
+fn all_turns(groups: &[Group]) -> Result<Vec<Turns>, Error> {
+    let turns = |group: &Group| {
+        let threads = group.threads()?;
+        let [thread] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
+        Ok(host::sched::turns_of(thread)?)
+    };
+    groups.iter().map(turns).collect()
 }

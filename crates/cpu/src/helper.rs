@@ -25,17 +25,17 @@ const TO_END: Duration = Duration::from_secs(2);
 pub(crate) const FAILED: &str = "error ";
 
 /// What the engine tells the process, and what that answers: `going`, `kept`, `changed`, or the numbers of
-/// [`CoreWork`]; none to the last.
+/// [`CoreWork`], core by core; none to the last. Cores are named by their place among those that hold nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Word {
     /// The fillers and the poke begin.
     Go,
-    /// From now on the poke keeps shares of work.
-    Keep(Orders),
+    /// From now on the poke keeps shares of work on a core.
+    Keep(usize, Orders),
     /// Turns last this long from now on.
     Slice(RealDuration),
-    /// Nodes have so much of the core together from now on.
-    Sold(f64),
+    /// Nodes have so much of a core together from now on.
+    Sold(usize, f64),
     /// What is in the books?
     Work,
     /// All end.
@@ -49,12 +49,12 @@ impl Word {
     fn write(&self) -> String {
         match self {
             Word::Go => "go".into(),
-            Word::Keep(Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } }) => {
+            Word::Keep(core, Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } }) => {
                 // Rust writes a number so that it is read back to the last digit.
-                format!("keep {} {gain} {usable} {sold} {largest}", reference.units_per_us())
+                format!("keep {core} {} {gain} {usable} {sold} {largest}", reference.units_per_us())
             }
             Word::Slice(slice) => format!("slice {}", slice.as_nanos()),
-            Word::Sold(sold) => format!("sold {sold}"),
+            Word::Sold(core, sold) => format!("sold {core} {sold}"),
             Word::Work => "work".into(),
             Word::Release => "release".into(),
         }
@@ -69,12 +69,13 @@ impl Word {
                 "work" => Word::Work,
                 "release" => Word::Release,
                 "slice" => Word::Slice(RealDuration::from_nanos(fields.next()?.parse().ok()?)),
-                "sold" => Word::Sold(fields.next()?.parse().ok()?),
+                "sold" => Word::Sold(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
                 "keep" => {
+                    let core = fields.next()?.parse().ok()?;
                     let mut number = || fields.next()?.parse::<f64>().ok();
                     let reference = Speed::from_units_per_us(number()?)?;
                     let (gain, usable, sold, largest) = (number()?, number()?, number()?, number()?);
-                    Word::Keep(Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } })
+                    Word::Keep(core, Orders { pace: Pace { reference, gain }, room: Room { usable, sold, largest } })
                 }
                 _ => return None,
             })
@@ -82,18 +83,24 @@ impl Word {
         parsed().ok_or_else(|| Error::Fillers(format!("nothing is known of `{line}`")))
     }
 
-    /// The answer to [`Word::Work`].
-    pub fn of_work(work: &CoreWork) -> String {
-        let CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns } = *work;
-        let numbers = [at.as_nanos(), metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns];
-        numbers.map(|n| n.to_string()).join(" ")
+    /// The answer to [`Word::Work`], of all cores.
+    pub fn of_work(work: &[CoreWork]) -> String {
+        let of_core = |work: &CoreWork| {
+            let CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns } = *work;
+            let numbers = [at.as_nanos(), metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns];
+            numbers.map(|n| n.to_string()).join(" ")
+        };
+        work.iter().map(of_core).collect::<Vec<_>>().join(", ")
     }
 
-    fn work(answer: &str) -> Option<CoreWork> {
-        let numbers = answer.split_whitespace().map(|n| n.parse().ok()).collect::<Option<Vec<u64>>>()?;
-        let [at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns] = numbers.try_into().ok()?;
-        let at = RealInstant::from_nanos(at);
-        Some(CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns })
+    fn work(answer: &str) -> Option<Vec<CoreWork>> {
+        let of_core = |answer: &str| {
+            let numbers = answer.split_whitespace().map(|n| n.parse().ok()).collect::<Option<Vec<u64>>>()?;
+            let [at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns] = numbers.try_into().ok()?;
+            let at = RealInstant::from_nanos(at);
+            Some(CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns })
+        };
+        answer.split(',').map(of_core).collect()
     }
 }
 
@@ -117,14 +124,14 @@ impl Helper {
         self.expect(done)
     }
 
-    /// Asks what is in the books.
-    pub fn work(&mut self) -> Result<Option<CoreWork>, Error> {
+    /// Asks what is in the books of all cores; nothing, until there is something in each.
+    pub fn work(&mut self) -> Result<Vec<CoreWork>, Error> {
         self.send(&Word::Work)?;
         let answer = self.line("work")?;
         if answer == Word::NOTHING {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        Word::work(&answer).map(Some).ok_or(Error::Fillers(answer))
+        Word::work(&answer).ok_or(Error::Fillers(answer))
     }
 
     fn send(&mut self, word: &Word) -> Result<(), Error> {
@@ -201,10 +208,10 @@ mod tests {
         let pace = Pace { reference: Speed::from_units_per_us(1.0 / 3.0).unwrap(), gain: 0.1 + 0.2 };
         let orders = Orders { pace, room: Room { usable: 0.987_654_321, sold: 1e-3, largest: 1.310_72 } };
         let slice = Word::Slice(RealDuration::from_nanos(123_456));
-        for word in [Word::Go, Word::Keep(orders), slice, Word::Sold(1.0 / 7.0), Word::Work, Word::Release] {
+        for word in [Word::Go, Word::Keep(6, orders), slice, Word::Sold(2, 1.0 / 7.0), Word::Work, Word::Release] {
             assert_eq!(Word::read(&word.write()).unwrap(), word);
         }
-        for bad in ["", "went", "slice", "slice long", "keep 1 2 3 4", "keep 0 0.8 0.9 0.5 1.3"] {
+        for bad in ["", "went", "slice", "slice long", "keep 0 1 2 3 4", "keep 0 0 0.8 0.9 0.5 1.3", "sold 1"] {
             assert!(Word::read(bad).is_err(), "{bad:?}");
         }
     }
@@ -214,7 +221,11 @@ mod tests {
         let at = RealInstant::from_nanos(u64::MAX);
         let [metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns] = [1, 2, 3, 4, 5, 6];
         let work = CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns };
-        assert_eq!(Word::work(&Word::of_work(&work)), Some(work));
+        let other = CoreWork { units: 77, ..work };
+        for all in [vec![work], vec![work, other]] {
+            assert_eq!(Word::work(&Word::of_work(&all)), Some(all));
+        }
         assert_eq!(Word::work("1 2 3"), None);
+        assert_eq!(Word::work("1 2 3 4 5 6 7, 1 2 3 4 5 6"), None);
     }
 }

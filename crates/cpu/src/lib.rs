@@ -1,4 +1,4 @@
-//! CPU shares that a node can neither exceed nor lose: each node gets its fraction of one core, in
+//! CPU shares that a node can neither exceed nor lose: each node gets its fraction of its core, in
 //! slices short enough that a burst of work takes as long, in virtual time, as on the target.
 //!
 //! DieCast scaled a guest's CPU with a credit scheduler that was told not to redistribute idle time
@@ -14,6 +14,7 @@ mod board;
 pub mod caches;
 mod fillers;
 mod groups;
+mod had;
 mod helper;
 mod layout;
 mod limit;
@@ -24,26 +25,30 @@ mod policy;
 pub mod probe;
 mod raised;
 pub mod refill;
+mod seen;
 mod shares;
 mod terms;
 mod yardstick;
 
 pub use fillers::main as fillers_main;
-pub use groups::{Calibration, CpuGroups, Joiner, NodeUse, Sample};
+pub use groups::{CpuGroups, Joiner};
 pub use layout::container_group;
 pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
+pub use seen::{Calibration, NodeUse, Sample};
 pub use shares::PLANNED_USABLE;
 pub use terms::{CoreWork, DEFAULT_GAIN, DEFAULT_SLICE, LONGEST_SLICE, Pace, SHORTEST_SLICE, Speed, Terms};
 
 use serde::{Deserialize, Serialize};
 
-/// What a node gets of the core.
+/// What a node gets of its core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// The node's name; becomes the name of its group.
     pub name: String,
-    /// Fraction of one core in real time, above 0 and at most [`PLANNED_USABLE`].
+    /// The number of the core on which it runs.
+    pub core: usize,
+    /// Fraction of that core in real time, above 0 and at most [`PLANNED_USABLE`].
     pub share: f64,
 }
 
@@ -55,10 +60,10 @@ pub enum Policy {
     Slots,
     /// CFS bandwidth control per node: exact over a second, wrong for bursts (the run is suspect).
     Quota,
-    /// All nodes share one parent that is capped at this fraction of the core: multiplexing without
-    /// dilation, as in DieCast's "No DieCast".
+    /// All nodes share one parent that is capped at this fraction of a core: multiplexing without
+    /// dilation, as in DieCast's "No DieCast". Each is on its own core all the same.
     Pool {
-        /// Fraction of one core that all nodes have together.
+        /// Fraction of a core that all nodes have together; more than 1 on several cores.
         cap: f64,
     },
 }

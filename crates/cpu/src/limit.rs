@@ -30,18 +30,25 @@ pub fn stale_limits() -> Result<Vec<Tree>, Error> {
     Ok(Tree::all()?.into_iter().filter(dead).collect())
 }
 
-/// Sets up a limit of `fraction` of `core`, in a tree of its own (`/diorama-dilate-PID`). Takes half a second. Nothing
-/// runs under it until a command is [confined](Limit::confine). Needs root.
+/// Sets up a limit of `fraction` of `core`, in a tree of its own (`/diorama-dilate-PID`), which is kept from one of
+/// `others`, or of any other core where there are none. Takes half a second. Nothing runs under it until a command is
+/// [confined](Limit::confine). Needs root.
 ///
 /// `fraction` is above 0 and at most what the core can give (about 0.9); the program needs the hidden verb `__fillers`.
-pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
+pub fn limit_this(fraction: f64, core: usize, others: &[usize]) -> Result<Limit, Error> {
     let (policy, coarse) = best_policy();
     let id = format!("{PREFIX}{}", std::process::id());
-    let share = [NodeShare { name: NODE.into(), share: fraction }];
-    let mut groups = CpuGroups::create(&id, core, &share, policy, Terms::default())?;
-    let helper = groups.helper().map(|mut command| command.spawn());
-    let helper = helper.transpose().map_err(Error::io("start the fillers"))?;
-    let calibration = groups.engage(helper)?;
+    let share = [NodeShare { name: NODE.into(), core, share: fraction }];
+    let mut groups = CpuGroups::create(&id, &share, policy, Terms::default())?;
+    let start = |mut command: Command| {
+        if !others.is_empty() {
+            host::cores::restrict_command(&mut command, others);
+        }
+        command.spawn()
+    };
+    let helper = groups.helper().map(start).transpose().map_err(Error::io("start the fillers"))?;
+    let calibrations = groups.engage(helper)?;
+    let calibration = calibrations.first().copied().unwrap_or_else(|| Calibration::none(core));
     Ok(Limit { groups, calibration, coarse })
 }
 

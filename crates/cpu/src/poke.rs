@@ -1,11 +1,12 @@
 //! The poke: what keeps turns short, from another core, and as often as it is worth it reckons what nodes are owed.
 
-use host::cgroup::{Fraction, Poke, Usage};
+use host::cgroup::{Fraction, Poke};
 use host::sched::{self, Class};
 use host::time::sleep_until;
 use scale::{RealDuration, RealInstant};
 
-use crate::board::{Board, Measured};
+use crate::board::{Board, Measured, OfCore};
+use crate::had::{Counts, Had};
 use crate::layout::Layout;
 use crate::pace::{Pacer, Window};
 use crate::yardstick::Rate;
@@ -17,7 +18,7 @@ const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
 const WINDOW: RealDuration = RealDuration::from_nanos(100_000_000);
 const REAL_TIME: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
-/// How often what nodes are owed is reckoned anew.
+/// How often what nodes are owed is reckoned anew, of each core.
 const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);
 
 /// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is
@@ -27,27 +28,36 @@ fn period(slice: RealDuration) -> RealDuration {
     RealDuration::from_nanos(slice.as_nanos() + slice.as_nanos() / 10)
 }
 
-/// Makes the kernel account for the nodes' core once a slice, from another core, for ever; gives back the error that
+/// Makes the kernel account for the nodes' cores once a slice, from another core, for ever; gives back the error that
 /// ended it.
 ///
 /// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over
-/// and interrupts the core. The group for that has a spinner of its own and almost no weight: poking one that competes
-/// can starve the others.
+/// and interrupts the core. The group for that has a spinner of its own on each core, all of which one change reaches,
+/// and almost no weight: poking one that competes can starve the others.
 ///
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
 /// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
 /// pokes, until they have stopped.
 pub(crate) fn poke(board: Board, layout: &Layout) -> Error {
-    let begun = layout.poked().poke().map_err(Error::from).and_then(|poked| Ok((poked, Keeper::new(board, layout)?)));
-    let (mut poked, mut keeper) = match begun {
+    let keepers = || {
+        let cores = layout.cores().iter().zip(board.cores()).enumerate();
+        // One after the other, so that no poke waits for all of them.
+        let after = |place: usize| RECKON.as_nanos() * place as u64 / layout.cores().len() as u64;
+        let begin = |place| host::now() + RealDuration::from_nanos(after(place));
+        cores
+            .map(|(place, (core, board))| Keeper::new(board, layout, *core, begin(place)))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let begun = layout.poked().poke().map_err(Error::from).and_then(|poked| Ok((poked, keepers()?)));
+    let (mut poked, mut keepers) = match begun {
         Ok(begun) => begun,
         Err(error) => return error,
     };
-    let ended = turn_by_turn(board, &mut poked, &mut keeper).expect_err("it ends by an error only");
+    let ended = turn_by_turn(board, &mut poked, &mut keepers).expect_err("it ends by an error only");
     Error::io("change a group's weight")(ended)
 }
 
-fn turn_by_turn(board: Board, poked: &mut Poke, keeper: &mut Keeper) -> std::io::Result<()> {
+fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut [Keeper]) -> std::io::Result<()> {
     let mut next = host::now() + period(board.slice());
     let (mut window, mut lost) = (next, 0);
     let mut real_time_until: Option<RealInstant> = None;
@@ -59,7 +69,7 @@ fn turn_by_turn(board: Board, poked: &mut Poke, keeper: &mut Keeper) -> std::io:
         poked.now()?;
         rustix::thread::sched_yield();
         let now = host::now();
-        keeper.reckon(now)?;
+        keepers.iter_mut().try_for_each(|keeper| keeper.reckon(now))?;
         if let Some(until) = real_time_until {
             if now > until && sched::set(Class::Slices(RealDuration::ZERO)).is_ok() {
                 (real_time_until, window, lost) = (None, now, 0);
@@ -78,28 +88,28 @@ fn turn_by_turn(board: Board, poked: &mut Poke, keeper: &mut Keeper) -> std::io:
     }
 }
 
-/// What reads the meters and writes the weight of `_unsold`.
+/// What reads the meters of a core and writes the weight of its `_unsold`.
 struct Keeper {
-    board: Board,
+    board: OfCore,
     pacer: Pacer,
     keeping: bool,
     unsold: Fraction,
-    groups: Usage,
+    groups: Had,
     rate: Rate,
     at: RealInstant,
     measured: Measured,
-    had: Option<RealDuration>,
+    had: Option<Counts>,
 }
 
 impl Keeper {
-    fn new(board: Board, layout: &Layout) -> Result<Keeper, Error> {
-        let at = host::now();
+    /// For one of the nodes' cores, which it reckons from `at` on.
+    fn new(board: OfCore, layout: &Layout, core: usize, at: RealInstant) -> Result<Keeper, Error> {
         Ok(Keeper {
             board,
             pacer: Pacer::new(at),
             keeping: false,
-            unsold: layout.unsold().fraction()?,
-            groups: layout.emulated().usage()?,
+            unsold: layout.unsold(core).fraction()?,
+            groups: Had::of(layout, core)?,
             rate: Rate::start(),
             at,
             measured: board.measured(),
@@ -124,7 +134,7 @@ impl Keeper {
         let (measured, had) = (self.board.measured(), self.groups.read().ok());
         let Measured { chunks, cycles } = measured.since(self.measured);
         let speed = self.rate.per_us().and_then(|per_us| meter::speed(chunks, cycles, per_us));
-        let available = had.zip(self.had).map(|(now, before)| now.saturating_sub(before));
+        let available = had.zip(self.had).map(|(now, before)| now.since(before));
         let unsold = self.pacer.step(Window { at: now, speed, available });
         (self.at, self.measured, self.had) = (now, measured, had);
         if let Some(fraction) = unsold {

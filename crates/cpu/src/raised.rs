@@ -1,11 +1,12 @@
 //! Shares that are raised during a run, and what nodes are entitled to by that.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use host::cgroup::Fraction;
 
 use crate::layout::Layout;
-use crate::{Error, NodeShare};
+use crate::{CoreWork, Error, NodeShare};
 
 /// A change of a node's fraction by less than this is not worth a write, which interrupts the core.
 const WORTH_IT: f64 = 0.002;
@@ -14,12 +15,13 @@ const WORTH_IT: f64 = 0.002;
 #[derive(Debug)]
 pub(crate) struct Raised {
     nodes: Vec<Node>,
-    /// What a node with a whole core had been owed when the books were last brought up to date, in ns.
-    owed_ns: u64,
+    /// By core, what a node with all of it had been owed when the books were last brought up to date, in ns.
+    owed_ns: BTreeMap<usize, u64>,
 }
 
 #[derive(Debug)]
 struct Node {
+    core: usize,
     fraction: Fraction,
     books: Books,
 }
@@ -37,16 +39,18 @@ impl Raised {
     pub fn new(layout: &Layout, shares: &[NodeShare]) -> Result<Raised, Error> {
         let node = |n: &NodeShare| {
             let fraction = layout.node(&n.name).fraction()?;
-            Ok(Node { fraction, books: Books { share: n.share, factor: 1.0, extra_ns: 0.0 } })
+            Ok(Node { core: n.core, fraction, books: Books { share: n.share, factor: 1.0, extra_ns: 0.0 } })
         };
-        Ok(Raised { nodes: shares.iter().map(node).collect::<Result<_, Error>>()?, owed_ns: 0 })
+        Ok(Raised { nodes: shares.iter().map(node).collect::<Result<_, Error>>()?, owed_ns: BTreeMap::new() })
     }
 
-    /// Brings the books up to date: until now a node with a whole core was owed `owed_ns`.
-    pub fn account(&mut self, owed_ns: u64) {
-        let grown = owed_ns.saturating_sub(self.owed_ns) as f64;
-        self.nodes.iter_mut().for_each(|node| node.books.account(grown));
-        self.owed_ns = owed_ns;
+    /// Brings the books up to date: until now a node with all of a core was owed so much, by core.
+    pub fn account(&mut self, work: &[(usize, CoreWork)]) {
+        for (core, CoreWork { owed_ns, .. }) in work {
+            let before = self.owed_ns.insert(*core, *owed_ns).unwrap_or(0);
+            let grown = owed_ns.saturating_sub(before) as f64;
+            self.nodes.iter_mut().filter(|n| n.core == *core).for_each(|node| node.books.account(grown));
+        }
     }
 
     /// What node `i` has been entitled to beyond its share of what was owed, in ns.
@@ -54,14 +58,15 @@ impl Raised {
         self.nodes[i].books.extra_ns as u64
     }
 
-    /// What all nodes would have of the core with these factors.
-    pub fn sold(&self, factors: &[f64]) -> f64 {
-        self.nodes.iter().zip(factors).map(|(node, factor)| node.books.share * factor).sum()
+    /// What all nodes of a core would have of it with these factors.
+    pub fn sold(&self, core: usize, factors: &[f64]) -> f64 {
+        let nodes = self.nodes.iter().zip(factors).filter(|(node, _)| node.core == core);
+        nodes.map(|(node, factor)| node.books.share * factor).sum()
     }
 
     /// Puts factors in force.
     pub fn set(&mut self, factors: &[f64]) -> io::Result<()> {
-        for (Node { fraction, books }, &factor) in self.nodes.iter_mut().zip(factors) {
+        for (Node { fraction, books, .. }, &factor) in self.nodes.iter_mut().zip(factors) {
             if (factor / books.factor - 1.0).abs() > WORTH_IT || (factor == 1.0 && books.factor != 1.0) {
                 fraction.set(books.share * factor)?;
                 books.factor = factor;

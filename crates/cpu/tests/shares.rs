@@ -103,7 +103,7 @@ fn groups_take_turns_in_slices() {
     let _alone = alone();
     let mut groups = create(&run_id(), &[0.3, 0.3], Policy::Slots);
     let helper = helper(&groups);
-    let grain = groups.engage(helper).unwrap().grain.unwrap().as_secs_f64();
+    let grain = groups.engage(helper).unwrap()[0].grain.unwrap().as_secs_f64();
     // Without the poke it is the 1 to 4 ms of the kernel's own tick.
     assert!((50e-6..500e-6).contains(&grain), "{grain} s");
     groups.release().unwrap();

@@ -33,7 +33,7 @@ struct Window {
 }
 
 fn observe(groups: &mut CpuGroups) -> Window {
-    let work = |groups: &mut CpuGroups| groups.sample().expect("sample").core.expect("a meter");
+    let work = |groups: &mut CpuGroups| groups.sample().expect("sample").work_of(CORE).expect("a meter");
     // Both follow a change within some hundred milliseconds.
     sleep(Duration::from_millis(600));
     let before = work(groups);
@@ -205,7 +205,7 @@ fn a_share_that_is_raised_grows_at_the_cost_of_nobody() {
     let books = |groups: &mut CpuGroups| {
         let sample = groups.sample().expect("sample");
         let raised_ns: Vec<u64> = sample.nodes.iter().map(|n| n.raised_ns).collect();
-        (sample.core.expect("a meter").owed_ns, raised_ns)
+        (sample.work_of(CORE).expect("a meter").owed_ns, raised_ns)
     };
     for factors in [[1.5, 1.0], [1.0, 1.3], [1.0, 1.0]] {
         groups.raise(&factors).unwrap();

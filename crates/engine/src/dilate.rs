@@ -67,7 +67,7 @@ pub fn run(dilation: &Dilation) -> Result<u8, Error> {
     // Two shares of one core would halve each other.
     let _claim = dilation.limited.then(|| CoreLocks::claim(&[core])).transpose()?;
     let share = TargetCpu { cpus: 1, speed: 1.0 }.share(dilation.tdf);
-    let limit = dilation.limited.then(|| cpu::limit_this(share, core)).transpose()?;
+    let limit = dilation.limited.then(|| cpu::limit_this(share, core, &[])).transpose()?;
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
         warn(format_args!("the CPU limit is coarse: {why}"));
     }

@@ -174,16 +174,6 @@ impl Plan {
         &self.record
     }
 
-    /// The core that holds the nodes.
-    pub fn nodes_core(&self) -> usize {
-        self.cores.nodes[0]
-    }
-
-    /// The core that holds everything else of the run.
-    pub fn harness_core(&self) -> usize {
-        self.cores.harness[0]
-    }
-
     /// All cores that the run uses.
     pub fn all_cores(&self) -> Vec<usize> {
         self.cores.nodes.iter().chain(&self.cores.harness).copied().collect()
@@ -233,6 +223,7 @@ impl Plan {
             env: node.env.clone(),
             cwd: node.cwd.clone(),
             files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
+            core: planned.core,
             share: planned.share,
             memory_bytes: planned.memory_bytes,
             cpu_clock_divisor: planned.cpu_clock_divisor,

@@ -6,6 +6,7 @@ mod observer;
 mod results;
 mod samples;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use crate::notice::{Notice, warn};
 use crate::plan::Plan;
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
 use crate::schedule::{self, Ending, Rules, Schedule};
-use crate::site::{Closing, Injections, LocalSite, NodeIndex, Place, Recording, Site, Stop};
+use crate::site::{Closing, Conditions, Injections, LocalSite, NodeIndex, Place, Recording, Site, Stop};
 use crate::timeline::Timeline;
 
 /// How long nodes may take to heed the end of the run; then they are killed.
@@ -219,7 +220,8 @@ impl<'a> Run<'a> {
         site.prepare(plan.setup(experiment, seed))?;
         step(format!("creating {} containers", plan.nodes.len()))?;
         site.create_nodes()?;
-        step("calibrating the nodes' core and applying shares".into())?;
+        let cores = if plan.cores.nodes.len() == 1 { "core" } else { "cores" };
+        step(format!("calibrating the nodes' {cores} and applying shares"))?;
         let conditions = site.apply_limits()?;
         step("starting the nodes".into())?;
         let at = site.now()?;
@@ -229,7 +231,7 @@ impl<'a> Run<'a> {
         let mut event = |event: &str, detail| {
             let _ = events.write(&event_at(timeline, host::now(), event, None, detail));
         };
-        event("zero", serde_json::json!({ "usable_fraction_of_core": conditions.usable, "seed": seed }));
+        event("zero", zero_detail(&conditions, seed));
         for refused in &conditions.not_applied {
             event("kernel-setting-refused", serde_json::json!(refused.to_string()));
         }
@@ -259,7 +261,7 @@ impl<'a> Run<'a> {
         }
         let judged = sample.map_err(Error::Reported).and_then(|sample| {
             results::write_pipes(self.dir, &sample.network)?;
-            self.observer.finish(&self.plan, sample, clock_error_ppm, caches)
+            self.observer.finish(&self.plan, sample, clock_error_ppm, &caches)
         });
         self.keep_speed(end);
         match judged {
@@ -279,7 +281,7 @@ impl<'a> Run<'a> {
 
     /// Keeps what the core did, for the runs after this one. A run does not fail for that.
     fn keep_speed(&mut self, end: RealInstant) {
-        match HostSpeed::here().add(self.observer.speeds_seen()) {
+        match HostSpeed::here().add(&self.observer.speeds_seen()) {
             Ok(Some(reference)) => {
                 self.record(end, "host-usual", None, serde_json::json!({ "reference_units_per_us": reference }));
             }
@@ -326,6 +328,18 @@ impl<'a> Run<'a> {
     fn record(&mut self, at: RealInstant, event: &str, target: Option<String>, detail: serde_json::Value) {
         let _ = self.events.write(&event_at(self.timeline, at, event, target, detail));
     }
+}
+
+/// What is told of the clocks' start: of several cores the least that is usable of one, and of each.
+fn zero_detail(conditions: &Conditions, seed: u64) -> serde_json::Value {
+    let least = conditions.cores.iter().map(|core| core.usable).fold(1.0, f64::min);
+    let mut detail = serde_json::json!({ "usable_fraction_of_core": least, "seed": seed });
+    if conditions.cores.len() > 1 {
+        let by_core: BTreeMap<String, f64> =
+            conditions.cores.iter().map(|core| (core.core.to_string(), core.usable)).collect();
+        detail["usable_fraction_by_core"] = serde_json::json!(by_core);
+    }
+    detail
 }
 
 fn event_at(

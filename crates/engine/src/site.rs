@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cpu::caches::Staleness;
-use cpu::{Policy, Speed, Terms};
+use cpu::{Calibration, Policy, Terms};
 use host::foreign::Thread;
 use host::stat::CoreTicks;
 use net::{NetworkSpec, Observation, PipeChange};
@@ -97,9 +97,9 @@ pub struct Setup {
     pub dilated: bool,
     /// Which cores do what.
     pub cores: Cores,
-    /// How much of the nodes' core all nodes have together, where they share it as the naive variant does.
+    /// How much of a core all nodes have together, where they share theirs as the naive variant does.
     pub pool_cap: Option<f64>,
-    /// The terms on which nodes share their core, where they do not share a pool.
+    /// The terms on which nodes share their cores, where they do not share a pool.
     pub terms: Terms,
     /// Whether nodes are given back what they lose at the start of their turns, where shares of work are kept.
     pub refill: bool,
@@ -130,7 +130,9 @@ pub struct NodeSetup {
     pub cwd: Option<String>,
     /// Absolute paths inside the node, and what appears there.
     pub files: Vec<(String, Source)>,
-    /// Its share of the core, in real time; in a pool its weight.
+    /// The core that it runs on.
+    pub core: usize,
+    /// Its share of that core, in real time; in a pool its weight.
     pub share: f64,
     /// Its memory limit.
     pub memory_bytes: u64,
@@ -180,13 +182,9 @@ pub struct Conditions {
     pub policy: Policy,
     /// Why not by always-runnable groups, if they are not.
     pub policy_because: Option<String>,
-    /// The usable fraction of the nodes' core, as calibrated.
-    pub usable: f64,
-    /// How long a turn on it lasts, where shares come in turns.
-    pub grain: Option<RealDuration>,
-    /// How fast it was meanwhile, where that was measured.
-    pub speed: Option<Speed>,
-    /// The terms on which nodes share it.
+    /// What was measured of each core that holds nodes.
+    pub cores: Vec<Calibration>,
+    /// The terms on which nodes share them.
     pub terms: Terms,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
@@ -333,8 +331,8 @@ pub struct Closing {
     pub sample: Result<Sample, ErrorReport>,
     /// How far off the rate of the nodes' clocks was, in ppm, or why that is not known; `None` in real time.
     pub clock_error_ppm: Option<Result<f64, String>>,
-    /// What the caches of the nodes' core forgot between two turns; `None` where that was not measured.
-    pub caches: Option<Staleness>,
+    /// By core that holds nodes, what its caches forgot between two turns, where that was measured.
+    pub caches: Vec<(usize, Staleness)>,
     /// What became of the programs that were to be dilated; `None` in real time.
     pub injections: Option<Injections>,
     /// What the captures hold.

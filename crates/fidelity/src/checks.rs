@@ -27,15 +27,15 @@ const CHECKS: [Named; 12] = [
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
     (CheckName::CpuEntitlement, |e| cpu::cpu_entitlement(&e.grain, e.observations)),
-    (CheckName::CoreSpeed, |e| speed::core_speed(e.speed, e.pace)),
+    (CheckName::CoreSpeed, |e| speed::core_speed(e.speeds, e.pace)),
     (CheckName::CpuGrain, |e| cpu::cpu_grain(&e.grain, &e.observations.nodes, e.tdf)),
     (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),
     (CheckName::KernelTimers, |e| timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled)),
     (CheckName::Caches, |e| {
-        let measured = caches::refills(&e.observations.nodes, e.refills, e.caches.as_ref());
-        measured.unwrap_or_else(|| caches::caches(e.caches.as_ref(), &e.grain, e.tdf))
+        let measured = caches::refills(&e.observations.nodes, e.refills, e.caches);
+        measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))
     }),
     (CheckName::Disk, |_| disk()),
 ];
@@ -103,7 +103,7 @@ impl Judgement {
 /// Makes all checks, in the order in which they are recorded.
 pub fn judge(evidence: &Evidence) -> Findings {
     let findings = CHECKS.iter().map(|(name, check)| check(evidence).named(*name)).collect();
-    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speed, evidence.pace))
+    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speeds, evidence.pace))
 }
 
 /// Not modelled yet.

@@ -23,11 +23,19 @@ const TEN: f64 = 10.0;
 const ALL: ScaledTimers = ScaledTimers { rto_min: true, initial_rto: true };
 const NO_INITIAL: ScaledTimers = ScaledTimers { initial_rto: false, ..ALL };
 const NO_LEAST: ScaledTimers = ScaledTimers { rto_min: false, ..ALL };
-const TURN: Option<RealDuration> = Some(RealDuration::from_nanos(120_000));
 /// Shares of time, related to nothing.
 const OF_TIME: Pace = Pace { reference: None, gain: None };
 /// Shares of work.
 const OF_WORK: Pace = Pace { reference: Some(1000.0), gain: Some(0.8) };
+
+/// Turns of this length on core 0.
+fn turns_of(ns: u64) -> Grain {
+    Grain::Slots(vec![(0, RealDuration::from_nanos(ns))])
+}
+
+fn usual() -> Grain {
+    turns_of(120_000)
+}
 
 fn tdf(v: f64) -> Tdf {
     Tdf::try_from(v).unwrap()
@@ -59,7 +67,7 @@ fn node(name: &str, grew: TcpCounters) -> NodeTcp {
 fn cpu_of(node: &str, share: f64, busy: f64) -> NodeCpu {
     // Ten virtual seconds at TDF 10.
     let used = RealDuration::from_secs_f64(100.0 * share * busy);
-    NodeCpu { node: node.into(), share, busy, raised: 1.0, used }
+    NodeCpu { node: node.into(), core: 0, share, busy, raised: 1.0, used }
 }
 
 /// What a check found of the one kind of effect that it has.
@@ -163,19 +171,19 @@ fn what_a_node_lacked_in_all_saturated_seconds_together_is_what_its_work_took_lo
             &Observations { entitlement, entitled, entitled_intervals: 5, ..Observations::default() },
         )
     };
-    let slots = |all| judged(Grain::Slots(TURN), all);
+    let slots = |all| judged(usual(), all);
     assert!(near(work(&slots(80.0))[1], 25.0) && work(&slots(80.0))[0] == 0.0);
     assert!(near(work(&slots(125.0))[0], -20.0) && work(&slots(125.0))[1] == 0.0);
     assert_eq!((slots(99.0).value, slots(99.0).limit), (Some(60.0), None), "the worst second is told");
     assert!(slots(99.0).says.contains("in server, from 3.0 s to 4.0 s; all of them together gave server 99 %"));
-    assert_eq!(cpu_entitlement(&Grain::Slots(TURN), &Observations::default()).found, Found::Nothing);
+    assert_eq!(cpu_entitlement(&usual(), &Observations::default()).found, Found::Nothing);
     assert_eq!(judged(Grain::Pool, 50.0).found, Found::Nothing, "naive promises nothing");
     assert_eq!(judged(Grain::Quota(String::new()), 50.0).found, Found::Nothing);
 }
 
 /// Virtual seconds, ten real ones each, in which the core did so many units a microsecond, nodes were owed so many
 /// times the time and wanted so many.
-fn speeds(seconds: &[(f64, f64, f64)]) -> Option<SpeedRecord> {
+fn speeds(seconds: &[(f64, f64, f64)]) -> Vec<(usize, SpeedRecord)> {
     let (mut series, mut work) = (SpeedSeries::default(), CoreWork::default());
     series.push(at(0), work);
     for (index, (speed, owed, wanted)) in (1u64..).zip(seconds) {
@@ -188,16 +196,16 @@ fn speeds(seconds: &[(f64, f64, f64)]) -> Option<SpeedRecord> {
         work.capped_ns += if wanted > owed { ns } else { 0 };
         series.push(at(index), work);
     }
-    series.finish()
+    series.finish().into_iter().map(|record| (0, record)).collect()
 }
 
 #[test]
 fn a_slow_core_is_made_up_for_as_far_as_programs_feel_it() {
     let steady = speeds(&[(1000.0, 1.0, 1.0), (1000.0, 1.0, 1.0)]);
-    assert_eq!(work(&core_speed(steady.as_ref(), OF_WORK)), [0.0, 0.0]);
+    assert_eq!(work(&core_speed(&steady, OF_WORK)), [0.0, 0.0]);
     // Half as fast for half of the time: the yardstick took 50 % longer on average.
     let slow = speeds(&[(1000.0, 1.0, 1.0), (500.0, 1.8, 1.8)]);
-    let judged = core_speed(slow.as_ref(), OF_WORK);
+    let judged = core_speed(&slow, OF_WORK);
     let [low, high] = work(&judged);
     assert!(near(low, (GAIN_LOW - 0.8) * 50.0) && near(high, (GAIN_HIGH - 0.8) * 50.0), "{low} {high}");
     assert!(
@@ -205,26 +213,73 @@ fn a_slow_core_is_made_up_for_as_far_as_programs_feel_it() {
         "{}",
         judged.says
     );
-    let [low, high] = work(&core_speed(slow.as_ref(), Pace { gain: None, ..OF_WORK }));
+    let [low, high] = work(&core_speed(&slow, Pace { gain: None, ..OF_WORK }));
     assert!(near(low, GAIN_LOW * 50.0) && near(high, GAIN_HIGH * 50.0), "uncorrected, all of it: {low} {high}");
     let fast = speeds(&[(1250.0, 0.84, 0.84)]);
-    let [low, high] = work(&core_speed(fast.as_ref(), OF_WORK));
+    let [low, high] = work(&core_speed(&fast, OF_WORK));
     assert!(near(low, -8.0) && near(high, 4.0), "a core faster than its reference: {low} {high}");
 }
 
 #[test]
 fn a_core_that_is_sold_out_cannot_make_up_for_all() {
     let capped = speeds(&[(500.0, 1.2, 1.8)]);
-    let judged = core_speed(capped.as_ref(), OF_WORK);
+    let judged = core_speed(&capped, OF_WORK);
     let [low, high] = work(&judged);
     assert!(near(low, -20.0) && near(high, 40.0 + 50.0), "1.8 is half as much again as 1.2: {low} {high}");
     assert!(judged.says.contains("too much of the core is sold"), "{}", judged.says);
-    assert_eq!(core_speed(None, OF_WORK).found, Found::Nothing);
-    let unrelated = core_speed(capped.as_ref(), OF_TIME);
+    assert_eq!(core_speed(&[], OF_WORK).found, Found::Nothing);
+    let unrelated = core_speed(&capped, OF_TIME);
     assert_eq!((unrelated.found, unrelated.value), (Found::Nothing, Some(500.0)), "no reference, no promise");
-    assert_eq!(speed::recorded(capped.as_ref(), OF_WORK).unwrap().reference_units_per_us, Some(1000.0));
+    assert_eq!(speed::recorded(&capped, OF_WORK).unwrap().reference_units_per_us, Some(1000.0));
     let of_time = Pace { gain: None, ..OF_WORK };
-    assert_eq!(speed::recorded(capped.as_ref(), of_time).unwrap().reference_units_per_us, None);
+    assert_eq!(speed::recorded(&capped, of_time).unwrap().reference_units_per_us, None);
+}
+
+#[test]
+fn of_several_cores_any_may_matter_and_the_worst_is_told() {
+    let of = |speed: f64| speeds(&[(speed, 1.0, 1.0)])[0].1.clone();
+    let two = [(0, of(1000.0)), (3, of(800.0))];
+    let judged = core_speed(&two, OF_WORK);
+    let [low, high] = work(&judged);
+    assert!(near(low, (GAIN_LOW - 0.8) * 25.0) && near(high, (GAIN_HIGH - 0.8) * 25.0), "{low} {high}");
+    assert!(judged.says.starts_with("Of the nodes' cores the slowest: core 3 did 800 units"), "{}", judged.says);
+    assert_eq!(judged.value.map(f64::round), Some(80.0));
+    assert!(near(speed::recorded(&two, OF_WORK).unwrap().units_per_us, 900.0));
+    // One core faster than the reference, one slower: from the one's least to the other's most.
+    let [low, high] = work(&core_speed(&[(0, of(1250.0)), (3, of(800.0))], OF_WORK));
+    assert!(near(low, -8.0) && near(high, (GAIN_HIGH - 0.8) * 25.0), "{low} {high}");
+
+    // A node waits for the turns of its own core.
+    let grain = Grain::Slots(vec![(0, RealDuration::from_nanos(100_000)), (3, RealDuration::from_nanos(400_000))]);
+    let nodes = [cpu_of("server", 0.5, 0.5), NodeCpu { core: 3, ..cpu_of("client", 0.5, 0.5) }];
+    let waited = cpu_grain(&grain, &nodes, Tdf::ONE);
+    assert!(waited.says.contains("client up to 0.4 virtual ms"), "{}", waited.says);
+    assert!(waited.says.contains("on the slowest every 0.4 ms"), "{}", waited.says);
+
+    // The caches of the worse core, in its turns; and a node's refill is bounded by those of its own.
+    let ns = RealDuration::from_nanos;
+    let line = |late| Caches { soon: ns(4), away: ns(10_000_000), late: ns(late) };
+    let found = [(0, line(40)), (3, line(80))];
+    let told = caches(&found, &grain, tdf(TEN));
+    assert!(told.says.starts_with("On core 0 a line"), "shorter turns lose more: {}", told.says);
+    let told = caches(&[(0, line(5)), (3, line(80))], &grain, tdf(TEN));
+    assert!(told.says.starts_with("On core 3 a line"), "{}", told.says);
+    let unknown = NodeRefill { refill_us: 0.0, error_us: 400.0, turn_us: 400.0, factor: 1.0, capped: false, rounds: 1 };
+    let most = |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 1.0) }], &[unknown], &found).unwrap())[1];
+    assert!(most(3) > 1.5 * most(0), "{} and {}", most(3), most(0));
+
+    let seen = Observations {
+        nodes_cores: 2,
+        steal: Some(worst(9.0, "core 3")),
+        stolen_nodes_percent: Some(4.0),
+        foreign_nodes: Some(worst(9.0, "dd (process 9) on core 3")),
+        foreign_nodes_percent: Some(4.0),
+        ..Observations::default()
+    };
+    let said = steal(&seen, OF_TIME).says;
+    assert!(said.contains("of one of the nodes' cores at most 4 % on average"), "{said}");
+    let said = foreign_load_nodes(&seen, OF_TIME).says;
+    assert!(said.contains("9 % of one of the nodes' cores,") && said.contains("at most 4 %."), "{said}");
 }
 
 #[test]
@@ -237,7 +292,7 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
         },
         found => panic!("{found:?}"),
     };
-    let turn = |ns| Grain::Slots(Some(RealDuration::from_nanos(ns)));
+    let turn = turns_of;
     // At TDF 10, 0.1 ms × (1 / 0.03 − 1) and 0.1 ms × (1 / 0.004 − 1), real; the idle one takes no part.
     let (mean, late) = waits(turn(100_000), &nodes, TEN);
     assert!(near(late, (3.2333e-3 + 24.9e-3) / 10.0) && near(mean, late / 2.0), "{mean} {late}");
@@ -259,7 +314,7 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
 
 #[test]
 fn what_quota_does_to_a_burst_nobody_can_say() {
-    assert_eq!(cpu_grain(&Grain::Slots(None), &[], tdf(TEN)).found, Found::Nothing);
+    assert_eq!(cpu_grain(&Grain::Slots(Vec::new()), &[], tdf(TEN)).found, Found::Nothing);
     assert_eq!(cpu_grain(&Grain::Pool, &[], tdf(TEN)).found, Found::Nothing);
     let quota = cpu_grain(&Grain::Quota("this kernel has no cpu.idle".into()), &[], tdf(TEN));
     assert_eq!(quota.found, Found::Unsized);
@@ -378,10 +433,10 @@ fn judged_when(
         latest,
         shortest_path: Some(VirtualDuration::from_nanos(10_000_000)),
         clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
-        grain: Grain::Slots(TURN),
+        grain: usual(),
         pace: OF_TIME,
-        speed: None,
-        caches: None,
+        speeds: &[],
+        caches: &[],
         refills: &[],
         loads,
         scaled: ALL,
@@ -466,9 +521,9 @@ fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
 fn what_caches_forget_is_lost_at_the_start_of_each_turn() {
     let ns = RealDuration::from_nanos;
     let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(111) };
-    let turns = |ns| Grain::Slots(Some(RealDuration::from_nanos(ns)));
-    let lost =
-        |late: u64, turn: u64| work(&caches(Some(&Caches { late: ns(late), ..found }), &turns(turn), tdf(TEN)))[1];
+    let turns = turns_of;
+    let on = |late: u64| [(0, Caches { late: ns(late), ..found })];
+    let lost = |late: u64, turn: u64| work(&caches(&on(late), &turns(turn), tdf(TEN)))[1];
     // What the constant was taken from: 60 of 140 µs at 110 ns a line.
     assert!((lost(111, 140_000) - 74.0).abs() < 2.0, "{}", lost(111, 140_000));
     assert!(
@@ -478,12 +533,12 @@ fn what_caches_forget_is_lost_at_the_start_of_each_turn() {
     );
     assert_eq!(lost(3, 140_000), 0.0, "no dearer than soon after");
     assert!(lost(100_000, 140_000) <= 400.0 + 1e-9, "no more than was ever seen");
-    let told = caches(Some(&found), &turns(140_000), tdf(TEN));
+    let told = caches(&on(111), &turns(140_000), tdf(TEN));
     assert!(told.says.contains("10 real ms cost 111 ns, after 1 ms 4 ns"), "{}", told.says);
-    for told in [caches(None, &turns(140_000), tdf(TEN)), caches(Some(&found), &turns(140_000), Tdf::ONE)] {
+    for told in [caches(&[], &turns(140_000), tdf(TEN)), caches(&on(111), &turns(140_000), Tdf::ONE)] {
         assert_eq!((told.value, told.found), (None, Found::Nothing), "{}", told.says);
     }
-    let quota = caches(Some(&found), &Grain::Quota(String::new()), tdf(TEN));
+    let quota = caches(&on(111), &Grain::Quota(String::new()), tdf(TEN));
     assert_eq!((quota.value, quota.found), (Some(111.0), Found::Nothing), "no turns");
 }
 
@@ -499,7 +554,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     };
     let of = |raised: f64, found: NodeRefill| {
         let nodes = [NodeCpu { raised, ..cpu_of("server", 0.03, 1.0) }, cpu_of("client", 0.004, 0.0)];
-        refills(&nodes, &[found, refill(0.0, 400.0, 1.0, false)], None).unwrap()
+        refills(&nodes, &[found, refill(0.0, 400.0, 1.0, false)], &[]).unwrap()
     };
     // A quarter is lost and all of it is given back: what is left is the error, 5 of 75.
     let given = of(4.0 / 3.0, refill(100.0, 10.0, 4.0 / 3.0, false));
@@ -513,7 +568,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     // More than all cannot be lost, whatever the error.
     assert!(work(&of(1.0, refill(10.0, 1000.0, 1.0, false)))[1] <= 400.0 + 1e-9);
     assert!(of(1.6, refill(300.0, 1.0, 1.6, true)).says.contains("not given more"));
-    assert_eq!(refills(&[], &[], None), None);
+    assert_eq!(refills(&[], &[], &[]), None);
     // Measured too shortly to tell, of caches that were probed: 60 of 400 µs is what a server would have lost.
     let ns = RealDuration::from_nanos;
     let caches = Caches { soon: ns(4), away: ns(10_000_000), late: ns(80) };
@@ -521,7 +576,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     assert!((0.14..0.16).contains(&server), "{server}");
     let most = |refill_us| {
         let nodes = [NodeCpu { raised: 1.0, ..cpu_of("server", 0.03, 1.0) }];
-        let range = work(&refills(&nodes, &[refill(refill_us, 100.0, 1.0, false)], Some(&caches)).unwrap());
+        let range = work(&refills(&nodes, &[refill(refill_us, 100.0, 1.0, false)], &[(0, caches)]).unwrap());
         1.0 - 1.0 / (1.0 + range[1] / 100.0)
     };
     assert!((most(10.0) - server).abs() < 1e-6, "{}", most(10.0));

@@ -1,5 +1,7 @@
 //! The counters that a run is judged by, as they stood at one instant. Who reads them, and where, is not known here.
 
+use std::collections::BTreeMap;
+
 use scale::RealInstant;
 
 /// Everything that is counted, at one instant.
@@ -13,21 +15,22 @@ pub struct Snapshot {
     pub cores: Vec<CoreCounters>,
     /// The threads that are not the run's; empty if they were not listed this time.
     pub foreign: Vec<ForeignThread>,
-    /// The work of the nodes' core; `None` where it is not metered.
-    pub core_work: Option<CoreWork>,
+    /// By core, the work of those that hold nodes; empty where it is not metered.
+    pub core_work: BTreeMap<usize, CoreWork>,
 }
 
 impl Snapshot {
-    /// What a node with all of the core was entitled to since `before`, as a multiple of the time: 1 where its work is
-    /// not metered.
-    pub(crate) fn pace_since(&self, before: &Snapshot) -> f64 {
-        let (Some(before), Some(after)) = (before.core_work, self.core_work) else { return 1.0 };
+    /// What a node with all of a core was entitled to since `before`, as a multiple of the time: 1 where the core's work
+    /// is not metered.
+    pub(crate) fn pace_since(&self, before: &Snapshot, core: usize) -> f64 {
+        let work = [before, self].map(|snapshot| snapshot.core_work.get(&core));
+        let [Some(before), Some(after)] = work else { return 1.0 };
         let passed = after.at.since(before.at).as_nanos() as f64;
         if passed > 0.0 { after.owed_ns.saturating_sub(before.owed_ns) as f64 / passed } else { 1.0 }
     }
 }
 
-/// What the nodes' core did since the metering of it began.
+/// What a core that holds nodes did since the metering of it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreWork {
     /// When that was read.

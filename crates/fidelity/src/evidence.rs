@@ -28,10 +28,10 @@ pub struct Evidence<'a> {
     pub grain: Grain,
     /// Whether nodes had shares of time or of work.
     pub pace: Pace,
-    /// How fast their core was, if that was measured.
-    pub speed: Option<&'a SpeedRecord>,
-    /// What it costs on the nodes' core to come back to data, if that was measured.
-    pub caches: Option<Caches>,
+    /// By core that holds nodes, how fast it was, if that was measured.
+    pub speeds: &'a [(usize, SpeedRecord)],
+    /// By core that holds nodes, what it costs there to come back to data, if that was measured.
+    pub caches: &'a [(usize, Caches)],
     /// By node, what it lost at the start of its turns, if that was measured; else empty.
     pub refills: &'a [NodeRefill],
     /// How busy the emulator was, interval by interval.
@@ -91,12 +91,22 @@ pub struct ScaledTimers {
 /// How the nodes' CPU was limited.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grain {
-    /// Always-runnable groups, and how long a turn lasted when that was measured.
-    Slots(Option<RealDuration>),
+    /// Always-runnable groups, and by core how long a turn lasted, if that was measured.
+    Slots(Vec<(usize, RealDuration)>),
     /// CFS quota, and why not slots.
     Quota(String),
     /// One cap for all, on purpose: the naive variant.
     Pool,
+}
+
+impl Grain {
+    /// How long a turn lasted on a core, if nodes took turns and that was measured.
+    pub(crate) fn turn_on(&self, core: usize) -> Option<RealDuration> {
+        match self {
+            Grain::Slots(turns) => turns.iter().find(|(number, _)| *number == core).map(|(_, turn)| *turn),
+            Grain::Quota(_) | Grain::Pool => None,
+        }
+    }
 }
 
 /// What it costs to come back to data after some time.

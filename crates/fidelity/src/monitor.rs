@@ -12,6 +12,8 @@
 //! Only the worst is kept, so a long run needs no more memory than a short one. Why it is so, and what the limits are,
 //! is in `docs/fidelity.md`.
 
+use std::collections::BTreeSet;
+
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
 use crate::counters::{ForeignThread, Snapshot, TcpCounters};
@@ -36,14 +38,26 @@ struct Listing {
     threads: Vec<ForeignThread>,
 }
 
+/// A node, as far as its CPU is concerned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    /// Its name.
+    pub name: String,
+    /// The core that it is on.
+    pub core: usize,
+    /// The fraction of that core, in real time, to which it is entitled.
+    pub share: f64,
+}
+
 /// Follows the counters of one run.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     tdf: Tdf,
     zero: RealInstant,
-    nodes: Vec<(String, f64)>,
-    nodes_core: usize,
-    harness_core: usize,
+    nodes: Vec<Placed>,
+    /// Those that hold nodes, each once.
+    nodes_cores: Vec<usize>,
+    harness_cores: Vec<usize>,
     first: Option<Snapshot>,
     last: Snapshot,
     second: Snapshot,
@@ -57,25 +71,21 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// `nodes` are names and shares: the fraction of a real core each is entitled to.
-    pub fn new(
-        tdf: Tdf,
-        zero: RealInstant,
-        nodes: Vec<(String, f64)>,
-        nodes_core: usize,
-        harness_core: usize,
-    ) -> Monitor {
-        let tcp = nodes.iter().map(|(node, _)| NodeTcp {
-            node: node.clone(),
+    /// For these nodes, and a harness that has these cores.
+    pub fn new(tdf: Tdf, zero: RealInstant, nodes: Vec<Placed>, harness_cores: Vec<usize>) -> Monitor {
+        let tcp = nodes.iter().map(|n| NodeTcp {
+            node: n.name.clone(),
             grew: TcpCounters::default(),
             first_hard: None,
             first_waiting: None,
         });
+        let nodes_cores: Vec<usize> = nodes.iter().map(|n| n.core).collect::<BTreeSet<_>>().into_iter().collect();
+        let observed = Observations { tcp: tcp.collect(), nodes_cores: nodes_cores.len(), ..Observations::default() };
         Monitor {
             tdf,
             zero,
-            nodes_core,
-            harness_core,
+            nodes_cores,
+            harness_cores,
             first: None,
             last: Snapshot::default(),
             second: Snapshot::default(),
@@ -83,7 +93,7 @@ impl Monitor {
             listings: Default::default(),
             tcp: vec![None; nodes.len()],
             saturated: vec![(0.0, 0.0); nodes.len()],
-            observed: Observations { tcp: tcp.collect(), ..Observations::default() },
+            observed,
             nodes,
         }
     }
@@ -125,8 +135,12 @@ impl Monitor {
         if let Some(first) = &self.first {
             self.observed.lasted = self.at(self.last.at).since(self.at(first.at));
             if self.last.at.since(first.at) >= LEAST {
-                self.observed.foreign_nodes_percent = foreign(self.nodes_core, first, &self.last);
-                self.observed.stolen_nodes_percent = stolen(self.nodes_core, first, &self.last);
+                let most = |of: fn(&[usize], &Snapshot, &Snapshot) -> Option<f64>| {
+                    let each = self.nodes_cores.iter().filter_map(|core| of(&[*core], first, &self.last));
+                    each.max_by(f64::total_cmp)
+                };
+                self.observed.foreign_nodes_percent = most(foreign);
+                self.observed.stolen_nodes_percent = most(stolen);
             }
         }
         let last = std::mem::take(&mut self.last);
@@ -140,15 +154,15 @@ impl Monitor {
 
     fn cpu_of_nodes(&self) -> Vec<NodeCpu> {
         let Some(first) = &self.first else { return Vec::new() };
-        let pace = self.last.pace_since(first);
         let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
-        let of = nodes.map(|(((name, share), before), after)| {
+        let of = nodes.map(|((Placed { name, core, share }, before), after)| {
+            let pace = self.last.pace_since(first, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
             let bare = *share * pace * after.at.since(before.at).as_nanos() as f64;
             let raised = if bare > 0.0 { entitled / bare } else { 1.0 };
             let used = RealDuration::from_nanos(after.used_since(before));
-            NodeCpu { node: name.clone(), share: *share, busy, raised, used }
+            NodeCpu { node: name.clone(), core: *core, share: *share, busy, raised, used }
         });
         of.collect()
     }
@@ -156,9 +170,9 @@ impl Monitor {
     fn entitled(&self) -> Option<Occurrence> {
         let (from, to) = (self.at(self.first.as_ref()?.at), self.at(self.last.at));
         let all = self.nodes.iter().zip(&self.saturated).filter(|(_, (entitled, _))| *entitled > 0.0);
-        let all = all.map(|((name, _), (entitled, used))| Occurrence {
+        let all = all.map(|(node, (entitled, used))| Occurrence {
             value: 100.0 * used / entitled,
-            whose: Some(name.clone()),
+            whose: Some(node.name.clone()),
             from,
             to,
         });
@@ -170,9 +184,9 @@ impl Monitor {
     }
 
     fn judge_second(&mut self, now: &Snapshot) {
-        let pace = now.pace_since(&self.second);
         let nodes = self.nodes.iter().zip(&mut self.saturated).zip(&self.second.nodes).zip(&now.nodes);
-        for ((((name, share), saturated), before), after) in nodes {
+        for (((Placed { name, core, share }, saturated), before), after) in nodes {
+            let pace = now.pace_since(&self.second, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
             if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
@@ -192,28 +206,38 @@ impl Monitor {
 
     fn judge_window(&mut self, now: &Snapshot) {
         let (from, to) = (self.at(self.window.at), self.at(now.at));
-        let on = |core: usize| {
-            let value = foreign(core, &self.window, now)?;
-            Some(Occurrence { value, whose: self.busiest_foreign_thread(core), from, to })
+        let on = |cores: &[usize]| {
+            let value = foreign(cores, &self.window, now)?;
+            Some(Occurrence { value, whose: self.busiest_foreign_thread(cores), from, to })
         };
         let steal = |core: usize| {
-            let value = stolen(core, &self.window, now)?;
+            let value = stolen(&[core], &self.window, now)?;
             Some(Occurrence { value, whose: Some(format!("core {core}")), from, to })
         };
-        let (on_nodes, on_harness) = (on(self.nodes_core), on(self.harness_core));
-        let stolen = [steal(self.nodes_core), steal(self.harness_core)];
-        let wanted = self.most_wanting(self.nodes_core, from, to);
-        keep_worse(&mut self.observed.wanted_nodes, wanted);
-        keep_worse(&mut self.observed.foreign_nodes, on_nodes);
+        let on_nodes: Vec<_> = self.nodes_cores.iter().map(|core| self.of_one(on(&[*core]), *core)).collect();
+        let wanted = self.nodes_cores.iter().map(|core| self.of_one(self.most_wanting(*core, from, to), *core));
+        let wanted: Vec<_> = wanted.collect();
+        let on_harness = on(&self.harness_cores);
+        let all = self.nodes_cores.iter().chain(&self.harness_cores);
+        let stolen: Vec<_> = all.map(|core| steal(*core)).collect();
+        wanted.into_iter().for_each(|wanted| keep_worse(&mut self.observed.wanted_nodes, wanted));
+        on_nodes.into_iter().for_each(|foreign| keep_worse(&mut self.observed.foreign_nodes, foreign));
         keep_worse(&mut self.observed.foreign_harness, on_harness);
         stolen.into_iter().for_each(|steal| keep_worse(&mut self.observed.steal, steal));
         self.listings.swap(0, 1);
         self.listings[1] = Listing::default();
     }
 
-    /// The thread on `core` that used most CPU in the window.
-    fn busiest_foreign_thread(&self, core: usize) -> Option<String> {
-        let (busiest, grew, _) = self.foreign_threads_on(core).max_by_key(|(_, grew, _)| *grew)?;
+    /// Says of who was seen on one of several cores on which it was.
+    fn of_one(&self, seen: Option<Occurrence>, core: usize) -> Option<Occurrence> {
+        let placed = |who: String| if self.nodes_cores.len() > 1 { format!("{who} on core {core}") } else { who };
+        seen.map(|seen| Occurrence { whose: seen.whose.map(placed), ..seen })
+    }
+
+    /// The thread on these cores that used most CPU in the window.
+    fn busiest_foreign_thread(&self, cores: &[usize]) -> Option<String> {
+        let all = cores.iter().flat_map(|core| self.foreign_threads_on(*core));
+        let (busiest, grew, _) = all.max_by_key(|(_, grew, _)| *grew)?;
         (grew > 0).then(|| named(busiest))
     }
 
@@ -274,7 +298,7 @@ impl Monitor {
     fn count_drops(&mut self, now: &Snapshot) {
         let (from, to) = (self.at(self.last.at), self.at(now.at));
         let before = self.observed.ring_drops;
-        for (((name, _), before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
+        for ((Placed { name, .. }, before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
             let dropped = after.ring_drops.saturating_sub(before.ring_drops);
             self.observed.ring_drops += dropped;
             self.observed.no_memory += after.no_memory.saturating_sub(before.no_memory);
@@ -289,20 +313,28 @@ impl Monitor {
     }
 }
 
-/// What others used of a core between two snapshots, per cent of it.
-fn foreign(core: usize, before: &Snapshot, after: &Snapshot) -> Option<f64> {
-    let real = after.at.since(before.at).as_nanos() as f64;
-    let (before, after) = (before.cores.get(core)?, after.cores.get(core)?);
-    let all = after.all_ns.saturating_sub(before.all_ns);
-    let run = after.run_ns.saturating_sub(before.run_ns);
+/// What others used of cores between two snapshots, per cent of them. Together, since what the run's own process used is
+/// known of all of them together only.
+fn foreign(cores: &[usize], before: &Snapshot, after: &Snapshot) -> Option<f64> {
+    let real = after.at.since(before.at).as_nanos() as f64 * cores.len() as f64;
+    let (mut all, mut run) = (0, 0);
+    for core in cores {
+        let (before, after) = (before.cores.get(*core)?, after.cores.get(*core)?);
+        all += after.all_ns.saturating_sub(before.all_ns);
+        run += after.run_ns.saturating_sub(before.run_ns);
+    }
     (real > 0.0).then(|| 100.0 * all.saturating_sub(run) as f64 / real)
 }
 
-/// What the hypervisor took of a core between two snapshots, per cent of it.
-fn stolen(core: usize, before: &Snapshot, after: &Snapshot) -> Option<f64> {
-    let (before, after) = (before.cores.get(core)?.ticks, after.cores.get(core)?.ticks);
-    let total = after.total.saturating_sub(before.total);
-    (total > 0).then(|| 100.0 * after.steal.saturating_sub(before.steal) as f64 / total as f64)
+/// What the hypervisor took of cores between two snapshots, per cent of them.
+fn stolen(cores: &[usize], before: &Snapshot, after: &Snapshot) -> Option<f64> {
+    let (mut total, mut steal) = (0, 0);
+    for core in cores {
+        let (before, after) = (before.cores.get(*core)?.ticks, after.cores.get(*core)?.ticks);
+        total += after.total.saturating_sub(before.total);
+        steal += after.steal.saturating_sub(before.steal);
+    }
+    (total > 0).then(|| 100.0 * steal as f64 / total as f64)
 }
 
 fn named(s: &ForeignThread) -> String {

@@ -7,6 +7,12 @@ const S: u64 = 1_000_000_000;
 /// Virtual zero does not lie at the origin of the harness's clock.
 const ZERO: u64 = 1234 * S;
 
+fn monitor(cores: [usize; 2], harness: Vec<usize>, tdf: f64) -> Monitor {
+    let node = |name: &str, core, share| Placed { name: name.into(), core, share };
+    let nodes = vec![node("server", cores[0], 0.5), node("client", cores[1], 0.25)];
+    Monitor::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, harness)
+}
+
 struct Feed {
     monitor: Monitor,
     now: Snapshot,
@@ -15,14 +21,18 @@ struct Feed {
 impl Feed {
     /// Two nodes with half and a quarter of core 0; the harness has core 1.
     fn new(tdf: f64) -> Feed {
-        let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
-        let mut monitor = Monitor::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
+        Feed::on([0, 0], vec![1], tdf)
+    }
+
+    /// The two nodes on these cores, with a harness on those.
+    fn on(cores: [usize; 2], harness: Vec<usize>, tdf: f64) -> Feed {
+        let mut monitor = monitor(cores, harness, tdf);
         let at = RealInstant::from_nanos(ZERO);
         let tcp = Some(TcpCounters::default());
         let node =
             NodeCounters { at, container_ns: 77, filler_ns: 88, raised_ns: 99, tcp, ring_drops: 5, no_memory: 2 };
         let core = CoreCounters { run_ns: 3 * S, all_ns: 9 * S, ticks: CoreTicks { steal: 40, total: 5000 } };
-        let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 2], foreign: Vec::new(), core_work: None };
+        let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 4], ..Snapshot::default() };
         monitor.push(now.clone());
         Feed { monitor, now }
     }
@@ -84,13 +94,14 @@ fn how_busy_nodes_were_is_told_of_the_whole_run() {
 
 /// Ten real seconds in which nodes were owed so many times the time, and used this part of their shares of it.
 fn paced(feed: &mut Feed, owed: f64, used: [f64; 2]) {
-    let before = feed.now.core_work.unwrap_or(CoreWork { at: feed.now.at, ..CoreWork::default() });
+    let before = feed.now.core_work.get(&0).copied();
+    let before = before.unwrap_or(CoreWork { at: feed.now.at, ..CoreWork::default() });
     feed.step(10 * S, used.map(|part| part * owed), [0.0; 2]);
     for node in &mut feed.now.nodes {
         node.filler_ns = 88;
     }
     let owed_ns = before.owed_ns + (owed * 10.0 * S as f64) as u64;
-    feed.now.core_work = Some(CoreWork { at: feed.now.at, owed_ns, ..before });
+    feed.now.core_work.insert(0, CoreWork { at: feed.now.at, owed_ns, ..before });
     feed.push();
 }
 
@@ -98,9 +109,8 @@ fn paced(feed: &mut Feed, owed: f64, used: [f64; 2]) {
 fn entitlement_is_to_work_and_so_to_more_time_of_a_slow_core() {
     let mut feed = Feed::new(10.0);
     // The first reading is what growth is related to, so it is taken again with the core's work in it.
-    let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
-    feed.monitor = Monitor::new(Tdf::try_from(10.0).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
-    feed.now.core_work = Some(CoreWork { at: feed.now.at, ..CoreWork::default() });
+    feed.monitor = monitor([0, 0], vec![1], 10.0);
+    feed.now.core_work.insert(0, CoreWork { at: feed.now.at, ..CoreWork::default() });
     feed.push();
     for _ in 0..3 {
         paced(&mut feed, 1.6, [1.0, 0.9]);
@@ -252,6 +262,52 @@ fn on_average_counts_what_was_stolen_of_the_nodes_core() {
 }
 
 #[test]
+fn a_node_is_owed_what_its_own_core_is() {
+    let mut feed = Feed::on([0, 2], vec![1], 10.0);
+    feed.monitor = monitor([0, 2], vec![1], 10.0);
+    let mut work = CoreWork { at: feed.now.at, ..CoreWork::default() };
+    feed.now.core_work = [(0, work), (2, work)].into();
+    feed.push();
+    // Core 2 is so slow that its node is owed 1.5 times its share, and gets its share.
+    feed.step(10 * S, [1.0, 1.0], [0.0; 2]).nodes.iter_mut().for_each(|node| node.filler_ns = 88);
+    work.at = feed.now.at;
+    let owed = |times: f64| CoreWork { owed_ns: (times * 10.0 * S as f64) as u64, ..work };
+    feed.now.core_work = [(0, owed(1.0)), (2, owed(1.5))].into();
+    feed.push();
+    let observed = feed.monitor.finish();
+    assert!(near(&observed.entitlement, 100.0 / 1.5), "{:?}", observed.entitlement);
+    assert_eq!(observed.entitlement.unwrap().whose.as_deref(), Some("client"));
+    let of: Vec<_> = observed.nodes.iter().map(|n| (n.core, (n.busy * 1e3).round())).collect();
+    assert_eq!((of, observed.nodes_cores), (vec![(0, 1000.0), (2, 667.0)], 2));
+}
+
+#[test]
+fn of_several_cores_the_worst_is_told_by_its_number() {
+    let mut feed = Feed::on([0, 2], vec![1, 3], 1.0);
+    let hog = |s: u64| vec![thread(7, "loop", 2, s * S / 5, s * S / 2), thread(8, "quiet", 0, s, 0)];
+    for s in 1..=10 {
+        feed.now.foreign = hog(s);
+        feed.step(S, [0.5; 2], [0.01, 0.0]);
+        let others = (S as f64 * 0.2) as u64;
+        // Of the harness, what the run's process used is booked on its first core, wherever it was.
+        feed.now.cores[1].run_ns += others;
+        feed.now.cores[3].all_ns += others + S / 10;
+        feed.now.cores[2].all_ns += others;
+        feed.now.cores[2].ticks.total += 100;
+        feed.now.cores[2].ticks.steal += 5;
+        feed.push();
+    }
+    let observed = feed.monitor.finish();
+    let whose = |seen: &Option<Occurrence>| seen.as_ref().and_then(|seen| seen.whose.clone()).unwrap_or_default();
+    assert!(near(&observed.foreign_nodes, 20.0), "{:?}", observed.foreign_nodes);
+    assert_eq!(whose(&observed.foreign_nodes), "loop (process 7) on core 2");
+    assert_eq!(whose(&observed.wanted_nodes), "loop (process 7) on core 2");
+    assert!((observed.foreign_nodes_percent.unwrap() - 20.0).abs() < 1e-6, "not that of core 0");
+    assert!(near(&observed.foreign_harness, 5.0), "a tenth of one of two: {:?}", observed.foreign_harness);
+    assert_eq!((whose(&observed.steal), observed.stolen_nodes_percent), ("core 2".into(), Some(5.0)));
+}
+
+#[test]
 fn a_short_run_is_judged_as_a_whole_and_a_short_rest_is_not() {
     let mut short = Feed::new(1.0);
     short.seconds(2, S, [0.5; 2], [0.03, 0.0]);
@@ -261,7 +317,7 @@ fn a_short_run_is_judged_as_a_whole_and_a_short_rest_is_not() {
     rest.seconds(4, S, [0.5; 2], [0.9, 0.0]);
     assert!(near(&rest.monitor.finish().foreign_nodes, 0.0));
     assert_eq!(Feed::new(1.0).monitor.finish().foreign_nodes, None, "one snapshot has no interval");
-    let nothing = Monitor::new(Tdf::ONE, RealInstant::ZERO, Vec::new(), 0, 1).finish();
+    let nothing = Monitor::new(Tdf::ONE, RealInstant::ZERO, Vec::new(), vec![1]).finish();
     assert_eq!(nothing, Observations::default());
     assert_eq!(Feed::new(1.0).monitor.finish().stolen_nodes_percent, None);
 }

@@ -35,7 +35,9 @@ pub struct NodeTcp {
 pub struct NodeCpu {
     /// The node.
     pub node: String,
-    /// Its share of the core.
+    /// The core that it was on.
+    pub core: usize,
+    /// Its share of that core.
     pub share: f64,
     /// The part of what it was entitled to that it used, 0 to 1.
     pub busy: f64,
@@ -59,18 +61,20 @@ pub struct Observations {
     pub nodes: Vec<NodeCpu>,
     /// How long the run was.
     pub lasted: VirtualDuration,
-    /// Others' use of the nodes' core, per cent of the core.
+    /// How many cores held nodes.
+    pub nodes_cores: usize,
+    /// Others' use of a core that holds nodes, per cent of the core; of several, where it was most.
     pub foreign_nodes: Option<Occurrence>,
     /// The same on average over the run; `None` if it was too short.
     pub foreign_nodes_percent: Option<f64>,
-    /// The time for which one thread of others had the nodes' core or waited for it, per cent. `None` if the kernel
+    /// The time for which one thread of others had a core of the nodes or waited for it, per cent. `None` if the kernel
     /// does not tell or the run was too short.
     pub wanted_nodes: Option<Occurrence>,
-    /// Others' use of the harness core, per cent of the core.
+    /// Others' use of the harness core, per cent of the core; of several, on average.
     pub foreign_harness: Option<Occurrence>,
-    /// Time that the hypervisor took from either core, per cent.
+    /// Time that the hypervisor took from any core of the run, per cent.
     pub steal: Option<Occurrence>,
-    /// Of the nodes' core, on average over the run; `None` if it was too short.
+    /// Of a core that holds nodes, on average over the run; of several, where it was most. `None` if it was too short.
     pub stolen_nodes_percent: Option<f64>,
     /// Frames lost between a node and the emulator: how many in all, of which node and when first.
     pub ring_drops: u64,

@@ -1,5 +1,6 @@
 //! The processors of this machine, and which of them a thread runs on.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,11 +22,60 @@ pub fn count() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
+/// Where the kernel describes the processors.
+const PROCESSORS: &str = "/sys/devices/system/cpu";
+
 /// The processors that share the physical core of `core`, itself among them, in the order of their numbers.
+///
+/// # Errors
+///
+/// If the kernel does not say, as of a processor that is not there.
 pub fn siblings(core: usize) -> Result<Vec<usize>, Error> {
-    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
-    let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", Path::new(&path), e))?;
-    list(text.trim()).ok_or_else(|| Error::system(format!("{path} is no list"), io::ErrorKind::InvalidData))
+    siblings_below(Path::new(PROCESSORS), core)
+}
+
+fn siblings_below(processors: &Path, core: usize) -> Result<Vec<usize>, Error> {
+    let of = |name: &str| processors.join(format!("cpu{core}/topology/{name}"));
+    // The second is what kernels before 5.2 call it.
+    let path = Some(of("core_cpus_list")).filter(|path| path.exists()).unwrap_or_else(|| of("thread_siblings_list"));
+    let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))?;
+    let wrong = || Error::system(format!("{} is no list", path.display()), io::ErrorKind::InvalidData);
+    list(text.trim()).ok_or_else(wrong)
+}
+
+/// Groups processors by the physical core whose hyper-threads they are, each group in the order of its numbers and the
+/// groups by their first. One of which the kernel does not say is a physical core of its own.
+pub fn by_physical_core(processors: &[usize]) -> Vec<Vec<usize>> {
+    grouped_below(Path::new(PROCESSORS), processors)
+}
+
+fn grouped_below(root: &Path, processors: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for &core in processors.iter().collect::<BTreeSet<_>>() {
+        let siblings = siblings_below(root, core).unwrap_or_else(|_| vec![core]);
+        match groups.iter_mut().find(|group| siblings.contains(&group[0])) {
+            Some(group) => group.push(core),
+            None => groups.push(vec![core]),
+        }
+    }
+    groups
+}
+
+/// Writes `0,2-3`, as the kernel writes sets of processors; `numbers` are in order.
+pub fn listed(numbers: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let part = |(first, last): &(usize, usize)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
 /// Reads `0,2-3`, as the kernel writes sets of processors.
@@ -71,12 +121,30 @@ pub fn pin_command(command: &mut Command, core: usize) {
     unsafe { command.pre_exec(move || pin(core)) };
 }
 
-/// Runs the calling thread on any core but `core`: one of those that it may use now, or else any.
-pub fn avoid(core: usize) -> io::Result<()> {
+/// Runs the calling thread, and what it starts from now on, on these cores only; there is at least one.
+pub fn restrict(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    if cores.iter().any(|core| *core >= CpuSet::MAX_CPU) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    cores.iter().for_each(|core| set.set(*core));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Has a command, when it is started, run on these cores only, with all that it starts; there is at least one.
+pub fn restrict_command(command: &mut Command, cores: &[usize]) {
+    let cores = cores.to_vec();
+    // SAFETY: between fork and exec this makes one system call, on a set that lives on the stack; it takes no lock and
+    // allocates nothing.
+    unsafe { command.pre_exec(move || restrict(&cores)) };
+}
+
+/// Runs the calling thread on any core but these: one of those that it may use now, or else any.
+pub fn avoid(cores: &[usize]) -> io::Result<()> {
     let mut set = sched_getaffinity(None)?;
-    set.unset(core);
+    cores.iter().filter(|core| **core < CpuSet::MAX_CPU).for_each(|core| set.unset(*core));
     if set.count() == 0 {
-        (0..count()).filter(|other| *other != core).for_each(|other| set.set(other));
+        (0..count()).filter(|other| !cores.contains(other)).for_each(|other| set.set(other));
     }
     Ok(sched_setaffinity(None, &set)?)
 }
@@ -99,6 +167,40 @@ mod tests {
     }
 
     #[test]
+    fn sets_of_processors_are_written_as_the_kernel_reads_them() {
+        assert_eq!(listed(&[0, 2, 3, 4, 6, 7]), "0,2-4,6,7");
+        assert_eq!((listed(&[5]), listed(&[])), ("5".into(), String::new()));
+        assert_eq!(list(&listed(&[1, 2, 3, 9])), Some(vec![1, 2, 3, 9]));
+    }
+
+    /// A machine whose processors have these siblings, in a file of this name.
+    fn processors(name: &str, siblings: &[&str]) -> std::path::PathBuf {
+        let root = std::env::temp_dir().join(format!("diorama-cores-{}-{name}", std::process::id()));
+        for (core, siblings) in siblings.iter().enumerate() {
+            let topology = root.join(format!("cpu{core}/topology"));
+            std::fs::create_dir_all(&topology).unwrap();
+            std::fs::write(topology.join(name), format!("{siblings}\n")).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn hyper_threads_are_grouped_by_their_physical_core() {
+        // As clouds number them, and as most machines do.
+        let beside = processors("core_cpus_list", &["0-1", "0-1", "2-3", "2-3"]);
+        assert_eq!(grouped_below(&beside, &[0, 1, 2, 3]), [[0, 1], [2, 3]]);
+        assert_eq!(grouped_below(&beside, &[3, 1]), [[1], [3]], "only what may be used");
+        let apart = processors("thread_siblings_list", &["0,2", "1,3", "0,2", "1,3"]);
+        assert_eq!(grouped_below(&apart, &[0, 1, 2, 3]), [[0, 2], [1, 3]]);
+        assert_eq!(siblings_below(&apart, 3).unwrap(), [1, 3]);
+        // Of the last nothing is said.
+        assert_eq!(grouped_below(&apart, &[2, 4]), [[2], [4]]);
+        std::fs::write(apart.join("cpu0/topology/thread_siblings_list"), "all").unwrap();
+        assert!(siblings_below(&apart, 0).unwrap_err().to_string().contains("is no list"));
+        [beside, apart].iter().for_each(|root| std::fs::remove_dir_all(root).unwrap());
+    }
+
+    #[test]
     fn the_model_is_that_of_the_first_processor() {
         let text = "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7B13\n\nmodel name\t: another\n";
         assert_eq!(model_in(text).as_deref(), Some("AMD EPYC 7B13"));
@@ -117,9 +219,14 @@ mod tests {
             pin_command(&mut command, all[0]);
             assert_eq!(command.output().unwrap().stdout, b"1\n");
             if count() > 1 {
-                avoid(all[0]).unwrap();
+                avoid(&all[..1]).unwrap();
                 assert!(!usable().unwrap().contains(&all[0]), "the only core that it had is left for others");
+                restrict(&all).unwrap();
+                assert_eq!(usable().unwrap(), all);
+                avoid(&all[1..]).unwrap();
+                assert_eq!(usable().unwrap(), all[..1]);
             }
+            assert!(restrict(&[usize::MAX]).is_err() && restrict(&[]).is_err());
             assert!(pin(usize::MAX).is_err() && pin(CpuSet::MAX_CPU - 1).is_err(), "there is no such core");
         };
         std::thread::spawn(tried).join().unwrap();

@@ -88,7 +88,7 @@ fn limits_are_taken_by_the_kernel() {
     let group = |inside: &str| tree.group(inside);
     ["a", "b", "tiny"].iter().for_each(|g| group(g).create().unwrap());
     cgroup::divide(&[(group("a"), 0.5), (group("b"), 0.0001)]).unwrap();
-    group("").outweigh_the_rest().unwrap();
+    group("").outweigh_the_rest(1).unwrap();
     group("tiny").make_negligible().unwrap();
     group("tiny").make_idle().unwrap();
     [0.9, 0.05, 0.0001].iter().for_each(|share| group("a").cap(*share).unwrap());

@@ -57,10 +57,25 @@ impl Plan {
 /// Which cores of the harness do what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
-    /// Hold the nodes.
+    /// Hold the nodes; which node is on which is said with the node.
     pub nodes: Vec<usize>,
-    /// Hold the emulator, the injector and the engine.
+    /// Hold the emulator (the first), the injector and the engine (all others, or else the same).
     pub harness: Vec<usize>,
+}
+
+impl Cores {
+    /// That of the emulator, which has it to itself where the harness has several.
+    pub fn emulator(&self) -> Option<usize> {
+        self.harness.first().copied()
+    }
+
+    /// Those of everything else of the harness: all but the emulator's, or else the same.
+    pub fn engine(&self) -> &[usize] {
+        match &self.harness[..] {
+            [_, others @ ..] if !others.is_empty() => others,
+            all => all,
+        }
+    }
 }
 
 /// How nodes take turns on their core.
@@ -228,6 +243,18 @@ mod tests {
 
     use super::*;
     use crate::RunDir;
+
+    #[test]
+    fn the_emulator_has_a_core_to_itself_where_there_are_several() {
+        let of = |harness: &[usize]| {
+            let cores = Cores { nodes: vec![0], harness: harness.to_vec() };
+            (cores.emulator(), cores.engine().to_vec())
+        };
+        assert_eq!(of(&[1]), (Some(1), vec![1]));
+        assert_eq!(of(&[1, 2]), (Some(1), vec![2]));
+        assert_eq!(of(&[4, 2, 3]), (Some(4), vec![2, 3]));
+        assert_eq!(of(&[]), (None, vec![]));
+    }
 
     /// A plan with everything in it.
     const GOLDEN: &str = include_str!("../tests/golden/plan.json");

@@ -38,10 +38,10 @@ pub fn measure(command: &[OsString], notify: Notify) -> Result<Vec<Row>, Error> 
         return Err(Error::Input("a command to measure is missing: `bench cpu --gain -- COMMAND…`".into()));
     };
     let (core, _) = first_and_last()?;
-    let share = [NodeShare { name: NODE.into(), share: SHARE }];
+    let share = [NodeShare { name: NODE.into(), core, share: SHARE }];
     let id = format!("bench-{}", std::process::id());
     let terms = Terms { slice: TURN, pace: None };
-    let mut groups = CpuGroups::create(&id, core, &share, Policy::Slots, terms)?;
+    let mut groups = CpuGroups::create(&id, &share, Policy::Slots, terms)?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
     groups.engage(helper)?;
     let runs = repeat(&mut groups, program, arguments);
@@ -95,6 +95,7 @@ struct Run {
 
 fn repeat(groups: &mut CpuGroups, program: &OsString, arguments: &[OsString]) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
+    let core = groups.cores().first().copied().unwrap_or(0);
     let start = Instant::now();
     while start.elapsed() < TIME || runs.len() < LEAST {
         let mut command = Command::new(program);
@@ -109,7 +110,8 @@ fn repeat(groups: &mut CpuGroups, program: &OsString, arguments: &[OsString]) ->
         if !status.success() {
             return Err(Error::failed(format!("{} failed: {status}", program.display())));
         }
-        let round_us = after.core.zip(before.core).and_then(|(after, before)| after.speed_since(before));
+        let work = after.work_of(core).zip(before.work_of(core));
+        let round_us = work.and_then(|(after, before)| after.speed_since(before));
         // A command that is over within a window of the meter is not one to measure.
         let Some(speed) = round_us else { continue };
         let cpu_s = (after.nodes[0].container_ns - before.nodes[0].container_ns) as f64 / 1e9;

@@ -43,9 +43,9 @@ pub fn create(run_id: &str, shares: &[f64], policy: Policy) -> CpuGroups {
 }
 
 fn create_on(run_id: &str, shares: &[f64], policy: Policy, terms: Terms) -> CpuGroups {
-    let node = |(i, &share): (usize, &f64)| NodeShare { name: format!("n{i}"), share };
+    let node = |(i, &share): (usize, &f64)| NodeShare { name: format!("n{i}"), core: CORE, share };
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
-    CpuGroups::create(run_id, CORE, &shares, policy, terms).expect("root and control groups are needed for this test")
+    CpuGroups::create(run_id, &shares, policy, terms).expect("root and control groups are needed for this test")
 }
 
 /// Starts the helper as the engine would.

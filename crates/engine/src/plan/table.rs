@@ -46,8 +46,8 @@ fn head(experiment: &Experiment, plan: &Plan) -> String {
         plan.variant,
         plan.tdf,
         plan.nodes.len(),
-        plan.nodes_core(),
-        plan.harness_core(),
+        plan.cores.nodes[0],
+        plan.cores.harness[0],
         plan.tdf.to_real(limit),
     )
 }

@@ -1,4 +1,6 @@
-//! How fast the nodes' core was during a run: `speed.csv`, and what the next runs know of it.
+//! How fast the nodes' cores were during a run: `speed.csv`, and what the next runs know of it.
+
+use std::collections::BTreeMap;
 
 use cpu::{CoreWork, Speed};
 use record::{RunDir, SpeedInterval, SpeedLog};
@@ -10,44 +12,46 @@ use crate::host_speed::Seen;
 /// A shorter window is no measure of what the core can do.
 const WINDOW: RealDuration = RealDuration::from_nanos(900_000_000);
 
-/// Follows the speed of one core.
+/// Follows the speed of the cores that hold nodes.
 #[derive(Debug)]
-pub struct CoreSpeed {
+pub struct CoreSpeeds {
     dir: RunDir,
-    core: usize,
     /// What shares are related to; `None` for shares of time.
     reference: Option<Speed>,
-    last: Option<(VirtualInstant, CoreWork)>,
+    /// By core.
+    followed: BTreeMap<usize, CoreSpeed>,
     /// Begun when there is something to write: where nothing is measured there is no file.
     log: Option<SpeedLog>,
+}
+
+/// What has been seen of one core.
+#[derive(Debug, Default)]
+struct CoreSpeed {
+    last: Option<(VirtualInstant, CoreWork)>,
     /// Speeds in windows that were long enough.
     windows: Vec<Seen>,
     /// What is left of a window that is not yet long enough: when it began.
     window: Option<CoreWork>,
 }
 
-impl CoreSpeed {
+impl CoreSpeeds {
     /// Begins with nothing seen yet.
-    pub fn begin(dir: &RunDir, core: usize, reference: Option<Speed>) -> CoreSpeed {
-        let (windows, log) = (Vec::new(), None);
-        CoreSpeed { dir: dir.clone(), core, reference, last: None, log, windows, window: None }
+    pub fn begin(dir: &RunDir, reference: Option<Speed>) -> CoreSpeeds {
+        CoreSpeeds { dir: dir.clone(), reference, followed: BTreeMap::new(), log: None }
     }
 
-    /// Adds what the core has done until `at`; `None` where it is not measured.
-    pub fn add(&mut self, at: VirtualInstant, work: Option<CoreWork>) -> Result<()> {
-        let Some(work) = work else { return Ok(()) };
-        if let Some((from, before)) = self.last.replace((at, work)) {
-            let interval = interval(before, work, from, self.core, self.reference);
-            if self.log.is_none() {
-                self.log = Some(self.dir.speed_log()?);
+    /// Adds what each core has done until `at`; nothing where that is not measured.
+    pub fn add(&mut self, at: VirtualInstant, work: &[(usize, CoreWork)]) -> Result<()> {
+        for (core, work) in work {
+            let followed = self.followed.entry(*core).or_default();
+            followed.look(*work);
+            if let Some((from, before)) = followed.last.replace((at, *work)) {
+                let interval = interval(before, *work, from, *core, self.reference);
+                if self.log.is_none() {
+                    self.log = Some(self.dir.speed_log()?);
+                }
+                self.log.as_mut().map_or(Ok(()), |log| log.add(&interval))?;
             }
-            self.log.as_mut().map_or(Ok(()), |log| log.add(&interval))?;
-        }
-        let began = *self.window.get_or_insert(work);
-        if work.at.since(began.at) >= WINDOW {
-            let lasted = work.at.since(began.at);
-            self.windows.extend(work.speed_since(began).map(|speed| Seen { speed, lasted }));
-            self.window = Some(work);
         }
         Ok(())
     }
@@ -57,9 +61,20 @@ impl CoreSpeed {
         Ok(self.log.as_mut().map_or(Ok(()), SpeedLog::flush)?)
     }
 
-    /// What the core did, in windows that were long enough.
-    pub fn windows(&self) -> &[Seen] {
-        &self.windows
+    /// What the cores did, in windows that were long enough.
+    pub fn windows(&self) -> Vec<Seen> {
+        self.followed.values().flat_map(|core| core.windows.iter().copied()).collect()
+    }
+}
+
+impl CoreSpeed {
+    fn look(&mut self, work: CoreWork) {
+        let began = *self.window.get_or_insert(work);
+        if work.at.since(began.at) >= WINDOW {
+            let lasted = work.at.since(began.at);
+            self.windows.extend(work.speed_since(began).map(|speed| Seen { speed, lasted }));
+            self.window = Some(work);
+        }
     }
 }
 
@@ -110,13 +125,13 @@ mod tests {
     fn each_virtual_second_has_its_row() {
         let temp = tempfile::tempdir().unwrap();
         let dir = RunDir::prepare(temp.path(), []).unwrap();
-        let mut speed = CoreSpeed::begin(&dir, 3, Speed::from_units_per_us(1000.0));
+        let mut speed = CoreSpeeds::begin(&dir, Speed::from_units_per_us(1000.0));
         for (s, work) in [
             (0.0, work(10.0, 5_000_000_000, 10.0, 0.0)),
             (1.0, work(12.0, 7_000_000_000, 12.0, 0.0)),
             (2.0, work(14.0, 8_000_000_000, 15.2, 0.5)),
         ] {
-            speed.add(at(s), Some(work)).unwrap();
+            speed.add(at(s), &[(3, work)]).unwrap();
         }
         speed.flush().unwrap();
         let rows = dir.speed().unwrap();
@@ -131,18 +146,35 @@ mod tests {
     }
 
     #[test]
+    fn each_core_has_rows_of_its_own() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RunDir::prepare(temp.path(), []).unwrap();
+        let mut speeds = CoreSpeeds::begin(&dir, None);
+        for s in 0..3u64 {
+            let after = |speed: u64| work(s as f64, s * speed * 1_000_000, s as f64, 0.0);
+            speeds.add(at(s as f64), &[(0, after(1000)), (2, after(500))]).unwrap();
+        }
+        speeds.flush().unwrap();
+        let rows: Vec<_> = dir.speed().unwrap().iter().map(|r| (r.virtual_s, r.core, r.units_per_us)).collect();
+        let of = |s: f64| [(s, 0, Some(1000.0)), (s, 2, Some(500.0))];
+        assert_eq!(rows, [of(0.0), of(1.0)].concat());
+        assert_eq!(speeds.windows().len(), 4);
+    }
+
+    #[test]
     fn what_is_not_measured_has_no_file_and_what_is_not_known_no_number() {
         let temp = tempfile::tempdir().unwrap();
         let dir = RunDir::prepare(temp.path(), []).unwrap();
-        let mut speed = CoreSpeed::begin(&dir, 0, None);
-        (0..3).for_each(|s| speed.add(at(f64::from(s)), None).unwrap());
+        let mut speed = CoreSpeeds::begin(&dir, None);
+        (0..3).for_each(|s| speed.add(at(f64::from(s)), &[]).unwrap());
         speed.flush().unwrap();
-        assert_eq!((dir.speed().unwrap(), speed.windows()), (vec![], &[][..]));
+        assert_eq!((dir.speed().unwrap(), speed.windows()), (vec![], vec![]));
         assert!(!temp.path().join("speed.csv").exists());
         // Disturbed all the time, and by shares of time.
         let robbed = CoreWork { metered_ns: 1_000_000_000, ..work(2.0, 7, 2.0, 0.0) };
-        speed.add(at(4.0), Some(CoreWork { metered_ns: 1_000_000_000, ..work(1.0, 7, 1.0, 0.0) })).unwrap();
-        speed.add(at(5.0), Some(robbed)).unwrap();
+        let before = CoreWork { metered_ns: 1_000_000_000, ..work(1.0, 7, 1.0, 0.0) };
+        speed.add(at(4.0), &[(0, before)]).unwrap();
+        speed.add(at(5.0), &[(0, robbed)]).unwrap();
         speed.flush().unwrap();
         let rows = dir.speed().unwrap();
         assert_eq!((rows.len(), rows[0].units_per_us, rows[0].percent_of_reference, rows[0].k), (1, None, None, 1.0));
@@ -152,12 +184,12 @@ mod tests {
     #[test]
     fn short_windows_are_joined() {
         let temp = tempfile::tempdir().unwrap();
-        let mut speed = CoreSpeed::begin(&RunDir::prepare(temp.path(), []).unwrap(), 0, None);
+        let mut speed = CoreSpeeds::begin(&RunDir::prepare(temp.path(), []).unwrap(), None);
         // Tenths of a second, one of them three times as fast as the others.
         let mut units = 0;
         for tenth in 0..=20 {
             units += if tenth == 5 { 300_000_000 } else { 100_000_000 };
-            speed.add(at(f64::from(tenth)), Some(work(f64::from(tenth) / 10.0, units, 0.0, 0.0))).unwrap();
+            speed.add(at(f64::from(tenth)), &[(0, work(f64::from(tenth) / 10.0, units, 0.0, 0.0))]).unwrap();
         }
         let joined: Vec<_> = speed.windows().iter().map(|w| w.speed.units_per_us()).collect();
         assert!(

@@ -1,6 +1,6 @@
 //! What is observed during a run, and what the checks find in it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use cpu::Policy;
 use cpu::caches::Staleness;
@@ -9,13 +9,14 @@ use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
 use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers};
-use fidelity::monitor::Monitor;
+use fidelity::monitor::{Monitor, Placed};
 use net::{PipeCounters, PipeInterval};
+use record::plan::PlannedNode;
 use record::{Counters, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
 
 use super::Judged;
-use super::core_speed::CoreSpeed;
+use super::core_speed::CoreSpeeds;
 use crate::error::Result;
 use crate::host_speed::Seen;
 use crate::plan::Plan;
@@ -27,9 +28,10 @@ pub struct Observer {
     conditions: Conditions,
     monitor: Monitor,
     load: EmulatorLoad,
-    speeds: SpeedSeries,
+    /// By core that holds nodes.
+    speeds: BTreeMap<usize, SpeedSeries>,
     intervals: PipeIntervalLog,
-    speed: CoreSpeed,
+    speed: CoreSpeeds,
     /// Begun when there is something to write.
     refill_log: Option<RefillLog>,
     /// By node, as last known.
@@ -41,15 +43,16 @@ pub struct Observer {
 impl Observer {
     /// Begins at virtual zero, with nothing seen yet.
     pub fn begin(plan: &Plan, conditions: Conditions, dir: &RunDir, timeline: Timeline) -> Result<Observer> {
-        let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
+        let placed = |(name, n): (&String, &PlannedNode)| Placed { name: name.clone(), core: n.core, share: n.share };
+        let nodes = plan.nodes.iter().map(placed).collect();
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
-            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.nodes_core(), plan.harness_core()),
+            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()),
             load: EmulatorLoad::default(),
-            speeds: SpeedSeries::default(),
+            speeds: BTreeMap::new(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
-            speed: CoreSpeed::begin(dir, plan.nodes_core(), reference),
+            speed: CoreSpeeds::begin(dir, reference),
             refill_log: None,
             refills: Vec::new(),
             dir: dir.clone(),
@@ -62,7 +65,7 @@ impl Observer {
         for interval in &sample.network.intervals {
             self.intervals.add(&self.recorded(interval, &sample))?;
         }
-        self.speed.add(self.timeline.at(sample.cpu.at), sample.cpu.core)?;
+        self.speed.add(self.timeline.at(sample.cpu.at), &sample.cpu.work)?;
         self.note_refills(plan, &sample)?;
         self.push(plan, sample);
         Ok(())
@@ -82,8 +85,8 @@ impl Observer {
         Ok(rows.try_for_each(|(node, known)| log.add(at, node, known))?)
     }
 
-    /// What the nodes' core did, as far as it was measured.
-    pub fn speeds_seen(&self) -> &[Seen] {
+    /// What the nodes' cores did, as far as it was measured.
+    pub fn speeds_seen(&self) -> Vec<Seen> {
         self.speed.windows()
     }
 
@@ -93,7 +96,7 @@ impl Observer {
         plan: &Plan,
         sample: Sample,
         clock_error_ppm: Option<Result<f64, String>>,
-        caches: Option<Staleness>,
+        caches: &[(usize, Staleness)],
     ) -> Result<Judged> {
         let lateness = sample.network.lateness.clone();
         self.add(plan, sample)?;
@@ -107,7 +110,10 @@ impl Observer {
         let seconds = lateness.seconds.iter().filter(|s| s.start + second > timeline.zero);
         let latest = seconds.max_by_key(|s| s.p999).map(|s| (timeline.at(s.start), s.p999));
         let loads = std::mem::take(&mut self.load).intervals();
-        let speeds = std::mem::take(&mut self.speeds).finish();
+        let speeds = std::mem::take(&mut self.speeds).into_iter();
+        let speeds: Vec<_> = speeds.filter_map(|(core, series)| Some((core, series.finish()?))).collect();
+        let caches = caches.iter().map(|(core, c)| (*core, Caches { soon: c.soon, away: c.away, late: c.late }));
+        let caches: Vec<_> = caches.collect();
         let conditions = &self.conditions;
         let findings = checks::judge(&Evidence {
             tdf: plan.tdf,
@@ -121,7 +127,9 @@ impl Observer {
                 Some(Err(why)) => ClockRate::Unknown(why),
             },
             grain: match &conditions.policy {
-                Policy::Slots => Grain::Slots(conditions.grain),
+                Policy::Slots => {
+                    Grain::Slots(conditions.cores.iter().filter_map(|core| Some((core.core, core.grain?))).collect())
+                }
                 Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
@@ -129,8 +137,8 @@ impl Observer {
                 reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),
                 gain: conditions.terms.pace.map(|pace| pace.gain),
             },
-            speed: speeds.as_ref(),
-            caches: caches.map(|c| Caches { soon: c.soon, away: c.away, late: c.late }),
+            speeds: &speeds,
+            caches: &caches,
             refills: &self.refills,
             loads: &loads,
             scaled: ScaledTimers {
@@ -166,9 +174,10 @@ impl Observer {
             *lost += port.missed();
             *no_memory += port.no_memory();
         }
-        let core_work = cpu.core.map(core_work);
-        if let Some(work) = core_work {
-            self.speeds.push(self.timeline.at(work.at), work);
+        let core_work: BTreeMap<usize, CoreWork> =
+            cpu.work.iter().map(|(core, work)| (*core, core_work(*work))).collect();
+        for (core, work) in &core_work {
+            self.speeds.entry(*core).or_default().push(self.timeline.at(work.at), *work);
         }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
@@ -177,8 +186,8 @@ impl Observer {
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
-            // The engine is pinned to the harness core, and not in the run's groups.
-            let run_ns = run + if core == plan.harness_core() { own.as_nanos() } else { 0 };
+            // The engine is on the harness's cores, and not in the run's groups; how much on each is not counted.
+            let run_ns = run + if Some(core) == plan.cores.emulator() { own.as_nanos() } else { 0 };
             let ticks = CoreTicks { steal: ticks.steal, total: ticks.total };
             CoreCounters { run_ns, all_ns: *all, ticks }
         });

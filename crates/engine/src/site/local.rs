@@ -103,6 +103,12 @@ impl LocalSite {
     }
 }
 
+/// The core of what is not the emulator, if there is but one: else it is left where this process may be.
+fn only(setup: &Setup) -> Option<usize> {
+    let own = setup.cores.engine();
+    own.first().copied().filter(|_| own.len() == 1)
+}
+
 /// What is missing if a call comes too early, or after the site was taken down.
 fn there<T>(part: Option<T>) -> Result<T> {
     part.ok_or_else(|| Error::SiteLost("the site was asked for something that is not there yet, or no more".into()))
@@ -110,13 +116,14 @@ fn there<T>(part: Option<T>) -> Result<T> {
 
 impl Site for LocalSite {
     fn prepare(&mut self, setup: Setup) -> Result<()> {
-        let harness = *there(setup.cores.harness.first())?;
-        // Asked before this process restricts itself to one core.
+        let own = setup.cores.engine().to_vec();
+        there(own.first())?;
+        // Asked before this process restricts itself to the harness's cores.
         let (policy, because) = shares::policy_of(&setup);
-        // Keeps the engine, and all threads that it starts from here on, off the nodes' core.
-        host::pin(harness).map_err(|e| {
+        // Keeps the engine, and all threads that it starts from here on, off the nodes' cores.
+        host::cores::restrict(&own).map_err(|e| {
             Error::machine(
-                format!("core {harness} cannot be used: {e}"),
+                format!("core {} cannot be used: {e}", host::cores::listed(&own)),
                 "a run needs two cores that this process may use (see `taskset -p $$`)",
             )
         })?;
@@ -127,7 +134,7 @@ impl Site for LocalSite {
         let enclosure = Enclosure::open(EnclosureOptions {
             state: place.registration.state_dir().to_path_buf(),
             init: "/proc/self/exe".into(),
-            core: Some(harness),
+            core: only(&setup),
             hide: vec![folder, place.results.path().to_path_buf()],
         })?;
         let dilation = Dilation::of(&setup)?.map(Arc::new);

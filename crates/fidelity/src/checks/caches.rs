@@ -32,7 +32,9 @@ pub fn lost(dearer: RealDuration, turn: RealDuration) -> f64 {
 /// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's
 /// own they hardly do; where neighbours use them, each turn begins with fetching data that the target would still have.
 /// How many lines that is depends on the program, which nothing here can count: up to as many as a busy server's.
-pub fn caches(found: Option<&Caches>, grain: &Grain, tdf: Tdf) -> Judgement {
+///
+/// Of several cores, that on which such a server loses most.
+pub fn caches(found: &[(usize, Caches)], grain: &Grain, tdf: Tdf) -> Judgement {
     let unit = "ns a line";
     if tdf == Tdf::ONE {
         return Judgement::unmeasured(
@@ -40,21 +42,28 @@ pub fn caches(found: Option<&Caches>, grain: &Grain, tdf: Tdf) -> Judgement {
             "The run was not dilated: caches forgot no sooner than on the target.".into(),
         );
     }
-    let Some(found) = found else {
+    let lost_on = |(core, found): &(usize, Caches)| {
+        let turn = grain.turn_on(*core)?;
+        Some((lost(found.late.saturating_sub(found.soon), turn), turn))
+    };
+    let part = |of: &(usize, Caches)| lost_on(of).map_or(0.0, |(part, _)| part);
+    let worst = found.iter().max_by(|a, b| part(a).total_cmp(&part(b)).then(a.1.late.cmp(&b.1.late)));
+    let Some(worst) = worst else {
         return Judgement::unmeasured(unit, "How long caches keep data on the nodes' core was not measured.".into());
     };
+    let (core, of_core) = worst;
+    let on = if found.len() > 1 { format!("On core {core} a line") } else { "A line".into() };
     let measured = format!(
-        "A line of memory untouched for {} real ms cost {} ns, after 1 ms {} ns",
-        number(found.away.as_secs_f64() * 1e3),
-        found.late.as_nanos(),
-        found.soon.as_nanos()
+        "{on} of memory untouched for {} real ms cost {} ns, after 1 ms {} ns",
+        number(of_core.away.as_secs_f64() * 1e3),
+        of_core.late.as_nanos(),
+        of_core.soon.as_nanos()
     );
-    let late = found.late.as_nanos() as f64;
-    let Grain::Slots(Some(turn)) = grain else {
+    let late = of_core.late.as_nanos() as f64;
+    let Some((lost, turn)) = lost_on(worst) else {
         let says = format!("{measured}; how many a node fetched anew is not known.");
         return Judgement { value: Some(late), ..Judgement::unmeasured(unit, says) };
     };
-    let lost = lost(found.late.saturating_sub(found.soon), *turn);
     let says = format!(
         "{measured}: a program with as much data as a busy web server lost {} % of its turns of {} ms.",
         number(100.0 * lost),
@@ -66,14 +75,16 @@ pub fn caches(found: Option<&Caches>, grain: &Grain, tdf: Tdf) -> Judgement {
 /// What nodes lost at the start of their turns, where that was measured, less what they were given for it. A node
 /// counts by what it used of the core. `None` where it was not measured, or nobody used anything.
 ///
-/// A short run measures little. Up to what a busy server would have lost to the caches as they were (`probed`, if
-/// anything is known of them), any loss is possible; beyond that, what was measured is believed, but not its error.
-pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill], probed: Option<&Caches>) -> Option<Judgement> {
+/// A short run measures little. Up to what a busy server would have lost to the caches of the node's core as they were
+/// (`probed`, if anything is known of them), any loss is possible; beyond that, what was measured is believed, but not
+/// its error.
+pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill], probed: &[(usize, Caches)]) -> Option<Judgement> {
     let of = |(node, found): (&NodeCpu, &NodeRefill)| {
         let [part, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / found.turn_us);
         let turn = RealDuration::from_secs_f64(found.turn_us / 1e6);
         // On the target nobody else is in between, and all of them are warm.
-        let servers = probed.map_or(MOST, |caches| lost(caches.late.saturating_sub(WARM), turn));
+        let probed = probed.iter().find(|(core, _)| *core == node.core);
+        let servers = probed.map_or(MOST, |(_, caches)| lost(caches.late.saturating_sub(WARM), turn));
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
         let most = (part + error).min(servers.max(part));

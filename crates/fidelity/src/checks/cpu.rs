@@ -54,8 +54,8 @@ pub fn cpu_entitlement(grain: &Grain, seen: &Observations) -> Judgement {
 /// server, say. (Nodes with equal shares are of one kind; where there is but one, at two of them.)
 pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
     let unit = "real ms";
-    let turn = match grain {
-        Grain::Slots(None) => {
+    let turns = match grain {
+        Grain::Slots(turns) if turns.is_empty() => {
             return Judgement::unmeasured(unit, "Nodes took turns, and how long one lasted was not measured.".into());
         }
         Grain::Pool => {
@@ -67,11 +67,13 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
             );
             return Judgement::at_most(4.0, GRAIN, unit, says);
         }
-        Grain::Slots(Some(turn)) => *turn,
+        Grain::Slots(turns) => turns,
     };
+    let longest = turns.iter().map(|(_, turn)| *turn).max().unwrap_or_default();
+    let turn_of = |node: &NodeCpu| grain.turn_on(node.core).unwrap_or(longest);
     let part: Vec<&NodeCpu> = nodes.iter().filter(|n| n.busy >= TAKES_PART && n.share > 0.0).collect();
     let wait = |node: &NodeCpu| {
-        let others = turn.as_secs_f64() * (1.0 / node.share - 1.0).max(0.0);
+        let others = turn_of(node).as_secs_f64() * (1.0 / node.share - 1.0).max(0.0);
         tdf.to_virtual(RealDuration::from_secs_f64(others)).as_secs_f64()
     };
     let mut waits: Vec<(f64, &NodeCpu)> = part.iter().map(|node| (wait(node), *node)).collect();
@@ -83,14 +85,15 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
     }
     waits.truncate(2);
     let most: f64 = waits.iter().map(|(wait, _)| wait).sum();
-    let mut says = format!("Nodes took turns on their core every {} ms", number(turn.as_secs_f64() * 1e3));
+    let whose = if turns.len() == 1 { "their core every" } else { "their cores, on the slowest every" };
+    let mut says = format!("Nodes took turns on {whose} {} ms", number(longest.as_secs_f64() * 1e3));
     if !waits.is_empty() {
         let each = waits.iter().map(|(wait, n)| format!("{} up to {} virtual ms", n.node, number(wait * 1e3)));
         says += &format!(": who woke up waited, {}", each.collect::<Vec<_>>().join(", "));
     }
-    let turns = part.iter().map(|n| n.used.as_secs_f64() / turn.as_secs_f64()).fold(0.0, f64::max);
+    let turns = part.iter().map(|n| n.used.as_secs_f64() / turn_of(n).as_secs_f64()).fold(0.0, f64::max);
     let effect = Effect::EachOperation { mean: most / 2.0, late: most, turns };
-    Judgement::with(turn.as_secs_f64() * 1e3, unit, [effect], says + ".")
+    Judgement::with(longest.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }
 
 /// Time that the hypervisor gave to someone else. What it took of the harness core shows in late frames.
@@ -102,9 +105,10 @@ pub fn steal(seen: &Observations, pace: Pace) -> Judgement {
     let core = worst.whose.as_deref().unwrap_or("a core");
     let taken = seen.stolen_nodes_percent.unwrap_or(worst.value);
     let says = format!(
-        "At most, the hypervisor took {} % of {core}, {}; of the nodes' core {} % on average.",
+        "At most, the hypervisor took {} % of {core}, {}; of {} {} % on average.",
         number(worst.value),
         span(worst),
+        if seen.nodes_cores > 1 { "one of the nodes' cores at most" } else { "the nodes' core" },
         number(taken)
     );
     Judgement::with(worst.value, unit, [missing(taken, pace)], says)

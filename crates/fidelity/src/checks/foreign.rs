@@ -24,8 +24,11 @@ pub fn foreign_load_nodes(seen: &Observations, pace: Pace) -> Judgement {
             span(wanted)
         ))
     });
-    let says =
-        format!("{} On average it was {} %.{}", used(worst, "nodes' core"), number(taken), wanted.unwrap_or_default());
+    let (core, average) = match seen.nodes_cores {
+        0 | 1 => ("the nodes' core", "On average it was"),
+        _ => ("one of the nodes' cores", "On average it was at most"),
+    };
+    let says = format!("{} {average} {} %.{}", used(worst, core), number(taken), wanted.unwrap_or_default());
     Judgement::with(worst.value, unit, [missing(taken, pace)], says)
 }
 
@@ -34,15 +37,11 @@ pub fn foreign_load_nodes(seen: &Observations, pace: Pace) -> Judgement {
 pub fn foreign_load_harness(worst: Option<&Occurrence>) -> Judgement {
     let unit = "% of the core";
     let Some(worst) = worst else { return Judgement::unmeasured(unit, "Too short a run to measure it.".into()) };
-    let says = format!("{} What that delays shows in emulator-lateness.", used(worst, "harness core"));
+    let says = format!("{} What that delays shows in emulator-lateness.", used(worst, "the harness core"));
     Judgement::with(worst.value, unit, [], says)
 }
 
 fn used(worst: &Occurrence, core: &str) -> String {
     let who = worst.whose.as_ref().map_or(String::new(), |who| format!(", mostly {who}"));
-    format!(
-        "Processes that are not the run's used at most {} % of the {core}, {}{who}.",
-        number(worst.value),
-        span(worst)
-    )
+    format!("Processes that are not the run's used at most {} % of {core}, {}{who}.", number(worst.value), span(worst))
 }

@@ -1,4 +1,4 @@
-//! How much work the nodes' core did in a microsecond.
+//! How much work the nodes' cores did in a microsecond.
 
 use record::CoreSpeed;
 
@@ -15,23 +15,52 @@ pub const GAIN_HIGH: f64 = 1.2;
 
 const UNIT: &str = "% of the reference";
 
-/// The core does more or less work in its time than the reference says, whoever it is shared with, and nodes get more
+/// A core does more or less work in its time than the reference says, whoever it is shared with, and nodes get more
 /// or less of its time in return. What is left is what programs follow the yardstick by, more or less than was
-/// assumed, and what nodes lacked because all of the core was sold.
-pub fn core_speed(speed: Option<&SpeedRecord>, pace: Pace) -> Judgement {
-    let Some((speed, average)) = speed.and_then(|s| Some((s, s.units_per_us?))) else {
+/// assumed, and what nodes lacked because all of the core was sold. Where nodes have several cores, anything from the
+/// least of one of them to the most of another is possible, and the core is told on which they were slowest.
+pub fn core_speed(speeds: &[(usize, SpeedRecord)], pace: Pace) -> Judgement {
+    let of = |(core, speed): &(usize, SpeedRecord)| {
+        let whose = if speeds.len() > 1 { format!("core {core}") } else { "the nodes' core".into() };
+        of_core(&whose, speed, speed.units_per_us?, pace)
+    };
+    let judged: Vec<OfCore> = speeds.iter().filter_map(of).collect();
+    let Some(slowest) = judged.iter().min_by(|a, b| a.value.total_cmp(&b.value)) else {
         return Judgement::unmeasured(UNIT, "How fast the nodes' core was, was not measured.".into());
     };
+    let says = match judged.len() {
+        1 => capitalised(&slowest.says),
+        _ => format!("Of the nodes' cores the slowest: {}", slowest.says),
+    };
+    let ranges: Option<Vec<[f64; 2]>> = judged.iter().map(|core| core.range).collect();
+    let Some(ranges) = ranges else {
+        return Judgement { value: Some(slowest.value), ..Judgement::unmeasured("units/us", says) };
+    };
+    let low = ranges.iter().map(|range| range[0]).fold(f64::INFINITY, f64::min);
+    let high = ranges.iter().map(|range| range[1]).fold(f64::NEG_INFINITY, f64::max);
+    Judgement::with(slowest.value, UNIT, [Effect::Work([low, high])], says)
+}
+
+/// What there is to say of one core.
+struct OfCore {
+    /// Its speed in per cent of the reference, or without one in units per microsecond.
+    value: f64,
+    /// By how many per cent work took longer there, if there is a reference.
+    range: Option<[f64; 2]>,
+    says: String,
+}
+
+fn of_core(whose: &str, speed: &SpeedRecord, average: f64, pace: Pace) -> Option<OfCore> {
     let absolute = format!("{} units of work a microsecond", number(average));
     let Some((reference, slower)) = pace.reference.and_then(|r| Some((r, speed.slower_percent(r)?))) else {
-        let says = format!("The nodes' core did {absolute}; there is no reference to hold that against.");
-        return Judgement { value: Some(average), ..Judgement::unmeasured("units/us", says) };
+        let says = format!("{whose} did {absolute}; there is no reference to hold that against.");
+        return Some(OfCore { value: average, range: None, says });
     };
     let slowest = speed.slowest().map_or(String::new(), |(second, least)| {
         format!(", at the slowest {} %, from {}", number(100.0 * least / reference), time(second.from))
     });
     let mut says = format!(
-        "The nodes' core did {absolute}, {} % of the reference of {}{slowest}",
+        "{whose} did {absolute}, {} % of the reference of {}{slowest}",
         number(100.0 * average / reference),
         number(reference)
     );
@@ -51,13 +80,18 @@ pub fn core_speed(speed: Option<&SpeedRecord>, pace: Pace) -> Judgement {
     says += ".";
     let ends = [(GAIN_LOW - given) * slower, (GAIN_HIGH - given) * slower];
     let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-    let effect = Effect::Work([low, high + speed.lacked_percent]);
-    Judgement::with(100.0 * average / reference, UNIT, [effect], says)
+    Some(OfCore { value: 100.0 * average / reference, range: Some([low, high + speed.lacked_percent]), says })
 }
 
-/// What the record says of it.
-pub(super) fn recorded(speed: Option<&SpeedRecord>, pace: Pace) -> Option<CoreSpeed> {
-    let units_per_us = speed?.units_per_us?;
+fn capitalised(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What the record says of it: of several cores the mean.
+pub(super) fn recorded(speeds: &[(usize, SpeedRecord)], pace: Pace) -> Option<CoreSpeed> {
+    let known: Vec<f64> = speeds.iter().filter_map(|(_, speed)| speed.units_per_us).collect();
     let reference_units_per_us = pace.reference.filter(|_| pace.gain.is_some());
-    Some(CoreSpeed { units_per_us, reference_units_per_us })
+    let units_per_us = known.iter().sum::<f64>() / known.len() as f64;
+    (!known.is_empty()).then_some(CoreSpeed { units_per_us, reference_units_per_us })
 }

@@ -310,9 +310,11 @@ impl Group {
         self.set_weight(self.version.weight_of(fraction))
     }
 
-    /// Gives the group, against everything else on a core, the weight of a hundred ordinary tasks.
-    pub fn outweigh_the_rest(&self) -> Result<(), Error> {
-        self.set_weight(self.version.outweighing())
+    /// Gives the group, against everything else on a core, the weight of a hundred ordinary tasks. One that has tasks
+    /// on so many `cores` divides its weight among them: as much as the kernel allows of that on each.
+    pub fn outweigh_the_rest(&self, cores: usize) -> Result<(), Error> {
+        let [_, most] = self.version.weights();
+        self.set_weight((self.version.outweighing() * cores.max(1) as u64).min(most))
     }
 
     /// Leaves the group, which always has something to run, next to nothing beside its siblings.
@@ -401,6 +403,11 @@ impl Group {
     /// The counter of the group's CPU time; survives the removal of groups below.
     pub fn usage(&self) -> Result<Usage, Error> {
         Counter::open(self.cpuacct.join(self.version.usage())).map(|counter| Usage { counter, version: self.version })
+    }
+
+    /// Whether the kernel counts what a group uses by core. In version 2 it does not.
+    pub fn counts_by_core(&self) -> bool {
+        self.version == Version::First
     }
 
     /// The same by core. Version 2 does not count by core: there all of it is that of `home`, on which all members run.

@@ -22,7 +22,7 @@ impl Dilation {
             return Ok(None);
         }
         let page = ClockPage::new(setup.tdf)?;
-        let injector = Injector::start(&page, setup.cores.harness.first().copied(), |what| crate::notice::warn(what))?;
+        let injector = Injector::start(&page, super::only(setup), |what| crate::notice::warn(what))?;
         let mut rates = Vec::new();
         for node in &setup.nodes {
             let rate = CpuRate::speed(node.cpu_clock_divisor)?;

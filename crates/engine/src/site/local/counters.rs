@@ -25,8 +25,8 @@ pub struct Counters {
     foreign: Foreign,
     /// Reads the nodes' clock; none in real time.
     probe: Option<Result<Probe, String>>,
-    /// How long the nodes' core remembers data.
-    caches: Option<Sampler>,
+    /// How long each of the nodes' cores remembers data.
+    caches: Vec<(usize, Sampler)>,
     /// Gives back what nodes lose at the start of their turns, in a run that does.
     refills: Option<Refills>,
 }
@@ -40,7 +40,7 @@ impl Counters {
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?),
             probe: prepared.dilation.as_deref().map(probe),
-            caches: sampler(&prepared.setup),
+            caches: samplers(&prepared.setup),
             refills,
         })
     }
@@ -56,17 +56,20 @@ impl Counters {
     }
 
     /// How far off the rate of the nodes' clocks was, or why that is not known, and what the caches forgot.
-    pub fn finish(self, tdf: Tdf) -> (Option<Result<f64, String>>, Option<Staleness>) {
+    pub fn finish(self, tdf: Tdf) -> (Option<Result<f64, String>>, Vec<(usize, Staleness)>) {
         let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
-        (self.probe.map(error), self.caches.and_then(Sampler::finish))
+        let found = self.caches.into_iter().filter_map(|(core, sampler)| Some((core, sampler.finish()?)));
+        let found = found.collect();
+        (self.probe.map(error), found)
     }
 }
 
-/// Where a run is not dilated, it tells what coming back to data costs after other nodes' turns.
-fn sampler(setup: &Setup) -> Option<Sampler> {
+/// Where a run is not dilated, they tell what coming back to data costs after other nodes' turns.
+fn samplers(setup: &Setup) -> Vec<(usize, Sampler)> {
     let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
-    // Where it cannot be started, the check is null.
-    Sampler::start(setup.cores.nodes[0], virtual_ms).ok()
+    // Where none can be started, the check is null.
+    let start = |core: &usize| Some((*core, Sampler::start(*core, virtual_ms).ok()?));
+    setup.cores.nodes.iter().filter_map(start).collect()
 }
 
 /// A dilated process under the run's clock that reads its clock when asked.

@@ -65,8 +65,7 @@ impl Network {
         not_applied.dedup();
         let timeout = initial_timeout(setup, &namespaces)?;
         let hosts = setup.nodes.iter().map(|n| network.hosts_seen_by(&n.name)).collect();
-        let options =
-            net::Options { core: setup.cores.harness.first().copied(), polling: setup.tdf.polling_interval() };
+        let options = net::Options { core: setup.cores.emulator(), polling: setup.tdf.polling_interval() };
         let named = |name: &String| Some((name.clone(), network.pipe(name)?));
         let pipes = network.pipe_names().iter().filter_map(named).collect();
         let emulator = Emulator::start(network, taps, options)?;

@@ -173,7 +173,7 @@ fn end_of(path: &Path, limit: u64) -> io::Result<File> {
 }
 
 fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> NodeSpec {
-    let Prepared { setup, dilation, network, namespaces, shares, .. } = prepared;
+    let Prepared { dilation, network, namespaces, shares, .. } = prepared;
     let here = |source: &Source| -> PathBuf {
         match source {
             Source::Experiment(path) => folder.join(path),
@@ -194,7 +194,7 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         files: node.files.iter().map(|(to, from)| (to.into(), here(from))).collect(),
         tools: dilation.iter().map(|_| (clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)).collect(),
         memory_bytes: node.memory_bytes,
-        core: setup.cores.nodes[0],
+        core: node.core,
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
     }

@@ -17,7 +17,7 @@ use net::Traffic;
 use scale::RealDuration;
 
 use crate::error::{Error, Result};
-use crate::site::{NodeRefill, Setup};
+use crate::site::{NodeRefill, NodeSetup, Setup};
 
 /// Of what is usable of the core, refills may take what leaves nodes room for this many times that: the core may become
 /// slower.
@@ -43,10 +43,10 @@ struct Instructions(Vec<GroupCounter>);
 impl Instructions {
     /// `None` where the processor does not count them by control group.
     fn of(tree: &Tree, setup: &Setup) -> Option<Instructions> {
-        let of = |node: &str| {
-            GroupCounter::open(&tree.group(&cpu::container_group(node)), setup.cores.nodes[0], Event::Instructions)
+        let of = |node: &NodeSetup| {
+            GroupCounter::open(&tree.group(&cpu::container_group(&node.name)), node.core, Event::Instructions)
         };
-        setup.nodes.iter().map(|n| of(&n.name).ok()).collect::<Option<_>>().map(Instructions)
+        setup.nodes.iter().map(|n| of(n).ok()).collect::<Option<_>>().map(Instructions)
     }
 }
 
@@ -90,7 +90,8 @@ impl Refills {
         let estimators: Vec<_> = guesses.iter().map(|guess| Estimator::new(*guess, &around)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
-        let mut work = Work { groups, shares, progress, around, estimators, known: known.clone(), stopped };
+        let cores = setup.nodes.iter().map(|n| n.core).collect();
+        let mut work = Work { groups, cores, shares, progress, around, estimators, known: known.clone(), stopped };
         let factors = work.publish();
         let body = move || {
             if let Err(e) = work.go_on(factors) {
@@ -121,6 +122,8 @@ impl Drop for Refills {
 /// What the thread has.
 struct Work {
     groups: Arc<Mutex<CpuGroups>>,
+    /// By node, the core that it is on.
+    cores: Vec<usize>,
     shares: Vec<f64>,
     progress: Box<dyn Progress>,
     around: Alternation,
@@ -132,7 +135,8 @@ struct Work {
 /// All counters at one instant.
 struct Counted {
     at: scale::RealInstant,
-    wanted_ns: u64,
+    /// By node, what a node with all of its core wanted.
+    wanted_ns: Vec<u64>,
     cpu_ns: Vec<u64>,
     progress: Vec<u64>,
 }
@@ -181,8 +185,8 @@ impl Work {
     fn count(&mut self) -> Result<Counted> {
         let sample = locked(&self.groups).sample()?;
         let progress = self.progress.read();
-        // With shares of time nothing is known of the core's pace.
-        let wanted_ns = sample.core.map_or(0, |core| core.wanted_ns);
+        // With shares of time nothing is known of a core's pace.
+        let wanted_ns = self.cores.iter().map(|core| sample.work_of(*core).map_or(0, |work| work.wanted_ns)).collect();
         let cpu_ns = sample.nodes.iter().map(|n| n.container_ns).collect();
         Ok(Counted { at: sample.at, wanted_ns, cpu_ns, progress })
     }
@@ -191,8 +195,13 @@ impl Work {
     fn publish(&self) -> Vec<Factors> {
         let estimates: Vec<_> = self.estimators.iter().map(Estimator::refill).collect();
         let wanted: Vec<_> = estimates.iter().map(|estimate| estimate.factors(&self.around)).collect();
-        let room = locked(&self.groups).usable() / ROOM_TO_SLOW_DOWN;
-        let factors = fit(&self.shares, &wanted, room);
+        let mut factors = vec![Factors::ONE; wanted.len()];
+        let groups = locked(&self.groups);
+        for core in groups.cores() {
+            let room = groups.usable(*core) / ROOM_TO_SLOW_DOWN;
+            fit_core(*core, &self.cores, &self.shares, &wanted, room, &mut factors);
+        }
+        drop(groups);
         let turn = self.around.mean();
         let known = estimates.iter().zip(&factors).map(|(estimate, factors)| {
             let (refill, error) = estimate.of_turn(turn);
@@ -203,6 +212,14 @@ impl Work {
     }
 }
 
+/// Fits the factors of the nodes of one core into the room that there is.
+fn fit_core(core: usize, cores: &[usize], shares: &[f64], wanted: &[Factors], room: f64, fitted: &mut [Factors]) {
+    let on: Vec<usize> = (0..cores.len()).filter(|node| cores[*node] == core).collect();
+    let shares: Vec<f64> = on.iter().map(|node| shares[*node]).collect();
+    let wanted: Vec<Factors> = on.iter().map(|node| wanted[*node]).collect();
+    on.into_iter().zip(fit(&shares, &wanted, room)).for_each(|(node, factors)| fitted[node] = factors);
+}
+
 /// What each node did between two counts; `None` if too long a time was between them.
 fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Observed>> {
     let passed = after.at.since(before.at);
@@ -210,28 +227,42 @@ fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Obser
         return None;
     }
     // What nodes are owed of a core that is slow grows by as much as their programs slow down.
-    let owed = after.wanted_ns.saturating_sub(before.wanted_ns);
-    let speed = if owed == 0 { 1.0 } else { passed.as_nanos() as f64 / owed as f64 };
+    let speed = |owed: u64| if owed == 0 { 1.0 } else { passed.as_nanos() as f64 / owed as f64 };
     let grown = |of: fn(&Counted) -> &Vec<u64>| {
         let pairs = of(after).iter().zip(of(before));
         pairs.map(|(after, before)| after.saturating_sub(*before)).collect::<Vec<_>>()
     };
-    let all = grown(|c| &c.cpu_ns).into_iter().zip(grown(|c| &c.progress));
-    let each = |(cpu, progress)| Observed { cpu: RealDuration::from_nanos(cpu), speed, progress: progress as f64 };
+    let all = grown(|c| &c.cpu_ns).into_iter().zip(grown(|c| &c.progress)).zip(grown(|c| &c.wanted_ns));
+    let each = |((cpu, progress), owed): ((u64, u64), u64)| Observed {
+        cpu: RealDuration::from_nanos(cpu),
+        speed: speed(owed),
+        progress: progress as f64,
+    };
     Some(all.map(each).collect())
 }
 
-/// What is guessed of each node before the run, from what the core forgets between two turns of it. The core has to
-/// have nothing else to do; takes up to a third of a second for each length of that gap.
+/// What is guessed of each node before the run, from what its core forgets between two turns of it. The cores have to
+/// have nothing else to do; takes up to a third of a second for each length of that gap on one core.
 pub fn guesses(setup: &Setup) -> Vec<Guess> {
     let turn = setup.terms.slice.as_secs_f64();
     // To a power of two: nodes of one class share a measurement, and finer is not worth one.
     let gap = |share: f64| (turn / share * 1e3).clamp(0.5, 16.0).log2().round() as i32;
-    let gaps: BTreeSet<i32> = setup.nodes.iter().map(|n| gap(n.share)).collect();
-    let aways: Vec<_> = gaps.iter().map(|gap| RealDuration::from_secs_f64(2f64.powi(*gap) / 1e3)).collect();
-    let found = cpu::caches::measure(setup.cores.nodes[0], &aways).unwrap_or_default();
-    let guesses: BTreeMap<i32, Guess> = gaps.into_iter().zip(found.into_iter().map(Guess::of)).collect();
-    setup.nodes.iter().map(|n| guesses.get(&gap(n.share)).copied().unwrap_or(Guess::NONE)).collect()
+    let on_core = |core: usize| {
+        let nodes = setup.nodes.iter().filter(|n| n.core == core);
+        let gaps: BTreeSet<i32> = nodes.map(|n| gap(n.share)).collect();
+        let aways: Vec<_> = gaps.iter().map(|gap| RealDuration::from_secs_f64(2f64.powi(*gap) / 1e3)).collect();
+        let found = cpu::caches::measure(core, &aways).unwrap_or_default();
+        gaps.into_iter()
+            .zip(found.into_iter().map(Guess::of))
+            .map(|(gap, guess)| ((core, gap), guess))
+            .collect::<Vec<_>>()
+    };
+    let guesses: BTreeMap<(usize, i32), Guess> = std::thread::scope(|threads| {
+        let all: Vec<_> = setup.cores.nodes.iter().map(|core| threads.spawn(|| on_core(*core))).collect();
+        // One that could not measure has found nothing.
+        all.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    setup.nodes.iter().map(|n| guesses.get(&(n.core, gap(n.share))).copied().unwrap_or(Guess::NONE)).collect()
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -248,7 +279,7 @@ mod tests {
     fn counted(at_ms: u64, wanted_ms: u64, cpu: &[u64], progress: &[u64]) -> Counted {
         Counted {
             at: RealInstant::from_nanos(at_ms * 1_000_000),
-            wanted_ns: wanted_ms * 1_000_000,
+            wanted_ns: vec![wanted_ms * 1_000_000; cpu.len()],
             cpu_ns: cpu.to_vec(),
             progress: progress.to_vec(),
         }
@@ -267,6 +298,28 @@ mod tests {
         assert!(seen.iter().all(|o| (o.speed - 600.0 / 900.0).abs() < 1e-9));
         let unpaced = observed(&before, &counted(1_600, 1_000, &[15, 20], &[180, 190]), dwell()).unwrap();
         assert_eq!(unpaced[0].speed, 1.0);
+    }
+
+    #[test]
+    fn each_node_is_as_fast_as_its_core() {
+        let before = counted(1_000, 1_000, &[10, 20], &[100, 200]);
+        let mut after = counted(1_600, 1_600, &[15, 25], &[180, 280]);
+        after.wanted_ns[1] = 2_200_000_000;
+        let seen = observed(&before, &after, dwell()).unwrap();
+        assert!((seen[0].speed - 1.0).abs() < 1e-9 && (seen[1].speed - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_core_has_room_of_its_own() {
+        let wanted = Factors { by_turn: [1.5; LENGTHS], capped: false };
+        let mut fitted = vec![Factors::ONE; 3];
+        let (cores, shares) = ([0, 2, 0], [0.1, 0.8, 0.1]);
+        for core in [0, 2] {
+            fit_core(core, &cores, &shares, &[wanted; 3], 0.86, &mut fitted);
+        }
+        let means: Vec<f64> = fitted.iter().map(Factors::mean).collect();
+        assert!((means[0] - 1.5).abs() < 1e-9 && means[2] == means[0], "{means:?}");
+        assert!((means[1] - 0.86 / 0.8).abs() < 1e-9 && fitted[1].capped, "{means:?}");
     }
 
     #[test]

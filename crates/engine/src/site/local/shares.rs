@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use cpu::refill::Guess;
-use cpu::{Calibration, CpuGroups, NodeShare, Policy, Terms};
+use cpu::{CpuGroups, NodeShare, Policy, Terms};
 use node::{Enclosure, NotApplied};
 
 use super::refill::{Refills, guesses, locked};
 use crate::error::Result;
-use crate::site::{Conditions, Setup};
+use crate::site::{Conditions, NodeSetup, Setup};
 
 /// The control groups of the run.
 pub struct Shares {
@@ -32,8 +32,9 @@ pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
 impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
-        let shares: Vec<_> = setup.nodes.iter().map(|n| NodeShare { name: n.name.clone(), share: n.share }).collect();
-        let groups = CpuGroups::create(run_id, setup.cores.nodes[0], &shares, policy, setup.terms)?;
+        let share = |n: &NodeSetup| NodeShare { name: n.name.clone(), core: n.core, share: n.share };
+        let shares: Vec<_> = setup.nodes.iter().map(share).collect();
+        let groups = CpuGroups::create(run_id, &shares, policy, setup.terms)?;
         let groups = Arc::new(Mutex::new(groups));
         Ok(Shares { groups, policy, because, terms: setup.terms, guesses: Vec::new() })
     }
@@ -43,17 +44,17 @@ impl Shares {
         locked(&self.groups).container_path(node)
     }
 
-    /// Calibrates the core and applies the limits.
+    /// Calibrates the cores and applies the limits.
     pub fn apply(&mut self, setup: &Setup, enclosure: &Enclosure, not_applied: Vec<NotApplied>) -> Result<Conditions> {
         if setup.refill && self.policy == Policy::Slots && self.terms.pace.is_some() {
-            // The core has nothing to do before it has fillers.
+            // The cores have nothing to do before they have fillers.
             self.guesses = guesses(setup);
         }
         let mut groups = locked(&self.groups);
         let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
-        let Calibration { usable, grain, speed } = groups.engage(helper)?;
+        let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
-        Ok(Conditions { policy, policy_because, usable, grain, speed, terms, not_applied })
+        Ok(Conditions { policy, policy_because, cores, terms, not_applied })
     }
 
     /// CPU time so far.

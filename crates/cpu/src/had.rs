@@ -1,0 +1,144 @@
+//! What all groups of a run together had of their cores.
+
+use host::cgroup::{self, Usage, UsageByCore};
+use scale::RealDuration;
+
+use crate::layout::Layout;
+use crate::{Error, NodeShare, NodeUse, Policy};
+
+/// What all groups have used, by core.
+#[derive(Debug)]
+pub(crate) enum ByCore {
+    /// The kernel says so.
+    Counted(UsageByCore),
+    /// It is what the nodes of a core have used, with their fillers, and what was not sold of it.
+    Summed(Vec<(usize, Usage)>),
+}
+
+/// The counter of one core, for whoever reads it often.
+#[derive(Debug)]
+pub(crate) enum Had {
+    /// They are on no other core.
+    All(Usage),
+    /// The kernel counts by core.
+    Counted(UsageByCore, usize),
+    /// It does not, but it counts what everything on a core used.
+    Inferred {
+        /// What the groups used on all their cores.
+        groups: Usage,
+        /// What everything used, by core.
+        machine: UsageByCore,
+        /// The groups' cores.
+        cores: Vec<usize>,
+        /// The one in question.
+        core: usize,
+    },
+}
+
+/// What it said at one instant, ns since some beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Of the core in question.
+    core: u64,
+    /// Of all cores of the groups, everything.
+    cores: u64,
+    /// Of all cores of the groups, the groups.
+    groups: u64,
+}
+
+impl Had {
+    /// The counter of one of the cores of a run.
+    pub fn of(layout: &Layout, core: usize) -> Result<Had, Error> {
+        let emulated = layout.emulated();
+        Ok(match layout.cores() {
+            [_] => Had::All(emulated.usage()?),
+            _ if emulated.counts_by_core() => Had::Counted(emulated.usage_by_core(core)?, core),
+            cores => Had::Inferred {
+                groups: emulated.usage()?,
+                machine: cgroup::usage_of_machine()?,
+                cores: cores.to_vec(),
+                core,
+            },
+        })
+    }
+
+    pub fn read(&self) -> Result<Counts, Error> {
+        let alone = |ns| Counts { core: ns, cores: ns, groups: ns };
+        Ok(match self {
+            Had::All(usage) => alone(usage.read()?.as_nanos()),
+            Had::Counted(usage, core) => alone(of_core(&usage.read()?, *core)),
+            Had::Inferred { groups, machine, cores, core } => {
+                let all = machine.read()?;
+                Counts {
+                    core: of_core(&all, *core),
+                    cores: cores.iter().map(|core| of_core(&all, *core)).sum(),
+                    groups: groups.read()?.as_nanos(),
+                }
+            }
+        })
+    }
+}
+
+fn of_core(all: &[u64], core: usize) -> u64 {
+    all.get(core).copied().unwrap_or(0)
+}
+
+impl Counts {
+    /// What the groups had of the core since `before`. Where that is inferred, it is the core's part of what they had
+    /// of all cores: right of all cores together, and of each as far as others use all of them alike.
+    pub fn since(self, before: Counts) -> RealDuration {
+        let grown = |of: fn(&Counts) -> u64| of(&self).saturating_sub(of(&before));
+        let (core, cores, groups) = (grown(|c| c.core), grown(|c| c.cores), grown(|c| c.groups));
+        let part = if cores > 0 { (groups as f64 / cores as f64).min(1.0) } else { 1.0 };
+        RealDuration::from_nanos((core as f64 * part).round() as u64)
+    }
+}
+
+impl ByCore {
+    /// The counter of a run's groups under this policy.
+    pub fn of(layout: &Layout, policy: Policy) -> Result<ByCore, Error> {
+        let (emulated, cores) = (layout.emulated(), layout.cores());
+        if cores.len() == 1 || emulated.counts_by_core() {
+            return Ok(ByCore::Counted(emulated.usage_by_core(cores.first().copied().unwrap_or(0))?));
+        }
+        let unsold = |core: &usize| Ok((*core, layout.unsold(*core).usage()?));
+        let cores = if policy == Policy::Slots { cores } else { &[] };
+        Ok(ByCore::Summed(cores.iter().map(unsold).collect::<Result<_, Error>>()?))
+    }
+
+    /// Nanoseconds by the core's number, where the nodes have used so much.
+    pub fn read(&self, nodes: &[NodeUse], shares: &[NodeShare]) -> Result<Vec<u64>, Error> {
+        let unsold = match self {
+            ByCore::Counted(usage) => return Ok(usage.read()?),
+            ByCore::Summed(unsold) => unsold,
+        };
+        let mut by_core = Vec::new();
+        let mut add = |core: usize, ns: u64| {
+            by_core.resize(by_core.len().max(core + 1), 0);
+            by_core[core] += ns;
+        };
+        nodes.iter().zip(shares).for_each(|(used, n)| add(n.core, used.container_ns + used.filler_ns));
+        for (core, usage) in unsold {
+            add(*core, usage.read()?.as_nanos());
+        }
+        Ok(by_core)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_counted_by_core_is_a_part_of_what_is() {
+        let had = |core, cores, groups| Counts { core, cores, groups };
+        let ns = |d: RealDuration| d.as_nanos();
+        // Counted: whatever it is, all of it.
+        assert_eq!(ns(had(950, 950, 950).since(had(50, 50, 50))), 900);
+        // A tenth of what seven cores did was others'.
+        assert_eq!(ns(had(1_000, 7_000, 6_300).since(Counts::default())), 900);
+        // Counters that are not read at one instant: no more than all.
+        assert_eq!(ns(had(1_000, 7_000, 7_010).since(Counts::default())), 1_000);
+        assert_eq!(ns(had(5, 5, 5).since(had(9, 9, 9))), 0, "a counter that went back");
+    }
+}
