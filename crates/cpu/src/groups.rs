@@ -169,8 +169,8 @@ impl CpuGroups {
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
-    /// η of each core is measured; the nodes' programs should not have started yet. What was measured comes in the order
-    /// of [`CpuGroups::cores`].
+    /// η of each core is measured; the nodes' programs should not have started yet. What was measured comes in the
+    /// order of [`CpuGroups::cores`].
     ///
     /// `helper` is [`CpuGroups::helper`], started. Fails if less of a core is usable than its nodes' shares sum to.
     pub fn engage(&mut self, helper: Option<Child>) -> Result<Vec<Calibration>, Error> {

@@ -15,13 +15,13 @@ pub(crate) enum ByCore {
     Summed(Vec<(usize, Usage)>),
 }
 
-/// The counter of one core, for whoever reads it often.
+/// The same, for whoever reads it often.
 #[derive(Debug)]
 pub(crate) enum Had {
-    /// They are on no other core.
+    /// They are on one core only.
     All(Usage),
     /// The kernel counts by core.
-    Counted(UsageByCore, usize),
+    Counted(UsageByCore, Vec<usize>),
     /// It does not, but it counts what everything on a core used.
     Inferred {
         /// What the groups used on all their cores.
@@ -30,15 +30,13 @@ pub(crate) enum Had {
         machine: UsageByCore,
         /// The groups' cores.
         cores: Vec<usize>,
-        /// The one in question.
-        core: usize,
     },
 }
 
-/// What it said at one instant, ns since some beginning.
+/// What it said of one core at one instant, ns since some beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Of the core in question.
+    /// Of the core.
     core: u64,
     /// Of all cores of the groups, everything.
     cores: u64,
@@ -47,33 +45,29 @@ pub(crate) struct Counts {
 }
 
 impl Had {
-    /// The counter of one of the cores of a run.
-    pub fn of(layout: &Layout, core: usize) -> Result<Had, Error> {
-        let emulated = layout.emulated();
-        Ok(match layout.cores() {
+    /// The counter of a run's groups.
+    pub fn of(layout: &Layout) -> Result<Had, Error> {
+        let (emulated, cores) = (layout.emulated(), layout.cores().to_vec());
+        Ok(match cores[..] {
             [_] => Had::All(emulated.usage()?),
-            _ if emulated.counts_by_core() => Had::Counted(emulated.usage_by_core(core)?, core),
-            cores => Had::Inferred {
-                groups: emulated.usage()?,
-                machine: cgroup::usage_of_machine()?,
-                cores: cores.to_vec(),
-                core,
-            },
+            _ if emulated.counts_by_core() => Had::Counted(emulated.usage_by_core(0)?, cores),
+            _ => Had::Inferred { groups: emulated.usage()?, machine: cgroup::usage_of_machine()?, cores },
         })
     }
 
-    pub fn read(&self) -> Result<Counts, Error> {
+    /// What it says of each core, in the layout's order.
+    pub fn read(&self) -> Result<Vec<Counts>, Error> {
         let alone = |ns| Counts { core: ns, cores: ns, groups: ns };
         Ok(match self {
-            Had::All(usage) => alone(usage.read()?.as_nanos()),
-            Had::Counted(usage, core) => alone(of_core(&usage.read()?, *core)),
-            Had::Inferred { groups, machine, cores, core } => {
-                let all = machine.read()?;
-                Counts {
-                    core: of_core(&all, *core),
-                    cores: cores.iter().map(|core| of_core(&all, *core)).sum(),
-                    groups: groups.read()?.as_nanos(),
-                }
+            Had::All(usage) => vec![alone(usage.read()?.as_nanos())],
+            Had::Counted(usage, cores) => {
+                let all = usage.read()?;
+                cores.iter().map(|core| alone(of_core(&all, *core))).collect()
+            }
+            Had::Inferred { groups, machine, cores } => {
+                let (all, groups) = (machine.read()?, groups.read()?.as_nanos());
+                let together = cores.iter().map(|core| of_core(&all, *core)).sum();
+                cores.iter().map(|core| Counts { core: of_core(&all, *core), cores: together, groups }).collect()
             }
         })
     }

@@ -11,9 +11,9 @@ pub fn container_group(node: &str) -> String {
 
 /// The groups of one run.
 ///
-/// Those of all cores are siblings. What a group weighs counts on each core by itself against what else is to run there,
-/// and every node and every filler is on one core only, so nodes of different cores do not compete. What the groups have
-/// in common, `emu` and `poked`, has tasks on all of these cores, among which the kernel divides its weight.
+/// Those of all cores are siblings. What a group weighs counts on each core by itself against what else is to run
+/// there, and every node and every filler is on one core only, so nodes of different cores do not compete. What they
+/// have in common, `emu` and `poked`, has tasks on all of these cores, among which the kernel divides its weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     tree: Tree,

@@ -18,7 +18,7 @@ const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
 const WINDOW: RealDuration = RealDuration::from_nanos(100_000_000);
 const REAL_TIME: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
-/// How often what nodes are owed is reckoned anew, of each core.
+/// How often what nodes are owed is reckoned anew.
 const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);
 
 /// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is
@@ -39,16 +39,7 @@ fn period(slice: RealDuration) -> RealDuration {
 /// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
 /// pokes, until they have stopped.
 pub(crate) fn poke(board: Board, layout: &Layout) -> Error {
-    let keepers = || {
-        let cores = layout.cores().iter().zip(board.cores()).enumerate();
-        // One after the other, so that no poke waits for all of them.
-        let after = |place: usize| RECKON.as_nanos() * place as u64 / layout.cores().len() as u64;
-        let begin = |place| host::now() + RealDuration::from_nanos(after(place));
-        cores
-            .map(|(place, (core, board))| Keeper::new(board, layout, *core, begin(place)))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    let begun = layout.poked().poke().map_err(Error::from).and_then(|poked| Ok((poked, keepers()?)));
+    let begun = layout.poked().poke().map_err(Error::from).and_then(|poked| Ok((poked, Keepers::new(board, layout)?)));
     let (mut poked, mut keepers) = match begun {
         Ok(begun) => begun,
         Err(error) => return error,
@@ -57,7 +48,7 @@ pub(crate) fn poke(board: Board, layout: &Layout) -> Error {
     Error::io("change a group's weight")(ended)
 }
 
-fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut [Keeper]) -> std::io::Result<()> {
+fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut Keepers) -> std::io::Result<()> {
     let mut next = host::now() + period(board.slice());
     let (mut window, mut lost) = (next, 0);
     let mut real_time_until: Option<RealInstant> = None;
@@ -69,7 +60,7 @@ fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut [Keeper]) -> std::
         poked.now()?;
         rustix::thread::sched_yield();
         let now = host::now();
-        keepers.iter_mut().try_for_each(|keeper| keeper.reckon(now))?;
+        keepers.reckon(now)?;
         if let Some(until) = real_time_until {
             if now > until && sched::set(Class::Slices(RealDuration::ZERO)).is_ok() {
                 (real_time_until, window, lost) = (None, now, 0);
@@ -88,40 +79,60 @@ fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut [Keeper]) -> std::
     }
 }
 
-/// What reads the meters of a core and writes the weight of its `_unsold`.
+/// What reads the meters and writes the weights of what is unsold, of all cores.
+struct Keepers {
+    cores: Vec<Keeper>,
+    groups: Had,
+    at: RealInstant,
+}
+
+/// The same of one core.
 struct Keeper {
     board: OfCore,
     pacer: Pacer,
     keeping: bool,
     unsold: Fraction,
-    groups: Had,
     rate: Rate,
-    at: RealInstant,
     measured: Measured,
     had: Option<Counts>,
 }
 
+impl Keepers {
+    fn new(board: Board, layout: &Layout) -> Result<Keepers, Error> {
+        let at = host::now();
+        let cores = layout.cores().iter().zip(board.cores());
+        let cores = cores.map(|(core, board)| Keeper::new(board, layout, *core, at)).collect::<Result<_, _>>()?;
+        Ok(Keepers { cores, groups: Had::of(layout)?, at })
+    }
+
+    /// Does so if it is time. Where the poke itself was held up, weights stay as they were.
+    fn reckon(&mut self, now: RealInstant) -> std::io::Result<()> {
+        if now.since(self.at) < RECKON {
+            return Ok(());
+        }
+        self.at = now;
+        // A counter that cannot be read is a window without one.
+        let had = self.groups.read().unwrap_or_default();
+        let mut all = self.cores.iter_mut().enumerate();
+        all.try_for_each(|(place, keeper)| keeper.reckon(now, had.get(place).copied()))
+    }
+}
+
 impl Keeper {
-    /// For one of the nodes' cores, which it reckons from `at` on.
     fn new(board: OfCore, layout: &Layout, core: usize, at: RealInstant) -> Result<Keeper, Error> {
         Ok(Keeper {
             board,
             pacer: Pacer::new(at),
             keeping: false,
             unsold: layout.unsold(core).fraction()?,
-            groups: Had::of(layout, core)?,
             rate: Rate::start(),
-            at,
             measured: board.measured(),
             had: None,
         })
     }
 
-    /// Does so if it is time. Where the poke itself was held up, the weight stays as it was.
-    fn reckon(&mut self, now: RealInstant) -> std::io::Result<()> {
-        if now.since(self.at) < RECKON {
-            return Ok(());
-        }
+    /// `had` is what all groups had of the core by now, if that could be read.
+    fn reckon(&mut self, now: RealInstant, had: Option<Counts>) -> std::io::Result<()> {
         match self.board.orders() {
             Some(orders) if self.keeping => self.pacer.sell(orders.room.sold),
             Some(orders) => {
@@ -130,13 +141,12 @@ impl Keeper {
             }
             None => {}
         }
-        // A counter that cannot be read is a window without one.
-        let (measured, had) = (self.board.measured(), self.groups.read().ok());
+        let measured = self.board.measured();
         let Measured { chunks, cycles } = measured.since(self.measured);
         let speed = self.rate.per_us().and_then(|per_us| meter::speed(chunks, cycles, per_us));
         let available = had.zip(self.had).map(|(now, before)| now.since(before));
         let unsold = self.pacer.step(Window { at: now, speed, available });
-        (self.at, self.measured, self.had) = (now, measured, had);
+        (self.measured, self.had) = (measured, had);
         if let Some(fraction) = unsold {
             self.unsold.set(fraction)?;
         }

@@ -43,7 +43,7 @@ pub fn create(run_id: &str, shares: &[f64], policy: Policy) -> CpuGroups {
 }
 
 fn create_on(run_id: &str, shares: &[f64], policy: Policy, terms: Terms) -> CpuGroups {
-    let node = |(i, &share): (usize, &f64)| NodeShare { name: format!("n{i}"), core: CORE, share };
+    let node = |(i, &share): (usize, &f64)| NodeShare { name: named(i), core: CORE, share };
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
     CpuGroups::create(run_id, &shares, policy, terms).expect("root and control groups are needed for this test")
 }
@@ -74,6 +74,19 @@ pub fn engaged_on(shares: &[f64], terms: Terms) -> (String, CpuGroups) {
     (id, groups)
 }
 
+/// The name of the `i`-th node.
+pub fn named(i: usize) -> String {
+    format!("n{i}")
+}
+
+/// These nodes under limits, in always-runnable groups.
+pub fn engage(run_id: &str, shares: &[NodeShare], terms: Terms) -> CpuGroups {
+    let mut groups = CpuGroups::create(run_id, shares, Policy::Slots, terms).expect("root and control groups");
+    let helper = helper(&groups);
+    groups.engage(helper).expect("limits");
+    groups
+}
+
 /// Runs `then` while each of the nodes `busy` has a thread that never stops computing.
 pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&mut CpuGroups) -> T) -> T {
     let stop = &AtomicBool::new(false);
@@ -81,7 +94,7 @@ pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&
         for node in busy {
             let (ready, inside) = mpsc::channel();
             let shared = &*groups;
-            let name = format!("n{node}");
+            let name = named(*node);
             // The thread needs the groups only to get in.
             let joiner = shared.joiner(&name).expect("a joiner");
             threads.spawn(move || {

@@ -1,0 +1,88 @@
+//! Shares on several cores: each is kept by itself, by one process for all.
+//!
+//! All cores that this process may use hold nodes but the last, which is what keeps them: on a machine with two, one.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{alone, engage, left_behind, named, run_id, used, while_busy};
+use diorama_cpu::{CpuGroups, NodeShare, Terms};
+use host::cgroup::Tree;
+
+const WINDOW: Duration = Duration::from_millis(1000);
+/// What each core holds.
+const SHARES: [f64; 2] = [0.4, 0.1];
+
+/// The cores that hold nodes.
+fn cores() -> Vec<usize> {
+    let mut all = host::cores::usable().unwrap();
+    all.pop();
+    assert!(!all.is_empty(), "these tests need two cores: see `taskset -p $$`");
+    all
+}
+
+/// Two nodes on each of these cores.
+fn engaged(cores: &[usize]) -> (String, CpuGroups) {
+    let node = |(i, core, share): (usize, usize, f64)| NodeShare { name: named(i), core, share };
+    let placed = cores.iter().flat_map(|core| SHARES.map(|share| (*core, share)));
+    let shares: Vec<_> = placed.enumerate().map(|(i, (core, share))| node((i, core, share))).collect();
+    let id = run_id();
+    let groups = engage(&id, &shares, Terms::default());
+    (id, groups)
+}
+
+#[test]
+fn nodes_of_every_core_get_their_shares_of_it() {
+    let _alone = alone();
+    let cores = cores();
+    let (id, mut groups) = engaged(&cores);
+    assert_eq!(groups.cores(), cores);
+    let all: Vec<usize> = (0..2 * cores.len()).collect();
+    let before = groups.sample().unwrap();
+    let used = while_busy(&mut groups, &all, |g| used(g, WINDOW));
+    let after = groups.sample().unwrap();
+    for (place, core) in cores.iter().enumerate() {
+        let [large, small] = [used[2 * place].0, used[2 * place + 1].0];
+        // Whatever else runs on the core: in proportion.
+        assert!((3.8..4.2).contains(&(large / small)), "core {core}: {large} and {small}");
+        assert!(large > 0.3, "core {core}: {large} of it instead of 0.4");
+        let [had, run] = [&after.all_ns, &after.run_ns].map(|ns| ns[*core]);
+        let [had, run] = [had - before.all_ns[*core], run - before.run_ns[*core]];
+        assert!(run as f64 > 0.8 * had as f64, "core {core} worked for the run: {run} of {had} ns");
+        let work = after.work_of(*core).unwrap_or_else(|| panic!("no meter on core {core}"));
+        assert!(work.units > 0 && work.available_ns > 0, "{work:?}");
+        assert!(groups.usable(*core) > 0.8, "core {core}: {}", groups.usable(*core));
+    }
+    groups.release().unwrap();
+    assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
+}
+
+/// How long one thing usually takes, s.
+fn usually(mut what: impl FnMut()) -> f64 {
+    let once = |_| {
+        let start = Instant::now();
+        what();
+        start.elapsed().as_secs_f64()
+    };
+    let mut took: Vec<f64> = (0..400).map(once).collect();
+    took.sort_by(f64::total_cmp);
+    took[took.len() / 2]
+}
+
+#[test]
+fn many_cores_are_poked_and_sampled_at_the_cost_of_one() {
+    let _alone = alone();
+    let cores = cores();
+    let costs = |cores: &[usize]| {
+        let (id, mut groups) = engaged(cores);
+        let mut poke = Tree::of(&id).unwrap().group("emu/_poked").poke().unwrap();
+        let nodes = 2 * cores.len();
+        let costs = [usually(|| poke.now().unwrap()), usually(|| drop(groups.sample().unwrap())) / nodes as f64];
+        groups.release().unwrap();
+        costs
+    };
+    let [one, all] = [costs(&cores[..1]), costs(&cores)];
+    assert!(all[0] < 1.5 * one[0] + 1e-6, "a poke took {} s on one core and {} s on {}", one[0], all[0], cores.len());
+    assert!(all[1] < 1.5 * one[1] + 1e-6, "a sample took {} s a node, and {} s", one[1], all[1]);
+}
