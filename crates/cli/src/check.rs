@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Plan, Tdf};
+use engine::{Tdf, Wanted};
 
-use crate::experiment::{VariantArg, parse_override};
+use crate::experiment::{CoreArgs, VariantArg, parse_override};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -26,12 +26,15 @@ pub struct Args {
     /// Change a value of the experiment, such as `machines.server.speed=0.25`
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
+    #[command(flatten)]
+    cores: CoreArgs,
 }
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let experiment = engine::load(&args.experiment, &args.set)?;
-    let plan = Plan::new(&experiment, args.variant.into(), args.tdf)?;
+    let (variant, cores) = (args.variant.into(), args.cores.into());
+    let plan = Wanted { experiment: &experiment, variant, tdf: args.tdf, cores }.plan()?;
     let text = if args.json { plan.recorded().to_json() + "\n" } else { plan.to_text(&experiment) };
     terminal::print(text)?;
     Ok(ExitCode::SUCCESS)

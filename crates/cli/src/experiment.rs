@@ -1,5 +1,6 @@
 //! What the verbs that take an experiment have in common.
 
+use engine::CoreChoice;
 use record::Variant;
 
 /// `--variant`.
@@ -21,6 +22,33 @@ impl From<VariantArg> for Variant {
             VariantArg::Naive => Variant::Naive,
         }
     }
+}
+
+/// What the user says of cores.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct CoreArgs {
+    /// How many cores the emulator, the injector and the engine have [default: one up to eight cores, two above]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    harness_cores: Option<usize>,
+    /// Over how many cores the nodes are spread [default: as few as leave each node room for twice its share, or all]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    node_cores: Option<usize>,
+    /// Use both hyper-threads of a physical core; what one does slows the other
+    #[arg(long)]
+    siblings: bool,
+}
+
+impl From<CoreArgs> for CoreChoice {
+    fn from(args: CoreArgs) -> CoreChoice {
+        CoreChoice { harness: args.harness_cores, nodes: args.node_cores, siblings: args.siblings }
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|n| (1..=usize::from(u16::MAX)).contains(n))
+        .ok_or("write a number of cores, 1 or more".into())
 }
 
 /// Splits a `--set dotted.path=value`.

@@ -5,12 +5,12 @@ mod confirm;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Outcome, Plan, Request, Tdf};
+use engine::{Outcome, Request, Tdf, Wanted};
 use record::{MetricRecord, Status, Variant, Verdict};
 use report::{Bound, significant};
 
 use self::confirm::Confirmation;
-use crate::experiment::{VariantArg, parse_override};
+use crate::experiment::{CoreArgs, VariantArg, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::terminal;
@@ -53,6 +53,11 @@ pub struct Args {
     /// Leave the nodes running when the results are written, until Ctrl-C
     #[arg(long, conflicts_with = "repeat")]
     keep: bool,
+    #[command(flatten)]
+    cores: CoreArgs,
+    /// Where other runs have the cores, wait until they have ended, and say which they are
+    #[arg(long)]
+    wait: bool,
 }
 
 /// Reads `5%` or `p99=20%`.
@@ -67,19 +72,25 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     engine::sweep();
     let experiment = engine::load(&args.experiment, &args.set)?;
     let variant: Variant = args.variant.into();
-    let plan = Plan::new(&experiment, variant, args.tdf)?;
+    let wanted = Wanted { experiment: &experiment, variant, tdf: args.tdf, cores: args.cores.into() };
+    let plan = wanted.plan()?;
     let accuracy = engine::accuracy(&experiment, &args.accuracy)?;
     // What could not be done in the end is refused now.
-    let confirmation = args.confirm.then(|| Confirmation::of(&args, &plan)).transpose()?;
-    for warning in &plan.warnings {
-        engine::warn(warning);
+    if args.confirm {
+        Confirmation::of(&args, &plan)?;
     }
     if !interrupts.is_empty() {
         return Err(engine::Error::Interrupted.into());
     }
 
     // For all repetitions, so that nothing comes between.
-    let cores = engine::CoreLocks::claim(&plan.all_cores())?;
+    let mut waiting = |who: &str| engine::warn(format_args!("waiting: {who}"));
+    let waits: Option<&mut dyn FnMut(&str)> = if args.wait { Some(&mut waiting) } else { None };
+    let (plan, cores) = wanted.claim(plan, &interrupts, waits)?;
+    for warning in &plan.warnings {
+        engine::warn(warning);
+    }
+    let confirmation = args.confirm.then(|| Confirmation::of(&args, &plan)).transpose()?;
     let mut outs = vec![args.out.clone()];
     if args.repeat > 1 {
         let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant)?;

@@ -11,7 +11,7 @@ use record::{Event, MetricRecord, RunDir, RunResult, Status, Variant, Verdict};
 use scale::{Tdf, Turns};
 
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, Supply};
 
 /// A second run that would take longer than this, in real time, is made at half the factor instead, if it can be.
 const LONG_S: f64 = 1800.0;
@@ -24,13 +24,14 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Those that `experiment` has for a run of its scaled variant at `tdf`.
+    /// Those that `experiment` has for a run of its scaled variant by `first`, on the same cores.
     ///
     /// # Errors
     ///
     /// Where neither can be planned: why the first cannot.
-    pub fn of(experiment: &Experiment, tdf: Tdf) -> Result<Seconds> {
-        Seconds::with(tdf, |tdf| Plan::new(experiment, Variant::Scaled, Some(tdf)))
+    pub fn of(experiment: &Experiment, first: &Plan) -> Result<Seconds> {
+        let supply = Supply::of_plan(&first.cores);
+        Seconds::with(first.tdf, |tdf| Plan::new(&supply, experiment, Variant::Scaled, Some(tdf)))
     }
 
     fn with(tdf: Tdf, plan: impl Fn(Tdf) -> Result<Plan>) -> Result<Seconds> {
@@ -340,7 +341,7 @@ mod tests {
         std::fs::write(temp.path().join("experiment.yaml"), PAIR).unwrap();
         let set = [("machines.m.speed".to_owned(), speed.to_owned())];
         let experiment = model::load(temp.path(), &set).unwrap();
-        let cores = record::plan::Cores { nodes: vec![0], harness: vec![1] };
+        let cores = Supply::of(vec![vec![0], vec![1]], &crate::plan::CoreChoice::default())?;
         let host = crate::plan::Host { offers: tcp::Offers::ALL, cores, reference: None };
         let of = |real_seconds: f64| {
             let plan = |tdf| Plan::with(&host, &experiment, Variant::Scaled, Some(tdf));

@@ -10,8 +10,8 @@ use clock::{ClockPage, CpuRate, Injector, Reaper};
 use scale::{TargetCpu, Tdf};
 
 use self::control::Control;
+use crate::claim::claim_one;
 use crate::notice::warn;
-use crate::registry::CoreLocks;
 
 /// What is to be dilated, and how.
 #[derive(Clone, Debug)]
@@ -62,12 +62,11 @@ pub enum Error {
 ///
 /// If the command could not be started, or not watched to its end.
 pub fn run(dilation: &Dilation) -> Result<u8, Error> {
-    let usable = host::cores::usable().unwrap_or_default();
-    let (core, other) = (usable.first().copied().unwrap_or(0), usable.get(1..).and_then(<[usize]>::last).copied());
     // Two shares of one core would halve each other.
-    let _claim = dilation.limited.then(|| CoreLocks::claim(&[core])).transpose()?;
+    let claim = dilation.limited.then(claim_one).transpose()?;
     let share = TargetCpu { cpus: 1, speed: 1.0 }.share(dilation.tdf);
-    let limit = dilation.limited.then(|| cpu::limit_this(share, core, &[])).transpose()?;
+    let limit = claim.as_ref().map(|(core, others, _)| cpu::limit_this(share, *core, others)).transpose()?;
+    let other = claim.as_ref().and_then(|(_, others, _)| others.last().copied());
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
         warn(format_args!("the CPU limit is coarse: {why}"));
     }
@@ -79,7 +78,7 @@ pub fn run(dilation: &Dilation) -> Result<u8, Error> {
     };
     // Before there is a second thread.
     let reaper = Reaper::fork(&dilation.command, confine)?;
-    let injector = Injector::start(&page, if dilation.limited { other } else { None }, |sentence| warn(sentence))?;
+    let injector = Injector::start(&page, other, |sentence| warn(sentence))?;
     let admitted = injector.admit(cpu_rate)?;
     let rate = injector.rate_changer();
     let control = dilation.control.as_deref().map(|path| Control::open(path, &rate)).transpose()?;

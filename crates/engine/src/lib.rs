@@ -4,6 +4,7 @@
 //! [`run`](run()) decides what happens and when, on a [`site::Site`], which does it.
 
 mod accuracy;
+mod claim;
 pub mod confirm;
 mod control;
 pub mod dilate;
@@ -24,6 +25,7 @@ pub mod site;
 mod timeline;
 
 pub use accuracy::asked as accuracy;
+pub use claim::Wanted;
 pub use error::{Error, ErrorReport, Kind, Result};
 pub use exec::exec;
 pub use helper::become_helper;
@@ -32,7 +34,7 @@ pub use load::load;
 pub use logs::{find_live, find_run, print as print_logs};
 pub use model::Experiment;
 pub use notice::{Notice, Tick, warn};
-pub use plan::Plan;
+pub use plan::{CoreChoice, Plan, Supply};
 pub use registry::{CoreLocks, LiveRun, live_runs, sweep};
 pub use run::{Outcome, Request, claim_directory, run, run_through};
 pub use scale::Tdf;

@@ -3,6 +3,7 @@
 //! An experiment says what the target is; its plan says what the harness does to look like it. Making a plan is pure
 //! arithmetic, and refuses what the harness could not keep to: `diorama check` prints it, `plan.json` records it.
 
+mod cores;
 mod fit;
 mod pipes;
 mod refusal;
@@ -19,10 +20,12 @@ use indexmap::IndexMap;
 use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use record::Variant;
-use record::plan::{Congestion, Cores, PlannedNode};
+use record::plan::{Congestion, PlannedNode};
 use scale::{Tdf, Turns, VirtualDuration};
 use tcp::Offers;
 
+pub(crate) use self::cores::usable as usable_cores;
+pub use self::cores::{CoreChoice, Supply};
 pub use self::refusal::Refusal;
 use crate::error::{Error, Result};
 use crate::host_speed::HostSpeed;
@@ -39,9 +42,9 @@ pub struct Plan {
     pub shortest_path: Option<VirtualDuration>,
     /// Which of TCP's times are scaled by programs in the kernel.
     pub offers: Offers,
-    /// How nodes take turns on their core.
+    /// How nodes take turns on their cores.
     pub turns: Turns,
-    /// The terms on which nodes share their core.
+    /// The terms on which nodes share their cores.
     pub terms: Terms,
 }
 
@@ -50,8 +53,8 @@ pub struct Plan {
 pub struct Host {
     /// What it offers to TCP.
     pub offers: Offers,
-    /// Which of its cores do what.
-    pub cores: Cores,
+    /// Which of its cores there are.
+    pub cores: Supply,
     /// What a core of it usually does, to which shares are related, if that is known.
     pub reference: Option<Speed>,
 }
@@ -69,41 +72,28 @@ impl DerefMut for Plan {
     }
 }
 
-/// The first two cores that this process may use: one for all nodes, one for the harness.
-pub fn cores_here() -> Result<Cores> {
-    let usable = host::cores::usable().map_err(Error::io("sched_getaffinity"))?;
-    match usable[..] {
-        [nodes, harness, ..] => Ok(Cores { nodes: vec![nodes], harness: vec![harness] }),
-        _ => Err(Error::machine(
-            "a run needs two cores, one for the nodes and one for the harness, and this process may use only one",
-            "allow it another, as in `taskset -c 0,1 diorama …`, or use a machine with two cores",
-        )),
-    }
-}
-
 impl Host {
-    /// This machine, for a variant of an experiment.
-    fn here(experiment: &Experiment, variant: Variant) -> Result<Host> {
-        let cores = cores_here()?;
+    /// This machine with these cores, for a variant of an experiment.
+    fn here(cores: &Supply, experiment: &Experiment, variant: Variant) -> Result<Host> {
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
         let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
-        Ok(Host { offers: Offers::here(), cores, reference })
+        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference })
     }
 }
 
 impl Plan {
-    /// The plan of a variant of an experiment on this machine's first two cores. `tdf` takes the place of the
+    /// The plan of a variant of an experiment on these cores of this machine. `tdf` takes the place of the
     /// experiment's, in the scaled variant only.
     ///
     /// Where the host's usual speed is needed and not known, it is measured, which takes a second.
-    pub fn new(experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        Plan::with(&Host::here(experiment, variant)?, experiment, variant, tdf)
+    pub fn new(cores: &Supply, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
+        Plan::with(&Host::here(cores, experiment, variant)?, experiment, variant, tdf)
     }
 
     /// The same, on a given machine; pure. Fails if the harness could not keep to it.
     pub fn with(host: &Host, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        let Host { offers, cores, reference } = host.clone();
+        let (offers, reference) = (host.offers, host.reference);
         if variant != Variant::Scaled && tdf.is_some() {
             return Err(Refusal::TdfOfVariant(variant).into());
         }
@@ -115,21 +105,20 @@ impl Plan {
             Variant::Naive => (Tdf::ONE, scaled_tdf),
         };
         let cpus = sharing::cpus(experiment, reference)?;
-        fit::cpu(experiment, variant, share_tdf, &cpus, reference)?;
+        let packing = fit::cpu(experiment, variant, share_tdf, &cpus, host)?;
 
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
         changes_are_possible(experiment, &network, clock_tdf)?;
         fit::round_trips(experiment, clock_tdf, &network, offers.initial_timeout)?;
 
-        let core = cores.nodes.first().copied().unwrap_or(0);
         let mut nodes = IndexMap::new();
-        for (n, cpu) in experiment.nodes.iter().zip(&cpus) {
+        for ((n, cpu), core) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
             // Refuses what is no speed.
             CpuRate::speed(divisor)?;
             let planned = PlannedNode {
-                core,
+                core: *core,
                 share: cpu.share(share_tdf),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
@@ -147,23 +136,29 @@ impl Plan {
         let shortest_path = shortest_path(experiment, &network);
         let turns = sharing::turns(experiment, &cpus, shortest_path)?;
         let sold = scale::sold(&cpus, share_tdf);
-        let planned = sharing::planned(experiment.cpu, sold, reference);
+        let planned = sharing::planned(experiment.cpu, packing.fullest, reference);
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
-        let little_room = sharing::little_room(variant, &planned, sold, &cpus).filter(|_| in_turns);
+        let for_nodes = host.cores.for_nodes();
+        let little_room = sharing::little_room(variant, &planned, packing.fullest, for_nodes, &cpus);
+        let warnings = [
+            reno_for_cubic(experiment, offers),
+            little_room.filter(|_| in_turns),
+            host.cores.shared_units(&packing.cores),
+        ];
         let record = record::plan::Plan {
             experiment: experiment.name.clone(),
             variant,
             tdf: clock_tdf,
             scaling_factor: experiment.nodes.len() as f64,
-            cores,
+            cores: packing.cores,
             sold,
             turns: in_turns.then(|| sharing::planned_turns(turns)),
             cpu: in_turns.then_some(planned),
             nodes,
             pipes,
             versions: BTreeMap::new(),
-            warnings: reno_for_cubic(experiment, offers).into_iter().chain(little_room).collect(),
+            warnings: warnings.into_iter().flatten().collect(),
         };
         let terms = if in_turns { sharing::terms(turns, experiment.cpu, reference) } else { Terms::default() };
         Ok(Plan { record, shortest_path, offers, turns, terms })
@@ -179,7 +174,16 @@ impl Plan {
         self.cores.nodes.iter().chain(&self.cores.harness).copied().collect()
     }
 
-    /// In the naive variant, how much of the core all nodes have together.
+    /// How much is sold of each core that holds nodes, in the order of the plan.
+    pub fn sold_by_core(&self) -> Vec<(usize, f64)> {
+        let of = |core: &usize| {
+            let nodes = self.nodes.values().filter(|n| n.core == *core);
+            (*core, nodes.map(|n| n.share).sum())
+        };
+        self.cores.nodes.iter().map(of).collect()
+    }
+
+    /// In the naive variant, how much of the cores all nodes have together.
     pub fn pool_cap(&self) -> Option<f64> {
         (self.variant == Variant::Naive).then_some(self.sold)
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use host::cgroup::Tree;
+use host::cores::named;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,9 @@ pub struct LiveRun {
     pub out: PathBuf,
     /// The engine's process.
     pub pid: u32,
+    /// The cores that it uses; empty if a version registered it that did not say.
+    #[serde(default)]
+    pub cores: Vec<usize>,
 }
 
 /// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else
@@ -50,9 +54,104 @@ impl CoreLocks {
     pub fn claim(cores: &[usize]) -> Result<CoreLocks> {
         let registry = open_registry()?;
         sweep_dead(&registry);
-        let locks = cores.iter().map(|core| claim_core(*core)).collect::<Result<_>>()?;
-        Ok(CoreLocks { _locks: Arc::new(locks) })
+        match take(cores)? {
+            Taken { held, locks } if held.is_empty() => Ok(CoreLocks::of(locks)),
+            Taken { held, .. } => Err(in_use(&held[..1])),
+        }
     }
+
+    /// Takes those cores that `choose` chooses of those among `cores` that nobody has, as long as nobody else can take
+    /// any; fails with who has the others if it chooses none. What else it gives is passed on.
+    pub fn choose<T>(
+        cores: &[usize],
+        choose: impl FnOnce(&[usize], &[Held]) -> Result<(T, Vec<usize>)>,
+    ) -> Result<(T, CoreLocks)> {
+        let registry = open_registry()?;
+        sweep_dead(&registry);
+        let Taken { held, locks } = take(cores)?;
+        let free: Vec<usize> = locks.iter().map(|(core, _)| *core).collect();
+        let (chosen, wanted) = choose(&free, &held)?;
+        let locks = locks.into_iter().filter(|(core, _)| wanted.contains(core)).collect();
+        Ok((chosen, CoreLocks::of(locks)))
+    }
+
+    fn of(locks: Vec<(usize, File)>) -> CoreLocks {
+        CoreLocks { _locks: Arc::new(locks.into_iter().map(|(_, lock)| lock).collect()) }
+    }
+}
+
+/// A core that others have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its number.
+    pub core: usize,
+    /// Who has it.
+    pub by: String,
+}
+
+/// The cores that could be had, and those that could not.
+struct Taken {
+    locks: Vec<(usize, File)>,
+    held: Vec<Held>,
+}
+
+/// Takes what can be had of some cores; the registry is locked.
+fn take(cores: &[usize]) -> Result<Taken> {
+    let mut taken = Taken { locks: Vec::new(), held: Vec::new() };
+    let mut live = None;
+    for &core in cores {
+        let path = Path::new(LIVE).join("cores").join(format!("{core}.lock"));
+        let mut file = lock_file(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                // For who finds no run that has it.
+                let note = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+                note.map_err(Error::file(&path, "write"))?;
+                taken.locks.push((core, file));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let by = holder(core, live.get_or_insert_with(live_runs), fs::read_to_string(&path).ok());
+                taken.held.push(Held { core, by });
+            }
+            Err(e) => return Err(Error::file(&path, "lock")(e)),
+        }
+    }
+    Ok(taken)
+}
+
+/// Who has a core: a live run, or else the process whose number is in the core's file.
+fn holder(core: usize, live: &[LiveRun], noted: Option<String>) -> String {
+    let has = |run: &&LiveRun| run.cores.contains(&core) || run.cores.is_empty();
+    let runs: Vec<_> = live.iter().filter(has).map(|r| format!("{} ({}), pid {}", r.name, r.variant, r.pid)).collect();
+    match noted.filter(|pid| pid.parse::<u32>().is_ok()) {
+        _ if !runs.is_empty() => runs.join(", "),
+        Some(pid) => format!("another command, pid {pid}"),
+        None => "another run".into(),
+    }
+}
+
+/// What to tell who wants cores that others have.
+pub fn in_use(held: &[Held]) -> Error {
+    Error::machine(
+        told(held),
+        "wait for that run to end (`--wait` does), or stop it with Ctrl-C; two runs on one core would disturb each \
+         other",
+    )
+}
+
+/// `cores 0,2 are in use by web (scaled), pid 7; core 5 is in use by …`
+pub fn told(held: &[Held]) -> String {
+    let mut by: Vec<(&str, Vec<usize>)> = Vec::new();
+    for Held { core, by: who } in held {
+        match by.iter_mut().find(|(other, _)| other == who) {
+            Some((_, cores)) => cores.push(*core),
+            None => by.push((who, vec![*core])),
+        }
+    }
+    let one = |(who, cores): &(&str, Vec<usize>)| {
+        format!("{} {} in use by {who}", named(cores), if cores.len() == 1 { "is" } else { "are" })
+    };
+    by.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// A registered run; its locks are held until it is dropped.
@@ -207,24 +306,6 @@ fn remove_run(id: &str) {
     }
 }
 
-fn claim_core(core: usize) -> Result<File> {
-    let path = Path::new(LIVE).join("cores").join(format!("{core}.lock"));
-    let file = lock_file(&path)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let owners: Vec<_> =
-                live_runs().iter().map(|r| format!("{} ({}), pid {}", r.name, r.variant, r.pid)).collect();
-            let by = if owners.is_empty() { "another run".to_string() } else { owners.join(", ") };
-            Err(Error::machine(
-                format!("core {core} is in use by {by}"),
-                "wait for that run to end, or stop it with Ctrl-C; two runs on one core would disturb each other",
-            ))
-        }
-        Err(e) => Err(Error::file(&path, "lock")(e)),
-    }
-}
-
 fn is_locked(lock: &Path) -> bool {
     // Opening read-only, so that asking about a dead run does not make it a file.
     let Ok(file) = File::open(lock) else { return false };
@@ -260,6 +341,34 @@ fn is_id(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn live(name: &str, cores: &[usize]) -> LiveRun {
+        let (id, variant) = ("1-a".into(), "scaled".into());
+        LiveRun { id, name: name.into(), variant, out: PathBuf::new(), pid: 7, cores: cores.to_vec() }
+    }
+
+    #[test]
+    fn who_has_a_core_is_named() {
+        let runs = [live("web", &[0, 1]), live("tls", &[2, 3])];
+        assert_eq!(holder(1, &runs, Some("9".into())), "web (scaled), pid 7");
+        assert_eq!(holder(4, &runs, Some("9".into())), "another command, pid 9");
+        assert_eq!(holder(4, &runs, Some("9x".into())), "another run");
+        assert_eq!(
+            (holder(4, &[], None), holder(4, &[live("old", &[])], None)),
+            ("another run".into(), "old (scaled), pid 7".into())
+        );
+        let held = |core: usize, by: &str| Held { core, by: by.into() };
+        let all = [held(0, "web, pid 7"), held(2, "tls, pid 8"), held(1, "web, pid 7")];
+        assert_eq!(told(&all), "cores 0,1 are in use by web, pid 7; core 2 is in use by tls, pid 8");
+        let error = in_use(&all[..1]).to_string();
+        assert!(error.starts_with("core 0 is in use by web, pid 7") && error.contains("`--wait`"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_an_earlier_version_registered_is_understood() {
+        let text = r#"{"id":"1-a","name":"web","variant":"scaled","out":"/x","pid":7}"#;
+        assert!(serde_json::from_str::<LiveRun>(text).unwrap().cores.is_empty());
+    }
 
     #[test]
     fn only_our_own_names_are_swept() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cores, load};
+use common::{load, machine};
 use cpu::Speed;
 use diorama_engine::plan::Host;
 use diorama_engine::{Error, Kind, Plan, Result};
@@ -40,7 +40,7 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
 
 /// A machine with so many offers to TCP, whose cores usually do 1000 units/us.
 fn host(offers: Offers) -> Host {
-    Host { offers, cores: cores(), reference: Speed::from_units_per_us(1000.0) }
+    Host { offers, cores: machine(2), reference: Speed::from_units_per_us(1000.0) }
 }
 
 fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cores, load};
+use common::{load, machine};
 use cpu::Speed;
 use diorama_engine::plan::Host;
 use diorama_engine::{Kind, Plan, Result};
@@ -30,7 +30,7 @@ ends: { limit: 60s }
 /// The plan on a machine whose cores do `reference` units/us.
 fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
     let experiment = load(WEB, overrides);
-    let host = Host { offers: Offers::ALL, cores: cores(), reference: reference.and_then(Speed::from_units_per_us) };
+    let host = Host { offers: Offers::ALL, cores: machine(2), reference: reference.and_then(Speed::from_units_per_us) };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 

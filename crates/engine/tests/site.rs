@@ -10,7 +10,7 @@ use std::path::Path;
 
 use diorama_engine::site::wire::{RemoteSite, serve};
 use diorama_engine::site::{Command, Exit, LocalSite, Site, Start, Stop};
-use diorama_engine::{CoreLocks, Plan, Request, run_through};
+use diorama_engine::{CoreChoice, CoreLocks, Plan, Request, Wanted, run_through};
 use model::Experiment;
 use record::{NodeOutcome, RunDir, RunResult, Status, Variant};
 use rustix::fs::{FlockOperation, flock};
@@ -106,8 +106,13 @@ fn experiment(dir: &Path, yaml: &str) -> Experiment {
     model::load(dir, &[]).unwrap()
 }
 
+fn plan_of(experiment: &Experiment) -> Plan {
+    let cores = CoreChoice::default();
+    Wanted { experiment, variant: Variant::Scaled, tdf: None, cores }.plan().unwrap()
+}
+
 fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box<dyn Site>) -> RunResult {
-    let plan = Plan::new(experiment, Variant::Scaled, None).unwrap();
+    let plan = plan_of(experiment);
     let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
     let (_send, interrupts) = crossbeam_channel::bounded(1);
     let accuracy = diorama_engine::accuracy(experiment, &[]).unwrap();
@@ -165,7 +170,7 @@ fn a_run_over_a_byte_stream() {
 fn a_command_over_a_byte_stream() {
     let dir = tempfile::tempdir().unwrap();
     let experiment = experiment(dir.path(), IDLE);
-    let plan = Plan::new(&experiment, Variant::Scaled, None).unwrap();
+    let plan = plan_of(&experiment);
     let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
     let results = RunDir::prepare(dir.path().join("out"), ["only"]).unwrap();
     let mut site = remote(LocalSite::unnamed(cores, dir.path().to_path_buf(), results).unwrap());

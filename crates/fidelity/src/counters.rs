@@ -20,8 +20,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a node with all of a core was entitled to since `before`, as a multiple of the time: 1 where the core's work
-    /// is not metered.
+    /// What a node with all of a core was entitled to since `before`, as a multiple of the time: 1 where the core's
+    /// work is not metered.
     pub(crate) fn pace_since(&self, before: &Snapshot, core: usize) -> f64 {
         let work = [before, self].map(|snapshot| snapshot.core_work.get(&core));
         let [Some(before), Some(after)] = work else { return 1.0 };

@@ -313,8 +313,8 @@ impl Monitor {
     }
 }
 
-/// What others used of cores between two snapshots, per cent of them. Together, since what the run's own process used is
-/// known of all of them together only.
+/// What others used of cores between two snapshots, per cent of them. Together, since what the run's own process used
+/// is known of all of them together only.
 fn foreign(cores: &[usize], before: &Snapshot, after: &Snapshot) -> Option<f64> {
     let real = after.at.since(before.at).as_nanos() as f64 * cores.len() as f64;
     let (mut all, mut run) = (0, 0);

@@ -98,6 +98,13 @@ fn model_in(cpuinfo: &str) -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
+/// `core 3`, or `cores 0,2-4`, in whatever order they are given.
+pub fn named(cores: &[usize]) -> String {
+    let mut sorted = cores.to_vec();
+    sorted.sort_unstable();
+    format!("{} {}", if cores.len() == 1 { "core" } else { "cores" }, listed(&sorted))
+}
+
 /// Runs the calling thread, and what it starts from now on, on one core only. Makes one system call: may run between
 /// fork and exec.
 pub fn pin(core: usize) -> io::Result<()> {
@@ -170,6 +177,7 @@ mod tests {
     fn sets_of_processors_are_written_as_the_kernel_reads_them() {
         assert_eq!(listed(&[0, 2, 3, 4, 6, 7]), "0,2-4,6,7");
         assert_eq!((listed(&[5]), listed(&[])), ("5".into(), String::new()));
+        assert_eq!((named(&[5]), named(&[4, 0, 2, 3])), ("core 5".into(), "cores 0,2-4".into()));
         assert_eq!(list(&listed(&[1, 2, 3, 9])), Some(vec![1, 2, 3, 9]));
     }
 

@@ -98,7 +98,7 @@ pub struct PlannedCpu {
     /// How far nodes' time follows the core's speed: where the core takes 1 + x times as long for its work as
     /// usual, each gets 1 + gain × x times its share. Null for shares of time.
     pub gain: Option<f64>,
-    /// What can be sold of the core over what is: how many times its share each node may get at once.
+    /// What can be sold of a core over what is sold of the fullest: how many times its share each node may get at once.
     pub headroom: f64,
 }
 

@@ -28,7 +28,7 @@ impl Confirmation {
         let mut set = args.set.clone();
         set.extend(args.grain.iter().map(|grain| ("grain".to_owned(), grain.clone())));
         let experiment = engine::load(&args.experiment, &set)?;
-        let seconds = Seconds::of(&experiment, plan.tdf)?;
+        let seconds = Seconds::of(&experiment, plan)?;
         Ok(Confirmation { experiment, seconds })
     }
 

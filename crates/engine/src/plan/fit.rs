@@ -6,7 +6,8 @@ use net::{Network, PipeId};
 use record::Variant;
 use scale::{TargetCpu, Tdf, VirtualDuration};
 
-use super::Refusal;
+use super::cores::Packing;
+use super::{Host, Refusal};
 use crate::error::Result;
 
 /// The smallest share that weights express well enough, as a fraction of a core.
@@ -15,28 +16,32 @@ const SMALLEST_SHARE: f64 = 0.001;
 /// A frame with the first segment of a connection: 20 bytes of IP, 40 of TCP with its usual options, 14 of Ethernet.
 const SYN_BYTES: usize = 74;
 
-/// Fails if the nodes want more of the core than a plan may sell, or one of them too little to be kept.
+/// Which node is on which core. Fails if the nodes want more of the cores than a plan may sell, or one of them too
+/// little to be kept.
 pub(super) fn cpu(
     experiment: &Experiment,
     variant: Variant,
     tdf: Tdf,
     cpus: &[TargetCpu],
-    reference: Option<Speed>,
-) -> Result<()> {
-    let sold = scale::sold(cpus, tdf);
-    // Sums of decimal fractions are off by some units in the last place.
-    if sold > PLANNED_USABLE + 1e-9 {
+    host: &Host,
+) -> Result<Packing> {
+    let shares: Vec<f64> = cpus.iter().map(|c| c.share(tdf)).collect();
+    let Some(packing) = host.cores.packed(&shares) else {
+        let cores = host.cores.for_nodes();
+        let mut larger = experiment.nodes.iter().zip(&shares).filter(|(_, share)| **share > PLANNED_USABLE + 1e-9);
         return Err(Refusal::TooMuchCpu {
             experiment: experiment.name.clone(),
             variant,
             tdf,
-            sold,
+            sold: scale::sold(cpus, tdf),
+            cores,
+            too_large: larger.next().map(|(node, _)| node.name.clone()),
             by_group: by_group(experiment, cpus, tdf),
-            reference: reference.filter(|_| super::sharing::is_absolute(experiment)).map(Speed::units_per_us),
-            fits: scale::tdf_that_fits(cpus, PLANNED_USABLE),
+            reference: host.reference.filter(|_| super::sharing::is_absolute(experiment)).map(Speed::units_per_us),
+            fits: scale::tdf_that_packs(cpus, cores, PLANNED_USABLE),
         }
         .into());
-    }
+    };
     if let Some((node, cpu)) = experiment.nodes.iter().zip(cpus).find(|(_, c)| c.share(tdf) < SMALLEST_SHARE - 1e-12) {
         return Err(Refusal::TooLittleCpu {
             experiment: experiment.name.clone(),
@@ -49,7 +54,7 @@ pub(super) fn cpu(
         }
         .into());
     }
-    Ok(())
+    Ok(packing)
 }
 
 /// Who asks for how much: `server 0.5, client 4 x 0.08`.

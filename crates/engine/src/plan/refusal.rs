@@ -9,13 +9,13 @@ pub enum Refusal {
     /// A TDF was given for a variant that runs in real time.
     #[error("--tdf cannot be given with the {0} variant, which runs at TDF 1: leave it out, or use --variant scaled")]
     TdfOfVariant(Variant),
-    /// The nodes want more of the core than a plan may sell.
+    /// The nodes want more of the cores than a plan may sell, or cannot be placed on them.
     #[error(
-        "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of one core, of which a plan may sell {}: \
-         {by_group}{}; {}",
-        cpu::PLANNED_USABLE,
+        "{experiment}: at TDF {tdf} the nodes ask for {sold:.3} of {}: {by_group}{}; {}{}",
+        of_cores(*cores),
         reference.map(|usual| format!(" (a core of this host usually does {usual:.1} units/us)")).unwrap_or_default(),
-        too_much_cpu(*variant, *fits)
+        does_not_fit(*cores, *sold, too_large.as_deref()),
+        too_much_cpu(*variant, *cores, *fits)
     )]
     TooMuchCpu {
         /// The experiment.
@@ -26,6 +26,10 @@ pub enum Refusal {
         tdf: Tdf,
         /// What the nodes ask for, in cores.
         sold: f64,
+        /// How many cores there are for nodes.
+        cores: usize,
+        /// A node that is too large for any core.
+        too_large: Option<String>,
         /// Who asks for how much.
         by_group: String,
         /// What a core usually does, in units of work per µs, where speeds are in those.
@@ -139,12 +143,33 @@ pub enum Refusal {
     },
 }
 
-fn too_much_cpu(variant: Variant, fits: Option<Tdf>) -> String {
+/// `one core, of which a plan may sell 0.9`
+fn of_cores(cores: usize) -> String {
+    match cores {
+        1 => format!("one core, of which a plan may sell {}", cpu::PLANNED_USABLE),
+        _ => format!("{cores} cores, of each of which a plan may sell {}", cpu::PLANNED_USABLE),
+    }
+}
+
+/// What is in the way, where it is not only that there is too little of all cores together.
+fn does_not_fit(cores: usize, sold: f64, too_large: Option<&str>) -> String {
+    match too_large {
+        _ if cores == 1 => String::new(),
+        Some(node) => format!("a node stays on one core, and `{node}` is too large for any; "),
+        None if sold <= cores as f64 * cpu::PLANNED_USABLE => {
+            "a node stays on one core, and they cannot be placed so that all fit; ".into()
+        }
+        None => String::new(),
+    }
+}
+
+fn too_much_cpu(variant: Variant, cores: usize, fits: Option<Tdf>) -> String {
     match (variant, fits) {
         (Variant::Baseline, _) => format!(
-            "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most {}, \
-             or run the scaled variant only",
-            cpu::PLANNED_USABLE
+            "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most {}\
+             {}, or run the scaled variant only",
+            cpu::PLANNED_USABLE,
+            if cores == 1 { "" } else { " on each core" }
         ),
         (_, Some(fits)) => would_fit(variant, fits),
         (_, None) => "no TDF would fit: lower the speeds of the machines".into(),

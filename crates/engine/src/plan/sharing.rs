@@ -89,7 +89,8 @@ pub(super) fn planned_turns(turns: Turns) -> PlannedTurns {
 }
 
 /// What `plan.json` says of shares.
-pub(super) fn planned(mode: Cpu, sold: f64, reference: Option<Speed>) -> PlannedCpu {
+/// `fullest` is what is sold of the core of which most is.
+pub(super) fn planned(mode: Cpu, fullest: f64, reference: Option<Speed>) -> PlannedCpu {
     PlannedCpu {
         mode: match mode {
             Cpu::Work => CpuMode::Work,
@@ -97,7 +98,7 @@ pub(super) fn planned(mode: Cpu, sold: f64, reference: Option<Speed>) -> Planned
         },
         reference_units_per_us: reference.map(Speed::units_per_us),
         gain: (mode == Cpu::Work).then_some(DEFAULT_GAIN),
-        headroom: PLANNED_USABLE / sold,
+        headroom: PLANNED_USABLE / fullest,
     }
 }
 
@@ -114,18 +115,27 @@ pub(super) fn slowest_core(headroom: f64, gain: f64) -> f64 {
 }
 
 /// A sentence if the core may slow down but a little before shares of work no longer fit.
-pub(super) fn little_room(variant: Variant, planned: &PlannedCpu, sold: f64, cpus: &[TargetCpu]) -> Option<String> {
+/// `fullest` is what is sold of the core of which most is, of as many as nodes can have.
+pub(super) fn little_room(
+    variant: Variant,
+    planned: &PlannedCpu,
+    fullest: f64,
+    cores: usize,
+    cpus: &[TargetCpu],
+) -> Option<String> {
     let gain = planned.gain?;
     if planned.headroom >= ENOUGH_ROOM {
         return None;
     }
     let most = PLANNED_USABLE / ENOUGH_ROOM;
-    let helps = match (variant, scale::tdf_that_fits(cpus, most)) {
+    let helps = match (variant, scale::tdf_that_packs(cpus, cores, most)) {
         (Variant::Scaled, Some(tdf)) => format!("a TDF of {tdf} would leave room (`--tdf {tdf}`)"),
+        _ if cores > 1 => format!("speeds that sum to at most {most:.2} on each core would leave room"),
         _ => format!("speeds that sum to at most {most:.2} would leave room"),
     };
+    let whose = if cores > 1 { "the nodes of one core have bought" } else { "the nodes have bought" };
     Some(format!(
-        "the nodes have bought {sold:.2} of their core: when it is slower than {:.0} % of what is usual here, as \
+        "{whose} {fullest:.2} of their core: when it is slower than {:.0} % of what is usual here, as \
          beside a neighbour on its sibling hyper-thread, it cannot do all the work that they are entitled to \
          (`core-speed` in the verdict says whether that happened); {helps}",
         slowest_core(planned.headroom, gain) * 100.0

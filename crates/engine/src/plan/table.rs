@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use host::cores::named;
 use model::{Experiment, Speed};
 use record::Variant;
 use record::plan::{Congestion, CpuMode, LossModel, PipeValues, PlannedPipe};
@@ -40,14 +41,14 @@ impl Plan {
 fn head(experiment: &Experiment, plan: &Plan) -> String {
     let limit = experiment.ends.limit.since(VirtualInstant::ZERO);
     format!(
-        "{} {}: TDF {}, {} nodes on core {}, emulator and engine on core {}\n\
+        "{} {}: TDF {}, {} nodes on {}, emulator and engine on {}\n\
          lasts at most {limit} of virtual time, {} of real time\n",
         plan.experiment,
         plan.variant,
         plan.tdf,
         plan.nodes.len(),
-        plan.cores.nodes[0],
-        plan.cores.harness[0],
+        named(&plan.cores.nodes),
+        named(&plan.cores.harness),
         plan.tdf.to_real(limit),
     )
 }
@@ -55,6 +56,7 @@ fn head(experiment: &Experiment, plan: &Plan) -> String {
 fn nodes(experiment: &Experiment, plan: &Plan) -> String {
     let share = match plan.variant {
         Variant::Naive => "weight in the pool",
+        _ if plan.cores.nodes.len() > 1 => "share of its core",
         _ => "share of the core",
     };
     let mut rows = Vec::new();
@@ -79,12 +81,35 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
     }
     let mut text = table(&["node", "target", share, "memory", "congestion", "addresses"], rows);
     let usable = percent(cpu::PLANNED_USABLE);
+    let many = plan.cores.nodes.len() > 1;
+    let one = if many { "a" } else { "the" };
     let _ = match plan.pool_cap() {
-        Some(cap) => writeln!(text, "all nodes share a pool of {} of the core, whoever wants it", percent(cap)),
+        Some(cap) => writeln!(text, "all nodes share a pool of {} of {one} core, whoever wants it", percent(cap)),
+        None if many => {
+            writeln!(text, "all nodes: {} of a core, on {} cores", percent(plan.sold), plan.cores.nodes.len())
+        }
         None => writeln!(text, "all nodes: {} of the core, of which {usable} can be sold", percent(plan.sold)),
     };
+    if many {
+        text.push_str(&packing(plan, &usable));
+    }
     text.push_str(&sharing(plan));
     text
+}
+
+/// What each core gives, and to whom.
+fn packing(plan: &Plan, usable: &str) -> String {
+    const NAMED: usize = 6;
+    let row = |(core, sold): (usize, f64)| {
+        let on: Vec<&str> = plan.nodes.iter().filter(|(_, n)| n.core == core).map(|(name, _)| name.as_str()).collect();
+        let mut names = on.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        if on.len() > NAMED {
+            names += &format!(" and {} more", on.len() - NAMED);
+        }
+        Row { name: core.to_string(), cells: vec![percent(sold), on.len().to_string(), names], last: String::new() }
+    };
+    let rows = plan.sold_by_core().into_iter().map(row).collect();
+    table(&["core", &format!("sold, of {usable}"), "nodes", "which", ""], rows)
 }
 
 /// How nodes share the core; empty where they do not take turns.
@@ -99,8 +124,9 @@ fn sharing(plan: &Plan) -> String {
     let _ = match (planned.mode, planned.gain) {
         (CpuMode::Work, Some(gain)) => writeln!(
             text,
-            "shares of work: of what the core usually does, {usual}; it may slow down to {:.0} % of that (room for \
+            "shares of work: of what {} usually does, {usual}; it may slow down to {:.0} % of that (room for \
              {:.2} times the shares, gain {gain})",
+            if plan.cores.nodes.len() > 1 { "a core" } else { "the core" },
             100.0 * super::sharing::slowest_core(planned.headroom, gain),
             planned.headroom
         ),

@@ -21,7 +21,7 @@ use scale::{RealDuration, RealInstant};
 
 use self::captures::Captures;
 use self::clock::Dilation;
-use self::counters::Counters;
+use self::counters::{Counters, Last};
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
 use self::programs::Programs;
@@ -123,7 +123,7 @@ impl Site for LocalSite {
         // Keeps the engine, and all threads that it starts from here on, off the nodes' cores.
         host::cores::restrict(&own).map_err(|e| {
             Error::machine(
-                format!("core {} cannot be used: {e}", host::cores::listed(&own)),
+                format!("{} cannot be used: {e}", host::cores::named(&own)),
                 "a run needs two cores that this process may use (see `taskset -p $$`)",
             )
         })?;
@@ -239,7 +239,7 @@ impl Site for LocalSite {
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
         let recordings = captures.finish(&prepared.network).map_err(|e| e.report());
-        let (clock_error_ppm, caches) = counters.finish(prepared.setup.tdf);
+        let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
         Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
     }
 

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use diorama_engine::plan::{CoreChoice, Supply};
 use model::Experiment;
-use record::plan::Cores;
 
 /// An experiment from its text, with values that take the place of its own.
 pub fn load(yaml: &str, overrides: &[(&str, &str)]) -> Experiment {
@@ -13,7 +13,7 @@ pub fn load(yaml: &str, overrides: &[(&str, &str)]) -> Experiment {
     model::load(dir.path(), &overrides).unwrap()
 }
 
-/// The cores of a machine that has two.
-pub fn cores() -> Cores {
-    Cores { nodes: vec![0], harness: vec![1] }
+/// The cores of a machine that has so many.
+pub fn machine(cores: usize) -> Supply {
+    Supply::of((0..cores).map(|core| vec![core]).collect(), &CoreChoice::default()).unwrap()
 }

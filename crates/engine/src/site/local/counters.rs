@@ -31,6 +31,14 @@ pub struct Counters {
     refills: Option<Refills>,
 }
 
+/// What only the end of counting tells.
+pub struct Last {
+    /// How far off the rate of the nodes' clocks was, or why that is not known; `None` in real time.
+    pub clock_error_ppm: Option<Result<f64, String>>,
+    /// What each core's caches forgot, where that was measured.
+    pub caches: Vec<(usize, Staleness)>,
+}
+
 impl Counters {
     /// Starts to count, at virtual zero.
     pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
@@ -55,12 +63,11 @@ impl Counters {
         Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process(), refills })
     }
 
-    /// How far off the rate of the nodes' clocks was, or why that is not known, and what the caches forgot.
-    pub fn finish(self, tdf: Tdf) -> (Option<Result<f64, String>>, Vec<(usize, Staleness)>) {
+    /// Ends counting.
+    pub fn finish(self, tdf: Tdf) -> Last {
         let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
         let found = self.caches.into_iter().filter_map(|(core, sampler)| Some((core, sampler.finish()?)));
-        let found = found.collect();
-        (self.probe.map(error), found)
+        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error) }
     }
 }
 
