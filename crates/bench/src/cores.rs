@@ -18,10 +18,14 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// The first and the last core that this process may use.
+    /// The first two cores that this process may use, as a run has them whose nodes are on one: hyper-threads of one
+    /// physical core only where there is no other.
     pub fn find() -> Result<Cores, Error> {
-        match first_and_last()? {
-            (nodes, Some(harness)) => Ok(Cores { nodes, harness }),
+        let usable = host::cores::usable().map_err(Error::machine)?;
+        let physical = host::cores::by_physical_core(&usable);
+        match (&physical[..], &usable[..]) {
+            ([first, second, ..], _) => Ok(Cores { nodes: first[0], harness: second[0] }),
+            (_, [nodes, harness, ..]) => Ok(Cores { nodes: *nodes, harness: *harness }),
             _ => Err(Error::machine("the network cannot be measured on one core; allow this command two (taskset)")),
         }
     }

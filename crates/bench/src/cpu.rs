@@ -12,14 +12,13 @@ use cpu::{CpuGroups, Joiner, NodeShare, NodeUse, Policy, Terms, probe};
 use scale::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 use serde_json::json;
 
+use crate::cores::first_and_last;
 use crate::row::percent_off;
 use crate::stats::median;
 use crate::{Error, Notify, Row};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
-/// The core that is shared.
-const CORE: usize = 0;
 /// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 
@@ -40,12 +39,13 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     if let Some(why) = why {
         notify(&format!("measuring CFS quota, the fallback: {why}"));
     }
+    let (core, _) = first_and_last()?;
     let mut rows = Vec::new();
     let mut medians = Vec::new();
     for tdf in [1, 10] {
         let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
-        let idle = at(tdf, policy, false, &mut rows)?;
-        let busy = at(tdf, policy, true, &mut rows)?;
+        let idle = at(tdf, core, policy, false, &mut rows)?;
+        let busy = at(tdf, core, policy, true, &mut rows)?;
         medians.push([idle, busy]);
     }
     for (siblings, of) in [("idle", 0), ("busy", 1)] {
@@ -61,11 +61,11 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Measures one variant with sleeping or busy siblings; the medians of the bursts, in virtual ms.
-fn at(tdf: Tdf, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f64>, Error> {
+/// Measures one variant on a core, with sleeping or busy siblings; the medians of the bursts, in virtual ms.
+fn at(tdf: Tdf, core: usize, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f64>, Error> {
     let id = format!("bench-{}", std::process::id());
     let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
-    let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), core: CORE, share: share(speed) };
+    let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), core, share: share(speed) };
     let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
     let mut groups = CpuGroups::create(&id, &shares, policy, Terms::default())?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;

@@ -74,6 +74,8 @@ fn command(job: &Job, log: File) -> Command {
     // Lists of processes would show the name of a link.
     command.arg0("diorama");
     command.arg("run").arg(job.experiment).args(["--variant", job.variant.as_str()]).arg("--out").arg(job.out);
+    // Trouble is made on one core of the nodes.
+    command.arg("--node-cores=1");
     command.args(job.set.iter().map(|set| format!("--set={set}")));
     command.args(job.accuracy.map(|accuracy| format!("--accuracy={accuracy}")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);

@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use host::cores::{by_physical_core, listed, named};
 use node::Runtime;
 
 use super::Finding;
+use crate::plan::{CoreChoice, Supply};
 
 /// Rights that a run uses, by their bits in `CapEff`.
 const NEEDED: [(u32, &str); 12] = [
@@ -53,30 +55,60 @@ fn rights() -> Option<Finding> {
 }
 
 fn cores() -> Option<Finding> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let found = cores.to_string();
-    Some(if cores >= 2 {
-        Finding::ok("cores", found, "one for the nodes, one for the emulator and the engine")
-    } else {
-        let says = "a run needs two, one for the nodes and one for the harness: see `taskset -p $$`";
-        Finding::lacking("cores", found, says)
+    let usable = host::cores::usable().unwrap_or_default();
+    let found = usable.len().to_string();
+    Some(match Supply::among(&usable, &CoreChoice::default()) {
+        Ok(supply) => Finding::ok("cores", found, who_has(&supply)),
+        Err(_) => {
+            let says = "a run needs two, one for the nodes and one for the harness: see `taskset -p $$`";
+            Finding::lacking("cores", found, says)
+        }
     })
 }
 
-/// Whether the two first cores share the execution units of one.
+/// Which cores a run uses for what.
+fn who_has(supply: &Supply) -> String {
+    match &supply.nodes[..] {
+        [first, others @ ..] if !others.is_empty() => format!(
+            "nodes on core {first}, and where a run needs more on {}; emulator and engine on {}",
+            named(others),
+            named(&supply.harness)
+        ),
+        _ => "one for the nodes, one for the emulator and the engine".into(),
+    }
+}
+
+/// Which cores share the execution units of one.
 fn siblings() -> Option<Finding> {
-    let (first, second) = (host::cores::siblings(0).ok()?, host::cores::siblings(1).ok()?);
-    Some(if first == second {
-        let first = first.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        let says = "cores 0 and 1 are threads of one core: the harness's work slows the nodes'; \
-                    `echo off > /sys/devices/system/cpu/smt/control`";
-        Finding::degraded("hyper-threads", first, says)
-    } else {
-        Finding::ok(
+    let usable = host::cores::usable().ok()?;
+    judged_siblings(&by_physical_core(&usable))
+}
+
+fn judged_siblings(physical: &[Vec<usize>]) -> Option<Finding> {
+    let pairs: Vec<String> = physical.iter().filter(|threads| threads.len() > 1).map(|t| listed(t)).collect();
+    Some(match physical {
+        [] => return None,
+        [threads] if threads.len() > 1 => {
+            let says = format!(
+                "cores {} are threads of one core: the harness's work slows the nodes'; \
+                 `echo off > /sys/devices/system/cpu/smt/control`",
+                threads.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ")
+            );
+            Finding::degraded("hyper-threads", pairs.concat(), says)
+        }
+        _ if !pairs.is_empty() => {
+            let says = "threads of one core each: a run uses one of them, and whatever runs on the other slows it; \
+                        with `--siblings` it uses both";
+            Finding::ok("hyper-threads", pairs.join(" "), says)
+        }
+        _ => Finding::ok(
             "hyper-threads",
             "apart",
-            "the first two cores are cores of their own, as far as this machine tells",
-        )
+            match physical.len() {
+                0..=2 => "the first two cores are cores of their own, as far as this machine tells",
+                _ => "all cores are cores of their own, as far as this machine tells",
+            },
+        ),
     })
 }
 
@@ -131,4 +163,35 @@ fn open_files() -> Option<Finding> {
 fn status_field(name: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':').map(|v| v.trim().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn it_is_said_which_cores_do_what() {
+        let of = |cores: usize| {
+            let physical = (0..cores).map(|core| vec![core]).collect();
+            who_has(&Supply::of(physical, &CoreChoice::default()).unwrap())
+        };
+        assert_eq!(of(2), "one for the nodes, one for the emulator and the engine");
+        let eight = "nodes on core 0, and where a run needs more on cores 2-7; emulator and engine on core 1";
+        assert_eq!(of(8), eight);
+        assert!(of(12).ends_with("on cores 3-11; emulator and engine on cores 1,2"), "{}", of(12));
+        assert!(of(3).contains("needs more on core 2;"), "{}", of(3));
+    }
+
+    #[test]
+    fn threads_of_one_core_are_named() {
+        let of = |physical: &[Vec<usize>]| judged_siblings(physical).unwrap();
+        let two = of(&[vec![0, 1]]);
+        assert!(two.state == State::Degraded && two.says.starts_with("cores 0 and 1 are threads"), "{}", two.says);
+        assert_eq!(two.found, "0,1");
+        let four = of(&[vec![0, 4], vec![1, 5]]);
+        assert_eq!((four.state, four.found.as_str()), (State::Ok, "0,4 1,5"));
+        assert_eq!((of(&[vec![0], vec![1]]).found.as_str(), of(&[vec![0]]).state), ("apart", State::Ok));
+        assert!(judged_siblings(&[]).is_none());
+    }
 }
