@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{ECHO, Lab, PATIENCE, TinyDisk, left_behind, wait_until};
+use support::{ECHO, Lab, PATIENCE, TinyDisk, left_behind, on_two_cores, wait_until};
 
 /// Moments that are spread evenly, in an order that differs from signal to signal.
 fn moments(n: usize, over: Duration, salt: u64) -> Vec<Duration> {
@@ -138,11 +138,13 @@ fn after_kill() {
 #[test]
 fn a_second_run_on_the_same_core_is_refused_and_does_not_touch_the_first() {
     let lab = Lab::new(ECHO);
+    on_two_cores();
     let mut first = lab.start(&["run", "lab", "--keep"]);
     lab.wait_for_event("echo/scaled", "zero");
     let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
     assert_eq!(done.code, 3);
     assert!(done.stderr.contains("core 0 is in use by echo (scaled)"), "{}", done.stderr);
+    assert!(done.stderr.contains("`--wait`"), "{}", done.stderr);
     assert!(!lab.path().join("runs/echo/baseline").exists());
     // Nor does one that would be called as the first is.
     let done = lab.diorama(&["run", "lab", "--repeat", "2"]);
@@ -151,6 +153,36 @@ fn a_second_run_on_the_same_core_is_refused_and_does_not_touch_the_first() {
     wait_until("the results", PATIENCE, || lab.said().contains("kept until Ctrl-C"));
     send(&first, Signal::INT);
     assert_eq!(first.wait().unwrap().code(), Some(0), "{}", lab.said());
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn a_run_that_waits_begins_when_the_first_has_ended() {
+    let lab = Lab::new(ECHO);
+    on_two_cores();
+    let mut first = lab.start(&["run", "lab", "--keep"]);
+    lab.wait_for_event("echo/scaled", "zero");
+    let log = lab.path().join("second.log");
+    let second = |args: &[&str]| {
+        let file = std::fs::File::create(&log).unwrap();
+        let mut command = lab.command(&[&["run", "lab", "--variant", "baseline", "--wait"], args].concat());
+        command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap()
+    };
+    let waits = || std::fs::read_to_string(&log).unwrap().contains("waiting: core 0 is in use by echo (scaled), pid");
+    // One that is told to end while it waits leaves nothing, not even a directory.
+    let mut told_to_end = second(&[]);
+    wait_until("a sentence", PATIENCE, waits);
+    send(&told_to_end, Signal::INT);
+    assert_eq!(told_to_end.wait().unwrap().code(), Some(130));
+    assert!(!lab.path().join("runs/echo/baseline").exists());
+    let mut waiting = second(&[]);
+    wait_until("a sentence", PATIENCE, waits);
+    assert!(!lab.path().join("runs/echo/baseline").exists());
+    wait_until("the results", PATIENCE, || lab.said().contains("kept until Ctrl-C"));
+    send(&first, Signal::INT);
+    assert_eq!(first.wait().unwrap().code(), Some(0), "{}", lab.said());
+    assert_eq!(waiting.wait().unwrap().code(), Some(0), "{}", std::fs::read_to_string(&log).unwrap());
+    assert!(lab.path().join("runs/echo/baseline").join("plan.json").exists());
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
 

@@ -163,6 +163,15 @@ impl Done {
     }
 }
 
+/// Has the calling test, and what it starts from now on, use the first two of its cores only: on these there is one run
+/// at a time.
+pub fn on_two_cores() {
+    let mut set = rustix::thread::sched_getaffinity(None).unwrap();
+    let all: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect();
+    all.iter().skip(2).for_each(|core| set.unset(*core));
+    rustix::thread::sched_setaffinity(None, &set).unwrap();
+}
+
 /// Waits until something is so.
 pub fn wait_until(what: &str, limit: Duration, mut so: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
