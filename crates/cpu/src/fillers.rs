@@ -23,23 +23,45 @@ use host::cores;
 use host::sched::{self, Class};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::Pid;
-use scale::RealDuration;
+use scale::{RealDuration, Turns};
 
 use crate::board::{Board, Meter};
 use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
 use crate::yardstick::Laps;
-use crate::{Error, poke};
+use crate::{Error, NodeShare, poke};
 
-/// The arguments after the verb: run id, core, slice in ns, nodes.
-pub fn arguments<'a>(
-    run_id: &str,
-    core: usize,
-    slice: RealDuration,
-    nodes: impl Iterator<Item = &'a str>,
-) -> Vec<String> {
+/// The arguments after the verb: run id, core, slice in ns, and of each node its name and how many slices its turns
+/// last.
+pub fn arguments(run_id: &str, core: usize, slice: RealDuration, nodes: &[NodeShare]) -> Vec<String> {
     let first = [run_id.to_owned(), core.to_string(), slice.as_nanos().to_string()];
-    first.into_iter().chain(nodes.map(str::to_owned)).collect()
+    first.into_iter().chain(nodes.iter().flat_map(|n| [n.name.clone(), n.stretch.to_string()])).collect()
+}
+
+/// What one filler is for.
+struct Spinner {
+    name: String,
+    group: Group,
+    /// How many slices a turn of it lasts.
+    stretch: f64,
+}
+
+impl Spinner {
+    fn all(layout: &Layout, nodes: &[String]) -> Result<Vec<Spinner>, Error> {
+        let own = |name: &str, group| Spinner { name: name.into(), group, stretch: 1.0 };
+        let mut all = vec![own("_poked", layout.poked()), own("_unsold", layout.unsold())];
+        for node in nodes.chunks(2) {
+            let stretch = node.get(1).and_then(|s| s.parse().ok());
+            let stretch = stretch.ok_or_else(|| Error::Input(format!("{node:?} is not a node and its turns")))?;
+            all.push(Spinner { name: node[0].clone(), group: layout.filler(&node[0]), stretch });
+        }
+        Ok(all)
+    }
+
+    /// Its turns, if the shortest last `slice`.
+    fn turn(&self, slice: RealDuration) -> RealDuration {
+        Turns::stretched(slice, self.stretch)
+    }
 }
 
 /// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
@@ -56,14 +78,13 @@ pub fn main(args: Vec<String>) -> ! {
 
 fn run(args: &[String]) -> Result<(), Error> {
     let [run_id, core, slice, nodes @ ..] = args else {
-        return Err(Error::Input("__fillers RUN CORE SLICE [NODE…] is started by diorama itself".into()));
+        return Err(Error::Input("__fillers RUN CORE SLICE [NODE STRETCH]… is started by diorama itself".into()));
     };
     let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
     let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
     let slice = RealDuration::from_nanos(slice);
     let layout = Layout::of(run_id)?;
-    let mut spinners = vec![("_poked".to_owned(), layout.poked()), ("_unsold".to_owned(), layout.unsold())];
-    spinners.extend(nodes.iter().map(|name| (name.clone(), layout.filler(name))));
+    let spinners = Spinner::all(&layout, nodes)?;
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
@@ -117,7 +138,7 @@ fn run(args: &[String]) -> Result<(), Error> {
                 say("kept")?;
             }
             Word::Slice(slice) => {
-                change_slice(board, slice)?;
+                change_slice(board, &spinners, slice)?;
                 say("changed")?;
             }
             Word::Sold(sold) => {
@@ -180,10 +201,11 @@ fn say(word: &str) -> Result<(), Error> {
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
 }
 
-/// Turns last this long from now on. A filler that is not running cannot do it itself.
-fn change_slice(board: Board, slice: RealDuration) -> Result<(), Error> {
-    for thread in board.threads().filter_map(|tid| Pid::from_raw(tid as i32)) {
-        sched::set_other(Some(thread), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))?;
+/// The shortest turns last this long from now on. A filler that is not running cannot do it itself.
+fn change_slice(board: Board, spinners: &[Spinner], slice: RealDuration) -> Result<(), Error> {
+    for (i, tid) in board.threads() {
+        let turn = Class::Slices(spinners[i].turn(slice));
+        sched::set_other(Pid::from_raw(tid as i32), turn).map_err(Error::io("set a scheduling slice"))?;
     }
     board.set_slice(slice);
     Ok(())
@@ -224,21 +246,21 @@ impl Child {
     }
 
     /// `home` is where the process itself is counted and found; its first thread does nothing.
-    fn spin(self, home: &Group, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
+    fn spin(self, home: &Group, spinners: &[Spinner], core: usize, board: Board) -> ! {
         self.report("_fillers", home.process_joiner().map_err(Error::from).and_then(join));
         if !home.holds_threads() {
             self.spin_apart(spinners, core, board)
         }
         thread::scope(|scope| {
-            for (i, (name, group)) in spinners.iter().enumerate() {
+            for (i, spinner) in spinners.iter().enumerate() {
                 let (this, meter) = (&self, board.meter(i));
-                let spinner = move || {
-                    this.report(name, settle(group, core, board.slice()));
+                let body = move || {
+                    this.report(&spinner.name, settle(&spinner.group, core, spinner.turn(board.slice())));
                     this.wait();
                     spin(meter)
                 };
-                if let Err(error) = thread::Builder::new().spawn_scoped(scope, spinner) {
-                    self.report(name, Err(Error::io("start a thread")(error)));
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, body) {
+                    self.report(&spinner.name, Err(Error::io("start a thread")(error)));
                 }
             }
         });
@@ -246,10 +268,11 @@ impl Child {
     }
 
     /// The same by processes, which this one settles and then waits for: if one ends, so does this, and with it all.
-    fn spin_apart(self, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
-        for (i, (name, group)) in spinners.iter().enumerate() {
+    fn spin_apart(self, spinners: &[Spinner], core: usize, board: Board) -> ! {
+        for (i, spinner) in spinners.iter().enumerate() {
             let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
-            self.report(name, started.and_then(|pid| settle_other(pid, group, core, board.slice())));
+            let turn = spinner.turn(board.slice());
+            self.report(&spinner.name, started.and_then(|pid| settle_other(pid, &spinner.group, core, turn)));
         }
         // SAFETY: waits for any child, without a status.
         unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };

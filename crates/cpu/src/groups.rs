@@ -6,7 +6,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use host::cgroup::{self, Group, Usage, UsageByCore, check_name};
-use host::sched::Turns;
 use host::{Lack, cores, now};
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,11 @@ const CALIBRATE: Duration = Duration::from_millis(400);
 
 /// More than this is never sold: the poked group and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
+
+/// Up to so many slices a turn counts as one of a slice, and so many groups are watched to learn how long that really
+/// is.
+const A_SLICE: f64 = 1.05;
+const WATCHED: usize = 8;
 
 /// The control groups of one run on one core. Dropping it removes them, like [`CpuGroups::release`].
 #[derive(Debug)]
@@ -58,9 +62,9 @@ pub struct Calibration {
     /// η, the fraction of the core that is left for nodes and fillers together; 1 where nothing was measured (no
     /// [`Policy::Slots`]).
     pub usable: f64,
-    /// How long one group ran on the core before the next had its turn, on average: about 0.1 ms. Longer than 1 ms
-    /// means that this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was
-    /// measured.
+    /// How long a group whose turns last a slice ran on the core before the next had its turn, on average: about
+    /// 0.1 ms. Longer than 1 ms means that this kernel does not end slices when it is poked, and that bursts are wrong.
+    /// `None` where nothing was measured.
     pub grain: Option<RealDuration>,
     /// How fast the core was meanwhile; `None` where nothing was measured.
     pub speed: Option<Speed>,
@@ -211,8 +215,7 @@ impl CpuGroups {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
-            let nodes = self.shares.iter().map(|n| n.name.as_str());
-            command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, nodes));
+            command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, &self.shares));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
@@ -248,7 +251,7 @@ impl CpuGroups {
         self.helper.expect("ready")?;
         self.helper.tell(&Word::Go, "going")?;
         sleep(SETTLE);
-        let watched = self.most_turns(sold);
+        let watched = self.shortest_turns(sold);
         let work_before = self.helper.work()?;
         let (before, turns_before, start) = (self.on_core(&self.emulated)?, turns(&watched)?, Instant::now());
         sleep(CALIBRATE);
@@ -261,18 +264,19 @@ impl CpuGroups {
             let room = Room { usable, sold, largest: self.layout.unsold().largest_fraction() };
             self.helper.tell(&Word::Keep(Orders { pace, room }), "kept")?;
         }
-        let ran = turns_after.ran.saturating_sub(turns_before.ran).as_nanos();
-        let turns = turns_after.turns - turns_before.turns;
-        Ok(Calibration { usable, grain: Some(RealDuration::from_nanos(ran / turns.max(1))), speed })
+        Ok(Calibration { usable, grain: turns_after.lasted(&turns_before), speed })
     }
 
-    /// The group of the filler that has the most turns on the core, for the best average; but one with more than half
-    /// of the core has several slices a turn.
-    fn most_turns(&self, sold: f64) -> Group {
-        let fillers = self.shares.iter().map(|n| (n.share, self.layout.filler(&n.name)));
-        let all = fillers.chain([(1.0 - sold, self.layout.unsold())]);
-        let most = all.filter(|(share, _)| *share <= 0.5).max_by(|a, b| a.0.total_cmp(&b.0));
-        most.map_or_else(|| self.layout.unsold(), |(_, group)| group)
+    /// The groups of the fillers whose turns last a slice, those with the most turns, for the best average; but one
+    /// with more than half of the core has several slices a turn.
+    fn shortest_turns(&self, sold: f64) -> Vec<Group> {
+        let fillers =
+            self.shares.iter().filter(|n| n.stretch < A_SLICE).map(|n| (n.share, self.layout.filler(&n.name)));
+        let mut all: Vec<_> = fillers.chain([(1.0 - sold, self.layout.unsold())]).filter(|all| all.0 <= 0.5).collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        all.truncate(WATCHED);
+        let groups: Vec<_> = all.into_iter().map(|(_, group)| group).collect();
+        if groups.is_empty() { vec![self.layout.unsold()] } else { groups }
     }
 
     /// Divides the core between the nodes and the group that burns what they have not bought.
@@ -316,8 +320,8 @@ impl CpuGroups {
         Ok(Sample { nodes, at, run_ns, all_ns: self.everything.read()?, core })
     }
 
-    /// Makes turns last `slice` from now on, within the bounds of [`Terms::slice`]. Does nothing without
-    /// [`Policy::Slots`].
+    /// Makes turns last `slice` from now on, and those of nodes with a stretch as many times as long, within the bounds
+    /// of [`Terms::slice`]. Does nothing without [`Policy::Slots`].
     pub fn set_slice(&mut self, slice: RealDuration) -> Result<(), Error> {
         let terms = Terms { slice, ..self.terms };
         terms.check()?;
@@ -387,9 +391,29 @@ fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// What the only thread of a group had of the core.
-fn turns(group: &Group) -> Result<Turns, Error> {
-    let threads = group.threads()?;
-    let [thread] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
-    Ok(host::sched::turns_of(thread)?)
+/// What the only threads of these groups had of the core together.
+fn turns(groups: &[Group]) -> Result<Turns, Error> {
+    let mut all = Turns { ran_ns: 0, turns: 0 };
+    for group in groups {
+        let threads = group.threads()?;
+        let [thread] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
+        let one = host::sched::turns_of(thread)?;
+        all.ran_ns += one.ran.as_nanos();
+        all.turns += one.turns;
+    }
+    Ok(all)
+}
+
+/// For how long some threads ran, in how many turns.
+struct Turns {
+    ran_ns: u64,
+    turns: u64,
+}
+
+impl Turns {
+    /// How long one lasted on average since `before`; `None` if there was none.
+    fn lasted(&self, before: &Turns) -> Option<RealDuration> {
+        let (ran, turns) = (self.ran_ns.saturating_sub(before.ran_ns), self.turns.saturating_sub(before.turns));
+        (ran > 0 || turns > 0).then(|| RealDuration::from_nanos(ran / turns.max(1)))
+    }
 }

@@ -45,6 +45,16 @@ pub struct NodeShare {
     pub name: String,
     /// Fraction of one core in real time, above 0 and at most [`PLANNED_USABLE`].
     pub share: f64,
+    /// How many times as long as [`Terms::slice`] a turn of it lasts, at least 1; no turn is longer than
+    /// [`LONGEST_SLICE`].
+    pub stretch: f64,
+}
+
+impl NodeShare {
+    /// A node whose turns last a slice.
+    pub fn new(name: impl Into<String>, share: f64) -> NodeShare {
+        NodeShare { name: name.into(), share, stretch: 1.0 }
+    }
 }
 
 /// How shares are enforced.

@@ -37,7 +37,7 @@ pub fn stale_limits() -> Result<Vec<Tree>, Error> {
 pub fn limit_this(fraction: f64, core: usize) -> Result<Limit, Error> {
     let (policy, coarse) = best_policy();
     let id = format!("{PREFIX}{}", std::process::id());
-    let share = [NodeShare { name: NODE.into(), share: fraction }];
+    let share = [NodeShare::new(NODE, fraction)];
     let mut groups = CpuGroups::create(&id, core, &share, policy, Terms::default())?;
     let helper = groups.helper().map(|mut command| command.spawn());
     let helper = helper.transpose().map_err(Error::io("start the fillers"))?;

@@ -15,7 +15,7 @@
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
 use crate::counters::{ForeignThread, Snapshot, TcpCounters};
-use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
+use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence};
 
 /// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
 pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
@@ -41,7 +41,7 @@ struct Listing {
 pub struct Monitor {
     tdf: Tdf,
     zero: RealInstant,
-    nodes: Vec<(String, f64)>,
+    nodes: Vec<Entitled>,
     nodes_core: usize,
     harness_core: usize,
     first: Option<Snapshot>,
@@ -57,16 +57,10 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// `nodes` are names and shares: the fraction of a real core each is entitled to.
-    pub fn new(
-        tdf: Tdf,
-        zero: RealInstant,
-        nodes: Vec<(String, f64)>,
-        nodes_core: usize,
-        harness_core: usize,
-    ) -> Monitor {
-        let tcp = nodes.iter().map(|(node, _)| NodeTcp {
-            node: node.clone(),
+    /// `nodes` are all nodes of the run.
+    pub fn new(tdf: Tdf, zero: RealInstant, nodes: Vec<Entitled>, nodes_core: usize, harness_core: usize) -> Monitor {
+        let tcp = nodes.iter().map(|n| NodeTcp {
+            node: n.node.clone(),
             grew: TcpCounters::default(),
             first_hard: None,
             first_waiting: None,
@@ -142,13 +136,13 @@ impl Monitor {
         let Some(first) = &self.first else { return Vec::new() };
         let pace = self.last.pace_since(first);
         let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
-        let of = nodes.map(|(((name, share), before), after)| {
+        let of = nodes.map(|((Entitled { node, share, stretch }, before), after)| {
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
             let bare = *share * pace * after.at.since(before.at).as_nanos() as f64;
             let raised = if bare > 0.0 { entitled / bare } else { 1.0 };
             let used = RealDuration::from_nanos(after.used_since(before));
-            NodeCpu { node: name.clone(), share: *share, busy, raised, used }
+            NodeCpu { node: node.clone(), share: *share, stretch: *stretch, busy, raised, used }
         });
         of.collect()
     }
@@ -156,9 +150,9 @@ impl Monitor {
     fn entitled(&self) -> Option<Occurrence> {
         let (from, to) = (self.at(self.first.as_ref()?.at), self.at(self.last.at));
         let all = self.nodes.iter().zip(&self.saturated).filter(|(_, (entitled, _))| *entitled > 0.0);
-        let all = all.map(|((name, _), (entitled, used))| Occurrence {
+        let all = all.map(|(of, (entitled, used))| Occurrence {
             value: 100.0 * used / entitled,
-            whose: Some(name.clone()),
+            whose: Some(of.node.clone()),
             from,
             to,
         });
@@ -172,7 +166,7 @@ impl Monitor {
     fn judge_second(&mut self, now: &Snapshot) {
         let pace = now.pace_since(&self.second);
         let nodes = self.nodes.iter().zip(&mut self.saturated).zip(&self.second.nodes).zip(&now.nodes);
-        for ((((name, share), saturated), before), after) in nodes {
+        for (((Entitled { node: name, share, .. }, saturated), before), after) in nodes {
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
             if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
@@ -274,7 +268,7 @@ impl Monitor {
     fn count_drops(&mut self, now: &Snapshot) {
         let (from, to) = (self.at(self.last.at), self.at(now.at));
         let before = self.observed.ring_drops;
-        for (((name, _), before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
+        for ((Entitled { node: name, .. }, before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
             let dropped = after.ring_drops.saturating_sub(before.ring_drops);
             self.observed.ring_drops += dropped;
             self.observed.no_memory += after.no_memory.saturating_sub(before.no_memory);

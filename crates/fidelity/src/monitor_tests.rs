@@ -12,10 +12,14 @@ struct Feed {
     now: Snapshot,
 }
 
+fn entitled(node: &str, share: f64) -> Entitled {
+    Entitled { node: node.into(), share, stretch: 1.0 }
+}
+
 impl Feed {
     /// Two nodes with half and a quarter of core 0; the harness has core 1.
     fn new(tdf: f64) -> Feed {
-        let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
+        let nodes = vec![entitled("server", 0.5), entitled("client", 0.25)];
         let mut monitor = Monitor::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
         let at = RealInstant::from_nanos(ZERO);
         let tcp = Some(TcpCounters::default());
@@ -98,7 +102,7 @@ fn paced(feed: &mut Feed, owed: f64, used: [f64; 2]) {
 fn entitlement_is_to_work_and_so_to_more_time_of_a_slow_core() {
     let mut feed = Feed::new(10.0);
     // The first reading is what growth is related to, so it is taken again with the core's work in it.
-    let nodes = vec![("server".into(), 0.5), ("client".into(), 0.25)];
+    let nodes = vec![entitled("server", 0.5), entitled("client", 0.25)];
     feed.monitor = Monitor::new(Tdf::try_from(10.0).unwrap(), RealInstant::from_nanos(ZERO), nodes, 0, 1);
     feed.now.core_work = Some(CoreWork { at: feed.now.at, ..CoreWork::default() });
     feed.push();

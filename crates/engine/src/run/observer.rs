@@ -10,6 +10,7 @@ use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeC
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
 use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers};
 use fidelity::monitor::Monitor;
+use fidelity::observations::Entitled;
 use net::{PipeCounters, PipeInterval};
 use record::{Counters, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
@@ -41,7 +42,11 @@ pub struct Observer {
 impl Observer {
     /// Begins at virtual zero, with nothing seen yet.
     pub fn begin(plan: &Plan, conditions: Conditions, dir: &RunDir, timeline: Timeline) -> Result<Observer> {
-        let nodes = plan.nodes.iter().map(|(name, n)| (name.clone(), n.share)).collect();
+        let entitled = plan.nodes.iter().map(|(name, n)| {
+            let (node, share) = (name.clone(), n.share);
+            Entitled { node, share, stretch: plan.stretch(n) }
+        });
+        let nodes = entitled.collect();
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
@@ -125,6 +130,7 @@ impl Observer {
                 Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
+            turns: matches!(conditions.policy, Policy::Slots).then_some(plan.turns),
             pace: Pace {
                 reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),
                 gain: conditions.terms.pace.map(|pace| pace.gain),

@@ -14,10 +14,10 @@ use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, LENGTHS, Observ
 use host::cgroup::Tree;
 use host::perf::{Event, GroupCounter};
 use net::Traffic;
-use scale::RealDuration;
+use scale::{RealDuration, Turns};
 
 use crate::error::{Error, Result};
-use crate::site::{NodeRefill, Setup};
+use crate::site::{NodeRefill, NodeSetup, Setup};
 
 /// Of what is usable of the core, refills may take what leaves nodes room for this many times that: the core may become
 /// slower.
@@ -87,10 +87,11 @@ impl Refills {
         };
         let smallest = shares.iter().copied().fold(1.0, f64::min);
         let around = Alternation::around(setup.terms.slice, smallest);
-        let estimators: Vec<_> = guesses.iter().map(|guess| Estimator::new(*guess, &around)).collect();
+        let turns: Vec<_> = setup.nodes.iter().map(|n| around.stretched(n.stretch)).collect();
+        let estimators = guesses.iter().zip(&turns).map(|(guess, own)| Estimator::new(*guess, own)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
-        let mut work = Work { groups, shares, progress, around, estimators, known: known.clone(), stopped };
+        let mut work = Work { groups, shares, progress, around, turns, estimators, known: known.clone(), stopped };
         let factors = work.publish();
         let body = move || {
             if let Err(e) = work.go_on(factors) {
@@ -124,6 +125,8 @@ struct Work {
     shares: Vec<f64>,
     progress: Box<dyn Progress>,
     around: Alternation,
+    /// By node, its own turns, which change together with all others.
+    turns: Vec<Alternation>,
     estimators: Vec<Estimator>,
     known: Arc<Mutex<Known>>,
     stopped: Receiver<()>,
@@ -190,11 +193,11 @@ impl Work {
     /// Tells what is known by now, and returns by how much shares are to be raised.
     fn publish(&self) -> Vec<Factors> {
         let estimates: Vec<_> = self.estimators.iter().map(Estimator::refill).collect();
-        let wanted: Vec<_> = estimates.iter().map(|estimate| estimate.factors(&self.around)).collect();
+        let wanted: Vec<_> = estimates.iter().zip(&self.turns).map(|(estimate, own)| estimate.factors(own)).collect();
         let room = locked(&self.groups).usable() / ROOM_TO_SLOW_DOWN;
         let factors = fit(&self.shares, &wanted, room);
-        let turn = self.around.mean();
-        let known = estimates.iter().zip(&factors).map(|(estimate, factors)| {
+        let known = estimates.iter().zip(&self.turns).zip(&factors).map(|((estimate, own), factors)| {
+            let turn = own.mean();
             let (refill, error) = estimate.of_turn(turn);
             NodeRefill { refill, error, turn, factor: factors.mean(), capped: factors.capped, rounds: estimate.rounds }
         });
@@ -224,14 +227,16 @@ fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Obser
 /// What is guessed of each node before the run, from what the core forgets between two turns of it. The core has to
 /// have nothing else to do; takes up to a third of a second for each length of that gap.
 pub fn guesses(setup: &Setup) -> Vec<Guess> {
-    let turn = setup.terms.slice.as_secs_f64();
     // To a power of two: nodes of one class share a measurement, and finer is not worth one.
-    let gap = |share: f64| (turn / share * 1e3).clamp(0.5, 16.0).log2().round() as i32;
-    let gaps: BTreeSet<i32> = setup.nodes.iter().map(|n| gap(n.share)).collect();
+    let gap = |n: &NodeSetup| {
+        let turn = Turns::stretched(setup.terms.slice, n.stretch).as_secs_f64();
+        (turn / n.share * 1e3).clamp(0.5, 16.0).log2().round() as i32
+    };
+    let gaps: BTreeSet<i32> = setup.nodes.iter().map(gap).collect();
     let aways: Vec<_> = gaps.iter().map(|gap| RealDuration::from_secs_f64(2f64.powi(*gap) / 1e3)).collect();
     let found = cpu::caches::measure(setup.cores.nodes[0], &aways).unwrap_or_default();
     let guesses: BTreeMap<i32, Guess> = gaps.into_iter().zip(found.into_iter().map(Guess::of)).collect();
-    setup.nodes.iter().map(|n| guesses.get(&gap(n.share)).copied().unwrap_or(Guess::NONE)).collect()
+    setup.nodes.iter().map(|n| guesses.get(&gap(n)).copied().unwrap_or(Guess::NONE)).collect()
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

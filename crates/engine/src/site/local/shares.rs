@@ -8,7 +8,7 @@ use node::{Enclosure, NotApplied};
 
 use super::refill::{Refills, guesses, locked};
 use crate::error::Result;
-use crate::site::{Conditions, Setup};
+use crate::site::{Conditions, NodeSetup, Setup};
 
 /// The control groups of the run.
 pub struct Shares {
@@ -32,7 +32,8 @@ pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
 impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
-        let shares: Vec<_> = setup.nodes.iter().map(|n| NodeShare { name: n.name.clone(), share: n.share }).collect();
+        let of = |n: &NodeSetup| NodeShare { name: n.name.clone(), share: n.share, stretch: n.stretch };
+        let shares: Vec<_> = setup.nodes.iter().map(of).collect();
         let groups = CpuGroups::create(run_id, setup.cores.nodes[0], &shares, policy, setup.terms)?;
         let groups = Arc::new(Mutex::new(groups));
         Ok(Shares { groups, policy, because, terms: setup.terms, guesses: Vec::new() })
