@@ -5,22 +5,28 @@
 //! beside a version 2 tree that has no controllers (*hybrid*), and version 2. `docs/host.md` says how each purpose is
 //! met in either.
 
+mod counters;
 mod files;
+mod group;
+mod hierarchies;
+mod passing;
 mod scope;
 mod sweep;
+mod weights;
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{
-    Fraction, Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, of_all_sockets, oom_kills,
-};
+pub use counters::{Usage, UsageByCore, oom_kills};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
+pub use group::{Group, Joiner};
+pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
+pub use weights::{Fraction, Poke, Weights};
 
 use crate::{Error, Lack};
-use files::Hierarchies;
+use hierarchies::Hierarchies;
 
 /// What the names of all trees begin with.
 const PREFIX: &str = "diorama-";
@@ -92,7 +98,7 @@ impl Tree {
 
 /// What everything on this machine has used, by core.
 pub fn usage_of_machine() -> Result<UsageByCore, Error> {
-    files::usage_of_machine()
+    counters::usage_of_machine()
 }
 
 /// Divides what their parent has among sibling groups that always have something to run, in proportion to these
@@ -131,7 +137,7 @@ pub struct Offers {
 
 /// Looks what this machine's control groups can do for this process.
 pub fn offers() -> Offers {
-    files::offers()
+    hierarchies::offers()
 }
 
 /// Names become directories: they must stay within theirs. Also for nodes, whose groups are called like them.
