@@ -31,15 +31,11 @@ use crate::layout::Layout;
 use crate::yardstick::Laps;
 use crate::{Error, poke};
 
-/// The arguments after the verb: run id, core, slice in ns, nodes.
-pub fn arguments<'a>(
-    run_id: &str,
-    core: usize,
-    slice: RealDuration,
-    nodes: impl Iterator<Item = &'a str>,
-) -> Vec<String> {
+/// The arguments after the verb: run id, core, slice in ns, and the [places](Layout::place) of nodes and of what else
+/// is burnt beside them.
+pub fn arguments(run_id: &str, core: usize, slice: RealDuration, places: impl Iterator<Item = String>) -> Vec<String> {
     let first = [run_id.to_owned(), core.to_string(), slice.as_nanos().to_string()];
-    first.into_iter().chain(nodes.map(str::to_owned)).collect()
+    first.into_iter().chain(places).collect()
 }
 
 /// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
@@ -55,15 +51,15 @@ pub fn main(args: Vec<String>) -> ! {
 }
 
 fn run(args: &[String]) -> Result<(), Error> {
-    let [run_id, core, slice, nodes @ ..] = args else {
-        return Err(Error::Input("__fillers RUN CORE SLICE [NODE…] is started by diorama itself".into()));
+    let [run_id, core, slice, places @ ..] = args else {
+        return Err(Error::Input("__fillers RUN CORE SLICE [PLACE…] is started by diorama itself".into()));
     };
     let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
     let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
     let slice = RealDuration::from_nanos(slice);
     let layout = Layout::of(run_id)?;
     let mut spinners = vec![("_poked".to_owned(), layout.poked()), ("_unsold".to_owned(), layout.unsold())];
-    spinners.extend(nodes.iter().map(|name| (name.clone(), layout.filler(name))));
+    spinners.extend(places.iter().map(|place| (place.clone(), layout.filler_at(place))));
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
@@ -233,7 +229,7 @@ impl Child {
             for (i, (name, group)) in spinners.iter().enumerate() {
                 let (this, meter) = (&self, board.meter(i));
                 let spinner = move || {
-                    this.report(name, settle(group, core, board.slice()));
+                    this.report(name, settle(None, group, core, board.slice()));
                     this.wait();
                     spin(meter)
                 };
@@ -249,7 +245,7 @@ impl Child {
     fn spin_apart(self, spinners: &[(String, Group)], core: usize, board: Board) -> ! {
         for (i, (name, group)) in spinners.iter().enumerate() {
             let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
-            self.report(name, started.and_then(|pid| settle_other(pid, group, core, board.slice())));
+            self.report(name, started.and_then(|pid| settle(Some(pid), group, core, board.slice())));
         }
         // SAFETY: waits for any child, without a status.
         unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
@@ -280,22 +276,19 @@ fn join(joiner: Joiner) -> Result<(), Error> {
     joiner.join().map_err(Error::io("enter a control group"))
 }
 
-/// Puts the calling thread on its core, into its group and under its scheduling.
-fn settle(group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
-    // Pinned first: load that a group once had on another core would lower its weight here for a while.
-    host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
-    join(group.thread_joiner()?)?;
-    sched::set(Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
-}
-
-/// The same for another process.
-fn settle_other(process: Pid, group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
-    let pin = || cores::pin_other(Some(process), core).map_err(Error::io(format!("run on core {core}")));
-    pin()?;
-    group.admit(process.as_raw_nonzero().get().unsigned_abs())?;
+/// Puts a process, or else the calling thread, on its core, into its group and under its scheduling.
+fn settle(process: Option<Pid>, group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
+    let pin = || cores::pin_other(process, core);
+    // First, if that can be: load that a group once had on another core would lower its weight here for a while. It
+    // cannot where the core belongs to the run's groups alone, of which none has been entered yet.
+    let _ = pin();
+    match process {
+        Some(process) => group.admit(process.as_raw_nonzero().get().unsigned_abs())?,
+        None => join(group.thread_joiner()?)?,
+    }
     // Entering a group that the cpuset controller knows undoes it (Linux 6.1).
-    pin()?;
-    sched::set_other(Some(process), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
+    pin().map_err(Error::io(format!("run on core {core}")))?;
+    sched::set_other(process, Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call

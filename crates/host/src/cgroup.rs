@@ -78,6 +78,11 @@ impl Tree {
         if inside.is_empty() { top } else { format!("{top}/{inside}") }
     }
 
+    /// What can be expressed by weights in it.
+    pub fn weights(&self) -> Weights {
+        self.hierarchies.weights()
+    }
+
     /// Whether a process is in the tree, in some hierarchy. No, if it has ended.
     pub fn contains(&self, pid: u32) -> bool {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"));
@@ -101,8 +106,13 @@ pub fn usage_of_machine() -> Result<UsageByCore, Error> {
     counters::usage_of_machine()
 }
 
+/// What can be expressed by weights on this machine; `None` where it has no groups that could be used.
+pub fn weights() -> Option<Weights> {
+    Hierarchies::discover().ok().map(|hierarchies| hierarchies.weights())
+}
+
 /// Divides what their parent has among sibling groups that always have something to run, in proportion to these
-/// fractions. Fractions of a core down to 0.001 are exact to 1 %, from 0.005 to 0.1 %.
+/// fractions, as exactly as [`Weights`] can.
 pub fn divide(siblings: &[(Group, f64)]) -> Result<(), Error> {
     siblings.iter().try_for_each(|(group, fraction)| group.set_fraction(*fraction))
 }

@@ -11,6 +11,7 @@ use super::files::{
 };
 use super::group::Group;
 use super::passing::{Known, not_among};
+use super::weights::Weights;
 use super::{Layout, Offers, scope};
 use crate::error::{Context, Error, Lack};
 use crate::mounts::{self, Mounted};
@@ -66,6 +67,11 @@ impl Hierarchies {
 
     pub(super) fn all(&self) -> &[PathBuf] {
         &self.all
+    }
+
+    /// What can be expressed by weights.
+    pub(super) fn weights(&self) -> Weights {
+        Weights::of(self.version)
     }
 
     /// Where the group at `path` is, or would be, in every hierarchy.
