@@ -29,13 +29,18 @@ use crate::board::{Board, Meter};
 use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
 use crate::yardstick::Laps;
-use crate::{Error, NodeShare, poke};
+use crate::{Error, poke};
 
-/// The arguments after the verb: run id, core, slice in ns, and of each node its name and how many slices its turns
-/// last.
-pub fn arguments(run_id: &str, core: usize, slice: RealDuration, nodes: &[NodeShare]) -> Vec<String> {
+/// The arguments after the verb: run id, core, slice in ns, and of each node and of what else is burnt beside them its
+/// [place](Layout::place) and how many slices its turns last.
+pub fn arguments(
+    run_id: &str,
+    core: usize,
+    slice: RealDuration,
+    places: impl Iterator<Item = (String, f64)>,
+) -> Vec<String> {
     let first = [run_id.to_owned(), core.to_string(), slice.as_nanos().to_string()];
-    first.into_iter().chain(nodes.iter().flat_map(|n| [n.name.clone(), n.stretch.to_string()])).collect()
+    first.into_iter().chain(places.flat_map(|(place, stretch)| [place, stretch.to_string()])).collect()
 }
 
 /// What one filler is for.
@@ -47,13 +52,13 @@ struct Spinner {
 }
 
 impl Spinner {
-    fn all(layout: &Layout, nodes: &[String]) -> Result<Vec<Spinner>, Error> {
+    fn all(layout: &Layout, places: &[String]) -> Result<Vec<Spinner>, Error> {
         let own = |name: &str, group| Spinner { name: name.into(), group, stretch: 1.0 };
         let mut all = vec![own("_poked", layout.poked()), own("_unsold", layout.unsold())];
-        for node in nodes.chunks(2) {
-            let stretch = node.get(1).and_then(|s| s.parse().ok());
-            let stretch = stretch.ok_or_else(|| Error::Input(format!("{node:?} is not a node and its turns")))?;
-            all.push(Spinner { name: node[0].clone(), group: layout.filler(&node[0]), stretch });
+        for place in places.chunks(2) {
+            let stretch = place.get(1).and_then(|s| s.parse().ok());
+            let stretch = stretch.ok_or_else(|| Error::Input(format!("{place:?} is not a place and its turns")))?;
+            all.push(Spinner { name: place[0].clone(), group: layout.filler_at(&place[0]), stretch });
         }
         Ok(all)
     }
@@ -77,14 +82,14 @@ pub fn main(args: Vec<String>) -> ! {
 }
 
 fn run(args: &[String]) -> Result<(), Error> {
-    let [run_id, core, slice, nodes @ ..] = args else {
-        return Err(Error::Input("__fillers RUN CORE SLICE [NODE STRETCH]… is started by diorama itself".into()));
+    let [run_id, core, slice, places @ ..] = args else {
+        return Err(Error::Input("__fillers RUN CORE SLICE [PLACE STRETCH]… is started by diorama itself".into()));
     };
     let core: usize = core.parse().map_err(|_| Error::Input(format!("`{core}` is not the number of a core")))?;
     let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
     let slice = RealDuration::from_nanos(slice);
     let layout = Layout::of(run_id)?;
-    let spinners = Spinner::all(&layout, nodes)?;
+    let spinners = Spinner::all(&layout, places)?;
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
@@ -255,7 +260,7 @@ impl Child {
             for (i, spinner) in spinners.iter().enumerate() {
                 let (this, meter) = (&self, board.meter(i));
                 let body = move || {
-                    this.report(&spinner.name, settle(&spinner.group, core, spinner.turn(board.slice())));
+                    this.report(&spinner.name, settle(None, &spinner.group, core, spinner.turn(board.slice())));
                     this.wait();
                     spin(meter)
                 };
@@ -272,7 +277,7 @@ impl Child {
         for (i, spinner) in spinners.iter().enumerate() {
             let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
             let turn = spinner.turn(board.slice());
-            self.report(&spinner.name, started.and_then(|pid| settle_other(pid, &spinner.group, core, turn)));
+            self.report(&spinner.name, started.and_then(|pid| settle(Some(pid), &spinner.group, core, turn)));
         }
         // SAFETY: waits for any child, without a status.
         unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
@@ -303,22 +308,19 @@ fn join(joiner: Joiner) -> Result<(), Error> {
     joiner.join().map_err(Error::io("enter a control group"))
 }
 
-/// Puts the calling thread on its core, into its group and under its scheduling.
-fn settle(group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
-    // Pinned first: load that a group once had on another core would lower its weight here for a while.
-    host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
-    join(group.thread_joiner()?)?;
-    sched::set(Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
-}
-
-/// The same for another process.
-fn settle_other(process: Pid, group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
-    let pin = || cores::pin_other(Some(process), core).map_err(Error::io(format!("run on core {core}")));
-    pin()?;
-    group.admit(process.as_raw_nonzero().get().unsigned_abs())?;
+/// Puts a process, or else the calling thread, on its core, into its group and under its scheduling.
+fn settle(process: Option<Pid>, group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
+    let pin = || cores::pin_other(process, core);
+    // First, if that can be: load that a group once had on another core would lower its weight here for a while. It
+    // cannot where the core belongs to the run's groups alone, of which none has been entered yet.
+    let _ = pin();
+    match process {
+        Some(process) => group.admit(process.as_raw_nonzero().get().unsigned_abs())?,
+        None => join(group.thread_joiner()?)?,
+    }
     // Entering a group that the cpuset controller knows undoes it (Linux 6.1).
-    pin()?;
-    sched::set_other(Some(process), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
+    pin().map_err(Error::io(format!("run on core {core}")))?;
+    sched::set_other(process, Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call

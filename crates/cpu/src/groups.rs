@@ -11,6 +11,7 @@ use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Orders;
+use crate::division::{Division, Fractions};
 use crate::helper::{Helper, Word};
 use crate::layout::Layout;
 use crate::pace::Room;
@@ -36,6 +37,10 @@ pub struct CpuGroups {
     layout: Layout,
     core: usize,
     shares: Vec<NodeShare>,
+    /// How the core is divided.
+    division: Division,
+    /// The same with as much to spare as there is.
+    in_force: Division,
     policy: Policy,
     terms: Terms,
     emulated: UsageByCore,
@@ -111,8 +116,11 @@ impl Joiner {
     /// Puts the calling thread into the node's group and on its core. Makes system calls only: may run between fork and
     /// exec.
     pub fn join(&self) -> io::Result<()> {
-        host::pin(self.core)?;
-        self.group.join()
+        // Before, for the group's sake, where that can be; and after, for whoever enters may be unpinned
+        // (`crates/cpu/src/fillers.rs` has both reasons).
+        let _ = host::pin(self.core);
+        self.group.join()?;
+        host::pin(self.core)
     }
 }
 
@@ -136,8 +144,13 @@ impl CpuGroups {
             Policy::Quota | Policy::Pool { .. } => shares::sum(shares)?,
         };
         let layout = Layout::of(run_id)?;
+        let division = match policy {
+            Policy::Slots => Division::of(&fractions(shares), layout.tree().weights()),
+            Policy::Quota | Policy::Pool { .. } => Division::flat(shares.len(), layout.tree().weights()),
+        };
+        let layout = layout.divided(shares, &division);
         layout.emulated().create()?;
-        let made = CpuGroups::fill_in(layout.clone(), core, shares, policy, terms);
+        let made = CpuGroups::fill_in(layout.clone(), core, shares, division, policy, terms);
         if made.is_err() {
             let _ = layout.tree().sweep();
         }
@@ -148,9 +161,13 @@ impl CpuGroups {
         layout: Layout,
         core: usize,
         shares: &[NodeShare],
+        division: Division,
         policy: Policy,
         terms: Terms,
     ) -> Result<CpuGroups, Error> {
+        for place in spares(&division) {
+            layout.filler_at(&place).create()?;
+        }
         let mut nodes = Vec::new();
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
@@ -181,7 +198,9 @@ impl CpuGroups {
             keepers: (policy == Policy::Slots).then(|| layout.poke().usage_by_core(other_than(core))).transpose()?,
             everything: cgroup::usage_of_machine()?,
             usable: PLANNED_USABLE,
-            raised: Raised::new(&layout, shares)?,
+            raised: Raised::new(&layout, shares, &division)?,
+            in_force: division.clone(),
+            division,
             layout,
             nodes,
             helper: Helper::default(),
@@ -189,7 +208,12 @@ impl CpuGroups {
         })
     }
 
-    /// The group for a node's container, as OCI's `cgroupsPath`. The runtime may remove and make it again.
+    /// The group of a node's container.
+    pub fn container(&self, node: &str) -> Group {
+        self.layout.container(node)
+    }
+
+    /// The same as OCI's `cgroupsPath`. The runtime may remove and make it again.
     pub fn container_path(&self, node: &str) -> String {
         self.layout.container_path(node)
     }
@@ -215,7 +239,9 @@ impl CpuGroups {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
-            command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, &self.shares));
+            let nodes = self.shares.iter().map(|n| (self.layout.place(&n.name).to_owned(), n.stretch));
+            let places = nodes.chain(spares(&self.division).map(|place| (place, 1.0)));
+            command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, places));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
@@ -261,7 +287,9 @@ impl CpuGroups {
         self.divide(usable)?;
         self.usable = usable;
         if let Some(pace) = self.terms.pace {
-            let room = Room { usable, sold, largest: self.layout.unsold().largest_fraction() };
+            // What is spared is not there to be had.
+            let (sold, largest) = (sold + self.in_force.spare(), self.layout.unsold().largest_fraction());
+            let room = Room { usable, sold, largest };
             self.helper.tell(&Word::Keep(Orders { pace, room }), "kept")?;
         }
         Ok(Calibration { usable, grain: turns_after.lasted(&turns_before), speed })
@@ -270,19 +298,29 @@ impl CpuGroups {
     /// The groups of the fillers whose turns last a slice, those with the most turns, for the best average; but one
     /// with more than half of the core has several slices a turn.
     fn shortest_turns(&self, sold: f64) -> Vec<Group> {
-        let fillers =
-            self.shares.iter().filter(|n| n.stretch < A_SLICE).map(|n| (n.share, self.layout.filler(&n.name)));
-        let mut all: Vec<_> = fillers.chain([(1.0 - sold, self.layout.unsold())]).filter(|all| all.0 <= 0.5).collect();
+        let of_a_slice = self.shares.iter().filter(|n| n.stretch < A_SLICE);
+        let fillers = of_a_slice.map(|n| (n.share, self.layout.filler(&n.name)));
+        let all = fillers.chain([(1.0 - sold - self.in_force.spare(), self.layout.unsold())]);
+        let mut all: Vec<_> = all.filter(|(share, _)| *share <= 0.5).collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.truncate(WATCHED);
         let groups: Vec<_> = all.into_iter().map(|(_, group)| group).collect();
         if groups.is_empty() { vec![self.layout.unsold()] } else { groups }
     }
 
-    /// Divides the core between the nodes and the group that burns what they have not bought.
-    fn divide(&self, usable: f64) -> Result<(), Error> {
+    /// Divides the core between the nodes and the groups that burn what they have not bought.
+    fn divide(&mut self, usable: f64) -> Result<(), Error> {
         let unsold = shares::unsold(&self.shares, usable)?;
-        Ok(cgroup::divide(&[self.sold(), vec![(self.layout.unsold(), unsold)]].concat())?)
+        self.in_force = self.division.within(unsold);
+        let Fractions { nodes, batches, spares: of_spares } = self.in_force.fractions(&fractions(&self.shares));
+        let nodes = self.shares.iter().map(|n| self.layout.node(&n.name)).zip(nodes);
+        let levels = self.division.batches().iter().map(|batch| batch.level);
+        let batches = levels.map(|level| self.layout.batch(&self.division, level)).zip(batches);
+        let spared = self.division.batches().iter().zip(of_spares).filter(|(batch, _)| batch.spare > 0.0);
+        let spares = spares(&self.division).zip(spared).map(|(place, (_, f))| (self.layout.filler_at(&place), f));
+        let unsold = [(self.layout.unsold(), unsold - self.in_force.spare())];
+        let all: Vec<_> = nodes.chain(batches).chain(spares).chain(unsold).collect();
+        Ok(cgroup::divide(&all)?)
     }
 
     fn sold(&self) -> Vec<(Group, f64)> {
@@ -347,8 +385,8 @@ impl CpuGroups {
         if let Some(core) = self.helper.work()? {
             self.raised.account(core.owed_ns);
         }
-        self.helper.tell(&Word::Sold(sold), "changed")?;
-        self.raised.set(factors).map_err(Error::io("raise a node's share"))
+        self.helper.tell(&Word::Sold(sold + self.in_force.spare()), "changed")?;
+        self.raised.set(factors, &self.in_force).map_err(Error::io("raise a node's share"))
     }
 
     /// What is left of the core for nodes and fillers, as it was measured when limits were applied.
@@ -384,6 +422,16 @@ impl Drop for CpuGroups {
 /// The first core that this process may use and that is not `core`: where what keeps the shares is.
 fn other_than(core: usize) -> usize {
     cores::usable().unwrap_or_default().into_iter().find(|other| *other != core).unwrap_or(core)
+}
+
+fn fractions(shares: &[NodeShare]) -> Vec<f64> {
+    shares.iter().map(|n| n.share).collect()
+}
+
+/// The places of the fillers that burn what small nodes have to spare, group by group of those that have any.
+fn spares(division: &Division) -> impl Iterator<Item = String> {
+    let spared = division.batches().iter().filter(|batch| batch.spare > 0.0);
+    spared.map(|batch| Layout::place_of_spare(division, batch.level))
 }
 
 fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {

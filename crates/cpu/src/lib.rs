@@ -12,6 +12,7 @@
 
 mod board;
 pub mod caches;
+mod division;
 mod fillers;
 mod groups;
 mod helper;
@@ -28,9 +29,9 @@ mod shares;
 mod terms;
 mod yardstick;
 
+pub use division::rounding;
 pub use fillers::main as fillers_main;
 pub use groups::{Calibration, CpuGroups, Joiner, NodeUse, Sample};
-pub use layout::container_group;
 pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
 pub use shares::PLANNED_USABLE;

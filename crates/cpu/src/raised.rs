@@ -4,6 +4,7 @@ use std::io;
 
 use host::cgroup::Fraction;
 
+use crate::division::Division;
 use crate::layout::Layout;
 use crate::{Error, NodeShare};
 
@@ -14,6 +15,8 @@ const WORTH_IT: f64 = 0.002;
 #[derive(Debug)]
 pub(crate) struct Raised {
     nodes: Vec<Node>,
+    /// The groups of small nodes, as their division names them.
+    batches: Vec<Batch>,
     /// What a node with a whole core had been owed when the books were last brought up to date, in ns.
     owed_ns: u64,
 }
@@ -22,6 +25,14 @@ pub(crate) struct Raised {
 struct Node {
     fraction: Fraction,
     books: Books,
+}
+
+/// A group of small nodes, which has as much more as they have.
+#[derive(Debug)]
+struct Batch {
+    fraction: Fraction,
+    /// What it was told last; 0 before that.
+    told: f64,
 }
 
 /// A node's share, by what it is raised, and what that has been worth so far.
@@ -34,12 +45,20 @@ struct Books {
 
 impl Raised {
     /// Nothing is raised yet.
-    pub fn new(layout: &Layout, shares: &[NodeShare]) -> Result<Raised, Error> {
+    pub fn new(layout: &Layout, shares: &[NodeShare], division: &Division) -> Result<Raised, Error> {
         let node = |n: &NodeShare| {
             let fraction = layout.node(&n.name).fraction()?;
             Ok(Node { fraction, books: Books { share: n.share, factor: 1.0, extra_ns: 0.0 } })
         };
-        Ok(Raised { nodes: shares.iter().map(node).collect::<Result<_, Error>>()?, owed_ns: 0 })
+        let batches = division.batches().iter().map(|batch| {
+            let fraction = layout.batch(division, batch.level).fraction()?;
+            Ok(Batch { fraction, told: 0.0 })
+        });
+        Ok(Raised {
+            nodes: shares.iter().map(node).collect::<Result<_, Error>>()?,
+            batches: batches.collect::<Result<_, Error>>()?,
+            owed_ns: 0,
+        })
     }
 
     /// Brings the books up to date: until now a node with a whole core was owed `owed_ns`.
@@ -59,12 +78,23 @@ impl Raised {
         self.nodes.iter().zip(factors).map(|(node, factor)| node.books.share * factor).sum()
     }
 
-    /// Puts factors in force.
-    pub fn set(&mut self, factors: &[f64]) -> io::Result<()> {
-        for (Node { fraction, books }, &factor) in self.nodes.iter_mut().zip(factors) {
-            if (factor / books.factor - 1.0).abs() > WORTH_IT || (factor == 1.0 && books.factor != 1.0) {
-                fraction.set(books.share * factor)?;
+    /// Puts factors in force, where the core is divided like this.
+    pub fn set(&mut self, factors: &[f64], division: &Division) -> io::Result<()> {
+        let worth_it = |now: f64, before: f64| (now / before - 1.0).abs() > WORTH_IT;
+        let mut changed = Vec::new();
+        for (i, (Node { books, .. }, &factor)) in self.nodes.iter_mut().zip(factors).enumerate() {
+            if worth_it(factor, books.factor) || (factor == 1.0 && books.factor != 1.0) {
                 books.factor = factor;
+                changed.push(i);
+            }
+        }
+        let shares: Vec<f64> = self.nodes.iter().map(|node| node.books.share * node.books.factor).collect();
+        let fractions = division.fractions(&shares);
+        changed.into_iter().try_for_each(|i| self.nodes[i].fraction.set(fractions.nodes[i]))?;
+        for (Batch { fraction, told }, now) in self.batches.iter_mut().zip(fractions.batches) {
+            if worth_it(now, *told) {
+                fraction.set(now)?;
+                *told = now;
             }
         }
         Ok(())

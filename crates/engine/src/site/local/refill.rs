@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 
 use cpu::CpuGroups;
 use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, LENGTHS, Observed, fit};
-use host::cgroup::Tree;
 use host::perf::{Event, GroupCounter};
 use net::Traffic;
 use scale::{RealDuration, Turns};
@@ -42,10 +41,8 @@ struct Instructions(Vec<GroupCounter>);
 
 impl Instructions {
     /// `None` where the processor does not count them by control group.
-    fn of(tree: &Tree, setup: &Setup) -> Option<Instructions> {
-        let of = |node: &str| {
-            GroupCounter::open(&tree.group(&cpu::container_group(node)), setup.cores.nodes[0], Event::Instructions)
-        };
+    fn of(groups: &CpuGroups, setup: &Setup) -> Option<Instructions> {
+        let of = |node: &str| GroupCounter::open(&groups.container(node), setup.cores.nodes[0], Event::Instructions);
         setup.nodes.iter().map(|n| of(&n.name).ok()).collect::<Option<_>>().map(Instructions)
     }
 }
@@ -72,16 +69,9 @@ struct Known {
 
 impl Refills {
     /// Starts, at virtual zero. `guesses` are by node.
-    pub fn start(
-        groups: Arc<Mutex<CpuGroups>>,
-        setup: &Setup,
-        run_id: &str,
-        traffic: Traffic,
-        guesses: &[Guess],
-    ) -> Result<Refills> {
+    pub fn start(groups: Arc<Mutex<CpuGroups>>, setup: &Setup, traffic: Traffic, guesses: &[Guess]) -> Result<Refills> {
         let shares: Vec<f64> = setup.nodes.iter().map(|n| n.share).collect();
-        let tree = Tree::of(run_id)?;
-        let progress: Box<dyn Progress> = match Instructions::of(&tree, setup) {
+        let progress: Box<dyn Progress> = match Instructions::of(&locked(&groups), setup) {
             Some(instructions) => Box::new(instructions),
             None => Box::new(traffic),
         };

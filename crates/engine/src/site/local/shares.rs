@@ -63,8 +63,8 @@ impl Shares {
     }
 
     /// Begins to give back what nodes lose at the start of their turns; `None` if this run does not.
-    pub fn begin_refills(&self, setup: &Setup, run_id: &str, traffic: net::Traffic) -> Result<Option<Refills>> {
-        let begin = || Refills::start(self.groups.clone(), setup, run_id, traffic, &self.guesses);
+    pub fn begin_refills(&self, setup: &Setup, traffic: net::Traffic) -> Result<Option<Refills>> {
+        let begin = || Refills::start(self.groups.clone(), setup, traffic, &self.guesses);
         (!self.guesses.is_empty()).then(begin).transpose()
     }
 }
