@@ -6,7 +6,8 @@
 //! small ones has what is in it beside its siblings, so that nothing changes for anybody outside, and every weight is
 //! [`LEAST`] or more: it rounds by 1/500 at most.
 //!
-//! Where the small ones together are too little even for that, a *spare* is with them: a part of what nobody has bought.
+//! Where the small ones together are too little even for that, a *spare* is with them: a part of what nobody has
+//! bought.
 
 use host::cgroup::Weights;
 
