@@ -65,7 +65,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
 fn at(tdf: Tdf, core: usize, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f64>, Error> {
     let id = format!("bench-{}", std::process::id());
     let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
-    let node = |(i, speed): (usize, f64)| NodeShare { name: format!("n{i}"), core, share: share(speed) };
+    let node = |(i, speed): (usize, f64)| NodeShare::new(format!("n{i}"), core, share(speed));
     let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
     let mut groups = CpuGroups::create(&id, &shares, policy, Terms::default())?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;

@@ -17,11 +17,7 @@ fn main() {
 }
 
 fn hold(run_id: &str, core: usize, shares: &[String]) {
-    let node = |(i, share): (usize, &String)| NodeShare {
-        name: format!("n{i}"),
-        core,
-        share: share.parse().expect("a share"),
-    };
+    let node = |(i, share): (usize, &String)| NodeShare::new(format!("n{i}"), core, share.parse().expect("a share"));
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
     let mut groups = CpuGroups::create(run_id, &shares, Policy::Slots, Terms::default()).expect("groups");
     let helper = groups.helper().map(|mut command| command.spawn().expect("the fillers"));

@@ -93,17 +93,18 @@ impl Board {
         (0..self.cores).map(move |place| self.core(place))
     }
 
-    /// The threads of all fillers that have begun.
-    pub fn threads(&self) -> impl Iterator<Item = u32> {
-        self.meters().iter().map(|line| line.0[2].load(Ordering::Relaxed) as u32).filter(|tid| *tid != 0)
+    /// The fillers that have begun, each with its thread.
+    pub fn threads(&self) -> impl Iterator<Item = (usize, u32)> {
+        let all = self.meters().iter().map(|line| line.0[2].load(Ordering::Relaxed) as u32);
+        all.enumerate().filter(|(_, tid)| *tid != 0)
     }
 
-    /// Tells the poke how long turns are.
+    /// Tells the poke how long the shortest turns are.
     pub fn set_slice(&self, slice: RealDuration) {
         self.lines[COMMON].0[0].store(slice.as_nanos(), Ordering::Relaxed);
     }
 
-    /// How long turns are.
+    /// How long the shortest turns are.
     pub fn slice(&self) -> RealDuration {
         RealDuration::from_nanos(self.lines[COMMON].0[0].load(Ordering::Relaxed))
     }
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(core.measured(), Measured { chunks: 3, cycles: 33_000 });
         assert_eq!(core.measured().since(before), Measured { chunks: 2, cycles: 23_000 });
         assert_eq!(other.measured(), Measured { chunks: 1, cycles: 9_000 });
-        assert_eq!(board.threads().collect::<Vec<_>>(), [77]);
+        assert_eq!(board.threads().collect::<Vec<_>>(), [(1, 77)]);
     }
 
     #[test]

@@ -23,23 +23,34 @@ use host::cores;
 use host::sched::{self, Class};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::Pid;
-use scale::RealDuration;
+use scale::{RealDuration, Turns};
 
 use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
 use crate::yardstick::Laps;
-use crate::{Error, NodeShare, poke};
+use crate::{Error, poke};
 
-/// What stands between a node and the place of its core; no name of a node has it.
+/// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
 
-/// The arguments after the verb: run id, cores, slice in ns, and each node with the place of its core among those.
-pub fn arguments(run_id: &str, cores: &[usize], slice: RealDuration, shares: &[NodeShare]) -> Vec<String> {
-    let place = |core| cores.iter().position(|other| *other == core).unwrap_or(0);
+/// What is to burn beside a node, or in place of one: its [place](Layout::place), on which core, and how many slices
+/// its turns last.
+pub type Burnt = (String, usize, f64);
+
+/// The arguments after the verb: run id, cores, slice in ns, and of each of `burnt` its place with that of its core
+/// among those, and how many slices its turns last.
+pub fn arguments(
+    run_id: &str,
+    cores: &[usize],
+    slice: RealDuration,
+    burnt: impl Iterator<Item = Burnt>,
+) -> Vec<String> {
     let numbers = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let first = [run_id.to_owned(), numbers, slice.as_nanos().to_string()];
-    first.into_iter().chain(shares.iter().map(|n| format!("{}{AT}{}", n.name, place(n.core)))).collect()
+    let among = |core| cores.iter().position(|other| *other == core).unwrap_or(0);
+    let each = burnt.flat_map(|(place, core, stretch)| [format!("{place}{AT}{}", among(core)), stretch.to_string()]);
+    first.into_iter().chain(each).collect()
 }
 
 /// What is to spin, and on which of the cores.
@@ -50,6 +61,15 @@ struct Spinner {
     core: usize,
     /// Its place among those that hold nodes.
     place: usize,
+    /// How many slices a turn of it lasts.
+    stretch: f64,
+}
+
+impl Spinner {
+    /// Its turns, if the shortest last `slice`.
+    fn turn(&self, slice: RealDuration) -> RealDuration {
+        Turns::stretched(slice, self.stretch)
+    }
 }
 
 /// What the arguments say.
@@ -61,9 +81,9 @@ struct Task {
 
 impl Task {
     fn of(args: &[String]) -> Result<Task, Error> {
-        let [run_id, cores, slice, nodes @ ..] = args else {
+        let [run_id, cores, slice, burnt @ ..] = args else {
             return Err(Error::Input(
-                "__fillers RUN CORE[,CORE…] SLICE [NODE@PLACE…] is started by diorama itself".into(),
+                "__fillers RUN CORE[,CORE…] SLICE [PLACE@CORE STRETCH]… is started by diorama itself".into(),
             ));
         };
         let number =
@@ -73,17 +93,29 @@ impl Task {
         let layout = Layout::of(run_id, &cores)?;
         let mut spinners = Vec::new();
         for (place, &core) in cores.iter().enumerate() {
-            let of_core = |name: &str, group| Spinner { name: format!("{name} of core {core}"), group, core, place };
-            spinners.push(of_core("_poked", layout.poked()));
-            spinners.push(of_core("_unsold", layout.unsold(core)));
+            let own = |name: &str, group| Spinner {
+                name: format!("{name} of core {core}"),
+                group,
+                core,
+                place,
+                stretch: 1.0,
+            };
+            spinners.push(own("_poked", layout.poked()));
+            spinners.push(own("_unsold", layout.unsold(core)));
         }
-        for node in nodes {
-            let parsed = node.split_once(AT).and_then(|(name, place)| Some((name, place.parse::<usize>().ok()?)));
-            let placed = parsed.and_then(|(name, place)| Some((name, place, *cores.get(place)?)));
-            let (name, place, core) = placed.ok_or_else(|| Error::Input(format!("`{node}` is no node and a core")))?;
-            spinners.push(Spinner { name: name.into(), group: layout.filler(name), core, place });
+        for one in burnt.chunks(2) {
+            let spinner = Task::spinner(&layout, one);
+            spinners.push(spinner.ok_or_else(|| Error::Input(format!("{one:?} is not a place, a core and turns")))?);
         }
         Ok(Task { layout, slice: RealDuration::from_nanos(slice), spinners })
+    }
+
+    fn spinner(layout: &Layout, burnt: &[String]) -> Option<Spinner> {
+        let [what, stretch] = burnt else { return None };
+        let (name, place) = what.split_once(AT)?;
+        let place = place.parse().ok()?;
+        let (core, stretch) = (*layout.cores().get(place)?, stretch.parse().ok()?);
+        Some(Spinner { name: name.into(), group: layout.filler_at(name), core, place, stretch })
     }
 }
 
@@ -156,7 +188,7 @@ fn run(args: &[String]) -> Result<(), Error> {
                 say("kept")?;
             }
             Word::Slice(slice) => {
-                change_slice(board, slice)?;
+                change_slice(board, &spinners, slice)?;
                 say("changed")?;
             }
             Word::Sold(core, sold) => {
@@ -226,10 +258,11 @@ fn say(word: &str) -> Result<(), Error> {
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
 }
 
-/// Turns last this long from now on. A filler that is not running cannot do it itself.
-fn change_slice(board: Board, slice: RealDuration) -> Result<(), Error> {
-    for thread in board.threads().filter_map(|tid| Pid::from_raw(tid as i32)) {
-        sched::set_other(Some(thread), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))?;
+/// The shortest turns last this long from now on. A filler that is not running cannot do it itself.
+fn change_slice(board: Board, spinners: &[Spinner], slice: RealDuration) -> Result<(), Error> {
+    for (i, tid) in board.threads() {
+        let turn = Class::Slices(spinners[i].turn(slice));
+        sched::set_other(Pid::from_raw(tid as i32), turn).map_err(Error::io("set a scheduling slice"))?;
     }
     board.set_slice(slice);
     Ok(())
@@ -276,15 +309,15 @@ impl Child {
             self.spin_apart(spinners, board)
         }
         thread::scope(|scope| {
-            for (i, Spinner { name, group, core, .. }) in spinners.iter().enumerate() {
+            for (i, spinner) in spinners.iter().enumerate() {
                 let (this, meter) = (&self, board.meter(i));
-                let spinner = move || {
-                    this.report(name, settle(group, *core, board.slice()));
+                let body = move || {
+                    this.report(&spinner.name, settle(None, spinner, board.slice()));
                     this.wait();
                     spin(meter)
                 };
-                if let Err(error) = thread::Builder::new().spawn_scoped(scope, spinner) {
-                    self.report(name, Err(Error::io("start a thread")(error)));
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, body) {
+                    self.report(&spinner.name, Err(Error::io("start a thread")(error)));
                 }
             }
         });
@@ -293,9 +326,9 @@ impl Child {
 
     /// The same by processes, which this one settles and then waits for: if one ends, so does this, and with it all.
     fn spin_apart(self, spinners: &[Spinner], board: Board) -> ! {
-        for (i, Spinner { name, group, core, .. }) in spinners.iter().enumerate() {
+        for (i, spinner) in spinners.iter().enumerate() {
             let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
-            self.report(name, started.and_then(|pid| settle_other(pid, group, *core, board.slice())));
+            self.report(&spinner.name, started.and_then(|pid| settle(Some(pid), spinner, board.slice())));
         }
         // SAFETY: waits for any child, without a status.
         unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
@@ -326,22 +359,20 @@ fn join(joiner: Joiner) -> Result<(), Error> {
     joiner.join().map_err(Error::io("enter a control group"))
 }
 
-/// Puts the calling thread on its core, into its group and under its scheduling.
-fn settle(group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
-    // Pinned first: load that a group once had on another core would lower its weight here for a while.
-    host::pin(core).map_err(Error::io(format!("run on core {core}")))?;
-    join(group.thread_joiner()?)?;
-    sched::set(Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
-}
-
-/// The same for another process.
-fn settle_other(process: Pid, group: &Group, core: usize, slice: RealDuration) -> Result<(), Error> {
-    let pin = || cores::pin_other(Some(process), core).map_err(Error::io(format!("run on core {core}")));
-    pin()?;
-    group.admit(process.as_raw_nonzero().get().unsigned_abs())?;
+/// Puts a process, or else the calling thread, on its core, into its group and under its scheduling.
+fn settle(process: Option<Pid>, spinner: &Spinner, slice: RealDuration) -> Result<(), Error> {
+    let Spinner { group, core, .. } = spinner;
+    let pin = || cores::pin_other(process, *core);
+    // First, if that can be: load that a group once had on another core would lower its weight here for a while. It
+    // cannot where the core belongs to the run's groups alone, of which none has been entered yet.
+    let _ = pin();
+    match process {
+        Some(process) => group.admit(process.as_raw_nonzero().get().unsigned_abs())?,
+        None => join(group.thread_joiner()?)?,
+    }
     // Entering a group that the cpuset controller knows undoes it (Linux 6.1).
-    pin()?;
-    sched::set_other(Some(process), Class::Slices(slice)).map_err(Error::io("set a scheduling slice"))
+    pin().map_err(Error::io(format!("run on core {core}")))?;
+    sched::set_other(process, Class::Slices(spinner.turn(slice))).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call
@@ -361,20 +392,24 @@ fn spin(meter: Meter) -> ! {
 mod tests {
     use super::*;
 
-    fn task(cores: &[usize], nodes: &[(&str, usize)]) -> Result<Task, Error> {
-        let node = |(name, core): &(&str, usize)| NodeShare { name: (*name).into(), core: *core, share: 0.1 };
-        let shares: Vec<_> = nodes.iter().map(node).collect();
-        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, &shares))
+    fn task(cores: &[usize], burnt: &[(&str, usize)]) -> Result<Task, Error> {
+        let burnt = burnt.iter().map(|(place, core)| ((*place).to_owned(), *core, 1.5));
+        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, burnt))
     }
 
     #[test]
     fn every_filler_is_on_the_core_of_its_node() {
-        let two = task(&[0, 5], &[("web-1", 5), ("db", 0), ("web-2", 5)]).unwrap();
-        let of = |s: &Spinner| (s.name.clone(), s.core, s.place);
+        let two = task(&[0, 5], &[("web-1", 5), ("db", 0), ("_small-1-5/_spare", 5)]).unwrap();
+        let of = |s: &Spinner| (s.name.clone(), s.core, s.place, s.stretch);
         let nodes: Vec<_> = two.spinners[4..].iter().map(of).collect();
-        assert_eq!(nodes, [("web-1".into(), 5, 1), ("db".into(), 0, 0), ("web-2".into(), 5, 1)]);
-        let own: Vec<_> = two.spinners[..4].iter().map(|s| (s.core, s.place)).collect();
-        assert_eq!(own, [(0, 0), (0, 0), (5, 1), (5, 1)], "each core is poked and has what nobody bought");
+        let spare = "_small-1-5/_spare".to_owned();
+        assert_eq!(nodes, [("web-1".into(), 5, 1, 1.5), ("db".into(), 0, 0, 1.5), (spare, 5, 1, 1.5)]);
+        let own: Vec<_> = two.spinners[..4].iter().map(|s| (s.core, s.place, s.stretch)).collect();
+        assert_eq!(
+            own,
+            [(0, 0, 1.0), (0, 0, 1.0), (5, 1, 1.0), (5, 1, 1.0)],
+            "each is poked and has what nobody bought"
+        );
         assert_eq!((two.layout.cores(), two.slice), (&[0, 5][..], crate::DEFAULT_SLICE));
         assert_eq!(task(&[3], &[("a", 3)]).unwrap().spinners.len(), 3);
     }
@@ -382,9 +417,16 @@ mod tests {
     #[test]
     fn arguments_that_nobody_wrote_are_refused() {
         let of = |args: &[&str]| Task::of(&args.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
-        for wrong in [&["x1", "0"][..], &["x1", "zero", "100"], &["x1", "0", "long"], &["x1", "0", "100", "a"]] {
+        for wrong in [
+            &["x1", "0"][..],
+            &["x1", "zero", "100"],
+            &["x1", "0", "long"],
+            &["x1", "0", "100", "a", "1"],
+            &["x1", "0", "100", "a@0"],
+            &["x1", "0", "100", "a@0", "much"],
+        ] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
-        assert!(of(&["x1", "0,1", "100", "a@2"]).is_err(), "there is no third core");
+        assert!(of(&["x1", "0,1", "100", "a@2", "1"]).is_err(), "there is no third core");
     }
 }

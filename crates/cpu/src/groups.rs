@@ -5,8 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use host::cgroup::{self, Group, Usage, UsageByCore, check_name};
-use host::sched::Turns;
+use host::cgroup::{self, Group, Tree, Usage, UsageByCore, check_name};
 use host::{Lack, cores, now};
 use scale::RealDuration;
 
@@ -15,8 +14,9 @@ use crate::had::ByCore;
 use crate::helper::{Helper, Word};
 use crate::layout::Layout;
 use crate::pace::Room;
+use crate::part::Part;
 use crate::raised::Raised;
-use crate::shares::{self, PLANNED_USABLE};
+use crate::shares::PLANNED_USABLE;
 use crate::{Calibration, CoreWork, Error, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
@@ -25,6 +25,11 @@ const CALIBRATE: Duration = Duration::from_millis(400);
 
 /// More than this is never sold: the poked group and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
+
+/// Up to so many slices a turn counts as one of a slice, and so many groups of a core are watched to learn how long
+/// that really is.
+const A_SLICE: f64 = 1.05;
+const WATCHED: usize = 8;
 
 /// The control groups of one run. Dropping it removes them, like [`CpuGroups::release`].
 #[derive(Debug)]
@@ -38,8 +43,8 @@ pub struct CpuGroups {
     keepers: Option<UsageByCore>,
     everything: UsageByCore,
     nodes: Vec<NodeCounters>,
-    /// By core in the layout's order, what is left for nodes and fillers; as it was planned until it is measured.
-    usable: Vec<f64>,
+    /// In the layout's order of the cores.
+    parts: Vec<Part>,
     raised: Raised,
     helper: Helper,
     released: bool,
@@ -62,8 +67,11 @@ impl Joiner {
     /// Puts the calling thread into the node's group and on its core. Makes system calls only: may run between fork and
     /// exec.
     pub fn join(&self) -> io::Result<()> {
-        host::pin(self.core)?;
-        self.group.join()
+        // Before, for the group's sake, where that can be; and after, for whoever enters may be unpinned
+        // (`crates/cpu/src/fillers.rs` has both reasons).
+        let _ = host::pin(self.core);
+        self.group.join()?;
+        host::pin(self.core)
     }
 }
 
@@ -76,23 +84,28 @@ impl CpuGroups {
     pub fn create(run_id: &str, shares: &[NodeShare], policy: Policy, terms: Terms) -> Result<CpuGroups, Error> {
         terms.check()?;
         shares.iter().try_for_each(|n| check_name(&n.name))?;
-        let cores = shares::cores_of(shares);
-        for core in &cores {
-            match policy {
-                Policy::Slots => shares::unsold(shares, *core, 1.0)?,
-                Policy::Quota | Policy::Pool { .. } => shares::sold(shares, *core)?,
-            };
-        }
-        let layout = Layout::of(run_id, &cores)?;
+        let tree = Tree::of(run_id)?;
+        let parts = Part::all(shares, policy, tree.weights())?;
+        let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
+        let layout = Layout::of(run_id, &cores)?.divided(shares, &parts);
         layout.emulated().create()?;
-        let made = CpuGroups::fill_in(layout.clone(), shares, policy, terms);
+        let made = CpuGroups::fill_in(layout.clone(), shares, parts, policy, terms);
         if made.is_err() {
             let _ = layout.tree().sweep();
         }
         made
     }
 
-    fn fill_in(layout: Layout, shares: &[NodeShare], policy: Policy, terms: Terms) -> Result<CpuGroups, Error> {
+    fn fill_in(
+        layout: Layout,
+        shares: &[NodeShare],
+        parts: Vec<Part>,
+        policy: Policy,
+        terms: Terms,
+    ) -> Result<CpuGroups, Error> {
+        for place in parts.iter().flat_map(|part| layout.places_of_spares(part)) {
+            layout.filler_at(&place).create()?;
+        }
         let mut nodes = Vec::new();
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
@@ -123,8 +136,8 @@ impl CpuGroups {
             emulated: ByCore::of(&layout, policy)?,
             keepers: (policy == Policy::Slots).then(poke).transpose()?,
             everything: cgroup::usage_of_machine()?,
-            usable: vec![PLANNED_USABLE; layout.cores().len()],
-            raised: Raised::new(&layout, shares)?,
+            raised: Raised::new(&layout, shares, &parts)?,
+            parts,
             layout,
             nodes,
             helper: Helper::default(),
@@ -132,7 +145,12 @@ impl CpuGroups {
         })
     }
 
-    /// The group for a node's container, as OCI's `cgroupsPath`. The runtime may remove and make it again.
+    /// The group of a node's container.
+    pub fn container(&self, node: &str) -> Group {
+        self.layout.container(node)
+    }
+
+    /// The same as OCI's `cgroupsPath`. The runtime may remove and make it again.
     pub fn container_path(&self, node: &str) -> String {
         self.layout.container_path(node)
     }
@@ -162,7 +180,13 @@ impl CpuGroups {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
-            command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, &self.shares));
+            let nodes = self.shares.iter().map(|n| (self.layout.place(&n.name).to_owned(), n.core, n.stretch));
+            let spares = self.parts.iter().flat_map(|part| {
+                let places = self.layout.places_of_spares(part);
+                places.into_iter().map(|place| (place, part.core, 1.0))
+            });
+            let burnt = nodes.chain(spares);
+            command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, burnt));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
@@ -193,33 +217,30 @@ impl CpuGroups {
     }
 
     fn engage_slots(&mut self) -> Result<Vec<Calibration>, Error> {
-        let cores = self.cores().to_vec();
-        let sold = cores.iter().map(|core| shares::sold(&self.shares, *core)).collect::<Result<Vec<_>, _>>()?;
-        self.divide(&sold.iter().map(|sold| PLANNED_USABLE.max(*sold)).collect::<Vec<_>>())?;
+        self.divide(&self.parts.iter().map(|part| PLANNED_USABLE.max(part.sold())).collect::<Vec<_>>())?;
         self.layout.poked().make_negligible()?;
         self.helper.expect("ready")?;
         self.helper.tell(&Word::Go, "going")?;
         sleep(SETTLE);
-        let watched: Vec<Group> = cores.iter().zip(&sold).map(|(core, sold)| self.most_turns(*core, *sold)).collect();
+        let watched: Vec<_> = self.parts.iter().map(|part| self.shortest_turns(part)).collect();
+        let all_turns = || watched.iter().map(|groups| turns(groups)).collect::<Result<Vec<_>, _>>();
         let work_before = self.helper.work()?;
-        let (before, turns_before, start) = (self.on_cores()?, all_turns(&watched)?, Instant::now());
+        let (before, turns_before, start) = (self.on_cores()?, all_turns()?, Instant::now());
         sleep(CALIBRATE);
-        let (after, turns_after, wall) = (self.on_cores()?, all_turns(&watched)?, start.elapsed());
+        let (after, turns_after, wall) = (self.on_cores()?, all_turns()?, start.elapsed());
         let used = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
-        self.usable = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE)).collect();
+        let usable: Vec<f64> = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE)).collect();
         let work = self.helper.work()?;
-        self.divide(&self.usable)?;
+        self.divide(&usable)?;
         let mut calibrations = Vec::new();
-        for (place, core) in cores.into_iter().enumerate() {
-            let usable = self.usable[place];
+        for (place, part) in self.parts.iter().enumerate() {
+            let (core, usable) = (part.core, part.usable);
             if let Some(pace) = self.terms.pace {
                 let largest = self.layout.unsold(core).largest_fraction();
-                let room = Room { usable, sold: sold[place], largest };
+                let room = Room { usable, sold: part.taken(), largest };
                 self.helper.tell(&Word::Keep(place, Orders { pace, room }), "kept")?;
             }
-            let (turns, turns_before) = (turns_after[place], turns_before[place]);
-            let ran = turns.ran.saturating_sub(turns_before.ran).as_nanos();
-            let grain = Some(RealDuration::from_nanos(ran / (turns.turns - turns_before.turns).max(1)));
+            let grain = turns_after[place].lasted(&turns_before[place]);
             let speed =
                 work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
             calibrations.push(Calibration { core, usable, grain, speed });
@@ -227,22 +248,34 @@ impl CpuGroups {
         Ok(calibrations)
     }
 
-    /// The group of the filler that has the most turns on a core, for the best average; but one with more than half of
-    /// the core has several slices a turn.
-    fn most_turns(&self, core: usize, sold: f64) -> Group {
-        let nodes = self.shares.iter().filter(|n| n.core == core);
-        let fillers = nodes.map(|n| (n.share, self.layout.filler(&n.name)));
-        let all = fillers.chain([(1.0 - sold, self.layout.unsold(core))]);
-        let most = all.filter(|(share, _)| *share <= 0.5).max_by(|a, b| a.0.total_cmp(&b.0));
-        most.map_or_else(|| self.layout.unsold(core), |(_, group)| group)
+    /// The groups of the fillers of a core whose turns last a slice, those with the most turns, for the best average;
+    /// but one with more than half of the core has several slices a turn.
+    fn shortest_turns(&self, part: &Part) -> Vec<Group> {
+        let of_a_slice = self.shares.iter().filter(|n| n.core == part.core && n.stretch < A_SLICE);
+        let fillers = of_a_slice.map(|n| (n.share, self.layout.filler(&n.name)));
+        let all = fillers.chain([(1.0 - part.taken(), self.layout.unsold(part.core))]);
+        let mut all: Vec<_> = all.filter(|(share, _)| *share <= 0.5).collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        all.truncate(WATCHED);
+        let groups: Vec<_> = all.into_iter().map(|(_, group)| group).collect();
+        if groups.is_empty() { vec![self.layout.unsold(part.core)] } else { groups }
     }
 
-    /// Divides each core, of which so much is usable, between its nodes and the group that burns what they have not
+    /// Divides each core, of which so much is usable, between its nodes and the groups that burn what they have not
     /// bought.
-    fn divide(&self, usable: &[f64]) -> Result<(), Error> {
-        let mut all = self.sold();
-        for (core, usable) in self.cores().iter().zip(usable) {
-            all.push((self.layout.unsold(*core), shares::unsold(&self.shares, *core, *usable)?));
+    fn divide(&mut self, usable: &[f64]) -> Result<(), Error> {
+        let as_bought = vec![1.0; self.shares.len()];
+        let mut all = Vec::new();
+        for (part, usable) in self.parts.iter_mut().zip(usable) {
+            let unsold = part.use_of(&self.shares, *usable)?;
+            let told = part.fractions(&as_bought);
+            all.extend(part.of_nodes(&told).map(|(i, f)| (self.layout.node(&self.shares[i].name), f)));
+            let batches = part.division.batches();
+            all.extend(batches.iter().zip(&told.batches).map(|(batch, f)| (self.layout.batch(part, batch.level), *f)));
+            let spared = batches.iter().zip(&told.spares).filter(|(batch, _)| batch.spare > 0.0);
+            let spares = self.layout.places_of_spares(part).into_iter().zip(spared);
+            all.extend(spares.map(|(place, (_, f))| (self.layout.filler_at(&place), *f)));
+            all.push((self.layout.unsold(part.core), unsold));
         }
         Ok(cgroup::divide(&all)?)
     }
@@ -295,8 +328,8 @@ impl CpuGroups {
         Ok(nodes)
     }
 
-    /// Makes turns last `slice` from now on, within the bounds of [`Terms::slice`]. Does nothing without
-    /// [`Policy::Slots`].
+    /// Makes turns last `slice` from now on, and those of nodes with a stretch as many times as long, within the bounds
+    /// of [`Terms::slice`]. Does nothing without [`Policy::Slots`].
     pub fn set_slice(&mut self, slice: RealDuration) -> Result<(), Error> {
         let terms = Terms { slice, ..self.terms };
         terms.check()?;
@@ -315,23 +348,24 @@ impl CpuGroups {
         if !sane || self.policy != Policy::Slots || self.terms.pace.is_none() {
             return Err(Error::Input(format!("shares cannot be raised by {factors:?} with {:?}", self.policy)));
         }
-        let sold: Vec<f64> = self.cores().iter().map(|core| self.raised.sold(*core, factors)).collect();
-        if let Some((sold, usable)) = sold.iter().zip(&self.usable).find(|(sold, usable)| **sold > **usable + 1e-9) {
-            return Err(Error::Input(format!("{sold:.3} of a core of which {usable:.3} is usable")));
+        if let Some(part) = self.parts.iter().find(|part| part.raised(factors) > part.usable + 1e-9) {
+            let (sold, Part { core, usable, .. }) = (part.raised(factors), part);
+            return Err(Error::Input(format!("{sold:.3} of core {core}, of which {usable:.3} is usable")));
         }
         let work = self.work()?;
         self.raised.account(&work);
-        for (place, sold) in sold.into_iter().enumerate() {
-            self.helper.tell(&Word::Sold(place, sold), "changed")?;
+        for (place, part) in self.parts.iter().enumerate() {
+            // What is spared is not there to be had.
+            let taken = part.raised(factors) + part.in_force.spare();
+            self.helper.tell(&Word::Sold(place, taken), "changed")?;
         }
-        self.raised.set(factors).map_err(Error::io("raise a node's share"))
+        self.raised.set(factors, &self.parts).map_err(Error::io("raise a node's share"))
     }
 
     /// What is left of a core for nodes and fillers, as it was measured when limits were applied; nothing of one that
     /// holds no nodes.
     pub fn usable(&self, core: usize) -> f64 {
-        let place = self.cores().iter().position(|other| *other == core);
-        place.map_or(0.0, |place| self.usable[place])
+        self.parts.iter().find(|part| part.core == core).map_or(0.0, |part| part.usable)
     }
 
     /// The terms in force.
@@ -370,12 +404,29 @@ fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// What the only thread of each of these groups had of its core.
-fn all_turns(groups: &[Group]) -> Result<Vec<Turns>, Error> {
-    let turns = |group: &Group| {
+/// What the only threads of these groups had of the core together.
+fn turns(groups: &[Group]) -> Result<Turns, Error> {
+    let mut all = Turns { ran_ns: 0, turns: 0 };
+    for group in groups {
         let threads = group.threads()?;
         let [thread] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
-        Ok(host::sched::turns_of(thread)?)
-    };
-    groups.iter().map(turns).collect()
+        let one = host::sched::turns_of(thread)?;
+        all.ran_ns += one.ran.as_nanos();
+        all.turns += one.turns;
+    }
+    Ok(all)
+}
+
+/// For how long some threads ran, in how many turns.
+struct Turns {
+    ran_ns: u64,
+    turns: u64,
+}
+
+impl Turns {
+    /// How long one lasted on average since `before`; `None` if there was none.
+    fn lasted(&self, before: &Turns) -> Option<RealDuration> {
+        let (ran, turns) = (self.ran_ns.saturating_sub(before.ran_ns), self.turns.saturating_sub(before.turns));
+        (ran > 0 || turns > 0).then(|| RealDuration::from_nanos(ran / turns.max(1)))
+    }
 }

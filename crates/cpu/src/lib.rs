@@ -12,6 +12,7 @@
 
 mod board;
 pub mod caches;
+mod division;
 mod fillers;
 mod groups;
 mod had;
@@ -20,6 +21,7 @@ mod layout;
 mod limit;
 pub mod meter;
 mod pace;
+mod part;
 mod poke;
 mod policy;
 pub mod probe;
@@ -30,9 +32,9 @@ mod shares;
 mod terms;
 mod yardstick;
 
+pub use division::rounding;
 pub use fillers::main as fillers_main;
 pub use groups::{CpuGroups, Joiner};
-pub use layout::container_group;
 pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
 pub use seen::{Calibration, NodeUse, Sample};
@@ -50,6 +52,16 @@ pub struct NodeShare {
     pub core: usize,
     /// Fraction of that core in real time, above 0 and at most [`PLANNED_USABLE`].
     pub share: f64,
+    /// How many times as long as [`Terms::slice`] a turn of it lasts, at least 1; no turn is longer than
+    /// [`LONGEST_SLICE`].
+    pub stretch: f64,
+}
+
+impl NodeShare {
+    /// A node whose turns last a slice.
+    pub fn new(name: impl Into<String>, core: usize, share: f64) -> NodeShare {
+        NodeShare { name: name.into(), core, share, stretch: 1.0 }
+    }
 }
 
 /// How shares are enforced.

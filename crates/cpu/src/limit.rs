@@ -38,7 +38,7 @@ pub fn stale_limits() -> Result<Vec<Tree>, Error> {
 pub fn limit_this(fraction: f64, core: usize, others: &[usize]) -> Result<Limit, Error> {
     let (policy, coarse) = best_policy();
     let id = format!("{PREFIX}{}", std::process::id());
-    let share = [NodeShare { name: NODE.into(), core, share: fraction }];
+    let share = [NodeShare::new(NODE, core, fraction)];
     let mut groups = CpuGroups::create(&id, &share, policy, Terms::default())?;
     let start = |mut command: Command| {
         if !others.is_empty() {

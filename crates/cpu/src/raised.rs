@@ -6,6 +6,7 @@ use std::io;
 use host::cgroup::Fraction;
 
 use crate::layout::Layout;
+use crate::part::Part;
 use crate::{CoreWork, Error, NodeShare};
 
 /// A change of a node's fraction by less than this is not worth a write, which interrupts the core.
@@ -15,6 +16,8 @@ const WORTH_IT: f64 = 0.002;
 #[derive(Debug)]
 pub(crate) struct Raised {
     nodes: Vec<Node>,
+    /// The groups of small nodes, core by core, as the division of each names them.
+    batches: Vec<Vec<Batch>>,
     /// By core, what a node with all of it had been owed when the books were last brought up to date, in ns.
     owed_ns: BTreeMap<usize, u64>,
 }
@@ -24,6 +27,14 @@ struct Node {
     core: usize,
     fraction: Fraction,
     books: Books,
+}
+
+/// A group of small nodes, which has as much more as they have.
+#[derive(Debug)]
+struct Batch {
+    fraction: Fraction,
+    /// What it was told last; 0 before that.
+    told: f64,
 }
 
 /// A node's share, by what it is raised, and what that has been worth so far.
@@ -36,12 +47,20 @@ struct Books {
 
 impl Raised {
     /// Nothing is raised yet.
-    pub fn new(layout: &Layout, shares: &[NodeShare]) -> Result<Raised, Error> {
+    pub fn new(layout: &Layout, shares: &[NodeShare], parts: &[Part]) -> Result<Raised, Error> {
         let node = |n: &NodeShare| {
             let fraction = layout.node(&n.name).fraction()?;
             Ok(Node { core: n.core, fraction, books: Books { share: n.share, factor: 1.0, extra_ns: 0.0 } })
         };
-        Ok(Raised { nodes: shares.iter().map(node).collect::<Result<_, Error>>()?, owed_ns: BTreeMap::new() })
+        let batches = |part: &Part| {
+            let levels = part.division.batches().iter().map(|batch| batch.level);
+            levels.map(|level| Ok(Batch { fraction: layout.batch(part, level).fraction()?, told: 0.0 })).collect()
+        };
+        Ok(Raised {
+            nodes: shares.iter().map(node).collect::<Result<_, Error>>()?,
+            batches: parts.iter().map(batches).collect::<Result<_, Error>>()?,
+            owed_ns: BTreeMap::new(),
+        })
     }
 
     /// Brings the books up to date: until now a node with all of a core was owed so much, by core.
@@ -58,22 +77,30 @@ impl Raised {
         self.nodes[i].books.extra_ns as u64
     }
 
-    /// What all nodes of a core would have of it with these factors.
-    pub fn sold(&self, core: usize, factors: &[f64]) -> f64 {
-        let nodes = self.nodes.iter().zip(factors).filter(|(node, _)| node.core == core);
-        nodes.map(|(node, factor)| node.books.share * factor).sum()
-    }
-
-    /// Puts factors in force.
-    pub fn set(&mut self, factors: &[f64]) -> io::Result<()> {
-        for (Node { fraction, books, .. }, &factor) in self.nodes.iter_mut().zip(factors) {
-            if (factor / books.factor - 1.0).abs() > WORTH_IT || (factor == 1.0 && books.factor != 1.0) {
-                fraction.set(books.share * factor)?;
-                books.factor = factor;
+    /// Puts factors in force, where the cores are divided like this.
+    pub fn set(&mut self, factors: &[f64], parts: &[Part]) -> io::Result<()> {
+        for (part, batches) in parts.iter().zip(&mut self.batches) {
+            let fractions = part.fractions(factors);
+            for (i, told) in part.of_nodes(&fractions) {
+                let (Node { fraction, books, .. }, factor) = (&mut self.nodes[i], factors[i]);
+                if worth_it(factor, books.factor) || (factor == 1.0 && books.factor != 1.0) {
+                    fraction.set(told)?;
+                    books.factor = factor;
+                }
+            }
+            for (Batch { fraction, told }, now) in batches.iter_mut().zip(fractions.batches) {
+                if worth_it(now, *told) {
+                    fraction.set(now)?;
+                    *told = now;
+                }
             }
         }
         Ok(())
     }
+}
+
+fn worth_it(now: f64, before: f64) -> bool {
+    (now / before - 1.0).abs() > WORTH_IT
 }
 
 impl Books {

@@ -24,7 +24,7 @@ fn cores() -> Vec<usize> {
 
 /// Two nodes on each of these cores.
 fn engaged(cores: &[usize]) -> (String, CpuGroups) {
-    let node = |(i, core, share): (usize, usize, f64)| NodeShare { name: named(i), core, share };
+    let node = |(i, core, share): (usize, usize, f64)| NodeShare::new(named(i), core, share);
     let placed = cores.iter().flat_map(|core| SHARES.map(|share| (*core, share)));
     let shares: Vec<_> = placed.enumerate().map(|(i, (core, share))| node((i, core, share))).collect();
     let id = run_id();

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use common::{CORE, alone, engaged_on, used, used_at_once, while_busy};
-use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, Pace, Speed, Terms, meter};
+use common::{CORE, alone, engaged_on, used, while_busy};
+use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
 use host::cgroup::Tree;
 use host::sched::{Class, set, turns_of};
 use scale::RealDuration;
 
 /// How long it is looked on, and how often meanwhile the speed is.
-const WINDOW: Duration = Duration::from_millis(1000);
+const WINDOW: Duration = Duration::from_millis(1500);
 const LOOKS: u32 = 10;
 
 /// What nodes had in a window, as fractions of the core.
@@ -32,27 +32,31 @@ struct Window {
     speeds: [f64; 2],
 }
 
+/// What nodes had and what they were owed, from the same first sample to the same last one: on a busy machine there may
+/// be a while between two samples, in which the core goes on.
 fn observe(groups: &mut CpuGroups) -> Window {
-    let work = |groups: &mut CpuGroups| groups.sample().expect("sample").work_of(CORE).expect("a meter");
+    let mut look = || {
+        let sample = groups.sample().expect("sample");
+        (sample.work_of(CORE).expect("a meter"), sample.nodes)
+    };
     // Both follow a change within some hundred milliseconds.
     sleep(Duration::from_millis(600));
-    let before = work(groups);
-    let (mut nodes, mut speeds, mut last) = (Vec::new(), Vec::new(), before);
+    let (before, nodes_before) = look();
+    let (mut speeds, mut after, mut nodes_after) = (Vec::new(), before, nodes_before.clone());
     for _ in 0..LOOKS {
-        let window: Vec<f64> =
-            used_at_once(groups, WINDOW / LOOKS).into_iter().map(|(container, _)| container).collect();
-        nodes.resize(window.len(), 0.0);
-        nodes.iter_mut().zip(window).for_each(|(all, of_window)| *all += of_window / f64::from(LOOKS));
-        let now = work(groups);
+        sleep(WINDOW / LOOKS);
+        let last = after;
+        (after, nodes_after) = look();
         // Where nodes have all of the core there is hardly anybody to meter it.
-        speeds.extend(now.speed_since(last).map(Speed::units_per_us));
-        last = now;
+        speeds.extend(after.speed_since(last).map(Speed::units_per_us));
     }
-    let after = last;
     let wall = after.at.since(before.at).as_nanos() as f64;
     let rate = |of: fn(&CoreWork) -> u64| (of(&after) - of(&before)) as f64 / wall;
+    let had = |(before, after): (&NodeUse, &NodeUse)| {
+        (after.container_ns - before.container_ns) as f64 / after.at.since(before.at).as_nanos() as f64
+    };
     Window {
-        nodes,
+        nodes: nodes_before.iter().zip(&nodes_after).map(had).collect(),
         owed: rate(|w| w.owed_ns),
         wanted: rate(|w| w.wanted_ns),
         capped: rate(|w| w.capped_ns),

@@ -112,14 +112,21 @@ impl Plan {
         changes_are_possible(experiment, &network, clock_tdf)?;
         fit::round_trips(experiment, clock_tdf, &network, offers.initial_timeout)?;
 
+        let shortest_path = shortest_path(experiment, &network);
+        // In a pool nobody has a share of his own, nor a turn.
+        let in_turns = variant != Variant::Naive;
+        let turns = sharing::turns(experiment, &cpus, shortest_path)?;
         let mut nodes = IndexMap::new();
-        for ((n, cpu), core) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node) {
+        for (((n, cpu), core), turn) in
+            experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(turns.of_nodes(&cpus))
+        {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
             // Refuses what is no speed.
             CpuRate::speed(divisor)?;
             let planned = PlannedNode {
                 core: *core,
                 share: cpu.share(share_tdf),
+                turn_s: in_turns.then(|| turn.as_secs_f64()),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
@@ -133,12 +140,8 @@ impl Plan {
                 pipes.insert(format!("{}/{direction}", link.name), pipes::planned(pipe, link, clock_tdf));
             }
         }
-        let shortest_path = shortest_path(experiment, &network);
-        let turns = sharing::turns(experiment, &cpus, shortest_path)?;
         let sold = scale::sold(&cpus, share_tdf);
         let planned = sharing::planned(experiment.cpu, packing.fullest, reference);
-        // In a pool nobody has a share of his own, nor a turn.
-        let in_turns = variant != Variant::Naive;
         let for_nodes = host.cores.for_nodes();
         let little_room = sharing::little_room(variant, &planned, packing.fullest, for_nodes, &cpus);
         let warnings = [
@@ -162,6 +165,11 @@ impl Plan {
         };
         let terms = if in_turns { sharing::terms(turns, experiment.cpu, reference) } else { Terms::default() };
         Ok(Plan { record, shortest_path, offers, turns, terms })
+    }
+
+    /// How many times as long as the shortest the turns of a node are.
+    pub fn stretch(&self, node: &PlannedNode) -> f64 {
+        node.turn_s.map_or(1.0, |turn| (turn / self.turns.length.as_secs_f64()).max(1.0))
     }
 
     /// What `plan.json` says.
@@ -229,6 +237,7 @@ impl Plan {
             files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
             core: planned.core,
             share: planned.share,
+            stretch: self.stretch(planned),
             memory_bytes: planned.memory_bytes,
             cpu_clock_divisor: planned.cpu_clock_divisor,
             dilated_tsc: node.dilated_tsc,

@@ -103,7 +103,7 @@ impl Judgement {
 /// Makes all checks, in the order in which they are recorded.
 pub fn judge(evidence: &Evidence) -> Findings {
     let findings = CHECKS.iter().map(|(name, check)| check(evidence).named(*name)).collect();
-    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speeds, evidence.pace))
+    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speeds, evidence.pace)).in_turns(evidence.turns)
 }
 
 /// Not modelled yet.

@@ -67,7 +67,7 @@ fn node(name: &str, grew: TcpCounters) -> NodeTcp {
 fn cpu_of(node: &str, share: f64, busy: f64) -> NodeCpu {
     // Ten virtual seconds at TDF 10.
     let used = RealDuration::from_secs_f64(100.0 * share * busy);
-    NodeCpu { node: node.into(), core: 0, share, busy, raised: 1.0, used }
+    NodeCpu { node: node.into(), core: 0, share, stretch: 1.0, busy, raised: 1.0, used }
 }
 
 /// What a check found of the one kind of effect that it has.
@@ -303,11 +303,15 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
     let clones = [nodes[0].clone(), nodes[1].clone(), cpu_of("client-2", 0.004, 0.4), cpu_of("client-3", 0.004, 0.4)];
     assert!(near(waits(turn(100_000), &clones, TEN).1, late));
     assert!(near(waits(turn(100_000), &clones[1..], TEN).1, 2.0 * 24.9e-4));
+    // Turns of the server that are twice as long are waited for twice as long.
+    let stretched = [NodeCpu { stretch: 2.0, ..nodes[0].clone() }, nodes[1].clone()];
+    assert!(near(waits(turn(100_000), &stretched, TEN).1, (6.4667e-3 + 24.9e-3) / 10.0));
     let work = |nodes: &[NodeCpu]| match cpu_grain(&turn(100_000), nodes, tdf(TEN)).found {
         Found::Effects(effects) if let [Effect::EachOperation { turns, .. }] = effects[..] => turns,
         found => panic!("{found:?}"),
     };
     assert!(near(work(&nodes), 15_000.0), "1.5 s of the server in turns of 0.1 ms");
+    assert!(near(work(&stretched), 7_500.0), "in turns of 0.2 ms");
     let said = cpu_grain(&turn(100_000), &nodes, tdf(TEN)).says;
     assert!(said.contains("client up to 2.49 virtual ms, server up to 0.323 virtual ms"), "{said}");
 }
@@ -434,6 +438,7 @@ fn judged_when(
         shortest_path: Some(VirtualDuration::from_nanos(10_000_000)),
         clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
         grain: usual(),
+        turns: None,
         pace: OF_TIME,
         speeds: &[],
         caches: &[],

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use record::NodeRefill;
-use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
+use scale::{RealDuration, Tdf, Turns, VirtualDuration, VirtualInstant};
 
 use crate::core_speed::SpeedRecord;
 use crate::effects::Usage;
@@ -26,6 +26,8 @@ pub struct Evidence<'a> {
     pub clock: ClockRate,
     /// How the nodes' CPU was limited.
     pub grain: Grain,
+    /// The turns in which nodes were to run, if they took any.
+    pub turns: Option<Turns>,
     /// Whether nodes had shares of time or of work.
     pub pace: Pace,
     /// By core that holds nodes, how fast it was, if that was measured.

@@ -1,9 +1,11 @@
 //! What the checks found, and what follows from it for each metric and for the run: intervals and the verdict.
 
+mod advice;
 mod metric;
 mod why;
 
 use record::{Accuracy, Check, CheckName, CoreSpeed, Fidelity, MetricRecord, Sample, Verdict};
+use scale::Turns;
 
 use self::metric::Metric;
 use crate::accuracy::{accuracy, asked};
@@ -37,6 +39,7 @@ pub struct Findings {
     findings: Vec<Finding>,
     usage: Usage,
     core_speed: Option<CoreSpeed>,
+    turns: Option<Turns>,
 }
 
 /// A metric of a run whose interval is to be found.
@@ -59,7 +62,12 @@ struct Worst {
 
 impl Findings {
     pub(crate) fn new(findings: Vec<Finding>, usage: Usage, core_speed: Option<CoreSpeed>) -> Findings {
-        Findings { findings, usage, core_speed }
+        Findings { findings, usage, core_speed, turns: None }
+    }
+
+    /// Of a run in which nodes took these turns.
+    pub(crate) fn in_turns(self, turns: Option<Turns>) -> Findings {
+        Findings { turns, ..self }
     }
 
     /// Fills in the intervals of all metrics, and judges the run by them. Samples count that were taken from … to …
@@ -67,9 +75,11 @@ impl Findings {
     pub fn conclude(&self, asked_for: Accuracy, window: [f64; 2], metrics: &mut [Measured]) -> Fidelity {
         let subjects = metric::all(&self.usage, window, metrics);
         let mut why = Vec::new();
-        let mut checks = Vec::new();
+        let (mut checks, mut of_allowed) = (Vec::new(), Vec::new());
         for finding in &self.findings {
-            checks.push(self.check(finding, &subjects, &asked_for));
+            let (check, worst) = self.check(finding, &subjects, &asked_for);
+            checks.push(check);
+            of_allowed.push(worst);
             if finding.found == Found::Unsized {
                 why.push(format!("{}: nobody can say what this does to the metrics: {}", finding.name, finding.says));
             }
@@ -86,11 +96,15 @@ impl Findings {
         if checks.iter().all(|c| c.ok.is_none()) {
             why.push(NOTHING_CHECKED.into());
         }
+        if let Some(turns) = self.turns {
+            advice::on_turns(&mut checks, &of_allowed, turns);
+        }
         let verdict = if why.is_empty() { Verdict::Trustworthy } else { Verdict::Suspect };
         Fidelity { verdict, accuracy_percent: Some(asked_for), why, core_speed: self.core_speed, checks }
     }
 
-    fn check(&self, finding: &Finding, subjects: &[Metric], asked_for: &Accuracy) -> Check {
+    /// What is recorded of a finding, and what it does where that matters most, as a multiple of what may be.
+    fn check(&self, finding: &Finding, subjects: &[Metric], asked_for: &Accuracy) -> (Check, f64) {
         let none = [Metric::none()];
         let subjects = if subjects.is_empty() { &none } else { subjects };
         let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
@@ -114,7 +128,7 @@ impl Findings {
             Found::Unsized => (Some(false), None),
             Found::Effects(_) => (Some(worst.of_allowed <= 1.0), Some(worst.range)),
         };
-        Check {
+        let check = Check {
             name,
             value,
             limit,
@@ -123,7 +137,8 @@ impl Findings {
             effect_percent: range.map(furthest).filter(|e| e.is_finite()),
             effect_range_percent: range.filter(|r| r.iter().all(|e| e.is_finite())),
             says,
-        }
+        };
+        (check, worst.of_allowed)
     }
 
     /// What a finding does to the times that a metric depends on.

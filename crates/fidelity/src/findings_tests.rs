@@ -1,6 +1,7 @@
 //! From findings and samples to intervals and the verdict.
 
 use record::{Samples, Summary};
+use scale::RealDuration;
 
 use super::*;
 use crate::statistics::summary;
@@ -221,4 +222,31 @@ fn a_run_that_counts_for_a_part_of_itself_has_done_more_than_its_samples() {
     assert!((record.uncertainty.unwrap().cpu_sensitivity - 0.64).abs() < 0.01);
     let Summary { n, .. } = record.summary;
     assert_eq!(n, 750);
+}
+
+/// The two checks that turns are a compromise between.
+fn of_turns(lost: f64, waited_s: f64) -> Findings {
+    let waits = Effect::EachOperation { mean: waited_s / 2.0, late: waited_s, turns: 1e6 };
+    found([work(CheckName::Caches, lost), finding(CheckName::CpuGrain, Found::Effects(vec![waits]))])
+}
+
+#[test]
+fn a_suspect_run_is_told_which_grain_would_suit_it() {
+    let turns = |us| Turns::of_length(RealDuration::from_nanos(us * 1_000), 0.1);
+    let says = |lost, waited, us: u64| {
+        let findings = of_turns(lost, waited).in_turns(Some(turns(us)));
+        let fidelity = concluded(&findings, &latencies(1500, 10.0), &[]).0;
+        [CheckName::Caches, CheckName::CpuGrain].map(|name| check(&fidelity, name).says.clone())
+    };
+    let quiet = "This was seen.";
+    // 40 % more work is 26 % of a request, 0.5 ms of waiting 1 %.
+    let [caches, grain] = says(40.0, 0.000_5, 100);
+    assert!(caches.contains("With `grain: ") && caches.contains("instead of 1 ms, this and cpu-grain"), "{caches}");
+    assert_eq!(grain, quiet);
+    let [caches, grain] = says(1.0, 0.01, 1_000);
+    assert!(grain.contains("instead of 10 ms, this and caches would be"), "{grain}");
+    assert_eq!(caches, quiet);
+    assert_eq!(says(1.0, 0.000_05, 100), [quiet; 2], "nothing is amiss");
+    assert_eq!(says(12.0, 0.004, 100), [quiet; 2], "no other grain is much better");
+    assert_eq!(says(40.0, 0.000_5, 3_000), [quiet; 2], "no turn is longer");
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
 use crate::counters::{ForeignThread, Snapshot, TcpCounters};
-use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
+use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence};
 
 /// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
 pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
@@ -38,23 +38,12 @@ struct Listing {
     threads: Vec<ForeignThread>,
 }
 
-/// A node, as far as its CPU is concerned.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Placed {
-    /// Its name.
-    pub name: String,
-    /// The core that it is on.
-    pub core: usize,
-    /// The fraction of that core, in real time, to which it is entitled.
-    pub share: f64,
-}
-
 /// Follows the counters of one run.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     tdf: Tdf,
     zero: RealInstant,
-    nodes: Vec<Placed>,
+    nodes: Vec<Entitled>,
     /// Those that hold nodes, each once.
     nodes_cores: Vec<usize>,
     harness_cores: Vec<usize>,
@@ -71,10 +60,10 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// For these nodes, and a harness that has these cores.
-    pub fn new(tdf: Tdf, zero: RealInstant, nodes: Vec<Placed>, harness_cores: Vec<usize>) -> Monitor {
+    /// For these nodes, all of the run, and a harness that has these cores.
+    pub fn new(tdf: Tdf, zero: RealInstant, nodes: Vec<Entitled>, harness_cores: Vec<usize>) -> Monitor {
         let tcp = nodes.iter().map(|n| NodeTcp {
-            node: n.name.clone(),
+            node: n.node.clone(),
             grew: TcpCounters::default(),
             first_hard: None,
             first_waiting: None,
@@ -155,14 +144,14 @@ impl Monitor {
     fn cpu_of_nodes(&self) -> Vec<NodeCpu> {
         let Some(first) = &self.first else { return Vec::new() };
         let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
-        let of = nodes.map(|((Placed { name, core, share }, before), after)| {
+        let of = nodes.map(|((Entitled { node, core, share, stretch }, before), after)| {
             let pace = self.last.pace_since(first, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
             let bare = *share * pace * after.at.since(before.at).as_nanos() as f64;
             let raised = if bare > 0.0 { entitled / bare } else { 1.0 };
             let used = RealDuration::from_nanos(after.used_since(before));
-            NodeCpu { node: name.clone(), core: *core, share: *share, busy, raised, used }
+            NodeCpu { node: node.clone(), core: *core, share: *share, stretch: *stretch, busy, raised, used }
         });
         of.collect()
     }
@@ -170,9 +159,9 @@ impl Monitor {
     fn entitled(&self) -> Option<Occurrence> {
         let (from, to) = (self.at(self.first.as_ref()?.at), self.at(self.last.at));
         let all = self.nodes.iter().zip(&self.saturated).filter(|(_, (entitled, _))| *entitled > 0.0);
-        let all = all.map(|(node, (entitled, used))| Occurrence {
+        let all = all.map(|(of, (entitled, used))| Occurrence {
             value: 100.0 * used / entitled,
-            whose: Some(node.name.clone()),
+            whose: Some(of.node.clone()),
             from,
             to,
         });
@@ -185,7 +174,7 @@ impl Monitor {
 
     fn judge_second(&mut self, now: &Snapshot) {
         let nodes = self.nodes.iter().zip(&mut self.saturated).zip(&self.second.nodes).zip(&now.nodes);
-        for (((Placed { name, core, share }, saturated), before), after) in nodes {
+        for (((Entitled { node: name, core, share, .. }, saturated), before), after) in nodes {
             let pace = now.pace_since(&self.second, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
@@ -298,7 +287,7 @@ impl Monitor {
     fn count_drops(&mut self, now: &Snapshot) {
         let (from, to) = (self.at(self.last.at), self.at(now.at));
         let before = self.observed.ring_drops;
-        for ((Placed { name, .. }, before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
+        for ((Entitled { node: name, .. }, before), after) in self.nodes.iter().zip(&self.last.nodes).zip(&now.nodes) {
             let dropped = after.ring_drops.saturating_sub(before.ring_drops);
             self.observed.ring_drops += dropped;
             self.observed.no_memory += after.no_memory.saturating_sub(before.no_memory);

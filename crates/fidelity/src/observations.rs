@@ -30,6 +30,19 @@ pub struct NodeTcp {
     pub first_hard: Option<VirtualInstant>,
 }
 
+/// What one node is entitled to of its core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entitled {
+    /// The node.
+    pub node: String,
+    /// The number of the core on which it runs.
+    pub core: usize,
+    /// The fraction of that core in real time.
+    pub share: f64,
+    /// How many times as long as the shortest its turns are.
+    pub stretch: f64,
+}
+
 /// The CPU of one node over the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeCpu {
@@ -39,6 +52,8 @@ pub struct NodeCpu {
     pub core: usize,
     /// Its share of that core.
     pub share: f64,
+    /// How many times as long as the shortest its turns were.
+    pub stretch: f64,
     /// The part of what it was entitled to that it used, 0 to 1.
     pub busy: f64,
     /// How many times its share that was, on average: what it lost at the start of its turns was given back.

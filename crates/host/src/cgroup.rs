@@ -5,22 +5,28 @@
 //! beside a version 2 tree that has no controllers (*hybrid*), and version 2. `docs/host.md` says how each purpose is
 //! met in either.
 
+mod counters;
 mod files;
+mod group;
+mod hierarchies;
+mod passing;
 mod scope;
 mod sweep;
+mod weights;
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{
-    Fraction, Group, Joiner, Poke, Usage, UsageByCore, hide_second_version, limits_swap, of_all_sockets, oom_kills,
-};
+pub use counters::{Usage, UsageByCore, oom_kills};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
+pub use group::{Group, Joiner};
+pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
+pub use weights::{Fraction, Poke, Weights};
 
 use crate::{Error, Lack};
-use files::Hierarchies;
+use hierarchies::Hierarchies;
 
 /// What the names of all trees begin with.
 const PREFIX: &str = "diorama-";
@@ -72,6 +78,11 @@ impl Tree {
         if inside.is_empty() { top } else { format!("{top}/{inside}") }
     }
 
+    /// What can be expressed by weights in it.
+    pub fn weights(&self) -> Weights {
+        self.hierarchies.weights()
+    }
+
     /// Whether a process is in the tree, in some hierarchy. No, if it has ended.
     pub fn contains(&self, pid: u32) -> bool {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"));
@@ -92,11 +103,16 @@ impl Tree {
 
 /// What everything on this machine has used, by core.
 pub fn usage_of_machine() -> Result<UsageByCore, Error> {
-    files::usage_of_machine()
+    counters::usage_of_machine()
+}
+
+/// What can be expressed by weights on this machine; `None` where it has no groups that could be used.
+pub fn weights() -> Option<Weights> {
+    Hierarchies::discover().ok().map(|hierarchies| hierarchies.weights())
 }
 
 /// Divides what their parent has among sibling groups that always have something to run, in proportion to these
-/// fractions. Fractions of a core down to 0.001 are exact to 1 %, from 0.005 to 0.1 %.
+/// fractions, as exactly as [`Weights`] can.
 pub fn divide(siblings: &[(Group, f64)]) -> Result<(), Error> {
     siblings.iter().try_for_each(|(group, fraction)| group.set_fraction(*fraction))
 }
@@ -131,7 +147,7 @@ pub struct Offers {
 
 /// Looks what this machine's control groups can do for this process.
 pub fn offers() -> Offers {
-    files::offers()
+    hierarchies::offers()
 }
 
 /// Names become directories: they must stay within theirs. Also for nodes, whose groups are called like them.

@@ -83,7 +83,7 @@ impl Cores {
 pub struct PlannedTurns {
     /// The longest that a node waits for its next turn, virtual s.
     pub grain_s: f64,
-    /// How long a turn lasts, real s.
+    /// How long a turn of the slowest node lasts, real s.
     pub real_s: f64,
 }
 
@@ -119,6 +119,10 @@ pub struct PlannedNode {
     pub core: usize,
     /// The fraction of that core that it gets, in real time. In the naive variant its weight in the common pool.
     pub share: f64,
+    /// How long a turn of it on its core lasts, real s; missing where nodes do not take turns, and in plans of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_s: Option<f64>,
     /// Its memory limit.
     pub memory_bytes: u64,
     /// Its addresses, interface by interface.

@@ -148,6 +148,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     let node = PlannedNode {
         core: 0,
         share: 0.05,
+        turn_s: None,
         memory_bytes: 268435456,
         addresses: vec!["10.0.0.1".parse().unwrap()],
         cpu_clock_divisor: 1.0,

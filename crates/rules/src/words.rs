@@ -50,9 +50,12 @@ fn code(path: &str, text: &str) -> Vec<(usize, Line)> {
     numbered.filter(|(_, line)| !line.test).collect()
 }
 
-/// Only `host` says where control groups are, and what their files are called.
+/// The only file that names those of control groups.
+const NAMES_GROUPS: &str = "crates/host/src/cgroup/files.rs";
+
+/// Only `host` says where control groups are, and what their files are called, and that in one place.
 pub fn control_groups(path: &str, text: &str) -> Vec<Breach> {
-    if path.starts_with("crates/host/src/cgroup") || path.starts_with("crates/rules/") {
+    if path == NAMES_GROUPS || path.starts_with("crates/rules/") {
         return Vec::new();
     }
     let found = code(path, text).into_iter().filter_map(|(number, line)| {
@@ -61,7 +64,7 @@ pub fn control_groups(path: &str, text: &str) -> Vec<Breach> {
             let whole = strings.lines().find(|string| *string == "tasks" || *string == "notify_on_release");
             whole.or_else(|| strings.contains(MOUNTED).then_some(MOUNTED))
         })?;
-        let says = format!("names `{name}`, as only crates/host/src/cgroup does: ask it for what this is to do");
+        let says = format!("names `{name}`, as only {NAMES_GROUPS} does: ask host::cgroup for what this is to do");
         Some(Breach::new(path, number, says))
     });
     found.collect()
@@ -236,7 +239,8 @@ mod tests {
                     // cpu.shares\ne(\"cpu.rs\");\nf(\"the tasks\");\ng(\"the cpu. And\");\nh(cpu.shares);\n\
                     i(\"memory.limit_in_bytes\")";
         assert_eq!(at(control_groups, text), [1, 2, 3, 4, 10]);
-        assert_eq!(control_groups("crates/host/src/cgroup/v1.rs", text), []);
+        assert_eq!(control_groups("crates/host/src/cgroup/files.rs", text), []);
+        assert_eq!(control_groups("crates/host/src/cgroup/group.rs", text).len(), 5, "it uses what that names");
         assert_eq!(control_groups("crates/cpu/tests/x.rs", text), []);
         assert_eq!(at(control_groups, "#[cfg(test)]\nmod tests { const A: &str = \"/sys/fs/cgroup\"; }"), []);
     }
@@ -317,6 +321,6 @@ mod tests {
     fn a_breach_says_where_and_what_would_be_right() {
         let text = control_groups(FILE, "\n\"tasks\"")[0].to_string();
         assert!(text.starts_with("crates/net/src/x.rs:2: names `tasks`, as only crates/host"), "{text}");
-        assert!(text.contains("ask it"), "{text}");
+        assert!(text.contains("ask host::cgroup"), "{text}");
     }
 }

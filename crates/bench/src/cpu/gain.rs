@@ -38,7 +38,7 @@ pub fn measure(command: &[OsString], notify: Notify) -> Result<Vec<Row>, Error> 
         return Err(Error::Input("a command to measure is missing: `bench cpu --gain -- COMMAND…`".into()));
     };
     let (core, _) = first_and_last()?;
-    let share = [NodeShare { name: NODE.into(), core, share: SHARE }];
+    let share = [NodeShare::new(NODE, core, SHARE)];
     let id = format!("bench-{}", std::process::id());
     let terms = Terms { slice: TURN, pace: None };
     let mut groups = CpuGroups::create(&id, &share, Policy::Slots, terms)?;

@@ -1,6 +1,6 @@
 //! Which length of turn is in force when.
 
-use scale::RealDuration;
+use scale::{RealDuration, Turns};
 
 use crate::terms::{LONGEST_SLICE, SHORTEST_SLICE};
 
@@ -62,6 +62,11 @@ impl Alternation {
         Alternation { turns: [short, (short * long).sqrt(), long].map(RealDuration::from_secs_f64), dwell }
     }
 
+    /// The same for a node whose turns are so many times as long.
+    pub fn stretched(&self, stretch: f64) -> Alternation {
+        Alternation { turns: self.turns.map(|turn| Turns::stretched(turn, stretch)), ..*self }
+    }
+
     /// The lengths, the shortest first.
     pub fn turns(&self) -> [RealDuration; LENGTHS] {
         self.turns
@@ -111,6 +116,16 @@ mod tests {
             assert!((around.mean().as_nanos() as f64 / us(chosen).as_nanos() as f64 - 1.0).abs() < 1e-3, "{around:?}");
             assert!((middle * middle / short / long - 1.0).abs() < 1e-3 && long >= LEAST_RATIO * short, "{around:?}");
         }
+    }
+
+    #[test]
+    fn a_node_with_longer_turns_has_all_of_them_longer() {
+        let around = Alternation::around(RealDuration::from_nanos(400_000), 0.004);
+        let longer = around.stretched(2.0);
+        let twice = |a: &RealDuration, b: &RealDuration| b.as_nanos().abs_diff(2 * a.as_nanos()) <= 1;
+        assert!(around.turns().iter().zip(&longer.turns()).all(|(a, b)| twice(a, b)));
+        assert_eq!((longer.dwell(1).counted, longer.dwell(1).which), (around.dwell(1).counted, around.dwell(1).which));
+        assert_eq!(around.stretched(10.0).turns()[2], LONGEST_SLICE);
     }
 
     #[test]

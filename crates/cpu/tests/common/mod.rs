@@ -43,7 +43,7 @@ pub fn create(run_id: &str, shares: &[f64], policy: Policy) -> CpuGroups {
 }
 
 fn create_on(run_id: &str, shares: &[f64], policy: Policy, terms: Terms) -> CpuGroups {
-    let node = |(i, &share): (usize, &f64)| NodeShare { name: named(i), core: CORE, share };
+    let node = |(i, &share): (usize, &f64)| NodeShare::new(named(i), CORE, share);
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
     CpuGroups::create(run_id, &shares, policy, terms).expect("root and control groups are needed for this test")
 }

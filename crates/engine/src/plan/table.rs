@@ -115,9 +115,11 @@ fn packing(plan: &Plan, usable: &str) -> String {
 /// How nodes share the core; empty where they do not take turns.
 fn sharing(plan: &Plan) -> String {
     let (Some(_), Some(planned)) = (plan.recorded().turns, plan.cpu) else { return String::new() };
-    let Turns { length, grain } = plan.turns;
+    let Turns { length, grain, .. } = plan.turns;
+    let longest = plan.nodes.values().filter_map(|n| n.turn_s).map(RealDuration::from_secs_f64).max();
+    let up_to = longest.filter(|longest| *longest > length).map_or(String::new(), |longest| format!(" to {longest}"));
     let mut text = format!(
-        "turns of {length}: the slowest node waits for its own {grain} of virtual time, {} of real time\n",
+        "turns of {length}{up_to}: the slowest node waits for its own {grain} of virtual time, {} of real time\n",
         plan.tdf.to_real(grain)
     );
     let usual = planned.reference_units_per_us.map_or("not known".to_owned(), |units| format!("{units:.1} units/us"));

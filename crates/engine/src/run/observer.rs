@@ -9,9 +9,9 @@ use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
 use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers};
-use fidelity::monitor::{Monitor, Placed};
+use fidelity::monitor::Monitor;
+use fidelity::observations::Entitled;
 use net::{PipeCounters, PipeInterval};
-use record::plan::PlannedNode;
 use record::{Counters, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
 
@@ -43,8 +43,11 @@ pub struct Observer {
 impl Observer {
     /// Begins at virtual zero, with nothing seen yet.
     pub fn begin(plan: &Plan, conditions: Conditions, dir: &RunDir, timeline: Timeline) -> Result<Observer> {
-        let placed = |(name, n): (&String, &PlannedNode)| Placed { name: name.clone(), core: n.core, share: n.share };
-        let nodes = plan.nodes.iter().map(placed).collect();
+        let entitled = plan.nodes.iter().map(|(name, n)| {
+            let (node, core, share) = (name.clone(), n.core, n.share);
+            Entitled { node, core, share, stretch: plan.stretch(n) }
+        });
+        let nodes = entitled.collect();
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
@@ -133,6 +136,7 @@ impl Observer {
                 Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
+            turns: matches!(conditions.policy, Policy::Slots).then_some(plan.turns),
             pace: Pace {
                 reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),
                 gain: conditions.terms.pace.map(|pace| pace.gain),

@@ -1,6 +1,6 @@
 //! The CPU that nodes got, in which turns, and what the hypervisor took of it.
 
-use scale::{RealDuration, Tdf};
+use scale::{RealDuration, Tdf, Turns};
 
 use super::Judgement;
 use crate::effects::Effect;
@@ -72,8 +72,9 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
     let longest = turns.iter().map(|(_, turn)| *turn).max().unwrap_or_default();
     let turn_of = |node: &NodeCpu| grain.turn_on(node.core).unwrap_or(longest);
     let part: Vec<&NodeCpu> = nodes.iter().filter(|n| n.busy >= TAKES_PART && n.share > 0.0).collect();
+    let own_turn = |node: &NodeCpu| Turns::stretched(turn_of(node), node.stretch).as_secs_f64();
     let wait = |node: &NodeCpu| {
-        let others = turn_of(node).as_secs_f64() * (1.0 / node.share - 1.0).max(0.0);
+        let others = own_turn(node) * (1.0 / node.share - 1.0).max(0.0);
         tdf.to_virtual(RealDuration::from_secs_f64(others)).as_secs_f64()
     };
     let mut waits: Vec<(f64, &NodeCpu)> = part.iter().map(|node| (wait(node), *node)).collect();
@@ -91,7 +92,7 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
         let each = waits.iter().map(|(wait, n)| format!("{} up to {} virtual ms", n.node, number(wait * 1e3)));
         says += &format!(": who woke up waited, {}", each.collect::<Vec<_>>().join(", "));
     }
-    let turns = part.iter().map(|n| n.used.as_secs_f64() / turn_of(n).as_secs_f64()).fold(0.0, f64::max);
+    let turns = part.iter().map(|n| n.used.as_secs_f64() / own_turn(n)).fold(0.0, f64::max);
     let effect = Effect::EachOperation { mean: most / 2.0, late: most, turns };
     Judgement::with(longest.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }

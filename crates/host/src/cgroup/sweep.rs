@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{Tree, files};
+use super::{Tree, files, passing};
 use crate::Error;
 
 /// How long the kernel may take to let go of processes that were killed.
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// See [`Tree::sweep`].
 pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
-    let before: Vec<_> = tree.remains().iter().filter_map(|top| files::before(top)).collect();
+    let before: Vec<_> = tree.remains().iter().filter_map(|top| passing::before(top)).collect();
     loop {
         let mut stuck = None;
         for top in tree.remains() {

@@ -43,7 +43,7 @@ impl Counters {
     /// Starts to count, at virtual zero.
     pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
         let traffic = prepared.network.traffic(prepared.setup.nodes.iter().map(|n| n.name.as_str()));
-        let refills = prepared.shares.begin_refills(&prepared.setup, &registration.id, traffic)?;
+        let refills = prepared.shares.begin_refills(&prepared.setup, traffic)?;
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?),

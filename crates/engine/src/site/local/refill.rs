@@ -11,10 +11,9 @@ use std::thread::JoinHandle;
 
 use cpu::CpuGroups;
 use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, LENGTHS, Observed, fit};
-use host::cgroup::Tree;
 use host::perf::{Event, GroupCounter};
 use net::Traffic;
-use scale::RealDuration;
+use scale::{RealDuration, Turns};
 
 use crate::error::{Error, Result};
 use crate::site::{NodeRefill, NodeSetup, Setup};
@@ -42,10 +41,8 @@ struct Instructions(Vec<GroupCounter>);
 
 impl Instructions {
     /// `None` where the processor does not count them by control group.
-    fn of(tree: &Tree, setup: &Setup) -> Option<Instructions> {
-        let of = |node: &NodeSetup| {
-            GroupCounter::open(&tree.group(&cpu::container_group(&node.name)), node.core, Event::Instructions)
-        };
+    fn of(groups: &CpuGroups, setup: &Setup) -> Option<Instructions> {
+        let of = |n: &NodeSetup| GroupCounter::open(&groups.container(&n.name), n.core, Event::Instructions);
         setup.nodes.iter().map(|n| of(n).ok()).collect::<Option<_>>().map(Instructions)
     }
 }
@@ -72,26 +69,21 @@ struct Known {
 
 impl Refills {
     /// Starts, at virtual zero. `guesses` are by node.
-    pub fn start(
-        groups: Arc<Mutex<CpuGroups>>,
-        setup: &Setup,
-        run_id: &str,
-        traffic: Traffic,
-        guesses: &[Guess],
-    ) -> Result<Refills> {
+    pub fn start(groups: Arc<Mutex<CpuGroups>>, setup: &Setup, traffic: Traffic, guesses: &[Guess]) -> Result<Refills> {
         let shares: Vec<f64> = setup.nodes.iter().map(|n| n.share).collect();
-        let tree = Tree::of(run_id)?;
-        let progress: Box<dyn Progress> = match Instructions::of(&tree, setup) {
+        let progress: Box<dyn Progress> = match Instructions::of(&locked(&groups), setup) {
             Some(instructions) => Box::new(instructions),
             None => Box::new(traffic),
         };
         let smallest = shares.iter().copied().fold(1.0, f64::min);
         let around = Alternation::around(setup.terms.slice, smallest);
-        let estimators: Vec<_> = guesses.iter().map(|guess| Estimator::new(*guess, &around)).collect();
+        let turns: Vec<_> = setup.nodes.iter().map(|n| around.stretched(n.stretch)).collect();
+        let estimators = guesses.iter().zip(&turns).map(|(guess, own)| Estimator::new(*guess, own)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
         let cores = setup.nodes.iter().map(|n| n.core).collect();
-        let mut work = Work { groups, cores, shares, progress, around, estimators, known: known.clone(), stopped };
+        let mut work =
+            Work { groups, cores, shares, progress, around, turns, estimators, known: known.clone(), stopped };
         let factors = work.publish();
         let body = move || {
             if let Err(e) = work.go_on(factors) {
@@ -127,6 +119,8 @@ struct Work {
     shares: Vec<f64>,
     progress: Box<dyn Progress>,
     around: Alternation,
+    /// By node, its own turns, which change together with all others.
+    turns: Vec<Alternation>,
     estimators: Vec<Estimator>,
     known: Arc<Mutex<Known>>,
     stopped: Receiver<()>,
@@ -194,7 +188,7 @@ impl Work {
     /// Tells what is known by now, and returns by how much shares are to be raised.
     fn publish(&self) -> Vec<Factors> {
         let estimates: Vec<_> = self.estimators.iter().map(Estimator::refill).collect();
-        let wanted: Vec<_> = estimates.iter().map(|estimate| estimate.factors(&self.around)).collect();
+        let wanted: Vec<_> = estimates.iter().zip(&self.turns).map(|(estimate, own)| estimate.factors(own)).collect();
         let mut factors = vec![Factors::ONE; wanted.len()];
         let groups = locked(&self.groups);
         for core in groups.cores() {
@@ -202,8 +196,8 @@ impl Work {
             fit_core(*core, &self.cores, &self.shares, &wanted, room, &mut factors);
         }
         drop(groups);
-        let turn = self.around.mean();
-        let known = estimates.iter().zip(&factors).map(|(estimate, factors)| {
+        let known = estimates.iter().zip(&self.turns).zip(&factors).map(|((estimate, own), factors)| {
+            let turn = own.mean();
             let (refill, error) = estimate.of_turn(turn);
             NodeRefill { refill, error, turn, factor: factors.mean(), capped: factors.capped, rounds: estimate.rounds }
         });
@@ -244,12 +238,13 @@ fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Obser
 /// What is guessed of each node before the run, from what its core forgets between two turns of it. The cores have to
 /// have nothing else to do; takes up to a third of a second for each length of that gap on one core.
 pub fn guesses(setup: &Setup) -> Vec<Guess> {
-    let turn = setup.terms.slice.as_secs_f64();
     // To a power of two: nodes of one class share a measurement, and finer is not worth one.
-    let gap = |share: f64| (turn / share * 1e3).clamp(0.5, 16.0).log2().round() as i32;
+    let gap = |n: &NodeSetup| {
+        let turn = Turns::stretched(setup.terms.slice, n.stretch).as_secs_f64();
+        (turn / n.share * 1e3).clamp(0.5, 16.0).log2().round() as i32
+    };
     let on_core = |core: usize| {
-        let nodes = setup.nodes.iter().filter(|n| n.core == core);
-        let gaps: BTreeSet<i32> = nodes.map(|n| gap(n.share)).collect();
+        let gaps: BTreeSet<i32> = setup.nodes.iter().filter(|n| n.core == core).map(gap).collect();
         let aways: Vec<_> = gaps.iter().map(|gap| RealDuration::from_secs_f64(2f64.powi(*gap) / 1e3)).collect();
         let found = cpu::caches::measure(core, &aways).unwrap_or_default();
         gaps.into_iter()
@@ -262,7 +257,7 @@ pub fn guesses(setup: &Setup) -> Vec<Guess> {
         // One that could not measure has found nothing.
         all.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     });
-    setup.nodes.iter().map(|n| guesses.get(&(n.core, gap(n.share))).copied().unwrap_or(Guess::NONE)).collect()
+    setup.nodes.iter().map(|n| guesses.get(&(n.core, gap(n))).copied().unwrap_or(Guess::NONE)).collect()
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

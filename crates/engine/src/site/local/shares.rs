@@ -32,8 +32,8 @@ pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
 impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
-        let share = |n: &NodeSetup| NodeShare { name: n.name.clone(), core: n.core, share: n.share };
-        let shares: Vec<_> = setup.nodes.iter().map(share).collect();
+        let of = |n: &NodeSetup| NodeShare { name: n.name.clone(), core: n.core, share: n.share, stretch: n.stretch };
+        let shares: Vec<_> = setup.nodes.iter().map(of).collect();
         let groups = CpuGroups::create(run_id, &shares, policy, setup.terms)?;
         let groups = Arc::new(Mutex::new(groups));
         Ok(Shares { groups, policy, because, terms: setup.terms, guesses: Vec::new() })
@@ -63,8 +63,8 @@ impl Shares {
     }
 
     /// Begins to give back what nodes lose at the start of their turns; `None` if this run does not.
-    pub fn begin_refills(&self, setup: &Setup, run_id: &str, traffic: net::Traffic) -> Result<Option<Refills>> {
-        let begin = || Refills::start(self.groups.clone(), setup, run_id, traffic, &self.guesses);
+    pub fn begin_refills(&self, setup: &Setup, traffic: net::Traffic) -> Result<Option<Refills>> {
+        let begin = || Refills::start(self.groups.clone(), setup, traffic, &self.guesses);
         (!self.guesses.is_empty()).then(begin).transpose()
     }
 }

@@ -1,0 +1,113 @@
+//! One core of a run: which nodes are on it, and how it is divided between them. Pure arithmetic.
+
+use host::cgroup::Weights;
+
+use crate::division::{Division, Fractions};
+use crate::shares::{self, PLANNED_USABLE};
+use crate::{Error, NodeShare, Policy};
+
+/// What a run has of one core.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// The core's number.
+    pub core: usize,
+    /// Which of the run's nodes are on it, in their order.
+    nodes: Vec<usize>,
+    /// What they have bought.
+    shares: Vec<f64>,
+    /// How it is divided.
+    pub division: Division,
+    /// The same with as much to spare as there is.
+    pub in_force: Division,
+    /// What is left of it for nodes and fillers; as it was planned until it is measured.
+    pub usable: f64,
+}
+
+impl Part {
+    /// Those of all cores on which nodes are, in the order in which nodes name them first.
+    ///
+    /// Fails if a core cannot be sold like this.
+    pub fn all(shares: &[NodeShare], policy: Policy, weights: Weights) -> Result<Vec<Part>, Error> {
+        let of_core = |core| {
+            match policy {
+                Policy::Slots => shares::unsold(shares, core, 1.0)?,
+                Policy::Quota | Policy::Pool { .. } => shares::sold(shares, core)?,
+            };
+            let nodes: Vec<usize> = (0..shares.len()).filter(|i| shares[*i].core == core).collect();
+            let bought: Vec<f64> = nodes.iter().map(|i| shares[*i].share).collect();
+            let division = match policy {
+                Policy::Slots => Division::of(&bought, weights),
+                Policy::Quota | Policy::Pool { .. } => Division::flat(bought.len(), weights),
+            };
+            let in_force = division.clone();
+            Ok(Part { core, nodes, shares: bought, division, in_force, usable: PLANNED_USABLE })
+        };
+        shares::cores_of(shares).into_iter().map(of_core).collect()
+    }
+
+    /// Its nodes, each with the level at which it is in the division.
+    pub fn levels(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.nodes.iter().copied().zip(self.division.levels().iter().copied())
+    }
+
+    /// What all its nodes have bought together.
+    pub fn sold(&self) -> f64 {
+        self.shares.iter().sum()
+    }
+
+    /// What nodes have, and what burns beside small ones: nothing of this is there to be had.
+    pub fn taken(&self) -> f64 {
+        self.sold() + self.in_force.spare()
+    }
+
+    /// What its nodes have with these factors of all the run's nodes.
+    pub fn raised(&self, factors: &[f64]) -> f64 {
+        self.nodes.iter().zip(&self.shares).map(|(i, share)| share * factors[*i]).sum()
+    }
+
+    /// What each of its groups is to be told with these factors of all the run's nodes.
+    pub fn fractions(&self, factors: &[f64]) -> Fractions {
+        let raised: Vec<f64> = self.nodes.iter().zip(&self.shares).map(|(i, share)| share * factors[*i]).collect();
+        self.in_force.fractions(&raised)
+    }
+
+    /// Its nodes, each with what its group is to be told.
+    pub fn of_nodes<'a>(&'a self, fractions: &'a Fractions) -> impl Iterator<Item = (usize, f64)> {
+        self.nodes.iter().copied().zip(fractions.nodes.iter().copied())
+    }
+
+    /// Now so much of it is known to be usable; gives back what nobody has of that.
+    ///
+    /// Fails if it is less than its nodes have bought.
+    pub fn use_of(&mut self, shares: &[NodeShare], usable: f64) -> Result<f64, Error> {
+        let unsold = shares::unsold(shares, self.core, usable)?;
+        self.usable = usable;
+        self.in_force = self.division.within(unsold);
+        Ok(unsold - self.in_force.spare())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_core_is_divided_by_itself() {
+        let of = |(name, core, share)| NodeShare::new(name, core, share);
+        let shares: Vec<_> =
+            [("web", 2, 0.4), ("a", 1, 0.01), ("b", 2, 0.01), ("db", 1, 0.5)].map(of).into_iter().collect();
+        let mut parts = Part::all(&shares, Policy::Slots, Weights::coarse()).unwrap();
+        assert_eq!(parts.iter().map(|p| p.core).collect::<Vec<_>>(), [2, 1]);
+        let levels: Vec<Vec<_>> = parts.iter().map(|p| p.levels().collect()).collect();
+        assert_eq!(levels, [[(0, 0), (2, 1)], [(1, 1), (3, 0)]]);
+        assert!((parts[1].sold() - 0.51).abs() < 1e-12 && parts[1].taken() > 0.51, "{parts:?}");
+        assert!((parts[0].raised(&[2.0, 9.0, 1.0, 9.0]) - 0.81).abs() < 1e-12);
+        let raised = parts[0].fractions(&[2.0, 9.0, 1.0, 9.0]);
+        assert_eq!(parts[0].of_nodes(&raised).next(), Some((0, 0.8)));
+        let left = parts[1].use_of(&shares, 0.9).unwrap();
+        assert!((left + parts[1].taken() - 0.9).abs() < 1e-12 && parts[1].usable == 0.9);
+        assert!(parts[0].use_of(&shares, 0.4).is_err(), "more is sold");
+        let flat = Part::all(&shares, Policy::Quota, Weights::coarse()).unwrap();
+        assert!(flat.iter().all(|part| part.division.batches().is_empty()), "only what always runs is in batches");
+    }
+}

@@ -1,0 +1,191 @@
+//! Weights: what a group has of its parent's CPU time beside its siblings.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::files::{self, Version};
+use super::group::Group;
+use crate::error::Error;
+
+/// What can be expressed by weights: integers within bounds, of which a whole core has so many that there is some room
+/// for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// The kernel's bounds.
+    bounds: [u64; 2],
+    /// Of a whole core.
+    of_core: u64,
+    version: Version,
+}
+
+impl Weights {
+    pub(super) fn of(version: Version) -> Weights {
+        match version {
+            Version::First => Weights { bounds: [2, 262_144], of_core: 200_000, version },
+            Version::Second => Weights { bounds: [1, 10_000], of_core: 9_000, version },
+        }
+    }
+
+    /// Those of version 1, of which a whole core has 200,000: fractions of a core from 0.0005 on are exact to 0.5 %.
+    pub fn fine() -> Weights {
+        Weights::of(Version::First)
+    }
+
+    /// Those of version 2, of which a whole core has 9,000: fractions of a core from 0.006 on are exact to 1 %.
+    pub fn coarse() -> Weights {
+        Weights::of(Version::Second)
+    }
+
+    /// Whether there are too few for small nodes beside large ones: a tree then needs groups for the small.
+    pub fn are_coarse(self) -> bool {
+        self.version == Version::Second
+    }
+
+    /// The weight of a group with this fraction of a core.
+    pub fn weight_of(self, fraction: f64) -> u64 {
+        let [least, most] = self.bounds;
+        ((fraction * self.of_core as f64).round() as u64).clamp(least, most)
+    }
+
+    /// What a weight is worth to the scheduler, in any unit: in version 2 it counts in 1024ths of a hundred, and rounds
+    /// to whole ones (`sched_weight_from_cgroup` in the kernel's `sched.h`).
+    pub fn worth(self, weight: u64) -> u64 {
+        match self.version {
+            Version::First => weight,
+            Version::Second => (weight * 1024 + 50) / 100,
+        }
+    }
+
+    /// The weight of a whole core.
+    pub fn of_core(self) -> f64 {
+        self.of_core as f64
+    }
+
+    /// The largest fraction that can be expressed.
+    pub fn largest_fraction(self) -> f64 {
+        self.bounds[1] as f64 / self.of_core as f64
+    }
+
+    /// That of a hundred ordinary tasks.
+    fn outweighing(self) -> u64 {
+        match self.version {
+            Version::First => 102_400,
+            Version::Second => 10_000,
+        }
+    }
+}
+
+impl Group {
+    fn weights(&self) -> Weights {
+        Weights::of(self.version)
+    }
+
+    fn set_weight(&self, weight: u64) -> Result<(), Error> {
+        files::write(&self.cpu.join(self.version.weight()), &weight.to_string())
+    }
+
+    /// See [`super::divide`].
+    pub(super) fn set_fraction(&self, fraction: f64) -> Result<(), Error> {
+        self.set_weight(self.weights().weight_of(fraction))
+    }
+
+    /// Gives the group, against everything else on a core, the weight of a hundred ordinary tasks. One that has tasks
+    /// on so many `cores` divides its weight among them: as much as the kernel allows of that on each.
+    pub fn outweigh_the_rest(&self, cores: usize) -> Result<(), Error> {
+        let [_, most] = self.weights().bounds;
+        self.set_weight((self.weights().outweighing() * cores.max(1) as u64).min(most))
+    }
+
+    /// Leaves the group, which always has something to run, next to nothing beside its siblings.
+    pub fn make_negligible(&self) -> Result<(), Error> {
+        self.set_weight(self.weights().bounds[0])
+    }
+
+    /// For changing the group's fraction many times, as [`super::divide`] sets it once.
+    pub fn fraction(&self) -> Result<Fraction, Error> {
+        let weight = files::open_for_writing(&self.cpu.join(self.version.weight()))?;
+        Ok(Fraction { weight, weights: self.weights() })
+    }
+
+    /// The largest [`Fraction`] of it that can be set.
+    pub fn largest_fraction(&self) -> f64 {
+        self.weights().largest_fraction()
+    }
+
+    /// Makes the kernel account for the core on which this group's only thread runs: see [`Poke`].
+    pub fn poke(&self) -> Result<Poke, Error> {
+        let weights = match self.version {
+            Version::First => [b"2", b"3"],
+            Version::Second => [b"1", b"2"],
+        };
+        let weight = files::open_for_writing(&self.cpu.join(self.version.weight()))?;
+        Ok(Poke { weight, weights, heavier: false })
+    }
+}
+
+/// What a group has of its parent's time beside its siblings; see [`super::divide`].
+#[derive(Debug)]
+pub struct Fraction {
+    weight: File,
+    weights: Weights,
+}
+
+impl Fraction {
+    /// Sets it: one system call. Siblings that compete lose the turn that they are in, so not more than some tens of
+    /// times a second.
+    pub fn set(&self, fraction: f64) -> io::Result<()> {
+        self.weight.write_all_at(self.weights.weight_of(fraction).to_string().as_bytes(), 0)
+    }
+}
+
+/// Makes the kernel account for what runs on a core, from another core.
+///
+/// Changing the weight of a group with something to run charges whatever runs beside it. The group must be a
+/// negligible one: changing the weight of one that competes can starve the others.
+#[derive(Debug)]
+pub struct Poke {
+    weight: File,
+    /// The lighter and the heavier.
+    weights: [&'static [u8; 1]; 2],
+    heavier: bool,
+}
+
+impl Poke {
+    /// Does it once: one system call.
+    pub fn now(&mut self) -> io::Result<()> {
+        self.heavier = !self.heavier;
+        self.weight.write_all_at(self.weights[usize::from(self.heavier)], 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_divide_a_core_as_it_was_asked_for() {
+        let weights = Weights::fine();
+        for (shares, usable) in
+            [(vec![0.5, 0.08, 0.08, 0.08, 0.08], 0.93), (vec![0.008; 100], 0.91), (vec![0.05], 0.95)]
+        {
+            let unsold = usable - shares.iter().sum::<f64>();
+            let total: u64 = shares.iter().copied().chain([unsold]).map(|f| weights.weight_of(f)).sum();
+            for share in shares {
+                let got = usable * weights.weight_of(share) as f64 / total as f64;
+                assert!((got / share - 1.0).abs() < 0.002, "{got} of a core for a share of {share}");
+            }
+        }
+        assert_eq!([0.0, 9.0].map(|f| Weights::fine().weight_of(f)), [2, 262_144]);
+        assert_eq!([0.0, 9.0].map(|f| Weights::coarse().weight_of(f)), [1, 10_000]);
+    }
+
+    #[test]
+    fn the_scheduler_rounds_weights_of_version_2_once_more() {
+        let coarse = Weights::coarse();
+        assert_eq!([1, 2, 3, 25, 100, 10_000].map(|w| coarse.worth(w)), [10, 20, 31, 256, 1024, 102_400]);
+        assert_eq!(Weights::fine().worth(7), 7);
+        assert!((Weights::fine().largest_fraction() - 1.310_72).abs() < 1e-12);
+        assert!(coarse.are_coarse() && coarse.largest_fraction() > 1.1);
+    }
+}
