@@ -1,6 +1,5 @@
 //! The groups of one run: made, put under their limits, watched and removed.
 
-use std::io;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,13 +11,16 @@ use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Orders;
-use crate::division::{Division, Fractions};
+use crate::caches::Sampler;
+use crate::division::Division;
+use crate::exclusive::Alone;
 use crate::helper::{Helper, Word};
+use crate::joiner::Joiner;
 use crate::layout::Layout;
 use crate::pace::Room;
 use crate::raised::Raised;
 use crate::shares::{self, PLANNED_USABLE};
-use crate::{CoreWork, Error, NodeShare, Policy, Speed, Terms, fillers};
+use crate::{CoreWork, Error, Exclusive, NodeShare, Policy, Speed, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -47,6 +49,7 @@ pub struct CpuGroups {
     /// What is left for nodes and fillers; as it was planned until it is measured.
     usable: f64,
     raised: Raised,
+    alone: Alone,
     helper: Helper,
     released: bool,
 }
@@ -101,25 +104,6 @@ pub struct NodeUse {
     pub raised_ns: u64,
 }
 
-/// The right of a thread to work in a node's share.
-#[derive(Debug)]
-pub struct Joiner {
-    group: cgroup::Joiner,
-    core: usize,
-}
-
-impl Joiner {
-    /// Puts the calling thread into the node's group and on its core. Makes system calls only: may run between fork and
-    /// exec.
-    pub fn join(&self) -> io::Result<()> {
-        // Before, for the group's sake, where that can be; and after, for whoever enters may be unpinned
-        // (`crates/cpu/src/fillers.rs` has both reasons).
-        let _ = host::pin(self.core);
-        self.group.join()?;
-        host::pin(self.core)
-    }
-}
-
 impl CpuGroups {
     /// Makes the groups of a run, all with ordinary weights and without limits: [`CpuGroups::engage`] applies those.
     /// `terms` are those of [`Policy::Slots`]; other policies have none.
@@ -141,7 +125,7 @@ impl CpuGroups {
         };
         let layout = Layout::of(run_id)?;
         let division = match policy {
-            Policy::Slots => Division::of(&fractions(shares), layout.tree().weights()),
+            Policy::Slots => Division::of(&shares::fractions(shares), layout.tree().weights()),
             Policy::Quota | Policy::Pool { .. } => Division::flat(shares.len(), layout.tree().weights()),
         };
         let layout = layout.divided(shares, &division);
@@ -161,7 +145,7 @@ impl CpuGroups {
         policy: Policy,
         terms: Terms,
     ) -> Result<CpuGroups, Error> {
-        for place in spares(&division) {
+        for place in Layout::places_of_spares(&division) {
             layout.filler_at(&place).create()?;
         }
         let mut nodes = Vec::new();
@@ -199,6 +183,7 @@ impl CpuGroups {
             division,
             layout,
             nodes,
+            alone: Alone::default(),
             helper: Helper::default(),
             released: false,
         })
@@ -221,7 +206,25 @@ impl CpuGroups {
 
     /// For a single thread that is to work in a node's share, to measure from inside (see [`crate::probe`]).
     pub fn joiner(&self, node: &str) -> Result<Joiner, Error> {
-        Ok(Joiner { group: self.layout.container(node).thread_joiner()?, core: self.core })
+        Ok(Joiner::new(self.layout.container(node).thread_joiner()?, self.core))
+    }
+
+    /// Takes the core away from everybody else, if that can be; it is given back with the groups. From here on only what
+    /// is in these groups can be on it.
+    pub fn take_core(&mut self) -> Exclusive {
+        self.alone.take(&self.layout, &[self.core])
+    }
+
+    /// What the kernel says, if the core was [taken](CpuGroups::take_core) and is these groups' alone no more.
+    pub fn lost_core(&self) -> Option<String> {
+        self.alone.lost()
+    }
+
+    /// Begins to measure how long the core's caches remember, with data left alone for `away`.
+    ///
+    /// Fails if what measures cannot be started.
+    pub fn sampler(&self, away: RealDuration) -> Result<Sampler, Error> {
+        self.alone.sampler(&self.layout, self.core, away)
     }
 
     /// The policy in force.
@@ -236,7 +239,7 @@ impl CpuGroups {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
             let nodes = self.shares.iter().map(|n| self.layout.place(&n.name).to_owned());
-            let places = nodes.chain(spares(&self.division));
+            let places = nodes.chain(Layout::places_of_spares(&self.division));
             command.args(fillers::arguments(self.layout.tree().id(), self.core, self.terms.slice, places));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
@@ -306,14 +309,8 @@ impl CpuGroups {
     fn divide(&mut self, usable: f64) -> Result<(), Error> {
         let unsold = shares::unsold(&self.shares, usable)?;
         self.in_force = self.division.within(unsold);
-        let Fractions { nodes, batches, spares: of_spares } = self.in_force.fractions(&fractions(&self.shares));
-        let nodes = self.shares.iter().map(|n| self.layout.node(&n.name)).zip(nodes);
-        let levels = self.division.batches().iter().map(|batch| batch.level);
-        let batches = levels.map(|level| self.layout.batch(&self.division, level)).zip(batches);
-        let spared = self.division.batches().iter().zip(of_spares).filter(|(batch, _)| batch.spare > 0.0);
-        let spares = spares(&self.division).zip(spared).map(|(place, (_, f))| (self.layout.filler_at(&place), f));
-        let unsold = [(self.layout.unsold(), unsold - self.in_force.spare())];
-        let all: Vec<_> = nodes.chain(batches).chain(spares).chain(unsold).collect();
+        let mut all = self.layout.told(&self.shares, &self.in_force);
+        all.push((self.layout.unsold(), unsold - self.in_force.spare()));
         Ok(cgroup::divide(&all)?)
     }
 
@@ -416,16 +413,6 @@ impl Drop for CpuGroups {
 /// The first core that this process may use and that is not `core`: where what keeps the shares is.
 fn other_than(core: usize) -> usize {
     cores::usable().unwrap_or_default().into_iter().find(|other| *other != core).unwrap_or(core)
-}
-
-fn fractions(shares: &[NodeShare]) -> Vec<f64> {
-    shares.iter().map(|n| n.share).collect()
-}
-
-/// The places of the fillers that burn what small nodes have to spare, group by group of those that have any.
-fn spares(division: &Division) -> impl Iterator<Item = String> {
-    let spared = division.batches().iter().filter(|batch| batch.spare > 0.0);
-    spared.map(|batch| Layout::place_of_spare(division, batch.level))
 }
 
 fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use host::cgroup::{Group, Tree};
 
-use crate::division::Division;
-use crate::{Error, NodeShare};
+use crate::division::{Division, Fractions};
+use crate::{Error, NodeShare, shares};
 
 /// The groups of one run.
 #[derive(Clone, Debug)]
@@ -58,6 +58,11 @@ impl Layout {
         self.tree.group("emu/_unsold")
     }
 
+    /// For what measures the caches of a core that belongs to these groups alone.
+    pub fn caches(&self) -> Group {
+        self.tree.group("emu/_caches")
+    }
+
     /// Where below `emu` a node's group is, or another one that is not a node's: this names it to another process.
     pub fn place<'a>(&'a self, name: &'a str) -> &'a str {
         self.places.get(name).map_or(name, String::as_str)
@@ -89,9 +94,21 @@ impl Layout {
         self.tree.group(&format!("emu/{}", way(division, level)))
     }
 
-    /// The place of what burns the spare of such a group. (Again no node's name.)
-    pub fn place_of_spare(division: &Division, level: u32) -> String {
-        format!("{}/{SPARE}", way(division, level))
+    /// The places of what burns the spares of such groups, of those that have any. (Again no node's name.)
+    pub fn places_of_spares(division: &Division) -> impl Iterator<Item = String> {
+        let spared = division.batches().iter().filter(|batch| batch.spared());
+        spared.map(|batch| format!("{}/{SPARE}", way(division, batch.level)))
+    }
+
+    /// What every group but the one of what is unsold is to be told that it has beside its siblings.
+    pub fn told(&self, shares: &[NodeShare], division: &Division) -> Vec<(Group, f64)> {
+        let Fractions { nodes, batches, spares } = division.fractions(&shares::fractions(shares));
+        let nodes = shares.iter().map(|n| self.node(&n.name)).zip(nodes);
+        let all = division.batches().iter();
+        let spared = all.clone().zip(spares).filter(|(batch, _)| batch.spared()).map(|(_, spare)| spare);
+        let spares = Layout::places_of_spares(division).map(|place| self.filler_at(&place)).zip(spared);
+        let batches = all.map(|batch| self.batch(division, batch.level)).zip(batches);
+        nodes.chain(batches).chain(spares).collect()
     }
 
     /// Where the filler at a place is: a node's is in a group of its own beside the container's, and a spare has no
@@ -127,7 +144,10 @@ mod tests {
         let places = ["web", "a", "b"].map(|name| layout.place(name));
         assert_eq!(places, ["web", "_small-1/a", "_small-1/_small-2/b"]);
         assert!(layout.container_path("b").ends_with("/emu/_small-1/_small-2/b/c"), "{}", layout.container_path("b"));
-        assert_eq!(Layout::place_of_spare(&division, 2), "_small-1/_small-2/_spare");
+        let spares: Vec<_> = Layout::places_of_spares(&division).collect();
+        assert_eq!(spares, ["_small-1/_small-2/_spare", "_small-1/_spare"]);
+        let told = layout.told(&shares, &division);
+        assert_eq!((told.len(), told[0].1), (7, 0.4), "three nodes, two groups and what is spared in each");
         assert!(["_small-1", SPARE].iter().all(|name| check_name(name).is_err()), "no node is called so");
     }
 

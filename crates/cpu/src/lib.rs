@@ -13,9 +13,11 @@
 mod board;
 pub mod caches;
 mod division;
+mod exclusive;
 mod fillers;
 mod groups;
 mod helper;
+mod joiner;
 mod layout;
 mod limit;
 pub mod meter;
@@ -29,12 +31,15 @@ mod shares;
 mod terms;
 mod yardstick;
 
+pub use caches::main as caches_main;
 pub use division::rounding;
+pub use exclusive::{Exclusive, why_shared};
 pub use fillers::main as fillers_main;
-pub use groups::{Calibration, CpuGroups, Joiner, NodeUse, Sample};
+pub use groups::{Calibration, CpuGroups, NodeUse, Sample};
+pub use joiner::Joiner;
 pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
-pub use shares::PLANNED_USABLE;
+pub use shares::{PLANNED_USABLE, USUALLY_USABLE};
 pub use terms::{CoreWork, DEFAULT_GAIN, DEFAULT_SLICE, LONGEST_SLICE, Pace, SHORTEST_SLICE, Speed, Terms};
 
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,9 @@ use crate::{Error, NodeShare};
 /// fraction η measured when limits are applied must not be below the sum of the shares sold.
 pub const PLANNED_USABLE: f64 = 0.90;
 
+/// What is usually left of a core for all groups, where nobody else wants it.
+pub const USUALLY_USABLE: f64 = 0.99;
+
 /// The share of the core that no group has when `usable` (η) of the core is left for all groups together: η − Σ share.
 ///
 /// Fails if the shares are not numbers between 0 and 1, or if they sum to more than η.
@@ -19,6 +22,11 @@ pub fn unsold(shares: &[NodeShare], usable: f64) -> Result<f64, Error> {
         .into());
     }
     Ok(usable - sold)
+}
+
+/// The bare shares.
+pub fn fractions(shares: &[NodeShare]) -> Vec<f64> {
+    shares.iter().map(|n| n.share).collect()
 }
 
 /// What has been sold in all.

@@ -341,7 +341,7 @@ mod tests {
         let set = [("machines.m.speed".to_owned(), speed.to_owned())];
         let experiment = model::load(temp.path(), &set).unwrap();
         let cores = record::plan::Cores { nodes: vec![0], harness: vec![1] };
-        let host = crate::plan::Host { offers: tcp::Offers::ALL, cores, reference: None };
+        let host = crate::plan::Host { offers: tcp::Offers::ALL, cores, reference: None, weights: None };
         let of = |real_seconds: f64| {
             let plan = |tdf| Plan::with(&host, &experiment, Variant::Scaled, Some(tdf));
             Seconds::with(tdf.parse().unwrap(), plan).map(|seconds| seconds.choose(real_seconds).tdf.to_string())

@@ -15,11 +15,12 @@ use std::path::Path;
 
 use clock::CpuRate;
 use cpu::{Speed, Terms};
+use host::cgroup::{self, Weights};
 use indexmap::IndexMap;
 use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use record::Variant;
-use record::plan::{Congestion, Cores, PlannedNode};
+use record::plan::{Congestion, Cores, PlannedCpu, PlannedNode};
 use scale::{Tdf, Turns, VirtualDuration};
 use tcp::Offers;
 
@@ -54,6 +55,8 @@ pub struct Host {
     pub cores: Cores,
     /// What a core of it usually does, to which shares are related, if that is known.
     pub reference: Option<Speed>,
+    /// By what its kernel divides a core, if it does.
+    pub weights: Option<Weights>,
 }
 
 impl Deref for Plan {
@@ -88,7 +91,7 @@ impl Host {
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
         let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
-        Ok(Host { offers: Offers::here(), cores, reference })
+        Ok(Host { offers: Offers::here(), cores, reference, weights: cgroup::weights() })
     }
 }
 
@@ -103,7 +106,7 @@ impl Plan {
 
     /// The same, on a given machine; pure. Fails if the harness could not keep to it.
     pub fn with(host: &Host, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
-        let Host { offers, cores, reference } = host.clone();
+        let Host { offers, cores, reference, weights } = host.clone();
         if variant != Variant::Scaled && tdf.is_some() {
             return Err(Refusal::TdfOfVariant(variant).into());
         }
@@ -151,6 +154,9 @@ impl Plan {
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
         let little_room = sharing::little_room(variant, &planned, sold, &cpus).filter(|_| in_turns);
+        let rounding = weights.filter(|_| in_turns).and_then(|w| sharing::rounding(&cpus, share_tdf, w));
+        let much_rounded = rounding.and_then(|rounding| sharing::much_rounded(experiment, rounding));
+        let planned = PlannedCpu { rounding: rounding.map(|(_, error)| error), ..planned };
         let record = record::plan::Plan {
             experiment: experiment.name.clone(),
             variant,
@@ -163,7 +169,7 @@ impl Plan {
             nodes,
             pipes,
             versions: BTreeMap::new(),
-            warnings: reno_for_cubic(experiment, offers).into_iter().chain(little_room).collect(),
+            warnings: reno_for_cubic(experiment, offers).into_iter().chain(little_room).chain(much_rounded).collect(),
         };
         let terms = if in_turns { sharing::terms(turns, experiment.cpu, reference) } else { Terms::default() };
         Ok(Plan { record, shortest_path, offers, turns, terms })

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use host::cgroup::Tree;
 use node::Runtime;
 
 use super::Finding;
@@ -23,7 +24,7 @@ const NEEDED: [(u32, &str); 12] = [
 ];
 
 pub(super) fn findings() -> Vec<Finding> {
-    vec![architecture(), rights(), cores(), siblings(), memory(), runtime(), state(), open_files()]
+    vec![architecture(), rights(), cores(), alone(), siblings(), memory(), runtime(), state(), open_files()]
         .into_iter()
         .flatten()
         .collect()
@@ -60,6 +61,28 @@ fn cores() -> Option<Finding> {
     } else {
         let says = "a run needs two, one for the nodes and one for the harness: see `taskset -p $$`";
         Finding::lacking("cores", found, says)
+    })
+}
+
+/// Whether nodes have their cores to themselves, and who has any now.
+fn alone() -> Option<Finding> {
+    let name = "nodes' cores";
+    let held = |tree: &Tree| Some(format!("{} of run {}", tree.held()?, tree.id()));
+    let held: Vec<_> = Tree::all().unwrap_or_default().iter().filter_map(held).collect();
+    if !held.is_empty() {
+        // As root, what a killed run had was given back before this was looked at.
+        let says =
+            "belong to its nodes alone until it ends; where it was killed, the next command of root gives them back";
+        return Some(Finding::ok(name, held.join(", "), says));
+    }
+    let nodes = crate::plan::cores_here().ok()?.nodes;
+    let list = nodes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    Some(match cpu::why_shared(&nodes) {
+        None => Finding::ok(name, format!("{list} alone"), "no other program can be on them while a run has them"),
+        Some(why) => {
+            let says = format!("other programs can be on them, though the nodes outweigh them: {why}");
+            Finding::ok(name, format!("{list} shared"), says)
+        }
     })
 }
 

@@ -1,10 +1,11 @@
 //! How nodes share their core: how fast each is, in turns of which length, and with how much room.
 
-use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Pace, Speed, Terms};
+use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Pace, Speed, Terms, USUALLY_USABLE};
+use host::cgroup::Weights;
 use model::{Cpu, Experiment};
 use record::Variant;
 use record::plan::{CpuMode, PlannedCpu, PlannedTurns};
-use scale::{TargetCpu, Turns, VirtualDuration};
+use scale::{TargetCpu, Tdf, Turns, VirtualDuration};
 
 use super::Refusal;
 use crate::error::{Error, Result};
@@ -98,7 +99,31 @@ pub(super) fn planned(mode: Cpu, sold: f64, reference: Option<Speed>) -> Planned
         reference_units_per_us: reference.map(Speed::units_per_us),
         gain: (mode == Cpu::Work).then_some(DEFAULT_GAIN),
         headroom: PLANNED_USABLE / sold,
+        rounding: None,
     }
+}
+
+/// More than this, as a part of a share, is worth a word.
+const MUCH: f64 = 0.01;
+
+/// The node whose share the kernel's weights round most, and by how much.
+pub(super) fn rounding(cpus: &[TargetCpu], tdf: Tdf, weights: Weights) -> Option<(usize, f64)> {
+    let shares: Vec<f64> = cpus.iter().map(|cpu| cpu.share(tdf)).collect();
+    let usable = USUALLY_USABLE.max(shares.iter().sum());
+    let errors = cpu::rounding(&shares, usable, weights).into_iter().map(f64::abs).enumerate();
+    errors.max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// A sentence if that is much.
+pub(super) fn much_rounded(experiment: &Experiment, (node, error): (usize, f64)) -> Option<String> {
+    (error > MUCH).then(|| {
+        format!(
+            "the kernel's weights are integers, and those nearest to what nodes have bought are off by up to {:.1} % \
+             (`{}`): larger speeds, or a smaller TDF, would be rounded less",
+            error * 100.0,
+            experiment.nodes[node].name
+        )
+    })
 }
 
 /// The terms on which nodes share the core.
@@ -144,6 +169,17 @@ mod tests {
         assert_eq!(slowest_core(2.0, 1.0), 0.5);
         assert!((slowest_core(1.4, 0.8) - 2.0 / 3.0).abs() < 1e-12);
         assert_eq!(slowest_core(100.0, 1.0), 0.25, "four times its share at most");
+    }
+
+    #[test]
+    fn the_node_that_is_rounded_most_is_found() {
+        let of = |speeds: &[f64]| speeds.iter().map(|s| TargetCpu { cpus: 1, speed: *s }).collect::<Vec<_>>();
+        let coarse = |speeds: &[f64]| rounding(&of(speeds), Tdf::ONE, Weights::coarse()).unwrap();
+        let (node, error) = coarse(&[0.4, 0.0313, 0.2]);
+        assert!(node == 1 && (0.0005..0.005).contains(&error), "{node}: {error}");
+        let crowd: Vec<f64> = [0.4].into_iter().chain([0.0005; 900]).collect();
+        assert!(coarse(&crowd).1 < 0.01 && rounding(&of(&crowd), Tdf::ONE, Weights::fine()).unwrap().1 < 0.01);
+        assert_eq!(rounding(&[], Tdf::ONE, Weights::fine()), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::clock::Dilation;
 use super::refill::Refills;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
-use crate::site::{Sample, Setup};
+use crate::site::Sample;
 
 /// What is counted while the clock runs.
 pub struct Counters {
@@ -40,7 +40,7 @@ impl Counters {
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?),
             probe: prepared.dilation.as_deref().map(probe),
-            caches: sampler(&prepared.setup),
+            caches: sampler(prepared),
             refills,
         })
     }
@@ -52,7 +52,8 @@ impl Counters {
         let ticks = host::stat::core_ticks()?;
         let tcp = prepared.namespaces.tcp_counters();
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process(), refills })
+        let (own, cores_lost) = (host::time::of_this_process(), prepared.shares.lost_cores());
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost })
     }
 
     /// How far off the rate of the nodes' clocks was, or why that is not known, and what the caches forgot.
@@ -63,10 +64,10 @@ impl Counters {
 }
 
 /// Where a run is not dilated, it tells what coming back to data costs after other nodes' turns.
-fn sampler(setup: &Setup) -> Option<Sampler> {
-    let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
+fn sampler(prepared: &Prepared) -> Option<Sampler> {
+    let virtual_ms = prepared.setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
     // Where it cannot be started, the check is null.
-    Sampler::start(setup.cores.nodes[0], virtual_ms).ok()
+    prepared.shares.sampler(virtual_ms).ok()
 }
 
 /// A dilated process under the run's clock that reads its clock when asked.

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use cpu::caches::Sampler;
 use cpu::refill::Guess;
 use cpu::{Calibration, CpuGroups, NodeShare, Policy, Terms};
 use node::{Enclosure, NotApplied};
+use scale::RealDuration;
 
 use super::refill::{Refills, guesses, locked};
 use crate::error::Result;
@@ -50,15 +52,27 @@ impl Shares {
             self.guesses = guesses(setup);
         }
         let mut groups = locked(&self.groups);
+        // From here on this process itself cannot be on the nodes' core.
+        let exclusive = groups.take_core();
         let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
         let Calibration { usable, grain, speed } = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
-        Ok(Conditions { policy, policy_because, usable, grain, speed, terms, not_applied })
+        Ok(Conditions { policy, policy_because, exclusive, usable, grain, speed, terms, not_applied })
     }
 
     /// CPU time so far.
     pub fn sample(&mut self) -> Result<cpu::Sample> {
         Ok(locked(&self.groups).sample()?)
+    }
+
+    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    pub fn lost_cores(&self) -> Option<String> {
+        locked(&self.groups).lost_core()
+    }
+
+    /// Begins to measure what the nodes' core forgets in a time.
+    pub fn sampler(&self, away: RealDuration) -> Result<Sampler> {
+        Ok(locked(&self.groups).sampler(away)?)
     }
 
     /// Begins to give back what nodes lose at the start of their turns; `None` if this run does not.
