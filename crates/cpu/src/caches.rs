@@ -4,16 +4,21 @@
 //! alone does no harm: data leave a cache when others need the room. In a virtual machine *others* are the neighbours,
 //! who need it in real time.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::RealDuration;
 use serde::{Deserialize, Serialize};
 
 use host::sched::{self, Class};
 use host::time::sleep_until;
+
+use crate::Joiner;
 
 /// As much as a busy program keeps close: twice the smallest cache, a part of the next.
 const BYTES: usize = 64 << 10;
@@ -95,13 +100,24 @@ impl Lines {
 #[derive(Debug)]
 pub struct Sampler {
     away: RealDuration,
-    /// Ends the thread when it is dropped.
-    stop: Sender<()>,
-    thread: JoinHandle<Vec<[u64; 2]>>,
+    who: Who,
 }
+
+#[derive(Debug)]
+enum Who {
+    /// A thread, which ends when its channel does.
+    Thread(Sender<()>, JoinHandle<Vec<Pair>>),
+    /// A process, which ends with its input: threads of one process cannot be in different groups of version 2.
+    Process(Child),
+}
+
+/// What all lines took that were touched [`SOON`] ago, and what those did that were left alone for longer; ns.
+type Pair = [u64; 2];
 
 /// From one sample to the next.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The same, as the kernel takes it.
+const PAUSE_OF_KERNEL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// Fewer samples than this say nothing.
 const LEAST: usize = 6;
 
@@ -111,33 +127,94 @@ impl Sampler {
         let away = away.min(LONGEST);
         let (stop, stopped) = channel();
         let body = move || {
-            let ready = host::pin(core).and_then(|()| sched::set(Class::RealTime { priority: 1, inherited: true }));
-            ready.map_or(Vec::new(), |()| sample(away, &stopped))
+            let ready = host::pin(core).and_then(|()| sched::set(CLASS));
+            let mut samples = Vec::new();
+            if ready.is_ok() {
+                sample(away, || pauses(&stopped), |pair| samples.push(pair));
+            }
+            samples
         };
         let thread = std::thread::Builder::new().name("caches".into()).spawn(body)?;
-        Ok(Sampler { away, stop, thread })
+        Ok(Sampler { away, who: Who::Thread(stop, thread) })
+    }
+
+    /// The same on a core on which only members of some groups can be: by a process that enters one of them.
+    pub(crate) fn start_inside(joiner: Joiner, away: RealDuration) -> io::Result<Sampler> {
+        let away = away.min(LONGEST);
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("__caches").arg(away.as_nanos().to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // SAFETY: between fork and exec this makes system calls on open files only; it takes no lock and allocates
+        // nothing.
+        unsafe { command.pre_exec(move || joiner.join()) };
+        Ok(Sampler { away, who: Who::Process(command.spawn()?) })
     }
 
     /// What was found over all the time; `None` if that was too short, or if this process may not measure.
     pub fn finish(self) -> Option<Staleness> {
-        drop(self.stop);
-        let samples = self.thread.join().ok().filter(|s| s.len() >= LEAST)?;
+        let samples = match self.who {
+            Who::Thread(stop, thread) => {
+                drop(stop);
+                thread.join().ok()
+            }
+            Who::Process(process) => told(process),
+        };
+        let samples = samples.filter(|s| s.len() >= LEAST)?;
         let [soon, late] = [0, 1].map(|i| line_of(samples.iter().map(|s| s[i]).collect()));
         Some(Staleness { soon, away: self.away, late })
     }
 }
 
-fn sample(away: RealDuration, stopped: &Receiver<()>) -> Vec<[u64; 2]> {
+/// It preempts whatever the run has on the core.
+const CLASS: Class = Class::RealTime { priority: 1, inherited: true };
+
+/// Takes a sample after each pause, until there is none.
+fn sample(away: RealDuration, pauses: impl Fn() -> bool, mut tell: impl FnMut(Pair)) {
     let lines = Lines::new();
-    let mut samples = Vec::new();
-    while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-        samples.push([SOON, away].map(|away| {
+    while pauses() {
+        tell([SOON, away].map(|away| {
             lines.fetch();
             sleep_until(host::now() + away);
             lines.fetch()
         }));
     }
+}
+
+/// Whether nobody has stopped it for the length of a pause.
+fn pauses(stopped: &Receiver<()>) -> bool {
+    stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout)
+}
+
+/// The process behind the hidden verb `__caches`, which is on its core already; `args` are those that
+/// [`Sampler::start_inside`] gave it. A sample a line, when its input ends.
+pub fn main(args: &[String]) -> ! {
+    let away = args.first().and_then(|away| away.parse().ok()).map(RealDuration::from_nanos);
+    let mut told = String::new();
+    if let Some(away) = away.filter(|_| sched::set(CLASS).is_ok()) {
+        // Whoever would read it has gone if this fails, and then so does it.
+        let nobody_stops = || {
+            let stdin = io::stdin();
+            poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&PAUSE_OF_KERNEL)) == Ok(0)
+        };
+        sample(away, nobody_stops, |[soon, late]| told += &format!("{soon} {late}\n"));
+    }
+    let written = io::stdout().write_all(told.as_bytes());
+    std::process::exit(i32::from(written.is_err()))
+}
+
+/// What such a process says in the end.
+fn told(mut process: Child) -> Option<Vec<Pair>> {
+    drop(process.stdin.take());
+    let lines = BufReader::new(process.stdout.take()?).lines();
+    let samples = lines.map_while(Result::ok).map(|line| pair(&line)).collect();
+    // It has no more to say, and ends.
+    let _ = process.wait();
     samples
+}
+
+fn pair(line: &str) -> Option<Pair> {
+    let (soon, late) = line.split_once(' ')?;
+    Some([soon.parse().ok()?, late.parse().ok()?])
 }
 
 /// The mean time of a line, of samples of all lines. Of twenty samples the longest is left out: an interrupt came.
@@ -174,6 +251,16 @@ mod tests {
             })
             .collect();
         assert_eq!(visited.len(), LINES);
+    }
+
+    #[test]
+    fn what_a_process_says_is_read() {
+        let says = |text: &str| {
+            let mut command = Command::new("printf");
+            told(command.arg(text).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+        };
+        assert_eq!(says("12 34\\n56 78\\n"), Some(vec![[12, 34], [56, 78]]));
+        assert_eq!((says(""), says("12\\n")), (Some(Vec::new()), None));
     }
 
     #[test]

@@ -37,8 +37,19 @@ pub(crate) struct Batch {
     pub level: u32,
     /// In which it is itself; 0 for none.
     pub above: u32,
-    /// The fraction of the core that a filler of its own burns.
-    pub spare: f64,
+    /// The fraction of the core that a filler of its own burns; `None` if it has none.
+    pub spare: Option<f64>,
+}
+
+impl Batch {
+    /// Whether it has a filler of its own.
+    pub fn spared(&self) -> bool {
+        self.spare.is_some()
+    }
+
+    fn fraction_spared(&self) -> f64 {
+        self.spare.unwrap_or(0.0)
+    }
 }
 
 /// What each group is to be told that it has beside its siblings; in proportion to them it has that.
@@ -74,8 +85,8 @@ impl Division {
             if fraction > 0.0 {
                 let above = level_of(fraction, weights).min(level - 1);
                 // No rounding where it is needed: the weight is `LEAST`, which the kernel takes as it is.
-                let spare = (LEAST / units(above, weights) - fraction).max(0.0);
-                inside[above as usize] += fraction + spare;
+                let spare = Some(LEAST / units(above, weights) - fraction).filter(|spare| *spare > 0.0);
+                inside[above as usize] += fraction + spare.unwrap_or(0.0);
                 batches.push(Batch { level, above, spare });
             }
         }
@@ -85,10 +96,7 @@ impl Division {
     /// The same where only so much of the core is unsold, as may be too little for the spares.
     pub fn within(&self, unsold: f64) -> Division {
         let part = (unsold.max(0.0) / self.spare()).min(1.0);
-        let batches = self.batches.iter().map(|batch| match batch.spare > 0.0 {
-            true => Batch { spare: batch.spare * part, ..*batch },
-            false => *batch,
-        });
+        let batches = self.batches.iter().map(|batch| Batch { spare: batch.spare.map(|all| all * part), ..*batch });
         Division { batches: batches.collect(), ..self.clone() }
     }
 
@@ -113,18 +121,18 @@ impl Division {
     /// The fraction of the core that all spares have together.
     pub fn spare(&self) -> f64 {
         // Not -0, as the sum of none would be.
-        self.batches.iter().map(|batch| batch.spare).sum::<f64>().max(0.0)
+        self.batches.iter().map(Batch::fraction_spared).sum::<f64>().max(0.0)
     }
 
     /// What all groups are to be told, where nodes have these shares just now.
     pub fn fractions(&self, shares: &[f64]) -> Fractions {
         let finer = |level: u32| FINER.powi(level as i32);
         let nodes = shares.iter().zip(&self.levels).map(|(share, level)| share * finer(*level)).collect();
-        let spares = self.batches.iter().map(|batch| batch.spare * finer(batch.level)).collect();
+        let spares = self.batches.iter().map(|batch| batch.fraction_spared() * finer(batch.level)).collect();
         let mut inside = [0.0; 1 + DEEPEST as usize];
         shares.iter().zip(&self.levels).for_each(|(share, level)| inside[*level as usize] += share);
         let batches = self.batches.iter().map(|batch| {
-            let fraction = inside[batch.level as usize] + batch.spare;
+            let fraction = inside[batch.level as usize] + batch.fraction_spared();
             inside[batch.above as usize] += fraction;
             fraction * finer(batch.above)
         });
@@ -143,7 +151,7 @@ impl Division {
         nodes.iter().zip(&self.levels).for_each(|(node, level)| sums[*level as usize] += worth(*node));
         for ((batch, fraction), spare) in division.batches.iter().zip(&batches).zip(&spares) {
             sums[batch.above as usize] += worth(*fraction);
-            sums[batch.level as usize] += if *spare > 0.0 { worth(*spare) } else { 0.0 };
+            sums[batch.level as usize] += if batch.spared() { worth(*spare) } else { 0.0 };
         }
         // By level, what those have of the core together; a group of small ones comes after the one that it is in.
         let mut have = [usable; 1 + DEEPEST as usize];

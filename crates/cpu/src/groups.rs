@@ -1,6 +1,5 @@
 //! The groups of one run: made, put under their limits, watched and removed.
 
-use std::io;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,14 +9,17 @@ use host::{Lack, cores, now};
 use scale::RealDuration;
 
 use crate::board::Orders;
+use crate::caches::Sampler;
+use crate::exclusive::Alone;
 use crate::had::ByCore;
 use crate::helper::{Helper, Word};
+use crate::joiner::Joiner;
 use crate::layout::Layout;
 use crate::pace::Room;
 use crate::part::Part;
 use crate::raised::Raised;
 use crate::shares::PLANNED_USABLE;
-use crate::{Calibration, CoreWork, Error, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
+use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -46,6 +48,7 @@ pub struct CpuGroups {
     /// In the layout's order of the cores.
     parts: Vec<Part>,
     raised: Raised,
+    alone: Alone,
     helper: Helper,
     released: bool,
 }
@@ -54,25 +57,6 @@ pub struct CpuGroups {
 struct NodeCounters {
     all: Usage,
     filler: Option<Usage>,
-}
-
-/// The right of a thread to work in a node's share.
-#[derive(Debug)]
-pub struct Joiner {
-    group: cgroup::Joiner,
-    core: usize,
-}
-
-impl Joiner {
-    /// Puts the calling thread into the node's group and on its core. Makes system calls only: may run between fork and
-    /// exec.
-    pub fn join(&self) -> io::Result<()> {
-        // Before, for the group's sake, where that can be; and after, for whoever enters may be unpinned
-        // (`crates/cpu/src/fillers.rs` has both reasons).
-        let _ = host::pin(self.core);
-        self.group.join()?;
-        host::pin(self.core)
-    }
 }
 
 impl CpuGroups {
@@ -140,6 +124,7 @@ impl CpuGroups {
             parts,
             layout,
             nodes,
+            alone: Alone::default(),
             helper: Helper::default(),
             released: false,
         })
@@ -166,7 +151,25 @@ impl CpuGroups {
     pub fn joiner(&self, node: &str) -> Result<Joiner, Error> {
         let share = self.shares.iter().find(|n| n.name == node);
         let core = share.ok_or_else(|| Error::Input(format!("there is no node `{node}`")))?.core;
-        Ok(Joiner { group: self.layout.container(node).thread_joiner()?, core })
+        Ok(Joiner::new(self.layout.container(node).thread_joiner()?, core))
+    }
+
+    /// Takes the cores away from everybody else, if that can be; they are given back with the groups. From here on only
+    /// what is in these groups can be on them.
+    pub fn take_cores(&mut self) -> Exclusive {
+        self.alone.take(&self.layout)
+    }
+
+    /// What the kernel says, if the cores were [taken](CpuGroups::take_cores) and are these groups' alone no more.
+    pub fn lost_cores(&self) -> Option<String> {
+        self.alone.lost()
+    }
+
+    /// Begins to measure how long the caches of one of the cores remember, with data left alone for `away`.
+    ///
+    /// Fails if what measures cannot be started.
+    pub fn sampler(&self, core: usize, away: RealDuration) -> Result<Sampler, Error> {
+        self.alone.sampler(&self.layout, core, away)
     }
 
     /// The policy in force.
@@ -272,7 +275,7 @@ impl CpuGroups {
             all.extend(part.of_nodes(&told).map(|(i, f)| (self.layout.node(&self.shares[i].name), f)));
             let batches = part.division.batches();
             all.extend(batches.iter().zip(&told.batches).map(|(batch, f)| (self.layout.batch(part, batch.level), *f)));
-            let spared = batches.iter().zip(&told.spares).filter(|(batch, _)| batch.spare > 0.0);
+            let spared = batches.iter().zip(&told.spares).filter(|(batch, _)| batch.spared());
             let spares = self.layout.places_of_spares(part).into_iter().zip(spared);
             all.extend(spares.map(|(place, (_, f))| (self.layout.filler_at(&place), *f)));
             all.push((self.layout.unsold(part.core), unsold));

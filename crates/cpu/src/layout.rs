@@ -76,6 +76,11 @@ impl Layout {
         if self.cores.len() == 1 { String::new() } else { format!("-{core}") }
     }
 
+    /// For what measures the caches of cores that belong to these groups alone.
+    pub fn caches(&self) -> Group {
+        self.tree.group("emu/_caches")
+    }
+
     /// Where below `emu` a node's group is, or another one that is not a node's: this names it to another process.
     pub fn place<'a>(&'a self, name: &'a str) -> &'a str {
         self.places.get(name).map_or(name, String::as_str)
@@ -109,7 +114,7 @@ impl Layout {
 
     /// The places of what burns the spares of a core, group by group of those that have any. (Again no node's name.)
     pub fn places_of_spares(&self, part: &Part) -> Vec<String> {
-        let spared = part.division.batches().iter().filter(|batch| batch.spare > 0.0);
+        let spared = part.division.batches().iter().filter(|batch| batch.spared());
         spared.map(|batch| format!("{}/{SPARE}", self.way(part.core, &part.division, batch.level))).collect()
     }
 
@@ -152,7 +157,7 @@ mod tests {
         let places = ["web", "a", "b"].map(|name| layout.place(name));
         assert_eq!(places, ["web", "_small-1/a", "_small-1/_small-2/b"]);
         assert!(layout.container_path("b").ends_with("/emu/_small-1/_small-2/b/c"), "{}", layout.container_path("b"));
-        assert_eq!(layout.places_of_spares(&parts[0]).first().unwrap(), "_small-1/_small-2/_spare");
+        assert_eq!(layout.places_of_spares(&parts[0]), ["_small-1/_small-2/_spare", "_small-1/_spare"]);
         assert!(["_small-1", "_small-1-0", SPARE].iter().all(|name| check_name(name).is_err()), "no node is called so");
     }
 

@@ -13,10 +13,12 @@
 mod board;
 pub mod caches;
 mod division;
+mod exclusive;
 mod fillers;
 mod groups;
 mod had;
 mod helper;
+mod joiner;
 mod layout;
 mod limit;
 pub mod meter;
@@ -32,13 +34,16 @@ mod shares;
 mod terms;
 mod yardstick;
 
+pub use caches::main as caches_main;
 pub use division::rounding;
+pub use exclusive::{Exclusive, why_shared};
 pub use fillers::main as fillers_main;
-pub use groups::{CpuGroups, Joiner};
+pub use groups::CpuGroups;
+pub use joiner::Joiner;
 pub use limit::{Limit, limit_this, stale_limits};
 pub use policy::best_policy;
 pub use seen::{Calibration, NodeUse, Sample};
-pub use shares::PLANNED_USABLE;
+pub use shares::{PLANNED_USABLE, USUALLY_USABLE};
 pub use terms::{CoreWork, DEFAULT_GAIN, DEFAULT_SLICE, LONGEST_SLICE, Pace, SHORTEST_SLICE, Speed, Terms};
 
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,9 @@ use crate::{Error, NodeShare};
 /// fraction η measured when limits are applied must not be below the sum of the shares sold.
 pub const PLANNED_USABLE: f64 = 0.90;
 
+/// What is usually left of a core for all groups, where nobody else wants it.
+pub const USUALLY_USABLE: f64 = 0.99;
+
 /// The cores of these nodes, in the order in which they first appear.
 pub fn cores_of(shares: &[NodeShare]) -> Vec<usize> {
     let mut cores = Vec::new();

@@ -32,6 +32,19 @@ fn busy_nodes_get_their_shares() {
     groups.release().unwrap();
 }
 
+/// On version 2 these are in a group of their own, with a part of what is unsold.
+#[test]
+fn small_nodes_get_what_they_bought() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.4, 0.004, 0.008, 0.016], Policy::Slots);
+    let used = while_busy(&mut groups, &[0, 1, 2, 3], |g| used(g, 4 * WINDOW));
+    for (node, share) in [0.4, 0.004, 0.008, 0.016].into_iter().enumerate() {
+        let got = used[node].0 / used[0].0 * 0.4;
+        assert!((0.85..1.15).contains(&(got / share)), "{got} of the core for a share of {share}: {used:?}");
+    }
+    groups.release().unwrap();
+}
+
 #[test]
 fn a_sleeping_sibling_leaves_no_profit() {
     let _alone = alone();

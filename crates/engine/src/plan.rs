@@ -16,11 +16,12 @@ use std::path::Path;
 
 use clock::CpuRate;
 use cpu::{Speed, Terms};
+use host::cgroup::{self, Weights};
 use indexmap::IndexMap;
 use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use record::Variant;
-use record::plan::{Congestion, PlannedNode};
+use record::plan::{Congestion, PlannedCpu, PlannedNode};
 use scale::{Tdf, Turns, VirtualDuration};
 use tcp::Offers;
 
@@ -57,6 +58,8 @@ pub struct Host {
     pub cores: Supply,
     /// What a core of it usually does, to which shares are related, if that is known.
     pub reference: Option<Speed>,
+    /// By what its kernel divides a core, if it does.
+    pub weights: Option<Weights>,
 }
 
 impl Deref for Plan {
@@ -78,7 +81,7 @@ impl Host {
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
         let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
-        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference })
+        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights: cgroup::weights() })
     }
 }
 
@@ -144,9 +147,14 @@ impl Plan {
         let planned = sharing::planned(experiment.cpu, packing.fullest, reference);
         let for_nodes = host.cores.for_nodes();
         let little_room = sharing::little_room(variant, &planned, packing.fullest, for_nodes, &cpus);
+        let weights = host.weights.filter(|_| in_turns);
+        let rounding = weights.and_then(|w| sharing::rounding(&cpus, &packing.of_node, share_tdf, w));
+        let much_rounded = rounding.and_then(|rounding| sharing::much_rounded(experiment, rounding));
+        let planned = PlannedCpu { rounding: rounding.map(|(_, error)| error), ..planned };
         let warnings = [
             reno_for_cubic(experiment, offers),
             little_room.filter(|_| in_turns),
+            much_rounded,
             host.cores.shared_units(&packing.cores),
         ];
         let record = record::plan::Plan {

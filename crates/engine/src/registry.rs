@@ -279,6 +279,9 @@ fn sweep_dead(_registry: &File) {
     all.dedup();
     for id in all {
         if !is_locked(&Path::new(LIVE).join(&id).join("lock")) {
+            if let Some(cores) = Tree::of(&id).ok().and_then(|tree| tree.held()) {
+                warn(format_args!("cores {cores} still belonged to run {id}, which was killed, and go back to all"));
+            }
             remove_run(&id);
         }
     }

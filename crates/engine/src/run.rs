@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use cpu::Exclusive;
 use crossbeam_channel::Receiver;
 use fidelity::findings::Findings;
 use model::{Action, Experiment, NodeAction};
 use record::{Accuracy, Event, EventLog, NodeRefill, RunDir, RunResult};
 use scale::{RealDuration, RealInstant, VirtualDuration};
+use serde_json::json;
 
 pub use self::samples::MetricError;
 
@@ -25,7 +27,7 @@ use crate::notice::{Notice, warn};
 use crate::plan::Plan;
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
 use crate::schedule::{self, Ending, Rules, Schedule};
-use crate::site::{Closing, Conditions, Injections, LocalSite, NodeIndex, Place, Recording, Site, Stop};
+use crate::site::{Closing, Conditions, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Site, Stop};
 use crate::timeline::Timeline;
 
 /// How long nodes may take to heed the end of the run; then they are killed.
@@ -184,6 +186,8 @@ struct Run<'a> {
     accuracy: Accuracy,
     /// When the user asked for the run.
     asked: RealInstant,
+    /// Whether the nodes' cores were theirs alone and are no more.
+    cores_lost: bool,
 }
 
 /// What the end of counting gave.
@@ -234,12 +238,23 @@ impl<'a> Run<'a> {
         };
         event("zero", zero_detail(&conditions, seed));
         for refused in &conditions.not_applied {
-            event("kernel-setting-refused", serde_json::json!(refused.to_string()));
+            event("kernel-setting-refused", json!(refused.to_string()));
         }
         let mut observer = Observer::begin(&plan, conditions, dir, timeline)?;
         observer.add(&plan, site.sample()?)?;
         let schedule = schedule_of(experiment);
-        Ok(Run { experiment, plan, site, dir, events, timeline, schedule, observer, accuracy, asked })
+        let cores_lost = false;
+        Ok(Run { experiment, plan, site, dir, events, timeline, schedule, observer, accuracy, asked, cores_lost })
+    }
+
+    /// Notes, once, that the nodes' cores are no longer theirs alone. The run goes on: what others do on them is
+    /// counted.
+    fn note_lost_cores(&mut self, sample: &Sample) {
+        if let Some(why) = sample.cores_lost.as_ref().filter(|_| !self.cores_lost) {
+            self.cores_lost = true;
+            warn(format_args!("the nodes' cores are open to other programs from now on: the kernel says `{why}`"));
+            self.event("cores-lost", None, json!({ "kernel": why }));
+        }
     }
 
     /// Ends counting, and makes the checks of what was counted. What fails is `broken`, and leaves the rest as it is.
@@ -257,10 +272,11 @@ impl<'a> Run<'a> {
         };
         let Closing { sample, clock_error_ppm, caches, injections, recordings } = closing;
         if let Some(Injections { dilated, refused }) = injections {
-            let detail = serde_json::json!({ "programs_dilated": dilated, "programs_refused": refused });
+            let detail = json!({ "programs_dilated": dilated, "programs_refused": refused });
             self.record(end, "end", None, detail);
         }
         let judged = sample.map_err(Error::Reported).and_then(|sample| {
+            self.note_lost_cores(&sample);
             results::write_pipes(self.dir, &sample.network)?;
             self.observer.finish(&self.plan, sample, clock_error_ppm, &caches)
         });
@@ -274,7 +290,7 @@ impl<'a> Run<'a> {
             Err(told) => drop(broken.get_or_insert(Error::Reported(told))),
         }
         for Recording { link, file, frames, missed } in &closed.recordings {
-            let detail = serde_json::json!({ "file": file, "frames": frames, "missed": missed });
+            let detail = json!({ "file": file, "frames": frames, "missed": missed });
             self.record(end, "capture", Some(link.clone()), detail);
         }
         closed
@@ -284,7 +300,7 @@ impl<'a> Run<'a> {
     fn keep_speed(&mut self, end: RealInstant) {
         match HostSpeed::here().add(&self.observer.speeds_seen()) {
             Ok(Some(reference)) => {
-                self.record(end, "host-usual", None, serde_json::json!({ "reference_units_per_us": reference }));
+                self.record(end, "host-usual", None, json!({ "reference_units_per_us": reference }));
             }
             Ok(None) => {}
             Err(e) => warn(format_args!("the host's usual speed is not kept: {e}")),
@@ -334,11 +350,17 @@ impl<'a> Run<'a> {
 /// What is told of the clocks' start: of several cores the least that is usable of one, and of each.
 fn zero_detail(conditions: &Conditions, seed: u64) -> serde_json::Value {
     let least = conditions.cores.iter().map(|core| core.usable).fold(1.0, f64::min);
-    let mut detail = serde_json::json!({ "usable_fraction_of_core": least, "seed": seed });
+    let shared = match &conditions.exclusive {
+        Exclusive::Taken { .. } => None,
+        Exclusive::Shared { because } => Some(because),
+    };
+    let exclusive = shared.is_none();
+    let mut detail =
+        json!({ "usable_fraction_of_core": least, "seed": seed, "exclusive": exclusive, "shared": shared });
     if conditions.cores.len() > 1 {
         let by_core: BTreeMap<String, f64> =
             conditions.cores.iter().map(|core| (core.core.to_string(), core.usable)).collect();
-        detail["usable_fraction_by_core"] = serde_json::json!(by_core);
+        detail["usable_fraction_by_core"] = json!(by_core);
     }
     detail
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cpu::caches::Staleness;
-use cpu::{Calibration, Policy, Terms};
+use cpu::{Calibration, Exclusive, Policy, Terms};
 use host::foreign::Thread;
 use host::stat::CoreTicks;
 use net::{NetworkSpec, Observation, PipeChange};
@@ -184,6 +184,8 @@ pub struct Conditions {
     pub policy: Policy,
     /// Why not by always-runnable groups, if they are not.
     pub policy_because: Option<String>,
+    /// Whether the nodes' cores are theirs alone.
+    pub exclusive: Exclusive,
     /// What was measured of each core that holds nodes.
     pub cores: Vec<Calibration>,
     /// The terms on which nodes share them.
@@ -307,6 +309,8 @@ pub struct Sample {
     pub own: RealDuration,
     /// By node, what it loses at the start of its turns; empty where that is not measured.
     pub refills: Vec<NodeRefill>,
+    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    pub cores_lost: Option<String>,
 }
 
 /// What a node loses at the start of each turn, and what it is given for that.

@@ -6,6 +6,7 @@ use common::{load, machine};
 use cpu::Speed;
 use diorama_engine::plan::Host;
 use diorama_engine::{Error, Kind, Plan, Result};
+use host::cgroup::Weights;
 use model::Experiment;
 use record::Variant;
 use record::plan::{Congestion, PipeValues};
@@ -40,7 +41,8 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
 
 /// A machine with so many offers to TCP, whose cores usually do 1000 units/us.
 fn host(offers: Offers) -> Host {
-    Host { offers, cores: machine(2), reference: Speed::from_units_per_us(1000.0) }
+    let reference = Speed::from_units_per_us(1000.0);
+    Host { offers, cores: machine(2), reference, weights: Some(Weights::fine()) }
 }
 
 fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
@@ -127,9 +129,26 @@ fn more_than_the_usable_part_of_the_core_is_refused_with_the_tdf_that_fits() {
 
 #[test]
 fn a_share_too_small_to_keep_is_refused() {
-    let what = refusal(Variant::Scaled, Some("100"), &[]);
-    assert!(what.contains("`client-1` gets 0.000800 of a core") && what.contains("a TDF of 80 would fit"), "{what}");
-    assert!(plan(Variant::Scaled, Some("80"), &[("links.0.delay", "1ms"), ("links.1.delay", "1ms")]).is_ok());
+    let what = refusal(Variant::Scaled, Some("200"), &[]);
+    assert!(what.contains("`client-1` gets 0.000400 of a core") && what.contains("a TDF of 160 would fit"), "{what}");
+    assert!(plan(Variant::Scaled, Some("160"), &[("links.0.delay", "1ms"), ("links.1.delay", "1ms")]).is_ok());
+}
+
+#[test]
+fn what_weights_make_of_shares_is_planned() {
+    let experiment = experiment(&[("nodes.client.count", "500"), ("machines.client.speed", "0.005")]);
+    let rounding = |weights| {
+        let host = Host { weights, ..host(Offers::ALL) };
+        let plan = Plan::with(&host, &experiment, Variant::Scaled, None).unwrap();
+        assert!(plan.warnings.iter().all(|w| !w.contains("integers")), "{:?}", plan.warnings);
+        let text = plan.to_text(&experiment);
+        (plan.cpu.unwrap().rounding, text.contains("weights of the kernel"))
+    };
+    for weights in [Weights::fine(), Weights::coarse()] {
+        let (error, told) = rounding(Some(weights));
+        assert!(told && error.unwrap() < 0.01, "{weights:?}: {error:?}");
+    }
+    assert_eq!(rounding(None), (None, false));
 }
 
 #[test]

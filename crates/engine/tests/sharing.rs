@@ -6,6 +6,7 @@ use common::{load, machine};
 use cpu::Speed;
 use diorama_engine::plan::Host;
 use diorama_engine::{Kind, Plan, Result};
+use host::cgroup::Weights;
 use record::Variant;
 use record::plan::CpuMode;
 use scale::{RealDuration, VirtualDuration};
@@ -30,7 +31,8 @@ ends: { limit: 60s }
 /// The plan on a machine whose cores do `reference` units/us.
 fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
     let experiment = load(WEB, overrides);
-    let host = Host { offers: Offers::ALL, cores: machine(2), reference: reference.and_then(Speed::from_units_per_us) };
+    let reference = reference.and_then(Speed::from_units_per_us);
+    let host = Host { offers: Offers::ALL, cores: machine(2), reference, weights: Some(Weights::fine()) };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 

@@ -78,6 +78,7 @@ fn main() {
     match words.next().as_deref() {
         Some("__init") => node::init_main(),
         Some("__fillers") => cpu::fillers_main(words.collect()),
+        Some("__caches") => cpu::caches_main(&words.collect::<Vec<_>>()),
         // What cargo asks of a test program.
         Some("--list") => return println!("a_run_over_a_byte_stream: test\na_command_over_a_byte_stream: test"),
         _ => {}

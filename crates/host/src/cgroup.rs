@@ -9,6 +9,7 @@ mod counters;
 mod files;
 mod group;
 mod hierarchies;
+mod partition;
 mod passing;
 mod scope;
 mod sweep;
@@ -23,6 +24,7 @@ pub use counters::{Usage, UsageByCore, oom_kills};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 pub use group::{Group, Joiner};
 pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
+pub use partition::Partition;
 pub use weights::{Fraction, Poke, Weights};
 
 use crate::{Error, Lack};
@@ -94,6 +96,12 @@ impl Tree {
         self.hierarchies.places(&self.path("")).into_iter().filter(|place| place.exists()).collect()
     }
 
+    /// The processors that groups of it have for themselves ([`Group::take`]), as the kernel lists them; `None` if
+    /// there are none.
+    pub fn held(&self) -> Option<String> {
+        partition::held(self)
+    }
+
     /// Removes the tree, and kills what still runs in it. It is fine if there is none. The caller makes sure that the
     /// run is dead.
     pub fn sweep(&self) -> Result<(), Error> {
@@ -135,6 +143,8 @@ pub enum Layout {
 pub struct Offers {
     /// How they are mounted.
     pub layout: Layout,
+    /// Why groups cannot have processors for themselves ([`Group::take`]); `None` where they can.
+    pub no_partitions: Option<String>,
     /// What is missing for CPU time to be divided and counted.
     pub no_shares: Option<Lack>,
     /// What is missing for nodes, whose memory, devices and processes are limited too.

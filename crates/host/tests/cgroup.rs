@@ -100,6 +100,39 @@ fn limits_are_taken_by_the_kernel() {
 }
 
 #[test]
+fn a_group_can_have_processors_for_itself() {
+    let tree = tree("alone");
+    let inside = member(&tree, "emu/c");
+    let mut outside = Command::new("sleep").arg("1000").spawn().unwrap();
+    let last = diorama_host::cores::usable().unwrap().pop().unwrap();
+    let may = |child: &Child| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap();
+        list.trim().to_owned()
+    };
+    let before = may(&outside);
+    match tree.group("emu").take(&[last]) {
+        Ok(partition) => {
+            assert_eq!(partition.lost(), None);
+            assert_eq!((may(&inside), tree.held()), (last.to_string(), Some(last.to_string())));
+            assert!(!may(&outside).ends_with(&last.to_string()), "it is taken from all others: {}", may(&outside));
+            assert!(diorama_host::pin(last).is_err(), "whatever they ask for");
+        }
+        // Version 1, an older kernel, or too few of them.
+        Err(error) => {
+            assert!(error.to_string().contains("cannot belong to"), "{error}");
+            assert!(cgroup::offers().no_partitions.is_some() || diorama_host::cores::count() < 2, "{error}");
+            assert_eq!((may(&outside), tree.held()), (before.clone(), None));
+        }
+    }
+    tree.sweep().unwrap();
+    assert_eq!((may(&outside), tree.held()), (before, None), "and given back");
+    outside.kill().unwrap();
+    outside.wait().unwrap();
+    drop(inside);
+}
+
+#[test]
 fn a_process_can_be_counted_in_a_group_without_its_weight() {
     let tree = tree("counted");
     tree.group("poke").create().unwrap();

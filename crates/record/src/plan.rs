@@ -100,6 +100,10 @@ pub struct PlannedCpu {
     pub gain: Option<f64>,
     /// What can be sold of a core over what is sold of the fullest: how many times its share each node may get at once.
     pub headroom: f64,
+    /// By how much the kernel's weights, which are integers, make a node's share larger or smaller at most, as a part
+    /// of it; missing where the machine has no weights, and in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounding: Option<f64>,
 }
 
 /// Of what a node has a share.
@@ -276,6 +280,7 @@ mod tests {
         assert_eq!(plan.pipes["b--s/ba"].target.loss_model, Some(LossModel::Packets(vec![2, 7])));
         assert_eq!(plan.turns, Some(PlannedTurns { grain_s: 0.0012, real_s: 0.0001 }));
         assert_eq!(plan.cpu.map(|c| (c.mode, c.reference_units_per_us)), Some((CpuMode::Work, Some(812.25))));
+        assert_eq!(plan.cpu.and_then(|c| c.rounding), Some(0.0025));
         assert_eq!((plan.nodes["a"].congestion, plan.warnings.len()), (Congestion::Reno, 1));
         dir.write_plan(&plan).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use host::cgroup::Tree;
 use host::cores::{by_physical_core, listed, named};
 use node::Runtime;
 
@@ -25,7 +26,7 @@ const NEEDED: [(u32, &str); 12] = [
 ];
 
 pub(super) fn findings() -> Vec<Finding> {
-    vec![architecture(), rights(), cores(), siblings(), memory(), runtime(), state(), open_files()]
+    vec![architecture(), rights(), cores(), alone(), siblings(), memory(), runtime(), state(), open_files()]
         .into_iter()
         .flatten()
         .collect()
@@ -76,6 +77,28 @@ fn who_has(supply: &Supply) -> String {
         ),
         _ => "one for the nodes, one for the emulator and the engine".into(),
     }
+}
+
+/// Whether nodes have their cores to themselves, and who has any now.
+fn alone() -> Option<Finding> {
+    let name = "nodes' cores";
+    let held = |tree: &Tree| Some(format!("{} of run {}", tree.held()?, tree.id()));
+    let held: Vec<_> = Tree::all().unwrap_or_default().iter().filter_map(held).collect();
+    if !held.is_empty() {
+        // As root, what a killed run had was given back before this was looked at.
+        let says =
+            "belong to its nodes alone until it ends; where it was killed, the next command of root gives them back";
+        return Some(Finding::ok(name, held.join(", "), says));
+    }
+    let usable = host::cores::usable().unwrap_or_default();
+    let nodes = Supply::among(&usable, &CoreChoice::default()).ok()?.nodes;
+    Some(match cpu::why_shared(&nodes) {
+        None => Finding::ok(name, "alone", "no other program can be on those that a run's nodes have"),
+        Some(why) => {
+            let says = format!("other programs can be on them, though the nodes outweigh them: {why}");
+            Finding::ok(name, "shared", says)
+        }
+    })
 }
 
 /// Which cores share the execution units of one.

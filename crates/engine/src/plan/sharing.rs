@@ -1,10 +1,13 @@
 //! How nodes share their core: how fast each is, in turns of which length, and with how much room.
 
-use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Pace, Speed, Terms};
+use std::collections::BTreeSet;
+
+use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Pace, Speed, Terms, USUALLY_USABLE};
+use host::cgroup::Weights;
 use model::{Cpu, Experiment};
 use record::Variant;
 use record::plan::{CpuMode, PlannedCpu, PlannedTurns};
-use scale::{TargetCpu, Turns, VirtualDuration};
+use scale::{TargetCpu, Tdf, Turns, VirtualDuration};
 
 use super::Refusal;
 use crate::error::{Error, Result};
@@ -99,7 +102,36 @@ pub(super) fn planned(mode: Cpu, fullest: f64, reference: Option<Speed>) -> Plan
         reference_units_per_us: reference.map(Speed::units_per_us),
         gain: (mode == Cpu::Work).then_some(DEFAULT_GAIN),
         headroom: PLANNED_USABLE / fullest,
+        rounding: None,
     }
+}
+
+/// More than this, as a part of a share, is worth a word.
+const MUCH: f64 = 0.01;
+
+/// The node whose share the kernel's weights round most, and by how much.
+pub(super) fn rounding(cpus: &[TargetCpu], core_of: &[usize], tdf: Tdf, weights: Weights) -> Option<(usize, f64)> {
+    let cores: BTreeSet<usize> = core_of.iter().copied().collect();
+    let of_core = |core: usize| {
+        let nodes: Vec<usize> = (0..cpus.len()).filter(|i| core_of[*i] == core).collect();
+        let shares: Vec<f64> = nodes.iter().map(|i| cpus[*i].share(tdf)).collect();
+        let usable = USUALLY_USABLE.max(shares.iter().sum());
+        let errors = cpu::rounding(&shares, usable, weights).into_iter().map(f64::abs);
+        nodes.into_iter().zip(errors).collect::<Vec<_>>()
+    };
+    cores.into_iter().flat_map(of_core).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// A sentence if that is much.
+pub(super) fn much_rounded(experiment: &Experiment, (node, error): (usize, f64)) -> Option<String> {
+    (error > MUCH).then(|| {
+        format!(
+            "the kernel's weights are integers, and those nearest to what nodes have bought are off by up to {:.1} % \
+             (`{}`): larger speeds, or a smaller TDF, would be rounded less",
+            error * 100.0,
+            experiment.nodes[node].name
+        )
+    })
 }
 
 /// The terms on which nodes share the core.
@@ -154,6 +186,21 @@ mod tests {
         assert_eq!(slowest_core(2.0, 1.0), 0.5);
         assert!((slowest_core(1.4, 0.8) - 2.0 / 3.0).abs() < 1e-12);
         assert_eq!(slowest_core(100.0, 1.0), 0.25, "four times its share at most");
+    }
+
+    #[test]
+    fn the_node_that_is_rounded_most_is_found() {
+        let of = |speeds: &[f64]| speeds.iter().map(|s| TargetCpu { cpus: 1, speed: *s }).collect::<Vec<_>>();
+        let on_one = |speeds: &[f64], weights| rounding(&of(speeds), &vec![0; speeds.len()], Tdf::ONE, weights);
+        let coarse = |speeds: &[f64]| on_one(speeds, Weights::coarse()).unwrap();
+        let (node, error) = coarse(&[0.4, 0.0313, 0.2]);
+        assert!(node == 1 && (0.0005..0.005).contains(&error), "{node}: {error}");
+        let crowd: Vec<f64> = [0.4].into_iter().chain([0.0005; 900]).collect();
+        assert!(coarse(&crowd).1 < 0.01 && on_one(&crowd, Weights::fine()).unwrap().1 < 0.01);
+        assert_eq!(on_one(&[], Weights::fine()), None);
+        // Each core is divided by itself: what is much on one may be little on another.
+        let (node, _) = rounding(&of(&[0.5, 0.5, 0.0313]), &[4, 2, 2], Tdf::ONE, Weights::coarse()).unwrap();
+        assert_eq!(node, 2);
     }
 
     #[test]

@@ -134,6 +134,13 @@ fn sharing(plan: &Plan) -> String {
         ),
         _ => writeln!(text, "shares of time, whatever work the core does in it (usually {usual})"),
     };
+    if let Some(rounding) = planned.rounding {
+        let _ = writeln!(
+            text,
+            "weights of the kernel, which are integers, round no share by more than {}",
+            percent(rounding)
+        );
+    }
     text
 }
 

@@ -45,7 +45,9 @@ impl Run<'_> {
                 self.event("all-ready", None, serde_json::json!({ "real_s_since_command": since }));
             }
             if now >= next_sample {
-                self.observer.add(&self.plan, self.site.sample()?)?;
+                let sample = self.site.sample()?;
+                self.note_lost_cores(&sample);
+                self.observer.add(&self.plan, sample)?;
                 self.site.note_programs()?;
                 while next_sample <= now {
                     next_sample = next_sample + SAMPLE;

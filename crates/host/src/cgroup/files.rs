@@ -39,6 +39,10 @@ pub(super) const PASSED_ON: &str = "cgroup.subtree_control";
 /// beyond that is switched off with the last one: the OCI runtime switches on more than nodes need.
 pub(super) const PASSED_ON_BEFORE: &str = "user.diorama.passed_on_before";
 
+/// Version 2: the processors that a group and those above it may have for themselves, and whether it does.
+pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
+pub(super) const PARTITION: &str = "cpuset.cpus.partition";
+
 /// Where the scheduler tells how long tasks ran on each core.
 pub(super) const SCHEDULER: &str = "/proc/schedstat";
 

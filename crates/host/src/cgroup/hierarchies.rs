@@ -12,7 +12,7 @@ use super::files::{
 use super::group::Group;
 use super::passing::{Known, not_among};
 use super::weights::Weights;
-use super::{Layout, Offers, scope};
+use super::{Layout, Offers, partition, scope};
 use crate::error::{Context, Error, Lack};
 use crate::mounts::{self, Mounted};
 
@@ -142,8 +142,10 @@ pub(super) fn offers() -> Offers {
             format!("`mount -t cgroup -o NAME cgroup {NODE_VIEW}/NAME` for each"),
         )),
     };
+    let no_partitions = partition::lack(root.as_ref().ok().map(|root| root.version));
     Offers {
         layout,
+        no_partitions,
         no_shares,
         no_nodes,
         writable: root.as_ref().is_ok_and(Group::is_writable),

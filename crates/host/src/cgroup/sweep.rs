@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{Tree, files, passing};
+use super::{Tree, files, partition, passing};
 use crate::Error;
 
 /// How long the kernel may take to let go of processes that were killed.
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
     let before: Vec<_> = tree.remains().iter().filter_map(|top| passing::before(top)).collect();
+    // Whatever becomes of the groups.
+    tree.remains().iter().for_each(|top| partition::give_all_back(top));
     loop {
         let mut stuck = None;
         for top in tree.remains() {

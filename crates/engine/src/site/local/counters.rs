@@ -18,7 +18,7 @@ use super::clock::Dilation;
 use super::refill::Refills;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
-use crate::site::{Sample, Setup};
+use crate::site::Sample;
 
 /// What is counted while the clock runs.
 pub struct Counters {
@@ -48,7 +48,7 @@ impl Counters {
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?),
             probe: prepared.dilation.as_deref().map(probe),
-            caches: samplers(&prepared.setup),
+            caches: samplers(prepared),
             refills,
         })
     }
@@ -60,7 +60,8 @@ impl Counters {
         let ticks = host::stat::core_ticks()?;
         let tcp = prepared.namespaces.tcp_counters();
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own: host::time::of_this_process(), refills })
+        let (own, cores_lost) = (host::time::of_this_process(), prepared.shares.lost_cores());
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost })
     }
 
     /// Ends counting.
@@ -72,10 +73,11 @@ impl Counters {
 }
 
 /// Where a run is not dilated, they tell what coming back to data costs after other nodes' turns.
-fn samplers(setup: &Setup) -> Vec<(usize, Sampler)> {
+fn samplers(prepared: &Prepared) -> Vec<(usize, Sampler)> {
+    let Prepared { setup, shares, .. } = prepared;
     let virtual_ms = setup.tdf.to_real(VirtualDuration::from_nanos(1_000_000));
     // Where none can be started, the check is null.
-    let start = |core: &usize| Some((*core, Sampler::start(*core, virtual_ms).ok()?));
+    let start = |core: &usize| Some((*core, shares.sampler(*core, virtual_ms).ok()?));
     setup.cores.nodes.iter().filter_map(start).collect()
 }
 

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use cpu::caches::Sampler;
 use cpu::refill::Guess;
 use cpu::{CpuGroups, NodeShare, Policy, Terms};
 use node::{Enclosure, NotApplied};
+use scale::RealDuration;
 
 use super::refill::{Refills, guesses, locked};
 use crate::error::Result;
@@ -51,15 +53,27 @@ impl Shares {
             self.guesses = guesses(setup);
         }
         let mut groups = locked(&self.groups);
+        // From here on this process itself cannot be on the nodes' cores.
+        let exclusive = groups.take_cores();
         let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
         let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
-        Ok(Conditions { policy, policy_because, cores, terms, not_applied })
+        Ok(Conditions { policy, policy_because, exclusive, cores, terms, not_applied })
     }
 
     /// CPU time so far.
     pub fn sample(&mut self) -> Result<cpu::Sample> {
         Ok(locked(&self.groups).sample()?)
+    }
+
+    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    pub fn lost_cores(&self) -> Option<String> {
+        locked(&self.groups).lost_cores()
+    }
+
+    /// Begins to measure what one of the nodes' cores forgets in a time.
+    pub fn sampler(&self, core: usize, away: RealDuration) -> Result<Sampler> {
+        Ok(locked(&self.groups).sampler(core, away)?)
     }
 
     /// Begins to give back what nodes lose at the start of their turns; `None` if this run does not.
