@@ -186,7 +186,7 @@ fn pauses(stopped: &Receiver<()>) -> bool {
 }
 
 /// The process behind the hidden verb `__caches`, which is on its core already; `args` are those that
-/// [`Sampler::start_inside`] gave it. A sample a line, when its input ends.
+/// [`crate::CpuGroups::sampler`] gave it. A sample a line, when its input ends.
 pub fn main(args: &[String]) -> ! {
     let away = args.first().and_then(|away| away.parse().ok()).map(RealDuration::from_nanos);
     let mut told = String::new();
