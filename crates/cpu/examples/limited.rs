@@ -6,6 +6,9 @@
 //! `limited measure RUN CORE TURN_MS SECONDS SHARE[xCOUNT]…` has a process compute in every node for so long, and
 //! prints for each kind of node what it got over what it is owed: on average, least and most. Not by threads, as the
 //! tests do: those of one process cannot be in different groups of version 2.
+//!
+//! `limited cost RUN CORE…` prints what a poke and a sample take with two nodes on the first of these cores, and with
+//! two on each, by turns: another core than these keeps them.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -22,8 +25,9 @@ fn main() {
         Some("__caches") => caches_main(&args[1..]),
         Some("hold") => hold(&args[1], args[2].parse().expect("a core"), &args[3..]),
         Some("measure") => measure(&args[1..]),
+        Some("cost") => cost(&args[1..]),
         Some("burn") => burn(),
-        _ => panic!("usage: limited __fillers … | hold RUN CORE SHARE… | measure RUN CORE TURN_MS SECONDS SHARE[xN]…"),
+        _ => panic!("what is `{args:?}`? See the beginning of crates/cpu/examples/limited.rs"),
     }
 }
 
@@ -84,6 +88,53 @@ fn measure(args: &[String]) {
     // Which kills them: within their shares they would take a while to die.
     groups.release().expect("release");
     busy.iter_mut().for_each(|process| drop(process.wait()));
+}
+
+/// How often each is measured, and how many of either at once.
+const ROUNDS: usize = 5;
+const TIMES: usize = 400;
+
+fn cost(args: &[String]) {
+    let [run_id, cores @ ..] = args else { panic!("too few arguments") };
+    let cores: Vec<usize> = cores.iter().map(|core| core.parse().expect("a core")).collect();
+    let mut all: [Vec<[f64; 2]>; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        all[0].push(cost_on(run_id, &cores[..1]));
+        all[1].push(cost_on(run_id, &cores));
+    }
+    for (costs, cores) in all.iter().zip([1, cores.len()]) {
+        let middle = |i: usize| median(costs.iter().map(|cost| cost[i] * 1e6).collect());
+        println!("{cores} cores: a poke takes {:.2} µs, a sample {:.2} µs a node", middle(0), middle(1));
+    }
+}
+
+/// What a poke takes, and a sample for each node, in s.
+fn cost_on(run_id: &str, cores: &[usize]) -> [f64; 2] {
+    let placed = cores.iter().flat_map(|core| [(*core, 0.4), (*core, 0.1)]).enumerate();
+    let shares: Vec<_> = placed.map(|(i, (core, share))| NodeShare::new(format!("n{i}"), core, share)).collect();
+    let mut groups = CpuGroups::create(run_id, &shares, Policy::Slots, Terms::default()).expect("groups");
+    let helper = groups.helper().map(|mut command| command.spawn().expect("the fillers"));
+    groups.engage(helper).expect("limits");
+    let mut poke = host::cgroup::Tree::of(run_id).expect("a tree").group("emu/_poked").poke().expect("a poke");
+    let took = |what: &mut dyn FnMut()| {
+        let once = |_| {
+            let start = host::now();
+            what();
+            host::now().since(start).as_secs_f64()
+        };
+        median((0..TIMES).map(once).collect())
+    };
+    let costs = [
+        took(&mut || poke.now().expect("a poke")),
+        took(&mut || drop(groups.sample().expect("a sample"))) / shares.len() as f64,
+    ];
+    groups.release().expect("release");
+    costs
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
 }
 
 /// A process that computes without end when its input has ended.

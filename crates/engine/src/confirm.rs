@@ -356,10 +356,10 @@ mod tests {
         // At half the factor there is too little of the core; then it takes long.
         assert_eq!(seconds("10", "8").unwrap(), ["20", "20"]);
         // At twice it there is too little of a share.
-        assert_eq!(seconds("600", "1").unwrap(), ["300", "300"]);
+        assert_eq!(seconds("600", "0.5").unwrap(), ["300", "300"]);
         assert_eq!(seconds("1.5", "0.5").unwrap(), ["3", "3"]);
         // A tiny share that half of it would not leave room for, either.
-        let error = seconds("1", "0.0015").unwrap_err();
-        assert!(error.code() == 2 && error.to_string().contains("`a` gets 0.000750 of a core"), "{error}");
+        let error = seconds("1.5", "0.0012").unwrap_err();
+        assert!(error.code() == 2 && error.to_string().contains("`a` gets 0.000400 of a core"), "{error}");
     }
 }
