@@ -1,6 +1,7 @@
 //! Running programs natively and dilated, through the library.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -128,14 +129,18 @@ pub fn run(mut command: Command) -> Ran {
     Ran { status, stdout, real: start.elapsed(), noise: noise.end(Duration::from_millis(100)) }
 }
 
-/// Compiles `programs/NAME.c`; `flags` such as `-static`.
+/// Compiles `programs/NAME.c`; `flags` such as `-static`. Tests that run side by side may want the same one: each
+/// compiles its own and gives it the name at once, for what is being written cannot be executed.
 #[allow(dead_code, reason = "each test binary uses its part")]
 pub fn compile(name: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}{}", flags.concat()));
+    let mine = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let written = mine.path().join("program");
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(flags);
-    let status = cc.arg("-o").arg(&output).arg(source).args(["-lrt", "-lm"]).status();
+    let status = cc.arg("-o").arg(&written).arg(source).args(["-lrt", "-lm"]).status();
     assert!(status.expect("the tests need a C compiler: apt install gcc").success(), "{name}.c does not compile");
+    fs::rename(written, &output).unwrap();
     output
 }
