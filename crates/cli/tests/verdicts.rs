@@ -8,12 +8,12 @@ use support::{ECHO, Hog, Lab};
 /// How often each infidelity is provoked.
 const TIMES: usize = 2;
 
-/// Clients that keep at it for 6 real seconds.
+/// Clients that keep at it for 4.5 real seconds.
 fn lasting() -> String {
-    ECHO.replace("tdf: 5", "tdf: 3").replace("for (1..5)", "for ($z = time; time - $z < 2;)")
+    ECHO.replace("tdf: 5", "tdf: 3").replace("for (1..5)", "for ($z = time; time - $z < 1.5;)")
 }
 
-/// A node that computes for three virtual seconds, nine real ones, and logs how long each stretch of it took.
+/// A node that computes for two virtual seconds, six real ones, and logs how long each stretch of it took.
 const COMPUTING: &str = r#"
 name: echo
 tdf: 3
@@ -21,7 +21,7 @@ machines: { m: { speed: 0.6, memory: 64MiB } }
 nodes:
   worker:
     machine: m
-    run: [perl, -MTime::HiRes=time, -e, 'open L, ">/out/log"; for ($z = time; ($t = time) - $z < 3;) {
+    run: [perl, -MTime::HiRes=time, -e, 'open L, ">/out/log"; for ($z = time; ($t = time) - $z < 2;) {
       $x = 0; $x += $_ for 1..20000; printf L "%.6f %.6f\n", $t, time - $t }']
 metrics:
   stretch: { nodes: worker, rows: /out/log, start: 1, value: 2, unit: s }
@@ -117,7 +117,7 @@ fn piecemeal() -> String {
     let yaml = lasting()
         .replace("while ($c = $s->accept) { print $c scalar <$c>; close $c }", serve)
         .replace(&all_at_once, r#"syswrite $c, "hel"; syswrite $c, "lo\n";"#)
-        .replace("for ($z = time; time - $z < 2;)", &format!("{connect}; for ($z = time; time - $z < 3;)"))
+        .replace("for ($z = time; time - $z < 1.5;)", &format!("{connect}; for ($z = time; time - $z < 2.5;)"))
         .replace("count: 2", "count: 4");
     assert!(yaml.contains("next if fork") && yaml.contains("syswrite") && yaml.contains("count: 4"), "{yaml}");
     yaml

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -55,10 +55,22 @@ fn passes(arguments: &[&str]) {
     assert!(run.status.success(), "{arguments:?}: scripts/setup --tests installs what this needs\n{said}");
 }
 
+fn wait_as_they_should(programs: &[&str]) {
+    passes(&[&["conformance", "--without-faketime"], programs].concat());
+}
+
 #[test]
-fn everyday_programs_wait_as_they_should() {
-    let programs = ["shell", "python", "perl", "c-glibc-static", "go-static"];
-    passes(&[&["conformance", "--without-faketime"], &programs[..]].concat());
+fn interpreters_wait_as_they_should() {
+    wait_as_they_should(&["shell", "python", "perl"]);
+}
+
+#[test]
+fn static_programs_wait_as_they_should() {
+    // Side by side: they do little but wait.
+    thread::scope(|scope| {
+        scope.spawn(|| wait_as_they_should(&["c-glibc-static"]));
+        scope.spawn(|| wait_as_they_should(&["go-static"]));
+    });
 }
 
 #[test]
