@@ -9,6 +9,7 @@ const MIB: u64 = 1 << 20;
 fn drive() -> HddParameters {
     HddParameters {
         capacity_bytes: 0,
+        drive_bytes: 0,
         rpm: 7200.0,
         heads: 1,
         zones: Zones::Published { count: 30, outer_bytes_per_s: 0.0, inner_bytes_per_s: 0.0 },
