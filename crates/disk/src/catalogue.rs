@@ -77,7 +77,16 @@ mod tests {
         let wrong = |name: &str, changes| like(name, changes).unwrap_err();
         assert!(wrong("hdd", json!({})).starts_with("the disk is `hdd`; right would be: one of hdd-7200, hdd-15k"));
         let unknown = wrong("hdd-15k", json!({"rmp": 10000}));
-        assert!(unknown.contains("unknown field `rmp`") && unknown.contains("`rpm`"), "{unknown}");
+        let begins = "`rmp` is not one of `hdd-15k`: unknown field `rmp`; right would be: one of `capacity-bytes`, ";
+        assert!(unknown.starts_with(begins) && unknown.contains("`rpm`"), "{unknown}");
+        let inner = wrong("hdd-15k", json!({"rpm": 7200, "queue": {"depth": 1.5}}));
+        assert_eq!(inner, "`queue.depth` is 1.5; right would be: a whole number, up to 4294967295");
+        let variant = wrong("hdd-15k", json!({"queue": {"order": "lifo"}}));
+        assert_eq!(variant, "`queue.order` is \"lifo\"; right would be: `fifo` or `shortest-positioning`");
+        let kind = wrong("hdd-15k", json!({"kind": "ssd"}));
+        assert_eq!(kind, "`kind` is \"ssd\"; right would be: \"hdd\", what `hdd-15k` is");
+        let seek = wrong("hdd-15k", json!({"seek": {"measured": [["near", 1.0]]}}));
+        assert_eq!(seek, "`seek` is {\"measured\":[[\"near\",1.0]]}; right would be: a whole number, up to 4294967295");
         let range = wrong("hdd-15k", json!({"rpm": 0}));
         assert_eq!(range, "`rpm` is 0; right would be: from 1000 to 30000 per minute");
         let unit = wrong("nvme", json!({"flash": {"program-bytes": 5000}}));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cloud::Cloud;
 use crate::hdd::Hdd;
 use crate::parameters::{ParameterError, Parameters};
-use crate::request::{Event, Lost, Op, Refused, Request, SECTOR};
+use crate::request::{Event, LONGEST, Lost, Op, Refused, Request, SECTOR};
 use crate::ssd::Ssd;
 
 /// A disk that takes requests and says when they are done.
@@ -82,13 +82,16 @@ impl Disk {
     /// What is due by then is done first, and told by the next call of [`Disk::advance`].
     ///
     /// # Errors
-    /// If it asks for what no disk of this size has, or there is one of its name.
+    /// If it asks for what no disk of this size has or for more than [`LONGEST`], or there is one of its name.
     pub fn submit(&mut self, now: VirtualInstant, request: Request) -> Result<(), Refused> {
         let Request { id, op, offset, length } = request;
         if op != Op::Flush {
             let sound = length > 0 && offset.is_multiple_of(SECTOR) && length.is_multiple_of(SECTOR);
             if !sound {
                 return Err(Refused::NoSectors { offset, length });
+            }
+            if op != Op::Trim && length > LONGEST {
+                return Err(Refused::TooLong { length });
             }
             let end = offset.saturating_add(length);
             if end > self.capacity {

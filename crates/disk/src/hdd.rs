@@ -22,7 +22,7 @@ use self::geometry::{Geometry, Place};
 use self::platter::Platter;
 use self::scheduler::{Active, Queued, Work};
 use self::track_cache::Found;
-use self::write_cache::Owner;
+use self::write_cache::{Owned, Owner};
 use crate::disk::Counters;
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
@@ -43,17 +43,29 @@ pub(crate) struct Hdd {
     taken: u32,
     /// Requests that it has not taken.
     waiting: VecDeque<Request>,
-    /// Writes that it has taken, and its cache has no room for.
-    held: VecDeque<Request>,
+    /// Writes that it has taken, and its cache has no room for, and when they came.
+    held: VecDeque<(Request, VirtualInstant)>,
     /// For the arm, in the order of arrival.
     queue: Vec<Queued>,
-    /// Flushes, each with the last write that it is about and when it came.
-    flushes: VecDeque<(u64, u64, VirtualInstant)>,
+    flushes: VecDeque<Flush>,
     active: Option<Active>,
+    /// Whether the arm has served a request since it last wrote a run of the cache.
+    served: bool,
     /// Where the arm was last, as a sector.
     arm: u64,
     bus_free: VirtualInstant,
     now: VirtualInstant,
+}
+
+/// A flush that waits.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    id: u64,
+    /// The place, in the order of the cache, of the last write that it is about.
+    up_to: u64,
+    came: VirtualInstant,
+    /// When the data of all of these has been transferred: a run that came later has none of it.
+    taken: VirtualInstant,
 }
 
 fn ms(ms: f64) -> VirtualDuration {
@@ -80,6 +92,7 @@ impl Hdd {
             queue: Vec::new(),
             flushes: VecDeque::new(),
             active: None,
+            served: false,
             arm: 0,
             bus_free: VirtualInstant::ZERO,
             now: VirtualInstant::ZERO,
@@ -156,7 +169,7 @@ impl Hdd {
         }
         match self.held.is_empty() && self.has_room(&request) {
             true => self.cache(&request),
-            false => self.held.push_back(request),
+            false => self.held.push_back((request, self.now)),
         }
     }
 
@@ -170,7 +183,7 @@ impl Hdd {
         let taken = self.carry(self.now + ms(self.parameters.write_overhead_ms), request.length);
         self.ledger.cache(request.id);
         self.reading.write(part.begin / SECTOR, part.end / SECTOR);
-        self.writing.insert(Owner { id: request.id, part, taken }, &mut self.ledger);
+        self.writing.insert(Owner { id: request.id, taken }, part, &mut self.ledger);
         self.complete(taken, request.id);
     }
 
@@ -178,8 +191,8 @@ impl Hdd {
     fn write_through(&mut self, request: &Request) {
         let part = Span::of(request);
         let ready = self.carry(self.now + ms(self.parameters.write_overhead_ms), request.length);
-        let (mut owners, _) = self.writing.carve(part, &mut self.ledger);
-        owners.push(Owner { id: request.id, part, taken: ready });
+        let (mut owned, _) = self.writing.carve(part, &mut self.ledger);
+        owned.push(Owned { part, by: vec![Owner { id: request.id, taken: ready }] });
         self.reading.write(part.begin / SECTOR, part.end / SECTOR);
         let missing = part.begin / SECTOR;
         self.queue.push(Queued {
@@ -190,7 +203,7 @@ impl Hdd {
             place: self.geometry.locate(missing),
             came: self.now,
             ready,
-            through: Some(owners),
+            through: Some(owned),
         });
     }
 
@@ -200,7 +213,7 @@ impl Hdd {
             let at = self.now + ms(self.parameters.hit_overhead_ms);
             return self.complete(at, id);
         }
-        self.flushes.push_back((id, up_to, self.now));
+        self.flushes.push_back(Flush { id, up_to, came: self.now, taken: self.bus_free.max(self.now) });
     }
 
     /// When there is something to be done.
@@ -245,21 +258,22 @@ impl Hdd {
                 self.complete(self.bus_free, id);
                 self.reading.read_on(segment, behind, end, &self.geometry, &self.platter);
             }
-            Work::Write { owners, span, completes } => {
+            Work::Write { owned, span, completes } => {
                 self.counters.written_to_medium += span.len();
-                for owner in owners {
-                    if self.ledger.written(owner.id, owner.part) {
-                        self.outbox.put(end.max(owner.taken), owner.id, EventKind::Durable);
+                for Owned { part, by } in owned {
+                    for owner in by {
+                        if self.ledger.written(owner.id, part) {
+                            self.outbox.put(end.max(owner.taken), owner.id, EventKind::Durable);
+                        }
                     }
                 }
                 if let Some(id) = completes {
                     self.complete(end, id);
                 }
-                while let Some((id, ..)) = self.flushes.front().copied().filter(|(_, u, _)| self.ledger.flushed(*u)) {
-                    self.flushes.pop_front();
-                    self.complete(end, id);
+                while let Some(done) = self.flushes.pop_front_if(|flush| self.ledger.flushed(flush.up_to)) {
+                    self.complete(end, done.id);
                 }
-                while let Some(request) = self.held.front().copied().filter(|held| self.has_room(held)) {
+                while let Some((request, _)) = self.held.front().copied().filter(|(held, _)| self.has_room(held)) {
                     self.held.pop_front();
                     self.cache(&request);
                 }
@@ -269,13 +283,13 @@ impl Hdd {
 
     /// Cuts the power: what is in the cache, and what the head has not come to, is lost.
     pub fn cut_power(&mut self, at: VirtualInstant) -> Vec<Lost> {
-        if let Some(Active { begins, place, work: Work::Write { owners, span, .. }, .. }) = self.active.take() {
+        if let Some(Active { begins, place, work: Work::Write { owned, span, .. }, .. }) = self.active.take() {
             let turns = self.platter.turns_in(at.since(begins));
             let passed = self.geometry.passed(&place, turns, span.len() / SECTOR) * SECTOR;
             let written = Span { begin: span.begin, end: span.begin + passed };
-            for owner in owners {
-                if let Some(kept) = owner.part.common(&written) {
-                    self.ledger.torn(owner.id, kept);
+            for Owned { part, by } in owned {
+                if let Some(kept) = part.common(&written) {
+                    by.iter().for_each(|owner| self.ledger.torn(owner.id, kept));
                 }
             }
         }

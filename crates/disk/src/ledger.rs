@@ -49,6 +49,11 @@ impl Ledger {
         self.requests.get(&id).is_some_and(Record::writes)
     }
 
+    /// Whether there is such a request that writes to the cache only, and is not complete.
+    pub fn is_cached_only(&self, id: u64) -> bool {
+        self.requests.get(&id).is_some_and(|r| r.op == Op::Write && !r.completed)
+    }
+
     /// A write is in the cache from now on.
     pub fn cache(&mut self, id: u64) {
         self.count += 1;

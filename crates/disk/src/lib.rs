@@ -9,7 +9,7 @@
 //! disk.submit(now, request)?;                 // when one arrives
 //! let next = disk.next_event();               // sleep until then, or until the next request
 //! disk.advance(now, &mut events);             // what has been done up to now
-//! let lost = disk.cut_power(now);             // which writes did not survive
+//! let lost = disk.cut_power(now, &mut events); // which writes did not survive
 //! ```
 //!
 //! `docs/disk.md` says what is modelled, from which sources the parameters are, how close the models come, and what
@@ -27,4 +27,4 @@ pub mod ssd;
 
 pub use disk::{Counters, Disk};
 pub use parameters::{ParameterError, Parameters};
-pub use request::{Event, EventKind, Lost, Op, Refused, Request, SECTOR, Span};
+pub use request::{Event, EventKind, LONGEST, Lost, Op, Refused, Request, SECTOR, Span};

@@ -32,12 +32,18 @@ impl Parameters {
             is: format!("`{name}`"),
             right: format!("one of {}", catalogue::names().join(", ")),
         })?;
-        let mut all = serde_json::to_value(&base).expect("parameters are plain data");
-        merge(&mut all, changes);
-        let changed: Parameters = serde_json::from_value(all).map_err(|wrong| ParameterError {
-            field: format!("a parameter of `{name}`"),
-            is: "not understood".into(),
-            right: wrong.to_string(),
+        let base = serde_json::to_value(&base).expect("parameters are plain data");
+        if let Some(kind) = changes.get("kind").filter(|kind| **kind != base["kind"]) {
+            return Err(ParameterError::new("kind", kind, format!("{}, what `{name}` is", base["kind"])));
+        }
+        let changed = with(&base, changes).map_err(|wrong| {
+            // Which change it is: the first one that cannot be made alone.
+            let each = one_by_one(&base, changes);
+            let alone = each.iter().find_map(|(path, change)| Some((path, with(&base, change).err()?)));
+            match alone {
+                Some((path, wrong)) => misread(name, path, changes, &wrong),
+                None => misread(name, &[], changes, &wrong),
+            }
         })?;
         changed.check()?;
         Ok(changed)
@@ -63,6 +69,50 @@ impl Parameters {
             Parameters::Cloud(cloud) => cloud.capacity_bytes,
         }
     }
+}
+
+fn with(base: &Value, changes: &Map<String, Value>) -> Result<Parameters, serde_json::Error> {
+    let mut all = base.clone();
+    merge(&mut all, changes);
+    serde_json::from_value(all)
+}
+
+/// Every change by itself, and the names that lead to it, outermost first.
+fn one_by_one(base: &Value, changes: &Map<String, Value>) -> Vec<(Vec<String>, Map<String, Value>)> {
+    let mut each = Vec::new();
+    for (name, change) in changes {
+        let alone = |value: Value| Map::from_iter([(name.clone(), value)]);
+        match (base.get(name), change) {
+            (Some(inner @ Value::Object(_)), Value::Object(deeper)) if !other_variant(inner, deeper) => {
+                for (mut path, change) in one_by_one(inner, deeper) {
+                    path.insert(0, name.clone());
+                    each.push((path, alone(Value::Object(change))));
+                }
+            }
+            _ => each.push((vec![name.clone()], alone(change.clone()))),
+        }
+    }
+    each
+}
+
+/// What to say of a change that cannot be read, found by its path.
+fn misread(disk: &str, path: &[String], changes: &Map<String, Value>, wrong: &serde_json::Error) -> ParameterError {
+    let said = wrong.to_string();
+    let (what, right) = said.split_once(", expected ").unwrap_or((&said, "what the others have"));
+    let right = match right {
+        "u32" => "a whole number, up to 4294967295",
+        "u64" => "a whole number",
+        "f64" => "a number",
+        other => other,
+    };
+    let (first, inner) = path.split_first().map_or((None, path), |(first, inner)| (changes.get(first), inner));
+    let value = inner.iter().try_fold(first, |value, name| Some(value?.get(name))).flatten();
+    let is = match value {
+        Some(value) if !what.starts_with("unknown field") => value.to_string(),
+        _ => format!("not one of `{disk}`: {what}"),
+    };
+    let field = if path.is_empty() { "a parameter".into() } else { format!("`{}`", path.join(".")) };
+    ParameterError { field, is, right: right.into() }
 }
 
 /// Puts changes into a value; maps are merged, unless they name another variant (`{"measured": …}` for

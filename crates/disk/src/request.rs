@@ -12,12 +12,15 @@ pub struct Request {
     pub op: Op,
     /// Where it begins, in bytes; a multiple of [`SECTOR`]. A flush has none: 0.
     pub offset: u64,
-    /// How long it is, in bytes; a multiple of [`SECTOR`], and 0 for a flush only.
+    /// How long it is, in bytes; a multiple of [`SECTOR`], 0 for a flush only, and up to [`LONGEST`] unless it trims.
     pub length: u64,
 }
 
 /// The unit of offsets and lengths, in bytes.
 pub const SECTOR: u64 = 512;
+
+/// The longest read or write, in bytes: 64 MiB. Drivers of block devices split what is longer, at 32 MiB or less.
+pub const LONGEST: u64 = 64 << 20;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,6 +126,12 @@ pub enum Refused {
     NoSectors {
         /// Where it begins.
         offset: u64,
+        /// How long it is.
+        length: u64,
+    },
+    /// It reads or writes more than any driver asks for at a time.
+    #[error("{length} bytes are asked for at a time: split what is longer than {LONGEST}")]
+    TooLong {
         /// How long it is.
         length: u64,
     },

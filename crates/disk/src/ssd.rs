@@ -11,7 +11,7 @@ mod flash;
 mod mirror;
 mod parameters;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use rand::rngs::Xoshiro256PlusPlus;
 use scale::{VirtualDuration, VirtualInstant};
@@ -43,6 +43,8 @@ pub(crate) struct Ssd {
     random: Xoshiro256PlusPlus,
     pub(crate) ledger: Ledger,
     outbox: Outbox,
+    /// Writes that have been programmed before they are complete, which is told first.
+    early: HashSet<u64>,
     pub(crate) counters: Counters,
     /// Requests that the drive has taken and not completed, and those that it has not taken.
     taken: u32,
@@ -73,6 +75,7 @@ impl Ssd {
             random,
             ledger: Ledger::default(),
             outbox: Outbox::default(),
+            early: HashSet::new(),
             counters: Counters::default(),
             taken: 0,
             waiting: VecDeque::new(),
@@ -265,6 +268,10 @@ impl Ssd {
     }
 
     fn tell(&mut self, event: Event, events: &mut Vec<Event>) {
+        if event.kind == EventKind::Durable && self.ledger.is_cached_only(event.id) {
+            self.early.insert(event.id);
+            return;
+        }
         if event.kind == EventKind::Completed {
             self.taken -= 1;
             if self.parameters.cache.power_loss_protection && self.ledger.writes(event.id) {
@@ -275,6 +282,11 @@ impl Ssd {
         }
         events.push(event);
         self.ledger.told(&event);
+        if event.kind == EventKind::Completed && self.early.remove(&event.id) {
+            let durable = Event { kind: EventKind::Durable, ..event };
+            self.ledger.told(&durable);
+            events.push(durable);
+        }
         if event.kind == EventKind::Completed
             && let Some(request) = self.waiting.pop_front()
         {
@@ -288,6 +300,7 @@ impl Ssd {
         (self.controller, self.links, self.programmed) = (at, [at; 2], at);
         self.waiting.clear();
         self.outbox.clear();
+        self.early.clear();
         for (id, part) in self.buffer.safe(at) {
             // Of writes that are durable the ledger knows nothing any more.
             self.ledger.torn(id, part);

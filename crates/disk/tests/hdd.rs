@@ -196,6 +196,53 @@ fn no_request_waits_much_longer_than_the_age_limit() {
 }
 
 #[test]
+fn a_flush_comes_to_an_end_whose_writes_wait_in_the_queue() {
+    // A write through the cache takes the place of what is there, and waits behind many reads, longer than the flush may.
+    for order in ["shortest-positioning", "fifo"] {
+        let mut disk = like("hdd-7200", json!({"queue": {"age-limit-ms": 50.0, "order": order}}));
+        let mut far = at_random(Op::Read, 0, 3_000 * GIB, 4096, 6);
+        let mut events = Vec::new();
+        for id in 0..20 {
+            let (op, offset, length) = far(id);
+            disk.submit(at_ms(0.0), request(id, op, offset, length)).unwrap();
+        }
+        disk.submit(at_ms(1.0), request(20, Op::Write, 7 * GIB, 4096)).unwrap();
+        disk.submit(at_ms(2.0), request(21, Op::Flush, 0, 0)).unwrap();
+        disk.submit(at_ms(3.0), request(22, Op::WriteThrough, 7 * GIB, 4096)).unwrap();
+        disk.advance(at_ms(2_000.0), &mut events);
+        let completed = events.iter().filter(|event| event.kind == EventKind::Completed);
+        assert_eq!(completed.count(), 23, "{order}: {events:?}");
+        assert_eq!(disk.next_event(), None);
+    }
+}
+
+#[test]
+fn a_flush_and_what_is_in_the_cache_have_their_turn_however_many_reads_wait() {
+    for order in ["shortest-positioning", "fifo"] {
+        let mut disk = like("hdd-7200", json!({"queue": {"age-limit-ms": 300.0, "order": order}}));
+        let mut random = at_random(Op::Read, 0, 3_000 * GIB, 4096, 2);
+        let mut places = at_random(Op::Write, 0, 3_000 * GIB, 4096, 3);
+        // Without a flush: what is in the cache is written although reads wait, as soon as it is old.
+        let seen = closed(&mut disk, VirtualInstant::ZERO, 16, 400, |n| if n < 8 { places(n) } else { random(n) });
+        assert!(seen.took_s > 2.0, "the arm has had much to do: {} s", seen.took_s);
+        assert_eq!(disk.at_risk(), [] as [u64; 0], "{order}");
+        // With one: it is done long before the reads are that wait already.
+        for id in 1_000..1_300 {
+            let (op, offset, length) = if id < 1_008 { places(id) } else { random(id) };
+            disk.submit(seen.until, request(id, op, offset, length)).unwrap();
+            if id == 1_031 {
+                disk.submit(seen.until, request(2_000, Op::Flush, 0, 0)).unwrap();
+            }
+        }
+        let mut events = Vec::new();
+        disk.advance(seen.until + ms(30_000.0), &mut events);
+        let completed: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Completed).collect();
+        let before = completed.iter().position(|event| event.id == 2_000).unwrap();
+        assert!(completed.len() == 301 && before < 150, "{order}: {before} of {} were before it", completed.len());
+    }
+}
+
+#[test]
 fn what_was_written_is_read_from_the_cache() {
     let mut disk = disk_7200();
     alone(&mut disk, at_ms(0.0), Op::Write, 2_000 * GIB, 64 * KIB);

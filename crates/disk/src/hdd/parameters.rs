@@ -9,6 +9,12 @@ use crate::request::SECTOR;
 
 /// More cylinders no drive has: they would be less than ten nanometres apart.
 const MOST_CYLINDERS: u64 = 4_000_000;
+/// More zones would only make what crosses them slow.
+const MOST_ZONES: u32 = 256;
+/// More sectors no track has: 16 MiB.
+const MOST_ON_A_TRACK: u32 = 32_768;
+/// The longest seek, in ms.
+const LONGEST_SEEK_MS: f64 = 500.0;
 
 /// A drive with platters. Rates are in bytes per virtual second, times in virtual milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -189,71 +195,88 @@ impl HddParameters {
         }
         within("bus-bytes-per-s", self.bus_bytes_per_s, 1e5, 1e12, "bytes/s")?;
         self.check_seek()?;
-        self.check_zones()?;
+        let cylinders = self.check_zones()?;
+        let curve = SeekCurve::new(&self.seek, cylinders)?;
+        let longest = curve.ms(cylinders.saturating_sub(1));
+        if longest > LONGEST_SEEK_MS {
+            let right = format!("a curve that goes up to {LONGEST_SEEK_MS} ms, over {cylinders} cylinders");
+            return Err(ParameterError::new("seek.parts", format!("one that goes up to {longest} ms"), right));
+        }
         let TrackCache { segments, segment_bytes, read_ahead_bytes } = self.track_cache;
         within("track-cache.segments", f64::from(segments), 0.0, 256.0, "")?;
         sectors("track-cache.segment-bytes", segment_bytes, 0, 1 << 32)?;
         sectors("track-cache.read-ahead-bytes", read_ahead_bytes, 0, segment_bytes)?;
         sectors("write-cache.bytes", self.write_cache.bytes, 0, 1 << 36)?;
         within("queue.depth", f64::from(self.queue.depth), 1.0, 1_024.0, "requests")?;
-        within("queue.age-limit-ms", self.queue.age_limit_ms, 0.0, 3.6e6, "ms")?;
-        let cylinders: u64 = geometry::bands(self).iter().map(|b| u64::from(b.cylinders)).sum();
-        if !(1..=MOST_CYLINDERS).contains(&cylinders) {
-            let right = format!("so much that there are up to {MOST_CYLINDERS}: more heads, or more on a track");
-            return Err(ParameterError::new("drive-bytes", format!("that of {cylinders} cylinders"), right));
-        }
-        SeekCurve::new(&self.seek, cylinders as u32).map(|_| ())
+        within("queue.age-limit-ms", self.queue.age_limit_ms, 0.0, 3.6e6, "ms")
     }
 
     fn check_seek(&self) -> Result<(), ParameterError> {
         match &self.seek {
             Seek::Published { track_to_track_ms, average_ms, full_stroke_ms } => {
                 within("seek.track-to-track-ms", *track_to_track_ms, 0.01, 50.0, "ms")?;
-                within("seek.full-stroke-ms", *full_stroke_ms, *track_to_track_ms * 1.01, 500.0, "ms")?;
+                within("seek.full-stroke-ms", *full_stroke_ms, *track_to_track_ms * 1.01, LONGEST_SEEK_MS, "ms")?;
                 within("seek.average-ms", *average_ms, *track_to_track_ms, *full_stroke_ms, "ms")
             }
             Seek::Parts { a_ms, b_ms, bend_cylinders: _, c_ms, e_ms } => {
                 for (name, ms) in [("a-ms", a_ms), ("b-ms", b_ms), ("c-ms", c_ms), ("e-ms", e_ms)] {
-                    within(&format!("seek.{name}"), *ms, 0.0, 500.0, "ms")?;
+                    within(&format!("seek.{name}"), *ms, 0.0, LONGEST_SEEK_MS, "ms")?;
                 }
                 Ok(())
             }
             Seek::Measured(points) => {
                 let rises = points.windows(2).all(|two| two[0].0 < two[1].0);
-                let times = points.iter().all(|(d, ms)| *d > 0 && (0.0..=500.0).contains(ms));
+                let times = points.iter().all(|(d, ms)| *d > 0 && (0.0..=LONGEST_SEEK_MS).contains(ms));
                 match !points.is_empty() && rises && times {
                     true => Ok(()),
                     false => Err(ParameterError::new(
                         "seek.measured",
                         format!("a list of {} points", points.len()),
-                        "one point or more, by rising distance from 1 cylinder on, each of 0 to 500 ms",
+                        format!("one or more, by rising distance from 1 cylinder on, of 0 to {LONGEST_SEEK_MS} ms"),
                     )),
                 }
             }
         }
     }
 
-    fn check_zones(&self) -> Result<(), ParameterError> {
+    /// Gives the number of cylinders.
+    fn check_zones(&self) -> Result<u32, ParameterError> {
         match &self.zones {
             Zones::Published { count, outer_bytes_per_s, inner_bytes_per_s } => {
-                within("zones.count", f64::from(*count), 1.0, 256.0, "zones")?;
-                // A track has at least one sector and at most 16 MiB.
+                within("zones.count", f64::from(*count), 1.0, f64::from(MOST_ZONES), "zones")?;
                 let per_sector = 1.0 / self.sectors_per_track(1.0);
+                let most = f64::from(MOST_ON_A_TRACK) * per_sector;
+                within("zones.outer-bytes-per-s", *outer_bytes_per_s, per_sector, most, "bytes/s")?;
                 within("zones.inner-bytes-per-s", *inner_bytes_per_s, per_sector, *outer_bytes_per_s, "bytes/s")?;
-                within("zones.outer-bytes-per-s", *outer_bytes_per_s, per_sector, 32_768.0 * per_sector, "bytes/s")
+                let cylinders = geometry::cylinders(self);
+                if cylinders > MOST_CYLINDERS {
+                    let right =
+                        format!("so much that there are up to {MOST_CYLINDERS}: more heads, or more on a track");
+                    return Err(ParameterError::new("drive-bytes", format!("that of {cylinders} cylinders"), right));
+                }
+                Ok(cylinders as u32)
             }
             Zones::Measured(bands) => {
-                let sound = bands.iter().all(|b| b.cylinders > 0 && (1..=32_768).contains(&b.sectors_per_track));
+                let cylinders = geometry::cylinders(self);
+                let sound =
+                    bands.iter().all(|b| b.cylinders > 0 && (1..=MOST_ON_A_TRACK).contains(&b.sectors_per_track));
+                if bands.len() > MOST_ZONES as usize || cylinders > MOST_CYLINDERS || !sound {
+                    return Err(ParameterError::new(
+                        "zones.measured",
+                        format!("a list of {} bands of {cylinders} cylinders in all", bands.len()),
+                        format!(
+                            "up to {MOST_ZONES} bands, up to {MOST_CYLINDERS} cylinders in all, one or more each, and 1 \
+                             to {MOST_ON_A_TRACK} sectors a track"
+                        ),
+                    ));
+                }
                 let tracks = |b: &Band| u64::from(b.cylinders) * u64::from(b.sectors_per_track);
                 let holds = bands.iter().map(tracks).sum::<u64>() * u64::from(self.heads) * SECTOR;
-                match sound && holds >= self.drive_bytes {
-                    true => Ok(()),
-                    false => Err(ParameterError::new(
-                        "zones.measured",
-                        format!("a list of {} bands that hold {holds} bytes", bands.len()),
-                        format!("bands of 1 to 32768 sectors a track that hold {} bytes", self.drive_bytes),
-                    )),
+                if holds < self.drive_bytes {
+                    let right = format!("bands that hold {} bytes, the whole drive", self.drive_bytes);
+                    return Err(ParameterError::new("zones.measured", format!("bands that hold {holds} bytes"), right));
                 }
+                Ok(cylinders as u32)
             }
         }
     }

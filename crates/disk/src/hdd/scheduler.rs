@@ -2,7 +2,7 @@
 
 use scale::VirtualInstant;
 
-use super::{Hdd, Order, Owner, Place, ms};
+use super::{Hdd, Order, Owned, Place, ms};
 use crate::request::{SECTOR, Span};
 
 /// The cache is written although reads wait when it is as full as this.
@@ -22,7 +22,7 @@ pub(super) struct Queued {
     /// From when on the arm may move for it.
     pub ready: VirtualInstant,
     /// For a write: whose data it is.
-    pub through: Option<Vec<Owner>>,
+    pub through: Option<Vec<Owned>>,
 }
 
 /// What the arm is doing.
@@ -42,7 +42,7 @@ pub(super) enum Work {
     /// A read, with the beginning of its segment, the sector behind it, and how much the bus has to carry.
     Read { id: u64, segment: u64, end: u64, bytes: u64 },
     /// Writing; the request that is complete with it, if any.
-    Write { owners: Vec<Owner>, span: Span, completes: Option<u64> },
+    Write { owned: Vec<Owned>, span: Span, completes: Option<u64> },
 }
 
 /// What it could do.
@@ -56,24 +56,23 @@ enum Choice {
 
 impl Hdd {
     /// When the arm, which is idle, has something to do.
-    pub(super) fn next_start(&mut self) -> Option<VirtualInstant> {
+    pub(super) fn next_start(&self) -> Option<VirtualInstant> {
         let ready = self.queue.iter().map(|q| q.ready).min();
-        let Some((_, since)) = self.writing.oldest() else { return ready };
-        let write = match self.has_to_write() {
-            true => Some(since),
-            false if self.queue.is_empty() => Some(self.reading.busy_until().unwrap_or(since).max(since)),
-            false => None,
-        };
+        let write = self.writing.oldest().and_then(|(_, since)| {
+            let must = self.must_write_from();
+            let may = self.queue.is_empty().then(|| self.reading.busy_until().unwrap_or(since));
+            Some(must.into_iter().chain(may).min()?.max(since))
+        });
         [ready, write].into_iter().flatten().min().map(|at| at.max(self.now))
     }
 
-    /// Whether the cache has to be written, not just when there is nothing else to do.
-    fn has_to_write(&mut self) -> bool {
-        let limit = ms(self.parameters.queue.age_limit_ms);
-        !self.flushes.is_empty()
+    /// From when on the cache has to be written, not just when there is nothing else to do.
+    fn must_write_from(&self) -> Option<VirtualInstant> {
+        let (_, since) = self.writing.oldest()?;
+        let urgent = !self.flushes.is_empty()
             || !self.held.is_empty()
-            || self.writing.bytes() as f64 > HIGH_WATER * self.parameters.write_cache.bytes as f64
-            || self.writing.oldest().is_some_and(|(_, since)| self.now.since(since) > limit)
+            || self.writing.bytes() as f64 > HIGH_WATER * self.parameters.write_cache.bytes as f64;
+        Some(if urgent { since } else { since + ms(self.parameters.queue.age_limit_ms) })
     }
 
     /// Has the arm begin with what is next, if it is idle.
@@ -86,26 +85,34 @@ impl Hdd {
             Some(Choice::Run(begin)) => self.write_run(begin),
             None => {}
         }
+        // Otherwise it would be asked again at the same instant, for ever.
+        debug_assert!(
+            self.active.is_some() || self.next_start().is_none_or(|at| at > self.now),
+            "the arm stands still"
+        );
     }
 
+    /// What the arm does next: something, if [`Hdd::next_start`] says that there is something now.
     fn choose(&mut self) -> Option<Choice> {
         let now = self.now;
         if let Some(sector) = self.reading.head(now, &self.geometry, &self.platter) {
             self.platter.moved(&self.geometry.locate(sector));
         }
-        let limit = ms(self.parameters.queue.age_limit_ms);
-        let first = self.queue.iter().position(|q| q.ready <= now);
-        let too_old = first.filter(|at| now.since(self.queue[*at].came) > limit);
-        let writes = self.has_to_write()
-            || (self.queue.is_empty() && self.reading.busy_until().is_none_or(|until| until <= now));
-        if writes && self.flushes.front().is_some_and(|(.., came)| now.since(*came) > limit) {
-            return self.oldest_run();
+        let must = self.must_write_from().is_some_and(|from| from <= now);
+        let writes = must || (self.queue.is_empty() && self.reading.busy_until().is_none_or(|until| until <= now));
+        let oldest = self.writing.oldest().filter(|(_, since)| writes && *since <= now);
+        let in_order = self.parameters.queue.order == Order::Fifo;
+        if let (true, true, true, Some((begin, _))) = (in_order, must, self.served, oldest) {
+            // In turn with requests, so that neither waits for ever.
+            return Some(Choice::Run(begin));
         }
-        if too_old.is_some() || (self.parameters.queue.order == Order::Fifo && first.is_some()) {
-            return first.map(Choice::Queued);
+        if let Some((came, choice)) = self.first(oldest)
+            && (in_order || now.since(came) > ms(self.parameters.queue.age_limit_ms))
+        {
+            return Some(choice);
         }
-        if writes && self.parameters.queue.order == Order::Fifo {
-            return self.oldest_run();
+        if in_order {
+            return oldest.map(|(begin, _)| Choice::Run(begin));
         }
         if writes && self.queue.is_empty() && self.writing.begins_at((self.arm + 1) * SECTOR, now) {
             // Nothing that is reached sooner is worth leaving a run half written.
@@ -130,16 +137,23 @@ impl Hdd {
                 weigh(self.platter.positioning_ns(angle, place, true), Choice::Run(begin));
             });
         }
-        match best {
-            // All that is near is being transferred.
-            None if writes => self.oldest_run(),
-            best => best.map(|(_, choice)| choice),
-        }
+        // If nothing was weighed, all that is near is being transferred.
+        best.map(|(_, choice)| choice).or(oldest.map(|(begin, _)| Choice::Run(begin)))
     }
 
-    fn oldest_run(&mut self) -> Option<Choice> {
-        let now = self.now;
-        self.writing.oldest().filter(|(_, since)| *since <= now).map(|(begin, _)| Choice::Run(begin))
+    /// What has waited longest, since when, and what the arm does for it: a request of the queue that is ready; or a
+    /// flush, or a write that has found no room, for which the oldest run is written, if that is of any use to it. (What
+    /// a flush waits for may also be in the queue, with a write through the cache that took its place.)
+    fn first(&self, oldest: Option<(u64, VirtualInstant)>) -> Option<(VirtualInstant, Choice)> {
+        let ready = self.queue.iter().enumerate().find(|(_, queued)| queued.ready <= self.now);
+        let ready = ready.map(|(at, queued)| (queued.came, Choice::Queued(at)));
+        let run = oldest.and_then(|(begin, since)| {
+            let flush = self.flushes.front().filter(|flush| since <= flush.taken).map(|flush| flush.came);
+            let held = self.held.front().map(|(_, came)| *came);
+            let came = flush.into_iter().chain(held).min()?;
+            Some((came, Choice::Run(begin)))
+        });
+        ready.into_iter().chain(run).min_by_key(|(came, _)| *came)
     }
 
     /// The first sector of a read that the head, reading ahead, has yet to come to, and when it does.
@@ -153,6 +167,7 @@ impl Hdd {
 
     /// Serves a request of the queue.
     fn serve(&mut self, at: usize) {
+        self.served = true;
         let mut queued = self.queue.remove(at);
         let end = queued.span.end / SECTOR;
         let on_the_way = self.on_the_way(&queued);
@@ -167,7 +182,7 @@ impl Hdd {
             None => self.now + self.platter.positioning(self.now, &queued.place, queued.through.is_some()),
         };
         let work = match queued.through.take() {
-            Some(owners) => Work::Write { owners, span: queued.span, completes: Some(queued.id) },
+            Some(owned) => Work::Write { owned, span: queued.span, completes: Some(queued.id) },
             None => Work::Read { id: queued.id, segment: queued.segment, end, bytes: queued.span.len() },
         };
         self.begin(queued.place, begins, queued.missing, end, work);
@@ -175,12 +190,13 @@ impl Hdd {
 
     /// Writes a run of the cache.
     fn write_run(&mut self, begin: u64) {
-        let (span, owners) = self.writing.take(begin, &mut self.ledger);
+        self.served = false;
+        let (span, owned) = self.writing.take(begin, &mut self.ledger);
         self.reading.stop(self.now, &self.geometry, &self.platter);
         let first = begin / SECTOR;
         let place = self.geometry.locate(first);
         let begins = self.now + self.platter.positioning(self.now, &place, true);
-        self.begin(place, begins, first, span.end / SECTOR, Work::Write { owners, span, completes: None });
+        self.begin(place, begins, first, span.end / SECTOR, Work::Write { owned, span, completes: None });
     }
 
     fn begin(&mut self, place: Place, begins: VirtualInstant, from: u64, to: u64, work: Work) {

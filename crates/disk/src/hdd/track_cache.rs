@@ -136,20 +136,16 @@ impl TrackCache {
     }
 
     /// Sectors are being written: segments that have any of them are cleared, as Seagate's manuals say it (*Exos X18
-    /// SAS Product Manual*, section 4.4.1); what is written is known.
+    /// SAS Product Manual*, section 4.4.1); what is written is known, the last of it that a segment holds.
     pub fn write(&mut self, begin: u64, end: u64) {
-        if self.limits.segments == 0 {
-            return;
-        }
         let apart = |b: u64, e: u64| e <= begin || end <= b;
         self.read.retain(|(b, e)| apart(*b, *e));
         self.ahead.take_if(|ahead| !apart(ahead.begin, ahead.limit));
-        if let Some(last) = self.written.back_mut().filter(|(_, e)| *e == begin) {
-            last.1 = end;
-            last.0 = last.0.max(end.saturating_sub(self.limits.segment_bytes / SECTOR));
-            return;
+        let least = end.saturating_sub(self.limits.segment_bytes / SECTOR);
+        match self.written.back_mut().filter(|(_, e)| *e == begin) {
+            Some(last) => *last = (last.0.max(least), end),
+            None => self.written.push_back((begin.max(least), end)),
         }
-        self.written.push_back((begin, end));
         if self.written.len() > self.limits.segments as usize {
             self.written.pop_front();
         }

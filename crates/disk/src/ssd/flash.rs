@@ -116,10 +116,9 @@ impl Flash {
         let done = die.work;
         die.work = die.work + us(copying);
         die.programmed += program_bytes + copied as u64;
-        while die.programmed >= block_bytes {
-            die.programmed -= block_bytes;
-            die.work = die.work + us(erase_us);
-        }
+        let full = die.programmed / block_bytes;
+        die.programmed %= block_bytes;
+        die.work = die.work + us(full as f64 * erase_us);
         done
     }
 

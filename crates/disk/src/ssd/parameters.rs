@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::parameters::{LARGEST, ParameterError, sectors, within};
 
+/// So many pages can be read ahead: they are read one by one.
+const MOST_AHEAD: u64 = 4_096;
+
 /// A drive of flash memory. Rates are in bytes per virtual second, times in virtual microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -122,7 +125,7 @@ impl SsdParameters {
         within("command-us", self.command_us, 0.0, 1e4, "µs")?;
         within("read-overhead-us", self.read_overhead_us, 0.0, 1e5, "µs")?;
         within("write-overhead-us", self.write_overhead_us, 0.0, 1e5, "µs")?;
-        sectors("read-ahead-bytes", self.read_ahead_bytes, 0, 1 << 26)?;
+        sectors("read-ahead-bytes", self.read_ahead_bytes, 0, MOST_AHEAD * flash.page_bytes)?;
         // What is open and what is being programmed.
         sectors("cache.bytes", self.cache.bytes, 2 * flash.program_bytes, 1 << 36)?;
         if let Some(fast) = &self.fast {

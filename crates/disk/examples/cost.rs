@@ -1,7 +1,8 @@
 //! What the models cost. Not judged: it depends on the machine, and on what else it does.
 //!
-//! `cargo test --release -p diorama-disk --test cost -- --ignored --nocapture`
+//! `cargo run --release -p diorama-disk --example cost`
 
+#[path = "../tests/common/mod.rs"]
 mod common;
 
 use std::time::Instant;
@@ -9,9 +10,7 @@ use std::time::Instant;
 use common::*;
 use diorama_disk::{Op, catalogue};
 
-#[test]
-#[ignore = "a measurement"]
-fn time_per_request() {
+fn main() {
     println!(
         "{:22} {:>10} {:>12} {:>14} {:>14} {:>12}",
         "ns per request", "read 4 KiB", "write 4 KiB", "read 128 KiB", "write 128 KiB", "write 1 MiB"

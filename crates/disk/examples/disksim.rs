@@ -5,8 +5,9 @@
 //! distance between the two distributions of response times.
 //!
 //! The traces are not part of this repository. Who has DiskSim runs
-//! `DISKSIM_VALID=…/disksim-4.0/valid cargo test -p diorama-disk --test disksim -- --ignored --nocapture`.
+//! `cargo run --release -p diorama-disk --example disksim …/disksim-4.0/valid`.
 
+#[path = "../tests/common/mod.rs"]
 mod common;
 
 use std::fs;
@@ -118,10 +119,8 @@ fn demerit(mut one: Vec<f64>, mut other: Vec<f64>) -> f64 {
     (squares / one.len() as f64).sqrt()
 }
 
-#[test]
-#[ignore = "needs DiskSim's traces: DISKSIM_VALID=directory"]
-fn measured_drives() {
-    let directory = std::env::var("DISKSIM_VALID").expect("DISKSIM_VALID names DiskSim's directory `valid`");
+fn main() {
+    let directory = std::env::args_os().nth(1).expect("the argument is DiskSim's directory `valid`");
     let directory = Path::new(&directory);
     let mut far = Vec::new();
     println!("drive        mean ms measured  mean ms modelled  demerit ms (reads, writes)     %  DiskSim's");
