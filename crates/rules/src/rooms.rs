@@ -14,6 +14,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("net", &["scale", "host"]),
     ("tcp", &["scale", "host"]),
     ("cpu", &["scale", "host"]),
+    ("disk", &["scale"]),
     ("node", &["scale", "host"]),
     ("record", &["scale"]),
     ("fidelity", &["record", "scale"]),
