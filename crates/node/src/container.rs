@@ -13,6 +13,7 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 
 use crate::enclosure::Shared;
 use crate::error::{Context, Error};
+use crate::mount_namespace::MountNamespace;
 use crate::runtime::{self, Runtime};
 use crate::spawn::{self, Spawned};
 
@@ -120,6 +121,8 @@ fn standing(stat: &str) -> Option<(bool, u32, u32)> {
 /// One request to the runtime.
 pub(crate) struct Request<'a> {
     pub(crate) enclosure: &'a Arc<Shared>,
+    /// The mounts that the runtime sees; none: those of the enclosure.
+    pub(crate) mounts: Option<&'a Arc<MountNamespace>>,
     pub(crate) runtime: &'a Runtime,
     /// The node's name, for messages.
     pub(crate) node: &'a str,
@@ -166,7 +169,11 @@ impl Request<'_> {
         argv.push(self.id.clone());
         let what = format!("cannot start {}", argv[0]);
         let spawn = move || spawn::spawn(&argv, &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>());
-        self.enclosure.call(spawn)?.context(|| what)
+        let spawned = match self.mounts {
+            Some(mounts) => self.enclosure.call_among(mounts, spawn),
+            None => self.enclosure.call(spawn),
+        };
+        spawned?.context(|| what)
     }
 
     fn finish(&self, runtime: Spawned) -> Result<(), Error> {

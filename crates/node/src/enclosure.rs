@@ -23,6 +23,7 @@ use rustix::thread::UnshareFlags;
 use crate::error::{Context, Error};
 use crate::exits::{Exit, Exits};
 use crate::init;
+use crate::mount_namespace::MountNamespace;
 use crate::spawn::{self, Spawned};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -56,6 +57,10 @@ pub struct Enclosure {
 pub(crate) struct Shared {
     jobs: Sender<Option<Job>>,
     pub(crate) exits: Exits,
+    /// The mounts that all nodes see copies of.
+    home: MountNamespace,
+    /// The `/proc` of the host, in which the enclosure's thread is.
+    host_proc: OwnedFd,
     /// The `/proc` of the enclosure's PID namespace.
     pub(crate) proc: OwnedFd,
     /// The run's directory on disk.
@@ -105,6 +110,8 @@ impl Enclosure {
         let shared = Arc::new(Shared {
             jobs,
             exits: Exits::default(),
+            home: inside.home,
+            host_proc: inside.host_proc,
             proc: inside.proc,
             state,
             staging,
@@ -171,7 +178,32 @@ impl Drop for Enclosure {
 
 impl Shared {
     /// See [`Enclosure::call`].
-    pub(crate) fn call<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Error> {
+    pub(crate) fn call<R: Send + 'static>(
+        self: &Arc<Shared>,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        let shared = Arc::clone(self);
+        self.send(move || shared.home.enter().map(|()| work()))?
+    }
+
+    /// The same among the mounts of a node.
+    pub(crate) fn call_among<R: Send + 'static>(
+        &self,
+        mounts: &Arc<MountNamespace>,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        let mounts = Arc::clone(mounts);
+        self.send(move || mounts.enter().map(|()| work()))?
+    }
+
+    /// A mount namespace for a node.
+    pub(crate) fn mounts(self: &Arc<Shared>) -> Result<Arc<MountNamespace>, Error> {
+        let shared = Arc::clone(self);
+        self.call(move || MountNamespace::copy(&shared.host_proc))?.map(Arc::new)
+    }
+
+    /// Runs `work` on the enclosure's thread, in whatever namespace that is.
+    fn send<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, Error> {
         let gone = || Error::System { what: "the enclosure of the run".into(), source: io::Error::other("is gone") };
         let (send, receive) = crossbeam_channel::bounded(1);
         let job: Job = Box::new(move || {
@@ -189,6 +221,8 @@ impl Shared {
 struct Inside {
     init: Spawned,
     socket: OwnedFd,
+    home: MountNamespace,
+    host_proc: OwnedFd,
     proc: OwnedFd,
     staging: OwnedFd,
 }
@@ -198,6 +232,8 @@ fn enter(init: &Path, core: Option<usize>, staging: &Path) -> Result<Inside, Err
     if let Some(core) = core {
         host::pin(core).context(|| format!("cannot run on core {core}"))?;
     }
+    let directory = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let host_proc = openat(CWD, "/proc", directory, Mode::empty()).context(|| "cannot open /proc".into())?;
     // SAFETY: the flags unshare nothing that another thread of this process relies on sharing: the
     // working directory and root (implied by NEWNS) are never changed by this program.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID) }
@@ -237,8 +273,7 @@ fn enter(init: &Path, core: Option<usize>, staging: &Path) -> Result<Inside, Err
             return Err(Error::System { what, source: io::ErrorKind::UnexpectedEof.into() });
         }
     }
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let proc = openat(CWD, "/proc", flags, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
-    let staging = openat(CWD, staging, flags, Mode::empty()).map_err(|e| Error::file("open", staging, e))?;
-    Ok(Inside { init, socket: ours, proc, staging })
+    let proc = openat(CWD, "/proc", directory, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
+    let staging = openat(CWD, staging, directory, Mode::empty()).map_err(|e| Error::file("open", staging, e))?;
+    Ok(Inside { init, socket: ours, home: MountNamespace::current(&host_proc)?, host_proc, proc, staging })
 }

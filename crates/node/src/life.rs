@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host::cgroup;
-use rustix::mount::UnmountFlags;
 
 use crate::bundle;
 use crate::container::{Request, Tracked};
 use crate::enclosure::{Enclosure, Shared};
 use crate::error::{Context, Error};
+use crate::mount_namespace::MountNamespace;
 use crate::prepare::{self, NodeSpec};
 use crate::rootfs::RootFs;
 use crate::runtime::Runtime;
@@ -52,6 +52,8 @@ pub struct Node {
     spec: NodeSpec,
     enclosure: Arc<Shared>,
     runtime: Runtime,
+    /// What it sees, and its root before there is a container.
+    mounts: Arc<MountNamespace>,
     root: RootFs,
     /// How often it has been created again; part of the container's name.
     generation: u32,
@@ -69,14 +71,15 @@ impl Node {
     pub fn create(enclosure: &Enclosure, runtime: &Runtime, mut spec: NodeSpec, io: Io) -> Result<Node, Error> {
         let shared = Arc::clone(&enclosure.shared);
         prepare::unpack(&shared, &mut spec)?;
-        let root = enclosure.call({
+        let mounts = shared.mounts()?;
+        let root = shared.call_among(&mounts, {
             let (shared, spec) = (Arc::clone(&shared), spec.clone());
             move || prepare::prepare(&shared, &spec)
         })??;
         let oom_before = cgroup::oom_kills(&spec.cgroup);
-        let process = create(&shared, runtime, &spec.name, 0, io)?;
+        let process = create(&shared, &mounts, runtime, &spec.name, 0, io)?;
         let (runtime, execs) = (runtime.clone(), AtomicUsize::new(0));
-        Ok(Node { spec, enclosure: shared, runtime, root, generation: 0, process, execs, oom_before })
+        Ok(Node { spec, enclosure: shared, runtime, mounts, root, generation: 0, process, execs, oom_before })
     }
 
     /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
@@ -180,12 +183,12 @@ impl Node {
             });
         }
         self.oom_before = cgroup::oom_kills(&self.spec.cgroup);
-        self.process = create(&self.enclosure, &self.runtime, self.name(), self.generation + 1, io)?;
+        self.process = create(&self.enclosure, &self.mounts, &self.runtime, self.name(), self.generation + 1, io)?;
         self.generation += 1;
         Ok(())
     }
 
-    /// Kills the node and unmounts its root. What it wrote stays in the run's state directory.
+    /// Kills the node and unmounts its root, which is nowhere but among its own mounts. What it wrote stays in the run's state directory.
     pub fn delete(self) -> Result<(), Error> {
         self.signal(libc::SIGKILL)?;
         if self.wait(Some(Duration::from_secs(5))).is_none() {
@@ -194,11 +197,7 @@ impl Node {
         let bundle = self.enclosure.staging.join("nodes").join(self.name());
         let enclosure = Arc::clone(&self.enclosure);
         drop(self);
-        enclosure.call(move || {
-            let _ = rustix::mount::unmount(bundle.join("root"), UnmountFlags::DETACH);
-            let _ = rustix::mount::unmount(bundle.join("net"), UnmountFlags::DETACH);
-            std::fs::remove_dir_all(&bundle).map_err(|e| Error::file("remove", &bundle, e))
-        })?
+        enclosure.call(move || std::fs::remove_dir_all(&bundle).map_err(|e| Error::file("remove", &bundle, e)))?
     }
 
     fn request<'a>(&'a self, tag: &'a str, generation: u32) -> Request<'a> {
@@ -242,12 +241,19 @@ impl Exec {
     }
 }
 
-fn create(shared: &Arc<Shared>, runtime: &Runtime, name: &str, generation: u32, io: Io) -> Result<Tracked, Error> {
+fn create(
+    shared: &Arc<Shared>,
+    mounts: &Arc<MountNamespace>,
+    runtime: &Runtime,
+    name: &str,
+    generation: u32,
+    io: Io,
+) -> Result<Tracked, Error> {
     let null = host::descriptors::null().context(|| "cannot open /dev/null".into())?;
     let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
     let bundle = shared.staging.join("nodes").join(name);
     let verb = ["create", "--bundle", &bundle.to_string_lossy()];
-    request(shared, runtime, name, "create", generation).process(&verb, fds)
+    Request { mounts: Some(mounts), ..request(shared, runtime, name, "create", generation) }.process(&verb, fds)
 }
 
 fn request<'a>(
@@ -257,7 +263,7 @@ fn request<'a>(
     tag: &'a str,
     generation: u32,
 ) -> Request<'a> {
-    Request { enclosure, runtime, node, tag, id: format!("{node}.{generation}") }
+    Request { enclosure, mounts: None, runtime, node, tag, id: format!("{node}.{generation}") }
 }
 
 /// Does `work` for each item, a few at a time; gives the results in order, or the first error.
