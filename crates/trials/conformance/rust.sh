@@ -18,4 +18,6 @@ fn main() {
     wait("park_timeout", |d| std::thread::park_timeout(d));
 }
 R
+# Ubuntu's newer releases are not on PATH.
+PATH="$PATH$(printf ':%s' /usr/lib/rust-*/bin)"
 rustc -O -o w w.rs && echo - && exec ./w
