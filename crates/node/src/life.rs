@@ -188,7 +188,8 @@ impl Node {
         Ok(())
     }
 
-    /// Kills the node and unmounts its root, which is nowhere but among its own mounts. What it wrote stays in the run's state directory.
+    /// Kills the node and unmounts its root, which is nowhere but among its own mounts. What it wrote stays in
+    /// the run's state directory.
     pub fn delete(self) -> Result<(), Error> {
         self.signal(libc::SIGKILL)?;
         if self.wait(Some(Duration::from_secs(5))).is_none() {
