@@ -5,8 +5,9 @@
 //! and levels off. The node then does the work of L − R. Its share may be raised by L / (L − R), where there is room.
 //!
 //! R is measured without any counter of the hardware: turns [alternate](Alternation) between three lengths, and an
-//! [`Estimator`] compares what the node got done per second of its CPU time in each. All of this is arithmetic; who
-//! counts and who sets turns is elsewhere.
+//! [`Estimator`] compares what the node got done per second of its CPU time in each. A node that loses the same part of
+//! all three shows nothing there; so seldom, for a moment, [one](Windows) has turns that lose little. All of this is
+//! arithmetic; who counts and who sets turns is elsewhere.
 //!
 //! **The shape.** After a gap the node begins at 1 − d of its pace and gains what it lacks exponentially: 1 − d
 //! exp(−t/τ) at time t of its turn. Then R(L) = d τ (1 − exp(−L/τ)): the turn, while it is short, and d τ for long
@@ -17,14 +18,17 @@ mod alternation;
 mod estimator;
 #[cfg(test)]
 mod simulation;
+mod windows;
 
 use scale::RealDuration;
 use serde::{Deserialize, Serialize};
 
 pub use alternation::{Alternation, Dwell, LENGTHS};
 pub use estimator::{Estimator, Observed};
+pub use windows::{Candidate, Window, Windows};
 
 use crate::caches::Staleness;
+use crate::terms::LONGEST_SLICE;
 
 /// τ as it is believed to be before a node has done anything: how long it takes it to gain most of its pace in a turn.
 /// From the two best known points: a server of TLS
@@ -34,16 +38,20 @@ pub const RECOVERY: RealDuration = RealDuration::from_nanos(160_000);
 /// By what factor that is wrong, either way: one standard deviation of τ's logarithm.
 const RECOVERY_SPREAD: f64 = 1.6;
 
-/// How many τ are considered, half a standard deviation apart.
-const RECOVERIES: usize = 9;
+/// How many τ are considered, half a standard deviation apart: up to two below and above the usual one, and longer ones
+/// as soon as there are windows of the longest turns, without which nothing could tell them.
+const RECOVERIES: usize = 15;
+/// Which of them is the usual one.
+const USUAL_RECOVERY: usize = 4;
 /// How many forms, each with each τ.
 const FORMS: usize = 3;
 const SHAPES: usize = RECOVERIES * FORMS;
 
-/// No node's share is raised by more than this in turns of the chosen length, whatever its estimate says, and in the
-/// shorter ones by no more than the second.
+/// No node's share is raised by more than this in turns of the chosen length, whatever its estimate says, in the
+/// shorter ones by no more than the second, and on average by no more than the third.
 pub const LARGEST_FACTOR: f64 = 1.6;
 const LARGEST_IN_A_TURN: f64 = 2.2;
+const LARGEST_MEAN: f64 = 1.7;
 
 /// Memory that a server fetches again in a turn, in lines: what a cache probe finds for one, times these, is the first
 /// guess of the refill. 130 µs at 100 ns a line.
@@ -75,13 +83,18 @@ struct Curve {
 impl Curve {
     const USUAL: Curve = Curve { form: Form::Even, recovery_ns: RECOVERY.as_nanos() as f64 };
 
-    /// The curves that are considered, each with how likely it is before anything was seen.
-    fn considered() -> [(f64, Curve); SHAPES] {
+    /// The curves that are considered, each with how likely it is before anything was seen; those that only `windows`
+    /// can tell are otherwise not.
+    fn considered(windows: bool) -> [(f64, Curve); SHAPES] {
         std::array::from_fn(|i| {
             let (likely, form) = Form::ALL[i % FORMS];
-            let deviations = ((i / FORMS) as f64 - (RECOVERIES / 2) as f64) / 2.0;
+            let deviations = ((i / FORMS) as f64 - USUAL_RECOVERY as f64) / 2.0;
+            let beyond = (deviations - USUAL_RECOVERY as f64 / 2.0).max(0.0);
+            let believed = if beyond > 0.0 && !windows { 0.0 } else { 1.0 };
+            // Nothing is known of those but that they are rarer than the usual ones.
+            let normal = (-(deviations - beyond).powi(2) / 2.0).exp();
             let recovery_ns = Curve::USUAL.recovery_ns * RECOVERY_SPREAD.powf(deviations);
-            (likely * (-deviations * deviations / 2.0).exp(), Curve { form, recovery_ns })
+            (likely * believed * normal, Curve { form, recovery_ns })
         })
     }
 
@@ -123,6 +136,8 @@ pub struct Refill {
     shapes: [Shape; SHAPES],
     /// How many rounds of turn lengths it is from.
     pub rounds: u32,
+    /// And how many windows of the longest turns.
+    pub windows: u32,
 }
 
 /// What a node's depth is if nodes recover by a curve, and how far that is believed.
@@ -142,17 +157,25 @@ struct Shape {
 pub struct Factors {
     /// In the shortest turns, and so on; at least 1.
     pub by_turn: [f64; LENGTHS],
+    /// In turns of the longest length that there is.
+    pub long: f64,
     /// Whether they would be larger if they might.
     pub capped: bool,
 }
 
 impl Factors {
     /// The share as it is.
-    pub const ONE: Factors = Factors { by_turn: [1.0; LENGTHS], capped: false };
+    pub const ONE: Factors = Factors { by_turn: [1.0; LENGTHS], long: 1.0, capped: false };
 
     /// The mean over the time, of which each length has as much.
     pub fn mean(&self) -> f64 {
         self.by_turn.iter().sum::<f64>() / LENGTHS as f64
+    }
+
+    /// With so much of what is beyond 1.
+    fn shrunk(&self, left: f64) -> Factors {
+        let shrunk = |value: f64| 1.0 + left * (value - 1.0);
+        Factors { by_turn: self.by_turn.map(shrunk), long: shrunk(self.long), capped: self.capped }
     }
 }
 
@@ -186,7 +209,14 @@ impl Refill {
         let parts = around.turns().map(|turn| significant * self.part(turn).part.max(0.0));
         let most = |factor: f64, part: f64| (1.0 - 1.0 / factor) / part;
         let within = most(LARGEST_FACTOR, significant * part.max(0.0)).min(most(LARGEST_IN_A_TURN, parts[0])).min(1.0);
-        Factors { by_turn: parts.map(|part| 1.0 / (1.0 - within * part)), capped: within < 1.0 }
+        let raised = |part: f64| 1.0 / (1.0 - within * part);
+        // Never more than in shorter turns, in which room was found for it.
+        let long = (significant * self.part(LONGEST_SLICE).part.max(0.0)).min(parts[LENGTHS - 1]);
+        let all = Factors { by_turn: parts.map(raised), long: raised(long), capped: within < 1.0 };
+        match all.mean() > LARGEST_MEAN {
+            true => Factors { capped: true, ..all.shrunk((LARGEST_MEAN - 1.0) / (all.mean() - 1.0)) },
+            false => all,
+        }
     }
 }
 
@@ -214,11 +244,8 @@ pub fn fit(shares: &[f64], factors: &[Factors], room: f64) -> Vec<Factors> {
     if wanted <= 0.0 || left >= 1.0 {
         return factors.to_vec();
     }
-    let shrunk = |f: &Factors| Factors {
-        by_turn: f.by_turn.map(|value| 1.0 + left * (value - 1.0)),
-        capped: f.capped || f.mean() > 1.0,
-    };
-    factors.iter().map(shrunk).collect()
+    let fitted = |f: &Factors| Factors { capped: f.capped || f.mean() > 1.0, ..f.shrunk(left) };
+    factors.iter().map(fitted).collect()
 }
 
 #[cfg(test)]
@@ -235,7 +262,7 @@ mod tests {
 
     fn of_shapes(depth: impl Fn(Curve) -> f64, error: f64) -> Refill {
         let only = |(_, curve)| Shape { curve, weight: f64::from(curve == Curve::USUAL), depth: depth(curve), error };
-        Refill { shapes: Curve::considered().map(only), rounds: 100 }
+        Refill { shapes: Curve::considered(true).map(only), rounds: 100, windows: 0 }
     }
 
     fn factors(refill: Refill, turn: RealDuration) -> Factors {
@@ -289,7 +316,7 @@ mod tests {
     fn an_unknown_shape_is_an_error() {
         let sure = known(0.5, 0.0).of_turn(us(400)).1;
         let mut unsure = known(0.5, 0.0);
-        let weights = Curve::considered().map(|(before, _)| before);
+        let weights = Curve::considered(false).map(|(before, _)| before);
         unsure.shapes.iter_mut().zip(weights).for_each(|(shape, weight)| shape.weight = weight / 5.0);
         let wrong = unsure.of_turn(us(400)).1;
         assert!(sure == RealDuration::ZERO && wrong > us(10), "{sure}, {wrong}");
@@ -316,7 +343,7 @@ mod tests {
 
     #[test]
     fn factors_fit_into_the_room_that_there_is() {
-        let of = |short, middle, long| Factors { by_turn: [short, middle, long], capped: false };
+        let of = |short, middle, long| Factors { by_turn: [short, middle, long], long: 1.0, capped: false };
         let wanted = [of(1.6, 1.5, 1.4), of(1.0, 1.0, 1.0), of(1.2, 1.2, 1.2)];
         let shares = [0.3, 0.1, 0.2];
         assert_eq!(fit(&shares, &wanted, 0.9), wanted, "there is room for all: {}", 0.6 + 0.18 + 0.04);

@@ -6,6 +6,7 @@ use scale::RealDuration;
 
 use super::alternation::{Alternation, LENGTHS};
 use super::{Curve, Guess, Refill, SHAPES, Shape};
+use crate::terms::LONGEST_SLICE;
 
 /// What a node used and did while turns had one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +25,11 @@ pub struct Observed {
 const MEMORY: usize = 300;
 const FORGETTING: f64 = 0.99;
 
+/// A window is compared with the rounds before and after it, on either side as many as have this many times its CPU
+/// work together, but no more than so many.
+const BESIDE: f64 = 1.5;
+const ROUNDS_BESIDE: usize = 4;
+
 /// Depths that are considered: below 0, so that chance errs to both sides; above 1, as the shape is not exact.
 const DEPTHS: [f64; 2] = [-1.0, 1.25];
 
@@ -31,6 +37,12 @@ const DEPTHS: [f64; 2] = [-1.0, 1.25];
 /// off by this part of the largest possible.
 const SCATTER_ROUNDS: f64 = 2.0;
 const SCATTER: f64 = 0.06;
+/// Windows are few. What they show of their own scatter is averaged with what rounds scatter, which counts as so many
+/// of them.
+const SCATTER_WINDOWS: f64 = 4.0;
+
+/// Slopes are taken over this much of depth, either way.
+const STEP: f64 = 1e-4;
 
 /// The observations of a round: CPU work, and of the progress of all the part in each.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +52,43 @@ struct Round {
     seen: [f64; LENGTHS],
     /// How much it says.
     weight: f64,
+}
+
+/// A window of the longest turns, beside rounds of the others.
+#[derive(Clone, Copy, Debug)]
+struct Long {
+    /// Of the CPU work of those rounds, the part in turns of each length.
+    beside: [f64; LENGTHS],
+    /// Progress by work in the window, of that and the same of the rounds together: a half if both are alike.
+    seen: f64,
+    /// How much it says, as of a round.
+    weight: f64,
+    /// Which round is next to it.
+    round: u32,
+}
+
+/// What was done in some rounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    work: [f64; LENGTHS],
+    progress: f64,
+    rounds: usize,
+}
+
+/// A window that waits for the rounds after it.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    work: f64,
+    progress: f64,
+    before: Sum,
+    after: Sum,
+}
+
+/// g = R(L)/L at depth 1, in turns of each length and in the longest.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    by_turn: [f64; LENGTHS],
+    long: f64,
 }
 
 /// Estimates one node's refill.
@@ -53,6 +102,9 @@ struct Round {
 /// rounds scatter (a *sandwich*: White, *Maximum Likelihood Estimation of Misspecified Models*, Econometrica 1982), not
 /// from a model of what requests are like. The guess from before counts by its own error.
 ///
+/// A window of the longest turns is one more comparison, of its pace with that of the rounds beside it. Parts of a sum
+/// within the rounds and of the sum beside the window are independent, so nothing counts twice.
+///
 /// That is done for each form and each τ that are considered, and each is believed by how likely it was
 /// before and by how well it fits: exp(−Q/2φ), where Q is the weighted sum of the squares that are left, and φ what it
 /// is per degree of freedom for the best (the quasi-likelihood of Wedderburn, *Biometrika* 1974).
@@ -62,47 +114,109 @@ pub struct Estimator {
     turns: [RealDuration; LENGTHS],
     /// The newest last.
     rounds: VecDeque<Round>,
+    longs: VecDeque<Long>,
     seen: u32,
+    seen_long: u32,
     /// Progress by work, of late: a window with little of it, for its CPU time, says little.
     pace: f64,
+    /// The last rounds, the newest last; those between which and now something is missing are not here.
+    recent: VecDeque<Sum>,
+    waiting: Option<Waiting>,
 }
 
 impl Estimator {
     /// Knows what was guessed.
     pub fn new(guess: Guess, around: &Alternation) -> Estimator {
-        Estimator { guess, turns: around.turns(), rounds: VecDeque::new(), seen: 0, pace: 0.0 }
+        Estimator {
+            guess,
+            turns: around.turns(),
+            rounds: VecDeque::new(),
+            longs: VecDeque::new(),
+            seen: 0,
+            seen_long: 0,
+            pace: 0.0,
+            recent: VecDeque::new(),
+            waiting: None,
+        }
     }
 
     /// The windows of a round, that with the shortest turns first. Nothing is made of rounds without progress, or of
     /// values that cannot be.
     pub fn observe(&mut self, round: [Observed; LENGTHS]) {
-        let sane = |o: &Observed| o.progress.is_finite() && o.progress >= 0.0 && o.speed.is_finite() && o.speed > 0.0;
-        let work = round.map(|o| o.cpu.as_nanos() as f64 * o.speed);
+        let work = round.map(|o| o.work());
         let progress: f64 = round.iter().map(|o| o.progress).sum();
-        if !(round.iter().all(sane) && work.iter().all(|w| *w > 0.0) && progress > 0.0) {
-            return;
+        if !(round.iter().all(Observed::is_sane) && work.iter().all(|w| *w > 0.0) && progress > 0.0) {
+            return self.missed();
         }
         let total: f64 = work.iter().sum();
         self.pace = if self.pace == 0.0 { progress / total } else { 0.9 * self.pace + 0.1 * progress / total };
         // As much as the smallest count would weigh; of equal ones it is their sum.
         let balanced = (LENGTHS * LENGTHS) as f64 / work.iter().map(|w| w.recip()).sum::<f64>();
         let weight = balanced * (progress / total / self.pace).min(1.0);
-        let round = Round { work, seen: round.map(|o| o.progress / progress), weight };
-        if self.rounds.len() == MEMORY {
-            self.rounds.pop_front();
-        }
-        self.rounds.push_back(round);
+        remember(&mut self.rounds, MEMORY, Round { work, seen: round.map(|o| o.progress / progress), weight });
         self.seen = self.seen.saturating_add(1);
+        let sum = Sum { work, progress, rounds: 1 };
+        remember(&mut self.recent, ROUNDS_BESIDE, sum);
+        if let Some(mut waiting) = self.waiting.take() {
+            waiting.after = waiting.after.and(sum);
+            self.waiting = Some(waiting);
+            self.compare(false);
+        }
+    }
+
+    /// A window of the longest turns, between the round before and the one after.
+    pub fn observe_long(&mut self, window: Observed) {
+        self.compare(true);
+        let work = window.work();
+        if !window.is_sane() || work <= 0.0 {
+            return self.missed();
+        }
+        let before = self.recent.iter().rev().fold(Sum::default(), |sum, round| match sum.enough_beside(work) {
+            true => sum,
+            false => sum.and(*round),
+        });
+        if before.rounds > 0 {
+            self.waiting = Some(Waiting { work, progress: window.progress, before, after: Sum::default() });
+        }
+    }
+
+    /// Nothing is known of what was done just now, so that what comes is not beside what was.
+    pub fn missed(&mut self) {
+        self.compare(true);
+        self.recent.clear();
+    }
+
+    /// Compares the window that waits with what is beside it, if that is enough, or if nothing more will come.
+    fn compare(&mut self, at_last: bool) {
+        let Some(Waiting { work, progress, before, after }) = self.waiting else { return };
+        if !at_last && !after.enough_beside(work) {
+            return;
+        }
+        self.waiting = None;
+        let beside = before.and(after);
+        let total = beside.total();
+        let paces = [progress / work, beside.progress / total];
+        if after.rounds == 0 {
+            return;
+        }
+        let weight = 4.0 / (work.recip() + total.recip()) * ((paces[0] + paces[1]) / 2.0 / self.pace).min(1.0);
+        let (seen, round) = (paces[0] / (paces[0] + paces[1]), self.seen - after.rounds as u32);
+        let beside = beside.work.map(|work| work / total);
+        remember(&mut self.longs, MEMORY, Long { beside, seen, weight, round });
+        self.seen_long = self.seen_long.saturating_add(1);
     }
 
     /// What is known by now.
     pub fn refill(&self) -> Refill {
         let weight: f64 = self.aged().map(|(weight, _)| weight).sum();
         let under = |(before, curve)| {
+            if before == 0.0 {
+                return (Shape { curve, weight: 0.0, depth: 0.0, error: 0.0 }, f64::INFINITY);
+            }
             let (depth, error, misfit) = self.under(curve, weight);
             (Shape { curve, weight: before, depth, error }, misfit)
         };
-        let found: [(Shape, f64); SHAPES] = Curve::considered().map(under);
+        let found: [(Shape, f64); SHAPES] = Curve::considered(!self.longs.is_empty()).map(under);
         let least = found.iter().map(|(_, misfit)| *misfit).fold(f64::INFINITY, f64::min);
         let per_freedom = self.per_freedom(least, weight);
         let mut shapes = found.map(|(shape, misfit)| {
@@ -111,18 +225,20 @@ impl Estimator {
         });
         let all: f64 = shapes.iter().map(|shape| shape.weight).sum();
         shapes.iter_mut().for_each(|shape| shape.weight /= all);
-        Refill { shapes, rounds: self.seen }
+        Refill { shapes, rounds: self.seen, windows: self.seen_long }
     }
 
-    /// φ: of the least sum of squares, what one degree of freedom has.
-    fn per_freedom(&self, least: f64, weight: f64) -> f64 {
+    /// φ: of a sum of squares, what one degree of freedom has.
+    fn per_freedom(&self, misfit: f64, weight: f64) -> f64 {
         let rounds = (1.0 - FORGETTING.powi(self.rounds.len() as i32)) / (1.0 - FORGETTING);
         if rounds == 0.0 {
             return 0.0;
         }
         let freedom = (LENGTHS - 1) as f64;
         let expected = SCATTER_ROUNDS * freedom * SCATTER * SCATTER * weight / rounds;
-        (least + expected) / (freedom * (rounds - 1.0).max(0.0) + freedom * SCATTER_ROUNDS)
+        let windows: f64 = self.longs.iter().map(|long| self.age_of(long)).sum();
+        let free = freedom * (rounds - 1.0).max(0.0) + windows;
+        (misfit + expected) / (free + freedom * SCATTER_ROUNDS)
     }
 
     /// Depth, its standard error, and the weighted sum of squares, if nodes recover by this curve.
@@ -131,21 +247,20 @@ impl Estimator {
         if weight <= 0.0 {
             return (guess, guess_error, 0.0);
         }
-        let parts = self.turns.map(|turn| curve.part(turn));
+        let parts = Parts { by_turn: self.turns.map(|turn| curve.part(turn)), long: curve.part(LONGEST_SLICE) };
         let own = self.depth(parts);
-        let own_error = self.error_at(parts, own);
+        let own_error = self.error_at(parts, own, weight);
         let (mut depth, mut error) = (guess, guess_error);
         if own_error.is_finite() {
             let [by_own, by_guess] = [own_error, guess_error].map(|e| 1.0 / (e * e));
             depth = (by_own * own + by_guess * guess) / (by_own + by_guess);
             error = (by_own + by_guess).sqrt().recip();
         }
-        let misfit = self.aged().map(|(weight, round)| weight * round.squares(parts, depth)).sum();
-        (depth, error, misfit)
+        (depth, error, self.misfit(parts, depth))
     }
 
     /// Where progress is as expected: by regula falsi (the Illinois variant), as each look at all rounds costs.
-    fn depth(&self, parts: [f64; LENGTHS]) -> f64 {
+    fn depth(&self, parts: Parts) -> f64 {
         let [mut low, mut high] = DEPTHS.map(|depth| (depth, self.excess(parts, depth)));
         if low.1 >= 0.0 || high.1 <= 0.0 {
             return if low.1 >= 0.0 { low.0 } else { high.0 };
@@ -177,25 +292,131 @@ impl Estimator {
         })
     }
 
-    /// By how much less progress is in windows with long turns than at this depth, all rounds together.
-    fn excess(&self, parts: [f64; LENGTHS], depth: f64) -> f64 {
-        self.aged().map(|(weight, round)| weight * round.residual(parts, depth)).sum()
+    /// How much less than a new one a window counts for its age.
+    fn age_of(&self, long: &Long) -> f64 {
+        FORGETTING.powi((self.seen - long.round) as i32)
     }
 
-    fn error_at(&self, parts: [f64; LENGTHS], depth: f64) -> f64 {
-        let (mut n, mut weights, mut scatter, mut slope) = (0.0, 0.0, 0.0, 0.0);
+    fn aged_longs(&self) -> impl Iterator<Item = (f64, &Long)> {
+        self.longs.iter().map(|long| (self.age_of(long) * long.weight, long))
+    }
+
+    /// By how much less progress is in windows with long turns than at this depth, all together.
+    fn excess(&self, parts: Parts, depth: f64) -> f64 {
+        let rounds: f64 = self.aged().map(|(weight, round)| weight * round.residual(parts.by_turn, depth)).sum();
+        rounds + self.aged_longs().map(|(weight, long)| weight * long.residual(parts, depth)).sum::<f64>()
+    }
+
+    fn misfit(&self, parts: Parts, depth: f64) -> f64 {
+        let rounds: f64 = self.aged().map(|(weight, round)| weight * round.squares(parts.by_turn, depth)).sum();
+        rounds + self.aged_longs().map(|(weight, long)| weight * long.squares(parts, depth)).sum::<f64>()
+    }
+
+    fn error_at(&self, parts: Parts, depth: f64, all: f64) -> f64 {
+        let (mut n, mut scatter, mut slope) = (0.0, 0.0, 0.0);
         for (weight, round) in self.aged() {
             n += 1.0;
-            weights += weight;
-            scatter += (weight * round.residual(parts, depth)).powi(2);
-            slope += weight * round.slope(parts, depth);
+            scatter += (weight * round.residual(parts.by_turn, depth)).powi(2);
+            slope += weight * round.slope(parts.by_turn, depth);
         }
-        let middle = parts.iter().sum::<f64>() / LENGTHS as f64;
-        let span = parts.iter().map(|g| (g - middle).powi(2)).sum::<f64>().sqrt();
-        let expected = SCATTER_ROUNDS * (weights / n * SCATTER * span).powi(2);
+        let middle = parts.by_turn.iter().sum::<f64>() / LENGTHS as f64;
+        let span = parts.by_turn.iter().map(|g| (g - middle).powi(2)).sum::<f64>().sqrt();
+        let expected = SCATTER_ROUNDS * (all / n * SCATTER * span).powi(2);
         // One parameter is fitted, so n rounds scatter as n − 1 would.
         let scatter = if n > 1.0 { scatter * n / (n - 1.0) } else { 0.0 };
-        (scatter + expected).sqrt() / slope
+        let (windows, slope_of_windows) = self.scatter_of_windows(parts, depth, slope, all);
+        (scatter + expected + windows).sqrt() / (slope + slope_of_windows)
+    }
+
+    /// The same sums of the windows, where those of rounds have this slope.
+    fn scatter_of_windows(&self, parts: Parts, depth: f64, of_rounds: f64, all: f64) -> (f64, f64) {
+        let per_freedom = self.per_freedom(self.misfit(parts, depth), all);
+        let (mut n, mut scatter, mut usual, mut slope) = (0.0, 0.0, 0.0, 0.0);
+        for (weight, long) in self.aged_longs() {
+            n += 1.0;
+            scatter += (weight * long.residual(parts, depth)).powi(2);
+            // Of two halves, each varies by three quarters of φ over the weight, before that is aged.
+            usual += weight * self.age_of(long) * long.span(parts).powi(2) * Long::VARIES * per_freedom;
+            slope += weight * long.slope(parts, depth);
+        }
+        if n == 0.0 {
+            return (0.0, 0.0);
+        }
+        // The part of the one parameter that is fitted to windows.
+        let fitted = slope / (slope + of_rounds);
+        let each = (scatter + SCATTER_WINDOWS * usual / n) / (n - fitted + SCATTER_WINDOWS);
+        (n * each, slope)
+    }
+}
+
+fn remember<T>(all: &mut VecDeque<T>, most: usize, one: T) {
+    if all.len() == most {
+        all.pop_front();
+    }
+    all.push_back(one);
+}
+
+impl Observed {
+    fn is_sane(&self) -> bool {
+        self.progress.is_finite() && self.progress >= 0.0 && self.speed.is_finite() && self.speed > 0.0
+    }
+
+    fn work(&self) -> f64 {
+        self.cpu.as_nanos() as f64 * self.speed
+    }
+}
+
+impl Sum {
+    fn and(self, other: Sum) -> Sum {
+        Sum {
+            work: std::array::from_fn(|i| self.work[i] + other.work[i]),
+            progress: self.progress + other.progress,
+            rounds: self.rounds + other.rounds,
+        }
+    }
+
+    fn total(&self) -> f64 {
+        self.work.iter().sum()
+    }
+
+    /// Whether these are as many rounds as belong on one side of a window with this much work.
+    fn enough_beside(&self, work: f64) -> bool {
+        self.rounds >= ROUNDS_BESIDE || self.total() >= BESIDE * work
+    }
+}
+
+/// What is seen of a window and what is expected.
+impl Long {
+    /// Var(seen) is φ times this over the weight. φ is of parts that are thirds, each of which varies by 2/9 over the
+    /// number of things counted, all by 2/3 with two degrees of freedom; a half varies by 1/4.
+    const VARIES: f64 = 3.0 / 4.0;
+
+    /// g of the window and, on average, of what is beside it.
+    fn parts(&self, parts: Parts) -> [f64; 2] {
+        [parts.long, self.beside.iter().zip(parts.by_turn).map(|(work, g)| work * g).sum()]
+    }
+
+    fn span(&self, parts: Parts) -> f64 {
+        let [long, beside] = self.parts(parts);
+        long - beside
+    }
+
+    /// Seen less expected.
+    fn more(&self, parts: Parts, depth: f64) -> f64 {
+        let [long, beside] = self.parts(parts).map(|g| (1.0 - depth * g).max(0.02));
+        self.seen - long / (long + beside)
+    }
+
+    fn residual(&self, parts: Parts, depth: f64) -> f64 {
+        self.span(parts) * self.more(parts, depth)
+    }
+
+    fn squares(&self, parts: Parts, depth: f64) -> f64 {
+        self.more(parts, depth).powi(2) / Long::VARIES
+    }
+
+    fn slope(&self, parts: Parts, depth: f64) -> f64 {
+        (self.residual(parts, depth + STEP) - self.residual(parts, depth - STEP)) / (2.0 * STEP)
     }
 }
 
@@ -223,7 +444,6 @@ impl Round {
 
     /// By how much the residual grows with depth.
     fn slope(&self, parts: [f64; LENGTHS], depth: f64) -> f64 {
-        const STEP: f64 = 1e-4;
         (self.residual(parts, depth + STEP) - self.residual(parts, depth - STEP)) / (2.0 * STEP)
     }
 }

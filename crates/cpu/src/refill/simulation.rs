@@ -3,6 +3,7 @@
 use scale::RealDuration;
 
 use super::*;
+use crate::terms::LONGEST_SLICE;
 
 /// SplitMix64 (Steele, Lea, Flood: *Fast splittable pseudorandom number generators*, OOPSLA 2014, figure 17).
 struct Random(u64);
@@ -26,8 +27,13 @@ impl Random {
 enum Warming {
     /// As the estimator has it.
     Exponential { depth: f64, recovery_us: f64 },
-    /// Nothing at all is done in the first so many µs.
-    Constant { us: f64 },
+    /// At the beginning so much of the pace is missing, and nothing after so many µs.
+    Step { lost: f64, us: f64 },
+}
+
+/// Nothing at all is done in the first so many µs.
+fn constant(us: f64) -> Warming {
+    Warming::Step { lost: 1.0, us }
 }
 
 impl Warming {
@@ -35,14 +41,18 @@ impl Warming {
     fn work(self, t: f64) -> f64 {
         match self {
             Warming::Exponential { depth, recovery_us } => t + depth * recovery_us * (-t / recovery_us).exp_m1(),
-            Warming::Constant { us } => (t - us).max(0.0),
+            Warming::Step { lost, us } => t - lost * t.min(us),
         }
     }
 
     /// How long `work` takes from `t` on.
     fn time_for(self, work: f64, t: f64) -> f64 {
         match self {
-            Warming::Constant { us } => (us - t).max(0.0) + work,
+            Warming::Step { lost, us } => {
+                let before = (us - t).max(0.0);
+                let done = (1.0 - lost) * before;
+                if work < done { work / (1.0 - lost) } else { before + work - done }
+            }
             Warming::Exponential { depth, recovery_us } => {
                 // Newton's method: the pace grows, so from too late an end it comes down to the right one.
                 let end = self.work(t) + work;
@@ -82,8 +92,10 @@ struct Weather {
     drift: f64,
     /// Every so many seconds the pace is another, up to twice the slowest, and the meter does not see it.
     steps: Option<f64>,
-    /// Part of the windows in which counters say anything.
+    /// Part of the times in which counters say anything.
     garbage: f64,
+    /// It has no windows of the longest turns.
+    no_windows: bool,
 }
 
 struct Outcome {
@@ -93,77 +105,116 @@ struct Outcome {
     got: f64,
 }
 
+/// A server that runs, and what has come of it.
+struct Running<'a> {
+    server: &'a Server,
+    weather: Weather,
+    seed: u64,
+    random: Random,
+    /// µs since the start.
+    clock: f64,
+    left: f64,
+    queue: u64,
+    next_arrival: f64,
+    did: f64,
+    owed: f64,
+    used: f64,
+}
+
+impl Running<'_> {
+    /// Turns of one length for so long, of which the first part is not counted.
+    fn turns(&mut self, turn: RealDuration, wash_out: RealDuration, counted: RealDuration, factor: f64) -> Observed {
+        let Running { server, weather, .. } = *self;
+        let length = turn.as_nanos() as f64 / 1e3;
+        let counted_from = self.clock + wash_out.as_nanos() as f64 / 1e3;
+        let until = counted_from + counted.as_nanos() as f64 / 1e3;
+        if self.clock < 20e6 {
+            (self.did, self.owed) = (0.0, 0.0);
+        }
+        let (mut cpu, mut progress) = (0.0, 0.0);
+        while self.clock < until {
+            // One turn, once in a cycle.
+            let counts = self.clock >= counted_from;
+            let of_step = |every: f64| 1.0 + Random((self.clock / 1e6 / every) as u64 ^ (self.seed << 8)).next();
+            let pace = weather.steps.map_or(1.0, of_step);
+            let speed = pace * (1.0 + weather.drift * (self.clock / 1e7 * std::f64::consts::TAU).sin());
+            let warming = server.warming;
+            self.owed += length * speed / factor;
+            let mut t = 0.0;
+            while t < length {
+                while server.arrivals.is_some() && self.next_arrival <= self.clock {
+                    self.queue += 1;
+                    self.next_arrival += self.random.exponential(1e6 / server.arrivals.unwrap_or(1.0));
+                }
+                if self.left <= 0.0 {
+                    if server.arrivals.is_some() {
+                        if self.queue == 0 {
+                            break;
+                        }
+                        self.queue -= 1;
+                    }
+                    let random = &mut self.random;
+                    let wants = if server.exponential { random.exponential(1.0) } else { 0.5 + random.next() };
+                    self.left = server.work_us * wants;
+                }
+                let takes = warming.time_for(self.left / speed, t);
+                let works = takes.min(length - t);
+                let done = speed * (warming.work(t + works) - warming.work(t));
+                (self.left, self.did, t) = (self.left - done, self.did + done, t + works);
+                self.used += works;
+                cpu += if counts { works } else { 0.0 };
+                if takes <= works {
+                    self.left = 0.0;
+                    progress += if counts { server.bytes } else { 0.0 };
+                }
+            }
+            self.clock += length / (server.share * factor);
+        }
+        if self.random.next() < weather.garbage {
+            progress *= 1e6 * self.random.next();
+        }
+        Observed { cpu: ns(cpu), speed: 1.0, progress }
+    }
+}
+
 /// Lets a server run for so many seconds, with turns around `turn_us`; its share follows what is estimated if
 /// `gives_back`.
 fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64, gives_back: bool) -> Outcome {
-    let mut random = Random(seed);
-    let around = Alternation::around(RealDuration::from_nanos(turn_us * 1_000), server.share.min(0.004));
+    let around = around(turn_us);
     let mut estimator = Estimator::new(Guess::NONE, &around);
-    let (mut clock, mut n) = (0.0, 0);
-    let (mut left, mut queue, mut next_arrival) = (0.0, 0u64, 0.0);
-    let (mut did, mut owed, mut pace) = (0.0, 0.0, 1.0);
-    let (mut round, mut windows) = ([None; LENGTHS], Vec::new());
-    while clock < seconds * 1e6 {
+    let candidate = Candidate { core: 0, share: server.share, turn: around.mean() };
+    let mut schedule = Windows::new([candidate], ns(seconds * 1e6));
+    let mut running = Running {
+        server,
+        weather,
+        seed,
+        random: Random(seed),
+        clock: 0.0,
+        left: 0.0,
+        queue: 0,
+        next_arrival: 0.0,
+        did: 0.0,
+        owed: 0.0,
+        used: 0.0,
+    };
+    let (mut round, mut windows, mut n) = ([None; LENGTHS], Vec::new(), 0);
+    while running.clock < seconds * 1e6 {
         let dwell = around.dwell(n);
-        let length = dwell.turn.as_nanos() as f64 / 1e3;
-        let counted_from = clock + dwell.wash_out.as_nanos() as f64 / 1e3;
-        let until = counted_from + dwell.counted.as_nanos() as f64 / 1e3;
         let factors = if gives_back { estimator.refill().factors(&around) } else { Factors::ONE };
         let factor = factors.by_turn[dwell.which];
-        if clock < 20e6 {
-            (did, owed) = (0.0, 0.0);
-        }
-        let (mut cpu, mut progress) = (0.0, 0.0);
-        while clock < until {
-            // One turn, once in a cycle.
-            pace = match weather.steps {
-                Some(every) => 1.0 + (Random((clock / 1e6 / every) as u64 ^ (seed << 8)).next()),
-                None => pace,
-            };
-            let speed = pace * (1.0 + weather.drift * (clock / 1e7 * std::f64::consts::TAU).sin());
-            let warming = server.warming;
-            owed += length * speed / factor;
-            let mut t = 0.0;
-            while t < length {
-                while server.arrivals.is_some() && next_arrival <= clock {
-                    queue += 1;
-                    next_arrival += random.exponential(1e6 / server.arrivals.unwrap_or(1.0));
-                }
-                if left <= 0.0 {
-                    if server.arrivals.is_some() {
-                        if queue == 0 {
-                            break;
-                        }
-                        queue -= 1;
-                    }
-                    left =
-                        server.work_us * if server.exponential { random.exponential(1.0) } else { 0.5 + random.next() };
-                }
-                let takes = warming.time_for(left / speed, t);
-                let works = takes.min(length - t);
-                let done = speed * (warming.work(t + works) - warming.work(t));
-                (left, did, t) = (left - done, did + done, t + works);
-                cpu += if clock >= counted_from { works } else { 0.0 };
-                if takes <= works {
-                    left = 0.0;
-                    progress += if clock >= counted_from { server.bytes } else { 0.0 };
-                }
-            }
-            clock += length / (server.share * factor);
-        }
-        if random.next() < weather.garbage {
-            progress *= 1e6 * random.next();
-        }
-        let seen = Observed { cpu: ns(cpu), speed: 1.0, progress };
-        round[dwell.which] = Some(seen);
+        round[dwell.which] = Some(running.turns(dwell.turn, dwell.wash_out, dwell.counted, factor));
         if dwell.ends_round {
             let whole = std::mem::take(&mut round).map(|seen| seen.expect("a whole round"));
             windows.push(whole);
             estimator.observe(whole);
+            let window = schedule.next(ns(running.clock), &[ns(running.used)]).filter(|_| !weather.no_windows);
+            if let Some(Window { wash_out, counted, .. }) = window {
+                estimator.observe_long(running.turns(LONGEST_SLICE, wash_out, counted, factors.long));
+            }
         }
         n += 1;
     }
-    Outcome { windows, refill: estimator.refill(), got: did / owed }
+    Outcome { windows, refill: estimator.refill(), got: running.did / running.owed }
 }
 
 fn ns(us: f64) -> RealDuration {
@@ -174,8 +225,9 @@ fn turn(us: u64) -> RealDuration {
     RealDuration::from_nanos(us * 1_000)
 }
 
-fn around() -> Alternation {
-    Alternation::around(turn(400), 0.004)
+/// Beside a client with a share of 0.004.
+fn around(turn_us: u64) -> Alternation {
+    Alternation::around(turn(turn_us), 0.004)
 }
 
 /// Of 24 seeds: the mean of R in µs, the mean standard error, and how many are within two of those of `truth`.
@@ -211,7 +263,7 @@ fn a_core_that_changes_its_pace_does_not_matter() {
 
 #[test]
 fn a_node_without_refill_keeps_its_share() {
-    let none = Warming::Constant { us: 0.0 };
+    let none = constant(0.0);
     for server in [
         Server { warming: none, ..TLS },
         Server { warming: none, work_us: 8_000.0, ..TLS },
@@ -219,7 +271,7 @@ fn a_node_without_refill_keeps_its_share() {
         Server { warming: none, arrivals: Some(10.0), ..TLS },
     ] {
         let factors: Vec<_> = (0..24)
-            .map(|seed| run(&server, 400, 100.0, Weather::default(), seed, true).refill.factors(&around()).mean())
+            .map(|seed| run(&server, 400, 100.0, Weather::default(), seed, true).refill.factors(&around(400)).mean())
             .collect();
         let mean = factors.iter().sum::<f64>() / 24.0;
         assert!(mean < 1.015, "{mean} in the mean");
@@ -230,7 +282,7 @@ fn a_node_without_refill_keeps_its_share() {
 #[test]
 fn a_node_that_is_given_its_refill_does_its_work() {
     let without = run(&TLS, 400, 100.0, Weather::default(), 1, false).got;
-    let done = around().turns().map(|turn| {
+    let done = around(400).turns().map(|turn| {
         let us = turn.as_nanos() as f64 / 1e3;
         TLS.warming.work(us) / us
     });
@@ -253,7 +305,7 @@ fn nodes_that_sleep_are_estimated_by_what_they_do() {
 #[test]
 fn what_is_not_known_of_the_shape_is_in_the_error() {
     for warming in [
-        Warming::Constant { us: 80.0 },
+        constant(80.0),
         Warming::Exponential { depth: 0.8, recovery_us: 100.0 },
         Warming::Exponential { depth: 0.7, recovery_us: 250.0 },
     ] {
@@ -263,15 +315,50 @@ fn what_is_not_known_of_the_shape_is_in_the_error() {
     }
 }
 
+/// A server that loses a third of its pace in all of the turns that alternate.
+const SLOW: Warming = Warming::Step { lost: 0.35, us: 600.0 };
+
+#[test]
+fn what_is_lost_of_all_near_turns_alike_is_found() {
+    let slow = Server { warming: SLOW, ..TLS };
+    for turn_us in [160, 240, 400] {
+        let truth = turn_us as f64 - SLOW.work(turn_us as f64);
+        let of = |weather| many(&slow, turn_us, 100.0, weather, truth);
+        for weather in [Weather::default(), Weather { drift: 0.3, ..Weather::default() }] {
+            let (mean, error, within) = of(weather);
+            assert!((mean - truth).abs() < 0.16 * truth && error < 0.35 * truth, "{truth}: {mean} ± {error}");
+            assert!(within >= 22, "turns of {turn_us} µs: {within} of 24 within two standard errors");
+        }
+        let (mean, ..) = of(Weather { no_windows: true, ..Weather::default() });
+        assert!(mean < 0.7 * truth, "three near lengths alone find {mean} of {truth}");
+    }
+}
+
+#[test]
+fn what_is_lost_of_all_near_turns_alike_is_given_back() {
+    let slow = Server { warming: SLOW, ..TLS };
+    for turn_us in [160, 240, 400] {
+        let got = |weather| {
+            let each = (0..12).map(|seed| run(&slow, turn_us, 100.0, weather, seed, true).got);
+            each.collect::<Vec<_>>()
+        };
+        let (with, without) = (got(Weather::default()), got(Weather { no_windows: true, ..Weather::default() }));
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+        assert!((0.95..1.05).contains(&mean(&with)), "turns of {turn_us} µs: {with:?}");
+        assert!(with.iter().all(|got| (0.8..1.12).contains(got)), "turns of {turn_us} µs: {with:?}");
+        assert!(mean(&without) < 0.9 * mean(&with), "turns of {turn_us} µs: {without:?}");
+    }
+}
+
 #[test]
 fn nothing_that_is_counted_makes_it_run_away() {
     for seed in 0..12 {
-        let weather = Weather { garbage: 0.3, drift: 0.5, steps: Some(3.0) };
+        let weather = Weather { garbage: 0.3, drift: 0.5, steps: Some(3.0), ..Weather::default() };
         let outcome = run(&TLS, 400, 60.0, weather, seed, true);
-        let factor = outcome.refill.factors(&around()).mean();
+        let factor = outcome.refill.factors(&around(400)).mean();
         assert!((1.0..=1.7).contains(&factor) && outcome.got < 1.7, "{factor}");
     }
-    let mut estimator = Estimator::new(Guess::NONE, &around());
+    let mut estimator = Estimator::new(Guess::NONE, &around(400));
     let observed = |cpu, speed, progress| Observed { cpu: ns(cpu), speed, progress };
     for bad in [
         observed(0.0, 1.0, 5.0),
@@ -288,20 +375,20 @@ fn nothing_that_is_counted_makes_it_run_away() {
     for progress in [0.0, 1e300] {
         (0..500).for_each(|_| estimator.observe([progress, 5.0, 5.0].map(|did| observed(1e4, 1.0, did))));
         let refill = estimator.refill();
-        assert!((1.0..=1.7).contains(&refill.factors(&around()).mean()), "{refill:?}");
+        assert!((1.0..=1.7).contains(&refill.factors(&around(400)).mean()), "{refill:?}");
     }
 }
 
 /// What an estimator makes of these windows.
 fn estimated(guess: Guess, windows: &[&[[Observed; LENGTHS]]]) -> Refill {
-    let mut estimator = Estimator::new(guess, &around());
+    let mut estimator = Estimator::new(guess, &around(400));
     windows.concat().into_iter().for_each(|round| estimator.observe(round));
     estimator.refill()
 }
 
 #[test]
 fn a_node_that_begins_to_do_something_else_is_believed() {
-    let none = Server { warming: Warming::Constant { us: 0.0 }, ..TLS };
+    let none = Server { warming: constant(0.0), ..TLS };
     let before = run(&none, 400, 100.0, Weather::default(), 1, false).windows;
     let later = run(&TLS, 400, 400.0, Weather::default(), 2, false).windows;
     let r = |windows: &[&[[Observed; LENGTHS]]]| estimated(Guess::NONE, windows).of_turn(turn(400)).0;
@@ -312,7 +399,7 @@ fn a_node_that_begins_to_do_something_else_is_believed() {
 #[test]
 fn a_guess_counts_until_there_is_more_to_go_by() {
     let guess = |depth, error| Guess { depth, error };
-    let factor = |guess| estimated(guess, &[]).factors(&around()).mean();
+    let factor = |guess| estimated(guess, &[]).factors(&around(400)).mean();
     assert_eq!(factor(guess(0.5, 0.5)), 1.0, "nothing is given on a guess that is as good as none");
     assert!(factor(guess(0.5, 0.1)) > 1.1);
     let windows = run(&TLS, 400, 100.0, Weather::default(), 1, false).windows;

@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn each_core_has_room_of_its_own() {
-        let wanted = Factors { by_turn: [1.5; LENGTHS], capped: false };
+        let wanted = Factors { by_turn: [1.5; LENGTHS], long: 1.5, capped: false };
         let mut fitted = vec![Factors::ONE; 3];
         let (cores, shares) = ([0, 2, 0], [0.1, 0.8, 0.1]);
         for core in [0, 2] {
