@@ -29,10 +29,14 @@ use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
 use crate::yardstick::Laps;
-use crate::{Error, poke};
+use crate::{Error, LONGEST_SLICE, poke};
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
+
+/// How many burn on each core beside those that the arguments name: what is poked, and what nobody has bought. They
+/// come first.
+const OWN: usize = 2;
 
 /// What is to burn beside a node, or in place of one: its [place](Layout::place), on which core, and how many slices
 /// its turns last.
@@ -187,8 +191,11 @@ fn run(args: &[String]) -> Result<(), Error> {
                 known(board, core)?.order(orders);
                 say("kept")?;
             }
-            Word::Slice(slice) => {
-                change_slice(board, &spinners, slice)?;
+            Word::Slice(slice, longest) => {
+                let nodes = &spinners[OWN * cores.len()..];
+                let longest = longest.iter().map(|node| nodes.get(*node)).collect::<Option<Vec<_>>>();
+                let longest = longest.ok_or_else(|| Error::Fillers("there is no such node".into()))?;
+                change_slice(board, &spinners, slice, &longest)?;
                 say("changed")?;
             }
             Word::Sold(core, sold) => {
@@ -258,11 +265,14 @@ fn say(word: &str) -> Result<(), Error> {
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
 }
 
-/// The shortest turns last this long from now on. A filler that is not running cannot do it itself.
-fn change_slice(board: Board, spinners: &[Spinner], slice: RealDuration) -> Result<(), Error> {
+/// The shortest turns last this long from now on, and those of some as long as any can. A filler that is not running
+/// cannot do it itself. The poke goes on with the shortest: what has longer ones is not over when it comes by.
+fn change_slice(board: Board, spinners: &[Spinner], slice: RealDuration, longest: &[&Spinner]) -> Result<(), Error> {
     for (i, tid) in board.threads() {
-        let turn = Class::Slices(spinners[i].turn(slice));
-        sched::set_other(Pid::from_raw(tid as i32), turn).map_err(Error::io("set a scheduling slice"))?;
+        let long = longest.iter().any(|other| std::ptr::eq(*other, &spinners[i]));
+        let turn = if long { LONGEST_SLICE } else { spinners[i].turn(slice) };
+        sched::set_other(Pid::from_raw(tid as i32), Class::Slices(turn))
+            .map_err(Error::io("set a scheduling slice"))?;
     }
     board.set_slice(slice);
     Ok(())

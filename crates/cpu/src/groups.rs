@@ -334,10 +334,21 @@ impl CpuGroups {
     /// Makes turns last `slice` from now on, and those of nodes with a stretch as many times as long, within the bounds
     /// of [`Terms::slice`]. Does nothing without [`Policy::Slots`].
     pub fn set_slice(&mut self, slice: RealDuration) -> Result<(), Error> {
+        self.set_slices(slice, &[])
+    }
+
+    /// The same, but the turns of some nodes, by their places among the shares, are as long as any can be
+    /// ([`crate::LONGEST_SLICE`]). At most one of each core should be: where two are, they wait for each other.
+    ///
+    /// Fails also if there is no such node.
+    pub fn set_slices(&mut self, slice: RealDuration, longest: &[usize]) -> Result<(), Error> {
+        if let Some(node) = longest.iter().find(|node| **node >= self.shares.len()) {
+            return Err(Error::Input(format!("there is no node {node}")));
+        }
         let terms = Terms { slice, ..self.terms };
         terms.check()?;
         if self.policy == Policy::Slots {
-            self.helper.tell(&Word::Slice(slice), "changed")?;
+            self.helper.tell(&Word::Slice(slice, longest.to_vec()), "changed")?;
         }
         self.terms = terms;
         Ok(())

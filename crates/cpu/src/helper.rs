@@ -26,14 +26,15 @@ pub(crate) const FAILED: &str = "error ";
 
 /// What the engine tells the process, and what that answers: `going`, `kept`, `changed`, or the numbers of
 /// [`CoreWork`], core by core; none to the last. Cores are named by their place among those that hold nodes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Word {
     /// The fillers and the poke begin.
     Go,
     /// From now on the poke keeps shares of work on a core.
     Keep(usize, Orders),
-    /// Turns last this long from now on.
-    Slice(RealDuration),
+    /// Turns last this long from now on, but those of some nodes as long as any can. Nodes are named by their place
+    /// among those of the run.
+    Slice(RealDuration, Vec<usize>),
     /// Nodes have so much of a core together from now on.
     Sold(usize, f64),
     /// What is in the books?
@@ -53,7 +54,10 @@ impl Word {
                 // Rust writes a number so that it is read back to the last digit.
                 format!("keep {core} {} {gain} {usable} {sold} {largest}", reference.units_per_us())
             }
-            Word::Slice(slice) => format!("slice {}", slice.as_nanos()),
+            Word::Slice(slice, longest) => {
+                let longest = longest.iter().map(|node| format!(" {node}")).collect::<String>();
+                format!("slice {}{longest}", slice.as_nanos())
+            }
             Word::Sold(core, sold) => format!("sold {core} {sold}"),
             Word::Work => "work".into(),
             Word::Release => "release".into(),
@@ -68,7 +72,10 @@ impl Word {
                 "go" => Word::Go,
                 "work" => Word::Work,
                 "release" => Word::Release,
-                "slice" => Word::Slice(RealDuration::from_nanos(fields.next()?.parse().ok()?)),
+                "slice" => {
+                    let slice = RealDuration::from_nanos(fields.next()?.parse().ok()?);
+                    Word::Slice(slice, fields.map(|node| node.parse().ok()).collect::<Option<_>>()?)
+                }
                 "sold" => Word::Sold(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
                 "keep" => {
                     let core = fields.next()?.parse().ok()?;
@@ -207,11 +214,14 @@ mod tests {
     fn words_are_read_as_they_were_written() {
         let pace = Pace { reference: Speed::from_units_per_us(1.0 / 3.0).unwrap(), gain: 0.1 + 0.2 };
         let orders = Orders { pace, room: Room { usable: 0.987_654_321, sold: 1e-3, largest: 1.310_72 } };
-        let slice = Word::Slice(RealDuration::from_nanos(123_456));
-        for word in [Word::Go, Word::Keep(6, orders), slice, Word::Sold(2, 1.0 / 7.0), Word::Work, Word::Release] {
+        let [slice, longer] = [vec![], vec![0, 17]].map(|some| Word::Slice(RealDuration::from_nanos(123_456), some));
+        let sold = Word::Sold(2, 1.0 / 7.0);
+        for word in [Word::Go, Word::Keep(6, orders), slice, longer, sold, Word::Work, Word::Release] {
             assert_eq!(Word::read(&word.write()).unwrap(), word);
         }
-        for bad in ["", "went", "slice", "slice long", "keep 0 1 2 3 4", "keep 0 0 0.8 0.9 0.5 1.3", "sold 1"] {
+        for bad in
+            ["", "went", "slice", "slice long", "slice 5 a", "keep 0 1 2 3 4", "keep 0 0 0.8 0.9 0.5 1.3", "sold 1"]
+        {
             assert!(Word::read(bad).is_err(), "{bad:?}");
         }
     }

@@ -202,6 +202,35 @@ fn turns_can_be_made_longer_while_they_are_kept() {
 }
 
 #[test]
+fn one_node_can_have_the_longest_turns_while_those_of_others_stay_short() {
+    let _alone = alone();
+    let (id, mut groups) = engaged_on(&[0.2, 0.2], Terms::default());
+    let fillers = ["n0", "n1"].map(|node| Tree::of(&id).unwrap().group(&format!("emu/{node}/f")).threads().unwrap()[0]);
+    let turns = || {
+        let all = || fillers.map(|filler| turns_of(filler).unwrap());
+        let before = all();
+        sleep(WINDOW);
+        let after = all();
+        let ran = |i: usize| after[i].ran.saturating_sub(before[i].ran).as_secs_f64();
+        [0, 1].map(|i| (ran(i) / (after[i].turns - before[i].turns) as f64, ran(i) / WINDOW.as_secs_f64()))
+    };
+    let all_short = turns();
+    groups.set_slices(Terms::default().slice, &[1]).unwrap();
+    let one_long = turns();
+    groups.set_slice(Terms::default().slice).unwrap();
+    let short_again = turns();
+    let longer = |a: [(f64, f64); 2], b: [(f64, f64); 2], i: usize| a[i].0 / b[i].0;
+    assert!(longer(one_long, all_short, 1) > 8.0, "{all_short:?}, then {one_long:?}");
+    assert!(longer(one_long, all_short, 0) < 2.5, "the other's are ended as before: {all_short:?}, then {one_long:?}");
+    assert!(longer(one_long, short_again, 1) > 8.0, "{one_long:?}, then {short_again:?}");
+    for (before, now) in all_short.iter().zip(&one_long) {
+        assert!((now.1 / before.1 - 1.0).abs() < 0.1, "shares stay: {all_short:?}, then {one_long:?}");
+    }
+    assert!(groups.set_slices(Terms::default().slice, &[2]).is_err(), "there is no third node");
+    groups.release().unwrap();
+}
+
+#[test]
 fn a_share_that_is_raised_grows_at_the_cost_of_nobody() {
     let _alone = alone();
     let (_, mut groups) = engaged_on(&[0.2, 0.1], terms(1.0, 1.0));

@@ -22,7 +22,7 @@ use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedNode};
-use scale::{Tdf, Turns, VirtualDuration};
+use scale::{Tdf, Turns, VirtualDuration, VirtualInstant};
 use tcp::Offers;
 
 pub(crate) use self::cores::usable as usable_cores;
@@ -218,6 +218,7 @@ impl Plan {
             pool_cap: self.pool_cap(),
             terms: self.terms,
             refill: experiment.refill,
+            lasts: self.tdf.to_real(at_least(experiment)),
             nodes: experiment.nodes.iter().map(|n| self.node_setup(n, &experiment.dir)).collect(),
             network: network_spec(experiment, self.tdf),
             seed,
@@ -329,4 +330,12 @@ fn shortest_path(experiment: &Experiment, network: &Network) -> Option<VirtualDu
     };
     let to = |node| network.route_sums(node, delay).into_iter().flatten().min();
     (0..experiment.nodes.len()).filter_map(to).min().map(VirtualDuration::from_nanos)
+}
+
+/// How long a run of it lasts, if nothing goes wrong: until all has been measured, and to the limit if nobody is
+/// awaited. Zero if nobody knows.
+fn at_least(experiment: &Experiment) -> VirtualDuration {
+    let measured = experiment.measure.and_then(|(_, until)| until).unwrap_or(VirtualInstant::ZERO);
+    let ends = if experiment.ends.exited.is_empty() { experiment.ends.limit } else { VirtualInstant::ZERO };
+    measured.max(ends).since(VirtualInstant::ZERO)
 }

@@ -103,6 +103,8 @@ pub struct Setup {
     pub terms: Terms,
     /// Whether nodes are given back what they lose at the start of their turns, where shares of work are kept.
     pub refill: bool,
+    /// How long the run lasts at least, in real time from virtual zero on; zero if nobody knows.
+    pub lasts: RealDuration,
     /// The nodes.
     pub nodes: Vec<NodeSetup>,
     /// The links between them, in real rates and delays.
@@ -328,6 +330,8 @@ pub struct NodeRefill {
     pub capped: bool,
     /// How many rounds of turns of all lengths it is from.
     pub rounds: u32,
+    /// And how many windows, in which the node had the longest turns.
+    pub windows: u32,
 }
 
 /// What a site tells when counting ends.

@@ -264,7 +264,8 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     assert!(told.says.starts_with("On core 0 a line"), "shorter turns lose more: {}", told.says);
     let told = caches(&[(0, line(5)), (3, line(80))], &grain, tdf(TEN));
     assert!(told.says.starts_with("On core 3 a line"), "{}", told.says);
-    let unknown = NodeRefill { refill_us: 0.0, error_us: 400.0, turn_us: 400.0, factor: 1.0, capped: false, rounds: 1 };
+    let (refill_us, error_us, turn_us) = (0.0, 400.0, 400.0);
+    let unknown = NodeRefill { refill_us, error_us, turn_us, factor: 1.0, capped: false, rounds: 1, windows: 0 };
     let most = |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 1.0) }], &[unknown], &found).unwrap())[1];
     assert!(most(3) > 1.5 * most(0), "{} and {}", most(3), most(0));
 
@@ -556,6 +557,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
         factor,
         capped,
         rounds: 40,
+        windows: 2,
     };
     let of = |raised: f64, found: NodeRefill| {
         let nodes = [NodeCpu { raised, ..cpu_of("server", 0.03, 1.0) }, cpu_of("client", 0.004, 0.0)];

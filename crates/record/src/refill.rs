@@ -8,7 +8,8 @@ use crate::csv_log::CsvLog;
 use crate::error::{Error, Result};
 
 /// What each line is.
-const HEADER: [&str; 8] = ["virtual_s", "node", "refill_us", "error_us", "turn_us", "factor", "capped", "rounds"];
+const HEADER: [&str; 9] =
+    ["virtual_s", "node", "refill_us", "error_us", "turn_us", "factor", "capped", "rounds", "windows"];
 
 /// What a node loses at the start of each turn, and what it is given for that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct NodeRefill {
     pub capped: bool,
     /// How many rounds of turns of all lengths it is from.
     pub rounds: u32,
+    /// And how many windows, in which it had the longest turns that there are.
+    #[serde(default)]
+    pub windows: u32,
 }
 
 /// One line: what was known of a node.
@@ -49,7 +53,7 @@ impl RefillLog {
 
     /// Adds what is known of a node.
     pub fn add(&mut self, virtual_s: f64, node: &str, known: &NodeRefill) -> Result<()> {
-        let NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds } = known;
+        let NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows } = known;
         let us = |us: &f64| format!("{us:.2}");
         self.0.row([
             format!("{virtual_s:.3}"),
@@ -60,6 +64,7 @@ impl RefillLog {
             format!("{factor:.4}"),
             u8::from(*capped).to_string(),
             rounds.to_string(),
+            windows.to_string(),
         ])
     }
 
@@ -70,10 +75,10 @@ impl RefillLog {
 }
 
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<RefillInterval>> {
-    type Row = (f64, String, f64, f64, f64, f64, u8, u32);
+    type Row = (f64, String, f64, f64, f64, f64, u8, u32, u32);
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    let interval = |(virtual_s, node, refill_us, error_us, turn_us, factor, capped, rounds): Row| {
-        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: capped != 0, rounds };
+    let interval = |(virtual_s, node, refill_us, error_us, turn_us, factor, capped, rounds, windows): Row| {
+        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: capped != 0, rounds, windows };
         RefillInterval { virtual_s, node, known }
     };
     csv::Reader::from_reader(text).deserialize().map(|row| row.map(interval).map_err(failed)).collect()
@@ -90,8 +95,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = RunDir::prepare(temp.path(), []).unwrap();
         assert_eq!(dir.refill().unwrap(), [], "a run that did not measure it");
-        let known =
-            NodeRefill { refill_us: 119.25, error_us: 8.5, turn_us: 400.0, factor: 1.4375, capped: false, rounds: 41 };
+        let (refill_us, error_us, turn_us, factor) = (119.25, 8.5, 400.0, 1.4375);
+        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: false, rounds: 41, windows: 3 };
         let capped = NodeRefill { capped: true, factor: 1.6, ..known };
         let mut log = dir.refill_log().unwrap();
         log.add(1.5, "server", &known).unwrap();
@@ -101,7 +106,7 @@ mod tests {
         assert_eq!(dir.refill().unwrap(), [of("server", known), of("client-1", capped)]);
         let file = temp.path().join("refill.csv");
         let text = std::fs::read_to_string(&file).unwrap();
-        assert!(text.ends_with("\n1.500,client-1,119.25,8.50,400.00,1.6000,1,41\n"), "{text}");
+        assert!(text.ends_with("\n1.500,client-1,119.25,8.50,400.00,1.6000,1,41,3\n"), "{text}");
         std::fs::write(&file, text.replace("119.25", "all")).unwrap();
         let error = dir.refill().unwrap_err().to_string();
         assert!(error.contains("refill.csv: ") && error.contains("line: 2"), "{error}");

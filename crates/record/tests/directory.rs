@@ -38,7 +38,8 @@ fn written(path: &Path) -> RunDir {
     log.add(&SpeedInterval { virtual_s: 0.0, core: 0, units_per_us, percent_of_reference, k: 1.25, capped: 0.0 })
         .unwrap();
     log.flush().unwrap();
-    let known = NodeRefill { refill_us: 60.0, error_us: 5.0, turn_us: 400.0, factor: 1.17, capped: false, rounds: 9 };
+    let (refill_us, error_us, turn_us) = (60.0, 5.0, 400.0);
+    let known = NodeRefill { refill_us, error_us, turn_us, factor: 1.17, capped: false, rounds: 9, windows: 1 };
     let mut log = dir.refill_log().unwrap();
     log.add(1.0, "NAME", &known).unwrap();
     log.flush().unwrap();

@@ -202,9 +202,9 @@ impl Observer {
 }
 
 fn recorded_refill(known: &crate::site::NodeRefill) -> NodeRefill {
-    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds } = *known;
+    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds, windows } = *known;
     let [refill_us, error_us, turn_us] = [refill, error, turn].map(|d| d.as_nanos() as f64 / 1e3);
-    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds }
+    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows }
 }
 
 fn counters(read: host::tcp::Counters) -> TcpCounters {

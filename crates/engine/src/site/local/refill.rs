@@ -1,7 +1,8 @@
 //! Gives nodes back what they lose at the start of their turns.
 //!
 //! A thread lets turns of three lengths alternate and counts what each node gets done in each; what it makes of that is
-//! [`cpu::refill`]'s. It touches neither the nodes nor the emulator: CPU time is in the kernel's counters, and so is
+//! [`cpu::refill`]'s. Between two rounds of the three, seldom, one node of each core has the longest turns that there
+//! are. It touches neither the nodes nor the emulator: CPU time is in the kernel's counters, and so is
 //! what passes a node's interfaces; where the processor counts instructions by control group, those say more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use cpu::CpuGroups;
-use cpu::refill::{Alternation, Dwell, Estimator, Factors, Guess, LENGTHS, Observed, fit};
+use cpu::refill::{Alternation, Candidate, Estimator, Factors, Guess, LENGTHS, Observed, Window, Windows, fit};
 use host::perf::{Event, GroupCounter};
 use net::Traffic;
 use scale::{RealDuration, Turns};
@@ -21,7 +22,7 @@ use crate::site::{NodeRefill, NodeSetup, Setup};
 /// Of what is usable of the core, refills may take what leaves nodes room for this many times that: the core may become
 /// slower.
 const ROOM_TO_SLOW_DOWN: f64 = 1.15;
-/// A window that lasted longer than this many times what was planned was not one of turns of one length.
+/// What lasted longer than this many times what was planned was not a time with turns of one length.
 const OVERSLEPT: f64 = 1.5;
 
 /// What nodes get done, from their start on.
@@ -81,9 +82,12 @@ impl Refills {
         let estimators = guesses.iter().zip(&turns).map(|(guess, own)| Estimator::new(*guess, own)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
-        let cores = setup.nodes.iter().map(|n| n.core).collect();
+        let cores: Vec<usize> = setup.nodes.iter().map(|n| n.core).collect();
+        let candidate =
+            |(n, own): (&NodeSetup, &Alternation)| Candidate { core: n.core, share: n.share, turn: own.mean() };
+        let windows = Windows::new(setup.nodes.iter().zip(&turns).map(candidate), setup.lasts);
         let mut work =
-            Work { groups, cores, shares, progress, around, turns, estimators, known: known.clone(), stopped };
+            Work { groups, cores, shares, progress, around, turns, windows, estimators, known: known.clone(), stopped };
         let factors = work.publish();
         let body = move || {
             if let Err(e) = work.go_on(factors) {
@@ -121,6 +125,7 @@ struct Work {
     around: Alternation,
     /// By node, its own turns, which change together with all others.
     turns: Vec<Alternation>,
+    windows: Windows,
     estimators: Vec<Estimator>,
     known: Arc<Mutex<Known>>,
     stopped: Receiver<()>,
@@ -138,37 +143,72 @@ struct Counted {
 impl Work {
     /// Until it is stopped. It begins with these factors.
     fn go_on(&mut self, mut factors: Vec<Factors>) -> Result<()> {
+        let begun = self.count()?;
         let mut round = [const { None }; LENGTHS];
         for n in 0.. {
             let dwell = self.around.dwell(n);
-            {
-                let mut groups = locked(&self.groups);
-                groups.set_slice(dwell.turn)?;
-                groups.raise(&factors.iter().map(|f| f.by_turn[dwell.which]).collect::<Vec<_>>())?;
-            }
-            if self.stops_within(dwell.wash_out) {
-                return Ok(());
-            }
-            let before = self.count()?;
-            if self.stops_within(dwell.counted) {
-                return Ok(());
-            }
-            round[dwell.which] = observed(&before, &self.count()?, dwell);
+            self.set(dwell.turn, &[], factors.iter().map(|f| f.by_turn[dwell.which]))?;
+            let Some([before, after]) = self.count_both(dwell.wash_out, dwell.counted)? else { return Ok(()) };
+            round[dwell.which] = observed(&before, &after, dwell.counted);
             if dwell.ends_round {
                 self.observe(std::mem::take(&mut round));
                 factors = self.publish();
+                let used: Vec<_> = grown(&begun.cpu_ns, &after.cpu_ns).map(RealDuration::from_nanos).collect();
+                let window = self.windows.next(after.at.since(begun.at), &used);
+                let stopped = window.map_or(Ok(false), |window| self.is_stopped_in(&window, &factors))?;
+                if stopped {
+                    return Ok(());
+                }
             }
         }
         Ok(())
     }
 
-    /// What all nodes did in the windows of a round. One that lacks a window says nothing.
-    fn observe(&mut self, round: [Option<Vec<Observed>>; LENGTHS]) {
-        if round.iter().all(Option::is_some) {
-            let round = round.map(Option::unwrap_or_default);
-            for (node, estimator) in self.estimators.iter_mut().enumerate() {
-                estimator.observe(std::array::from_fn(|which| round[which][node]));
+    /// Some nodes have the longest turns, and all others those of middle length.
+    /// Returns whether it is to stop.
+    fn is_stopped_in(&mut self, window: &Window, factors: &[Factors]) -> Result<bool> {
+        let middle = LENGTHS / 2;
+        let of = |(node, f): (usize, &Factors)| if window.nodes.contains(&node) { f.long } else { f.by_turn[middle] };
+        self.set(self.around.turns()[middle], &window.nodes, factors.iter().enumerate().map(of))?;
+        let Some([before, after]) = self.count_both(window.wash_out, window.counted)? else { return Ok(true) };
+        let seen = observed(&before, &after, window.counted);
+        for node in &window.nodes {
+            match &seen {
+                Some(seen) => self.estimators[*node].observe_long(seen[*node]),
+                None => self.estimators[*node].missed(),
             }
+        }
+        Ok(false)
+    }
+
+    /// Turns have this length from now on, but for those nodes that have the longest, and each node has its share times
+    /// its factor.
+    fn set(&self, turn: RealDuration, longest: &[usize], factors: impl Iterator<Item = f64>) -> Result<()> {
+        let mut groups = locked(&self.groups);
+        groups.set_slices(turn, longest)?;
+        Ok(groups.raise(&factors.collect::<Vec<_>>())?)
+    }
+
+    /// What has been counted after the first time, and after the second; `None` if it is stopped before.
+    fn count_both(&mut self, wash_out: RealDuration, counted: RealDuration) -> Result<Option<[Counted; 2]>> {
+        if self.stops_within(wash_out) {
+            return Ok(None);
+        }
+        let before = self.count()?;
+        if self.stops_within(counted) {
+            return Ok(None);
+        }
+        Ok(Some([before, self.count()?]))
+    }
+
+    /// What all nodes did in the times of a round. One that lacks one of them says nothing.
+    fn observe(&mut self, round: [Option<Vec<Observed>>; LENGTHS]) {
+        if round.iter().any(Option::is_none) {
+            return self.estimators.iter_mut().for_each(Estimator::missed);
+        }
+        let round = round.map(Option::unwrap_or_default);
+        for (node, estimator) in self.estimators.iter_mut().enumerate() {
+            estimator.observe(std::array::from_fn(|which| round[which][node]));
         }
     }
 
@@ -199,7 +239,8 @@ impl Work {
         let known = estimates.iter().zip(&self.turns).zip(&factors).map(|((estimate, own), factors)| {
             let turn = own.mean();
             let (refill, error) = estimate.of_turn(turn);
-            NodeRefill { refill, error, turn, factor: factors.mean(), capped: factors.capped, rounds: estimate.rounds }
+            let (factor, capped) = (factors.mean(), factors.capped);
+            NodeRefill { refill, error, turn, factor, capped, rounds: estimate.rounds, windows: estimate.windows }
         });
         locked(&self.known).nodes = known.collect();
         factors
@@ -215,24 +256,26 @@ fn fit_core(core: usize, cores: &[usize], shares: &[f64], wanted: &[Factors], ro
 }
 
 /// What each node did between two counts; `None` if too long a time was between them.
-fn observed(before: &Counted, after: &Counted, dwell: Dwell) -> Option<Vec<Observed>> {
+fn observed(before: &Counted, after: &Counted, counted: RealDuration) -> Option<Vec<Observed>> {
     let passed = after.at.since(before.at);
-    if passed.as_secs_f64() > OVERSLEPT * dwell.counted.as_secs_f64() {
+    if passed.as_secs_f64() > OVERSLEPT * counted.as_secs_f64() {
         return None;
     }
     // What nodes are owed of a core that is slow grows by as much as their programs slow down.
     let speed = |owed: u64| if owed == 0 { 1.0 } else { passed.as_nanos() as f64 / owed as f64 };
-    let grown = |of: fn(&Counted) -> &Vec<u64>| {
-        let pairs = of(after).iter().zip(of(before));
-        pairs.map(|(after, before)| after.saturating_sub(*before)).collect::<Vec<_>>()
-    };
-    let all = grown(|c| &c.cpu_ns).into_iter().zip(grown(|c| &c.progress)).zip(grown(|c| &c.wanted_ns));
+    let cpu = grown(&before.cpu_ns, &after.cpu_ns);
+    let all = cpu.zip(grown(&before.progress, &after.progress)).zip(grown(&before.wanted_ns, &after.wanted_ns));
     let each = |((cpu, progress), owed): ((u64, u64), u64)| Observed {
         cpu: RealDuration::from_nanos(cpu),
         speed: speed(owed),
         progress: progress as f64,
     };
     Some(all.map(each).collect())
+}
+
+/// By how much each counter grew.
+fn grown<'a>(before: &'a [u64], after: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
+    after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before))
 }
 
 /// What is guessed of each node before the run, from what its core forgets between two turns of it. The cores have to
@@ -280,18 +323,18 @@ mod tests {
         }
     }
 
-    fn dwell() -> Dwell {
-        Alternation::around(RealDuration::from_nanos(400_000), 0.004).dwell(0)
+    fn planned() -> RealDuration {
+        RealDuration::from_nanos(600_000_000)
     }
 
     #[test]
     fn what_nodes_did_is_what_counters_grew_by() {
         let before = counted(1_000, 1_000, &[10, 20], &[100, 200]);
-        let seen = observed(&before, &counted(1_600, 1_900, &[15, 20], &[180, 190]), dwell()).unwrap();
+        let seen = observed(&before, &counted(1_600, 1_900, &[15, 20], &[180, 190]), planned()).unwrap();
         let of = |o: &Observed| (o.cpu.as_nanos(), o.progress);
         assert_eq!(seen.iter().map(of).collect::<Vec<_>>(), [(5, 80.0), (0, 0.0)], "a counter that went back is none");
         assert!(seen.iter().all(|o| (o.speed - 600.0 / 900.0).abs() < 1e-9));
-        let unpaced = observed(&before, &counted(1_600, 1_000, &[15, 20], &[180, 190]), dwell()).unwrap();
+        let unpaced = observed(&before, &counted(1_600, 1_000, &[15, 20], &[180, 190]), planned()).unwrap();
         assert_eq!(unpaced[0].speed, 1.0);
     }
 
@@ -300,7 +343,7 @@ mod tests {
         let before = counted(1_000, 1_000, &[10, 20], &[100, 200]);
         let mut after = counted(1_600, 1_600, &[15, 25], &[180, 280]);
         after.wanted_ns[1] = 2_200_000_000;
-        let seen = observed(&before, &after, dwell()).unwrap();
+        let seen = observed(&before, &after, planned()).unwrap();
         assert!((seen[0].speed - 1.0).abs() < 1e-9 && (seen[1].speed - 0.5).abs() < 1e-9);
     }
 
@@ -320,6 +363,6 @@ mod tests {
     #[test]
     fn a_window_that_lasted_too_long_does_not_count() {
         let before = counted(1_000, 1_000, &[10], &[100]);
-        assert!(observed(&before, &counted(2_000, 2_000, &[15], &[180]), dwell()).is_none());
+        assert!(observed(&before, &counted(2_000, 2_000, &[15], &[180]), planned()).is_none());
     }
 }
