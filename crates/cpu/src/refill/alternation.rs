@@ -10,8 +10,12 @@ pub const LENGTHS: usize = 3;
 const SHORTEST_PART: f64 = 1.0 / 3.0;
 /// Where it cannot be that short, the longest is at least this many times as long.
 const LEAST_RATIO: f64 = 1.5;
-/// How long a length is in force, in cycles of the node that comes round most rarely.
+/// How long a length is in force at least, in cycles of the node that comes round most rarely.
 const CYCLES: f64 = 8.0;
+/// And so long that a run has about so many rounds of all lengths: what a node is in the middle of when a length begins
+/// or ends is counted where it ends, and the fewer times there are the less that matters; but some are needed to tell
+/// how much they scatter.
+const ROUNDS: f64 = 32.0;
 /// Bounds of that: fewer turns say nothing; in more time the core and the nodes change.
 const SHORTEST: RealDuration = RealDuration::from_nanos(200_000_000);
 const LONGEST: RealDuration = RealDuration::from_nanos(2_000_000_000);
@@ -45,10 +49,10 @@ pub struct Dwell {
 }
 
 impl Alternation {
-    /// Around turns of length `turn`, for nodes of which `smallest_share` is the smallest share of the core. The mean
-    /// is `turn` as far as no turn is shorter or longer than the kernel grants; the longest is as many times the
-    /// middle one as that is the shortest.
-    pub fn around(turn: RealDuration, smallest_share: f64) -> Alternation {
+    /// Around turns of length `turn`, for nodes of which `smallest_share` is the smallest share of the core, in a run
+    /// that lasts for so long at least (zero if nobody knows). The mean is `turn` as far as no turn is shorter or
+    /// longer than the kernel grants; the longest is as many times the middle one as that is the shortest.
+    pub fn around(turn: RealDuration, smallest_share: f64, lasts: RealDuration) -> Alternation {
         let secs = turn.as_secs_f64();
         let [shortest, longest] = [SHORTEST_SLICE, LONGEST_SLICE].map(RealDuration::as_secs_f64);
         let short = (SHORTEST_PART * secs).max(shortest);
@@ -58,7 +62,8 @@ impl Alternation {
             false => [short, long],
         };
         let cycle = secs / smallest_share.clamp(1e-4, 1.0);
-        let dwell = RealDuration::from_secs_f64(CYCLES * cycle).clamp(SHORTEST, LONGEST);
+        let of_run = lasts.as_secs_f64() / (ROUNDS * LENGTHS as f64);
+        let dwell = RealDuration::from_secs_f64(of_run.max(CYCLES * cycle)).clamp(SHORTEST, LONGEST);
         Alternation { turns: [short, (short * long).sqrt(), long].map(RealDuration::from_secs_f64), dwell }
     }
 
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn the_mean_is_the_chosen_turn() {
         for chosen in [150, 160, 250, 400, 640, 1_400, 2_000] {
-            let around = Alternation::around(us(chosen), 0.03);
+            let around = Alternation::around(us(chosen), 0.03, RealDuration::ZERO);
             let [short, middle, long] = around.turns().map(RealDuration::as_secs_f64);
             assert!((around.mean().as_nanos() as f64 / us(chosen).as_nanos() as f64 - 1.0).abs() < 1e-3, "{around:?}");
             assert!((middle * middle / short / long - 1.0).abs() < 1e-3 && long >= LEAST_RATIO * short, "{around:?}");
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_node_with_longer_turns_has_all_of_them_longer() {
-        let around = Alternation::around(RealDuration::from_nanos(400_000), 0.004);
+        let around = Alternation::around(RealDuration::from_nanos(400_000), 0.004, RealDuration::ZERO);
         let longer = around.stretched(2.0);
         let twice = |a: &RealDuration, b: &RealDuration| b.as_nanos().abs_diff(2 * a.as_nanos()) <= 1;
         assert!(around.turns().iter().zip(&longer.turns()).all(|(a, b)| twice(a, b)));
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn no_turn_is_shorter_or_longer_than_the_kernel_grants() {
         for chosen in [100, 110, 125, 400, 1_500, 2_000, 3_000] {
-            let around = Alternation::around(us(chosen), 0.03);
+            let around = Alternation::around(us(chosen), 0.03, RealDuration::ZERO);
             let [short, _, long] = around.turns();
             assert!(SHORTEST_SLICE <= short && long <= LONGEST_SLICE, "{around:?}");
             assert!(long.as_secs_f64() >= 1.49 * short.as_secs_f64(), "{around:?}");
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_round_has_all_for_equally_long() {
-        let around = Alternation::around(us(400), 0.03);
+        let around = Alternation::around(us(400), 0.03, RealDuration::ZERO);
         let dwells: Vec<_> = (0..36).map(|n| around.dwell(n)).collect();
         for round in dwells.chunks(LENGTHS) {
             let mut which: Vec<_> = round.iter().map(|d| d.which).collect();
@@ -158,7 +163,7 @@ mod tests {
     #[test]
     fn rare_turns_are_given_more_time() {
         let dwell = |turn, share| {
-            let d = Alternation::around(turn, share).dwell(0);
+            let d = Alternation::around(turn, share, RealDuration::ZERO).dwell(0);
             d.wash_out + d.counted
         };
         assert_eq!(dwell(us(100), 0.5), SHORTEST);

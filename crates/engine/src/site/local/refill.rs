@@ -77,7 +77,7 @@ impl Refills {
             None => Box::new(traffic),
         };
         let smallest = shares.iter().copied().fold(1.0, f64::min);
-        let around = Alternation::around(setup.terms.slice, smallest);
+        let around = Alternation::around(setup.terms.slice, smallest, setup.lasts);
         let turns: Vec<_> = setup.nodes.iter().map(|n| around.stretched(n.stretch)).collect();
         let estimators = guesses.iter().zip(&turns).map(|(guess, own)| Estimator::new(*guess, own)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
