@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-use crate::Error;
+use crate::{Error, Lack};
 
 /// The cores that the calling thread may use, in the order of their numbers.
 pub fn usable() -> io::Result<Vec<usize>> {
@@ -24,6 +24,29 @@ pub fn count() -> usize {
 
 /// Where the kernel describes the processors.
 const PROCESSORS: &str = "/sys/devices/system/cpu";
+
+/// Finds that all of some cores are on line. What was pinned to one that is not any more is on others.
+///
+/// # Errors
+///
+/// [`Error::Machine`] if not, with how they come back.
+pub fn on_line(cores: &[usize]) -> Result<(), Error> {
+    let Ok(online) = std::fs::read_to_string(Path::new(PROCESSORS).join("online")) else { return Ok(()) };
+    match off_line(cores, &online) {
+        Some(lack) => Err(lack.into()),
+        None => Ok(()),
+    }
+}
+
+/// What to tell of those `cores` that are not in the kernel's list of those on line.
+fn off_line(cores: &[usize], online: &str) -> Option<Lack> {
+    let online = list(online.trim())?;
+    let gone: Vec<usize> = cores.iter().copied().filter(|core| !online.contains(core)).collect();
+    let back = gone.iter().map(|core| format!("`echo 1 > {PROCESSORS}/cpu{core}/online`"));
+    let help = format!("run again when it is back: {}", back.collect::<Vec<_>>().join(", "));
+    let were = if gone.len() == 1 { "was" } else { "were" };
+    (!gone.is_empty()).then(|| Lack::new(format!("{} {were} taken off line", named(&gone)), help))
+}
 
 /// The processors that share the physical core of `core`, itself among them, in the order of their numbers.
 ///
@@ -179,6 +202,17 @@ mod tests {
         assert_eq!((listed(&[5]), listed(&[])), ("5".into(), String::new()));
         assert_eq!((named(&[5]), named(&[4, 0, 2, 3])), ("core 5".into(), "cores 0,2-4".into()));
         assert_eq!(list(&listed(&[1, 2, 3, 9])), Some(vec![1, 2, 3, 9]));
+    }
+
+    #[test]
+    fn who_lost_a_core_is_told_how_it_comes_back() {
+        assert_eq!(off_line(&[0, 1], "0-3\n"), None);
+        assert_eq!(off_line(&[0, 1], ""), None, "nothing is said");
+        let lack = off_line(&[1, 2, 3], "0,3\n").unwrap();
+        assert_eq!(lack.what, "cores 1,2 were taken off line");
+        assert!(lack.help.contains("`echo 1 > /sys/devices/system/cpu/cpu1/online`, `echo"), "{}", lack.help);
+        assert!(off_line(&[2], "0-1").unwrap().what == "core 2 was taken off line");
+        on_line(&usable().unwrap()).unwrap();
     }
 
     /// A machine whose processors have these siblings, in a file of this name.
