@@ -55,8 +55,10 @@ impl Tree {
         let hierarchies = Hierarchies::discover()?;
         let entries = hierarchies.all().iter().filter_map(|root| fs::read_dir(root).ok()).flatten().flatten();
         let directories = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        let suffix = hierarchies.suffix();
-        let id = |name: &str| Some(name.strip_prefix(PREFIX)?.strip_suffix(suffix)?.to_owned());
+        let id = |name: &str| {
+            let id = name.strip_prefix(PREFIX)?;
+            Some(id.strip_suffix(scope::SUFFIX).unwrap_or(id).to_owned())
+        };
         let names = directories.filter_map(|e| id(e.file_name().to_str()?));
         let mut ids: Vec<_> = names.filter(|id| check_name(id).is_ok()).collect();
         ids.sort();
@@ -88,12 +90,18 @@ impl Tree {
     /// Whether a process is in the tree, in some hierarchy. No, if it has ended.
     pub fn contains(&self, pid: u32) -> bool {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"));
-        groups.is_ok_and(|groups| belongs(&groups, &self.path("")))
+        groups.is_ok_and(|groups| self.tops().iter().any(|top| belongs(&groups, top)))
     }
 
     /// What there is of the tree: its directory in every hierarchy in which it exists.
     pub fn remains(&self) -> Vec<PathBuf> {
-        self.hierarchies.places(&self.path("")).into_iter().filter(|place| place.exists()).collect()
+        let places = self.tops().into_iter().flat_map(|top| self.hierarchies.places(&top));
+        places.filter(|place| place.exists()).collect()
+    }
+
+    /// The tree without systemd, as one that was made in a container, and with it, whoever looks.
+    fn tops(&self) -> [String; 2] {
+        ["", scope::SUFFIX].map(|suffix| format!("/{PREFIX}{}{suffix}", self.id))
     }
 
     /// The processors that groups of it have for themselves ([`Group::take`]), as the kernel lists them; `None` if

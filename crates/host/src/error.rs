@@ -5,6 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+/// How a container is to be started in which experiments run: with all rights and the machine's own control groups.
+pub(crate) const CONTAINER: &str = "`--privileged --cgroupns=host`";
+
 /// What this machine lacks, withholds or already uses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{what}; {help}")]
@@ -48,9 +51,11 @@ impl Error {
         // Libraries pass on the kind of an error, not always its number.
         let full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let help = match source.raw_os_error() {
-            _ if full => "make room (`df -h` and `df -i` show where), then run again",
-            Some(libc::EPERM | libc::EACCES) => "run as root with all capabilities (`sudo diorama …`)",
-            Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n 65536`)",
+            _ if full => "make room (`df -h` and `df -i` show where), then run again".into(),
+            Some(libc::EPERM | libc::EACCES) => {
+                format!("run as root with all capabilities (`sudo diorama …`); a container needs {CONTAINER}")
+            }
+            Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n 65536`)".into(),
             _ => return Error::System { what, source },
         };
         Lack::new(format!("{what}: {source}"), help).into()

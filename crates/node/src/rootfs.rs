@@ -142,7 +142,8 @@ pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(
         ))),
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::Machine(Lack::new(
             format!("the file system of {} cannot carry the nodes' files (overlay refuses it)", disk.display()),
-            "keep the runs' state on ext4, xfs, btrfs or tmpfs; `dmesg | tail` has the kernel's reason",
+            "keep the runs' state on ext4, xfs, btrfs or tmpfs (in a container by `-v \
+             /var/lib/diorama:/var/lib/diorama`); `dmesg | tail` has the kernel's reason",
         ))),
         Err(e) => Err(Error::file("mount the root file system", target, e)),
     }

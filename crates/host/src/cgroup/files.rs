@@ -34,6 +34,8 @@ pub(super) const SWAP_LIMIT: &str = "memory.memsw.limit_in_bytes";
 
 /// Version 2: what the root or a group has, and what it passes on.
 pub(super) const OFFERED: &str = "cgroup.controllers";
+/// How threads may be in a group of version 2; of the root nothing is said.
+pub(super) const KIND: &str = "cgroup.type";
 pub(super) const PASSED_ON: &str = "cgroup.subtree_control";
 /// On a tree of version 2, an extended attribute: what the root passed on before there was any tree. What it passes on
 /// beyond that is switched off with the last one: the OCI runtime switches on more than nodes need.

@@ -11,7 +11,7 @@ use super::files::{self, CAP, CAP_2, IDLE, MEMBERS, Version};
 use super::hierarchies::{is_v2, place_of};
 use super::passing::{self, Known};
 use super::scope;
-use crate::error::{Error, Lack};
+use crate::error::{CONTAINER, Error, Lack};
 use crate::mounts;
 
 /// The smallest quota that the kernel accepts (`min_cfs_quota_period`).
@@ -162,7 +162,7 @@ fn not_made(group: &Path, source: io::Error) -> Error {
     match source.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::Machine(Lack::new(
             format!("cannot make the control group {}: {source}", group.display()),
-            "run as root, outside any container",
+            format!("run as root; a container needs {CONTAINER}"),
         )),
         _ => Error::file("make the control group", group, source),
     }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags};
 
 use super::files::{
-    CONTROLLERS, CONTROLLERS_2, IDLE, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SWAP_LIMIT, Version,
+    CONTROLLERS, CONTROLLERS_2, IDLE, KIND, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SWAP_LIMIT, Version,
 };
 use super::group::Group;
 use super::passing::{Known, not_among};
 use super::weights::Weights;
 use super::{Layout, Offers, partition, scope};
-use crate::error::{Context, Error, Lack};
+use crate::error::{CONTAINER, Context, Error, Lack};
 use crate::mounts::{self, Mounted};
 
 /// Where the hierarchies are mounted.
@@ -110,7 +110,7 @@ pub(super) fn place_of(mounts: &[Mounted], controller: &str) -> Option<PathBuf> 
 fn no_controllers() -> Lack {
     Lack::new(
         "neither the cgroup v1 controllers `cpu` and `cpuacct` nor cgroup v2 alone are mounted",
-        format!("`mount -t cgroup2 none {NODE_VIEW}`, or in a container run it with `--privileged --cgroupns=host`"),
+        format!("`mount -t cgroup2 none {NODE_VIEW}`, or in a container run it with {CONTAINER}"),
     )
 }
 
@@ -142,22 +142,39 @@ pub(super) fn offers() -> Offers {
             format!("`mount -t cgroup -o NAME cgroup {NODE_VIEW}/NAME` for each"),
         )),
     };
+    let writable = root.as_ref().is_ok_and(Group::is_writable);
+    let no_nodes = no_nodes.or_else(|| (!writable).then(not_writable));
+    let no_nodes = no_nodes.or_else(|| root.as_ref().ok().filter(|_| second).and_then(|root| confined(&root.cpu)));
     let no_partitions = partition::lack(root.as_ref().ok().map(|root| root.version));
     Offers {
         layout,
         no_partitions,
         no_shares,
         no_nodes,
-        writable: root.as_ref().is_ok_and(Group::is_writable),
+        writable,
         // The root of version 2 has no such file itself; groups below it have it from the same kernel on.
         idle: root.is_ok_and(|root| root.cpu.join(IDLE).exists()) || (second && kernel_at_least(5, 15)),
     }
 }
 
+fn not_writable() -> Lack {
+    Lack::new("no control groups can be made here", format!("run as root; a container needs {CONTAINER}"))
+}
+
+/// Whether the hierarchy begins, for this process, with a group that cannot pass anything on because processes are in
+/// it: that of a container.
+fn confined(root: &Path) -> Option<Lack> {
+    let members = || fs::read_to_string(root.join(MEMBERS)).unwrap_or_default();
+    // The first group of all has no kind.
+    let confined = root.join(KIND).exists() && !members().trim().is_empty();
+    let what = "of the control groups only those of this container are to be seen";
+    confined.then(|| Lack::new(what, format!("run on the host itself, or in a container with {CONTAINER}")))
+}
+
 fn not_passed_on(missing: &[&str]) -> Lack {
     Lack::new(
         format!("control groups (version 2) here lack the controllers {}", missing.join(", ")),
-        format!("see `cat {NODE_VIEW}/{OFFERED}`: a container needs `--privileged --cgroupns=host`"),
+        format!("see `cat {NODE_VIEW}/{OFFERED}`: a container needs {CONTAINER}"),
     )
 }
 
@@ -234,6 +251,19 @@ mod tests {
         let joint = "25 20 0:22 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
         let found = Hierarchies::among(&table(joint)).unwrap();
         assert_eq!(found.cpu, found.cpuacct);
+    }
+
+    #[test]
+    fn a_container_of_its_own_groups_is_told_from_the_machine() {
+        let root = std::env::temp_dir().join(format!("diorama-confined-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join(MEMBERS), "1\n7\n").unwrap();
+        assert_eq!(confined(&root), None, "processes may be in the first group of all");
+        fs::write(root.join(KIND), "domain\n").unwrap();
+        assert!(confined(&root).unwrap().help.contains("--cgroupns=host"));
+        fs::write(root.join(MEMBERS), "").unwrap();
+        assert_eq!(confined(&root), None, "it can pass on what it has");
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::files::{self, CONTROLLERS_2, PASSED_ON, PASSED_ON_BEFORE};
-use crate::error::{Error, Lack};
+use crate::error::{CONTAINER, Error, Lack};
 
 /// Groups that pass on all that nodes need, as far as somebody has looked: a tree of a thousand nodes asks two thousand
 /// times for the ones above them.
@@ -47,7 +47,7 @@ fn pass_on(group: &Path) -> Result<(), Error> {
     fs::write(&passed_on, &switch).map_err(|source| match source.raw_os_error() {
         Some(libc::EBUSY | libc::EACCES | libc::EPERM | libc::EROFS | libc::ENOENT) => {
             let what = format!("cannot pass {} on in {}: {source}", missing.join(", "), group.display());
-            let help = "run on the host itself, or in a container with `--privileged --cgroupns=host`";
+            let help = format!("run on the host itself, or in a container with {CONTAINER}");
             Error::Machine(Lack::new(what, help))
         }
         _ => Error::file("write to", &passed_on, source),
