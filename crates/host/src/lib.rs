@@ -13,6 +13,7 @@ pub mod mounts;
 mod namespace;
 pub mod perf;
 pub mod sched;
+pub mod slices;
 pub mod stat;
 pub mod tcp;
 pub mod time;
