@@ -28,8 +28,9 @@ use scale::{RealDuration, Turns};
 use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
 use crate::layout::Layout;
+use crate::poke::{self, Ender, Way};
 use crate::yardstick::Laps;
-use crate::{Error, LONGEST_SLICE, poke};
+use crate::{Error, LONGEST_SLICE};
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
@@ -42,16 +43,17 @@ const OWN: usize = 2;
 /// its turns last.
 pub type Burnt = (String, usize, f64);
 
-/// The arguments after the verb: run id, cores, slice in ns, and of each of `burnt` its place with that of its core
-/// among those, and how many slices its turns last.
+/// The arguments after the verb: run id, cores, slice in ns, what ends turns, and of each of `burnt` its place with
+/// that of its core among those, and how many slices its turns last.
 pub fn arguments(
     run_id: &str,
     cores: &[usize],
     slice: RealDuration,
+    way: Way,
     burnt: impl Iterator<Item = Burnt>,
 ) -> Vec<String> {
     let numbers = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-    let first = [run_id.to_owned(), numbers, slice.as_nanos().to_string()];
+    let first = [run_id.to_owned(), numbers, slice.as_nanos().to_string(), way.word().to_owned()];
     let among = |core| cores.iter().position(|other| *other == core).unwrap_or(0);
     let each = burnt.flat_map(|(place, core, stretch)| [format!("{place}{AT}{}", among(core)), stretch.to_string()]);
     first.into_iter().chain(each).collect()
@@ -80,20 +82,22 @@ impl Spinner {
 struct Task {
     layout: Layout,
     slice: RealDuration,
+    way: Way,
     spinners: Vec<Spinner>,
 }
 
 impl Task {
     fn of(args: &[String]) -> Result<Task, Error> {
-        let [run_id, cores, slice, burnt @ ..] = args else {
+        let [run_id, cores, slice, way, burnt @ ..] = args else {
             return Err(Error::Input(
-                "__fillers RUN CORE[,CORE…] SLICE [PLACE@CORE STRETCH]… is started by diorama itself".into(),
+                "__fillers RUN CORE[,CORE…] SLICE WAY [PLACE@CORE STRETCH]… is started by diorama itself".into(),
             ));
         };
         let number =
             |core: &str| core.parse::<usize>().map_err(|_| Error::Input(format!("`{core}` is no core's number")));
         let cores = cores.split(',').map(number).collect::<Result<Vec<_>, _>>()?;
         let slice = slice.parse().map_err(|_| Error::Input(format!("`{slice}` is not a slice in ns")))?;
+        let way = Way::read(way).ok_or_else(|| Error::Input(format!("`{way}` ends no turns")))?;
         let layout = Layout::of(run_id, &cores)?;
         let mut spinners = Vec::new();
         for (place, &core) in cores.iter().enumerate() {
@@ -111,7 +115,7 @@ impl Task {
             let spinner = Task::spinner(&layout, one);
             spinners.push(spinner.ok_or_else(|| Error::Input(format!("{one:?} is not a place, a core and turns")))?);
         }
-        Ok(Task { layout, slice: RealDuration::from_nanos(slice), spinners })
+        Ok(Task { layout, slice: RealDuration::from_nanos(slice), way, spinners })
     }
 
     fn spinner(layout: &Layout, burnt: &[String]) -> Option<Spinner> {
@@ -136,7 +140,7 @@ pub fn main(args: Vec<String>) -> ! {
 }
 
 fn run(args: &[String]) -> Result<(), Error> {
-    let Task { layout, slice, spinners } = Task::of(args)?;
+    let Task { layout, slice, way, spinners } = Task::of(args)?;
     let cores = layout.cores();
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
@@ -160,7 +164,7 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&layout, board),
+                    "poke" => child.poke(&layout, way, board),
                     _ => child.spin(&layout.poke(), &spinners, board),
                 }
             }
@@ -300,15 +304,21 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, layout: &Layout, board: Board) -> ! {
+    fn poke(self, layout: &Layout, way: Way, board: Board) -> ! {
         let settle = || {
             join(layout.poke().accounting_joiner()?)?;
-            cores::avoid(layout.cores()).map_err(Error::io("leave the nodes' cores"))
+            cores::avoid(layout.cores()).map_err(Error::io("leave the nodes' cores"))?;
+            Ender::of(way, layout)
         };
-        self.report("_poke", settle());
-        self.wait();
-        // The parent says who died; there is nobody left to say why.
-        let _why = poke::poke(board, layout);
+        match settle() {
+            Ok(ender) => {
+                self.report("_poke", Ok(()));
+                self.wait();
+                // The parent says who died; there is nobody left to say why.
+                let _why = poke::poke(board, layout, way, ender);
+            }
+            Err(error) => self.report("_poke", Err(error)),
+        }
         std::process::exit(1)
     }
 
@@ -404,7 +414,7 @@ mod tests {
 
     fn task(cores: &[usize], burnt: &[(&str, usize)]) -> Result<Task, Error> {
         let burnt = burnt.iter().map(|(place, core)| ((*place).to_owned(), *core, 1.5));
-        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, burnt))
+        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, Way::Interrupt, burnt))
     }
 
     #[test]
@@ -421,6 +431,7 @@ mod tests {
             "each is poked and has what nobody bought"
         );
         assert_eq!((two.layout.cores(), two.slice), (&[0, 5][..], crate::DEFAULT_SLICE));
+        assert_eq!(two.way, Way::Interrupt);
         assert_eq!(task(&[3], &[("a", 3)]).unwrap().spinners.len(), 3);
     }
 
@@ -428,15 +439,16 @@ mod tests {
     fn arguments_that_nobody_wrote_are_refused() {
         let of = |args: &[&str]| Task::of(&args.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>());
         for wrong in [
-            &["x1", "0"][..],
-            &["x1", "zero", "100"],
-            &["x1", "0", "long"],
-            &["x1", "0", "100", "a", "1"],
-            &["x1", "0", "100", "a@0"],
-            &["x1", "0", "100", "a@0", "much"],
+            &["x1", "0", "100"][..],
+            &["x1", "zero", "100", "account"],
+            &["x1", "0", "long", "account"],
+            &["x1", "0", "100", "hope"],
+            &["x1", "0", "100", "account", "a", "1"],
+            &["x1", "0", "100", "account", "a@0"],
+            &["x1", "0", "100", "account", "a@0", "much"],
         ] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
-        assert!(of(&["x1", "0,1", "100", "a@2", "1"]).is_err(), "there is no third core");
+        assert!(of(&["x1", "0,1", "100", "account", "a@2", "1"]).is_err(), "there is no third core");
     }
 }

@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use host::cgroup::{self, Group, Tree, Usage, UsageByCore, check_name};
+use host::slices::{self, Change, Held, Slices};
 use host::{Lack, cores, now};
 use scale::RealDuration;
 
@@ -13,10 +14,12 @@ use crate::caches::Sampler;
 use crate::exclusive::Alone;
 use crate::had::ByCore;
 use crate::helper::{Helper, Word};
+use crate::interrupts::Interrupts;
 use crate::joiner::Joiner;
 use crate::layout::Layout;
 use crate::pace::Room;
 use crate::part::Part;
+use crate::poke::Way;
 use crate::raised::Raised;
 use crate::shares::PLANNED_USABLE;
 use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
@@ -49,6 +52,10 @@ pub struct CpuGroups {
     parts: Vec<Part>,
     raised: Raised,
     alone: Alone,
+    /// The slices of the whole machine, where tasks have none of their own.
+    held: Option<Held>,
+    slices: Slices,
+    interrupts: Interrupts,
     helper: Helper,
     released: bool,
 }
@@ -72,10 +79,13 @@ impl CpuGroups {
         let parts = Part::all(shares, policy, tree.weights())?;
         let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
         let layout = Layout::of(run_id, &cores)?.divided(shares, &parts);
+        let slices = if policy == Policy::Slots { slices::offered().0 } else { Slices::OfNobody };
+        let held = (slices == Slices::OfHost).then(|| Held::take(run_id, terms.slice)).transpose()?;
         layout.emulated().create()?;
-        let made = CpuGroups::fill_in(layout.clone(), shares, parts, policy, terms);
-        if made.is_err() {
-            let _ = layout.tree().sweep();
+        let mut made = CpuGroups::fill_in(layout.clone(), shares, parts, policy, terms);
+        match &mut made {
+            Ok(groups) => (groups.held, groups.slices) = (held, slices),
+            Err(_) => drop(layout.tree().sweep()),
         }
         made
     }
@@ -125,6 +135,9 @@ impl CpuGroups {
             layout,
             nodes,
             alone: Alone::default(),
+            held: None,
+            slices: Slices::OfNobody,
+            interrupts: Interrupts::default(),
             helper: Helper::default(),
             released: false,
         })
@@ -189,7 +202,8 @@ impl CpuGroups {
                 places.into_iter().map(|place| (place, part.core, 1.0))
             });
             let burnt = nodes.chain(spares);
-            command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, burnt));
+            let way = Way::of(self.slices);
+            command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, way, burnt));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
@@ -223,6 +237,7 @@ impl CpuGroups {
         self.divide(&self.parts.iter().map(|part| PLANNED_USABLE.max(part.sold())).collect::<Vec<_>>())?;
         self.layout.poked().make_negligible()?;
         self.helper.expect("ready")?;
+        self.interrupts = Interrupts::of(&self.layout, other_than(self.cores()))?;
         self.helper.tell(&Word::Go, "going")?;
         sleep(SETTLE);
         let watched: Vec<_> = self.parts.iter().map(|part| self.shortest_turns(part)).collect();
@@ -306,7 +321,7 @@ impl CpuGroups {
         let at = now();
         let mut run_ns = self.emulated.read(&nodes, &self.shares)?;
         if let Some(keepers) = &self.keepers {
-            add_by_core(&mut run_ns, &keepers.read()?);
+            add_by_core(&mut run_ns, &self.interrupts.by_core(keepers.read()?)?);
         }
         Ok(Sample { nodes, at, run_ns, all_ns: self.everything.read()?, work })
     }
@@ -333,25 +348,47 @@ impl CpuGroups {
 
     /// Makes turns last `slice` from now on, and those of nodes with a stretch as many times as long, within the bounds
     /// of [`Terms::slice`]. Does nothing without [`Policy::Slots`].
-    pub fn set_slice(&mut self, slice: RealDuration) -> Result<(), Error> {
+    ///
+    /// Where the whole machine has the same slices, and another run holds them too, they stay as both agreed on: what
+    /// comes back is how long they are.
+    pub fn set_slice(&mut self, slice: RealDuration) -> Result<RealDuration, Error> {
         self.set_slices(slice, &[])
     }
 
     /// The same, but the turns of some nodes, by their places among the shares, are as long as any can be
     /// ([`crate::LONGEST_SLICE`]). At most one of each core should be: where two are, they wait for each other.
     ///
-    /// Fails also if there is no such node.
-    pub fn set_slices(&mut self, slice: RealDuration, longest: &[usize]) -> Result<(), Error> {
+    /// Fails also if there is no such node, or if none can have [turns of its own](CpuGroups::has_own_turns).
+    pub fn set_slices(&mut self, slice: RealDuration, longest: &[usize]) -> Result<RealDuration, Error> {
         if let Some(node) = longest.iter().find(|node| **node >= self.shares.len()) {
             return Err(Error::Input(format!("there is no node {node}")));
         }
-        let terms = Terms { slice, ..self.terms };
-        terms.check()?;
+        if !longest.is_empty() && !self.has_own_turns() {
+            return Err(Error::Input("on this kernel all turns have one length".into()));
+        }
+        Terms { slice, ..self.terms }.check()?;
+        let slice = self.held.as_ref().map_or(Ok(slice), |held| held.set(slice))?;
         if self.policy == Policy::Slots {
             self.helper.tell(&Word::Slice(slice, longest.to_vec()), "changed")?;
         }
-        self.terms = terms;
-        Ok(())
+        self.terms.slice = slice;
+        Ok(slice)
+    }
+
+    /// Whether a node can have turns of a length that the others have not.
+    pub fn has_own_turns(&self) -> bool {
+        self.slices == Slices::OfTasks
+    }
+
+    /// Whether turns are still as [`CpuGroups::set_slice`] left them: another run may have come to hold the slices of
+    /// the whole machine.
+    pub fn keeps_slice(&self) -> Result<bool, Error> {
+        Ok(self.held.as_ref().map_or(Ok(self.terms.slice), Held::now)? == self.terms.slice)
+    }
+
+    /// A setting of the whole machine that is different for as long as there are these groups.
+    pub fn host_setting(&self) -> Option<&Change> {
+        self.held.as_ref().map(Held::change)
     }
 
     /// From now on each node has its share times its factor, which is at least 1. Only where shares of work are kept.
@@ -395,7 +432,9 @@ impl CpuGroups {
     fn let_go(&mut self) -> Result<(), Error> {
         self.released = true;
         self.helper.end();
-        Ok(self.layout.tree().sweep()?)
+        let swept = self.layout.tree().sweep();
+        self.held.take().map_or(Ok(()), Held::release)?;
+        Ok(swept?)
     }
 }
 

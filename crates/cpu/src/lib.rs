@@ -18,6 +18,7 @@ mod fillers;
 mod groups;
 mod had;
 mod helper;
+mod interrupts;
 mod joiner;
 mod layout;
 mod limit;

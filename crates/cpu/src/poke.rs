@@ -1,10 +1,13 @@
 //! The poke: what keeps turns short, from another core, and as often as it is worth it reckons what nodes are owed.
 
-use host::cgroup::{Fraction, Poke};
+mod way;
+
+use host::cgroup::Fraction;
 use host::sched::{self, Class};
 use host::time::sleep_until;
 use scale::{RealDuration, RealInstant};
 
+pub(crate) use self::way::{Ender, Way};
 use crate::board::{Board, Measured, OfCore};
 use crate::had::{Counts, Had};
 use crate::layout::Layout;
@@ -21,35 +24,22 @@ const REAL_TIME: RealDuration = RealDuration::from_nanos(1_000_000_000);
 /// How often what nodes are owed is reckoned anew.
 const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);
 
-/// How often the kernel is made to account, and with that to reconsider, what runs on the core: just after a slice is
-/// over. Twice as often would interrupt a node for nothing whenever it is due twice in a row, which nodes with a large
-/// share are and scaled ones are not: they then ran 3 % apart.
-fn period(slice: RealDuration) -> RealDuration {
-    RealDuration::from_nanos(slice.as_nanos() + slice.as_nanos() / 10)
-}
-
-/// Makes the kernel account for the nodes' cores once a slice, from another core, for ever; gives back the error that
-/// ended it.
-///
-/// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is over
-/// and interrupts the core. The group for that has a spinner of its own on each core, all of which one change reaches,
-/// and almost no weight: poking one that competes can starve the others.
+/// Ends turns on the nodes' cores, from another core, for ever; gives back the error that ended it.
 ///
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
 /// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
 /// pokes, until they have stopped.
-pub(crate) fn poke(board: Board, layout: &Layout) -> Error {
-    let begun = layout.poked().poke().map_err(Error::from).and_then(|poked| Ok((poked, Keepers::new(board, layout)?)));
-    let (mut poked, mut keepers) = match begun {
+pub(crate) fn poke(board: Board, layout: &Layout, way: Way, mut ender: Ender) -> Error {
+    let mut keepers = match Keepers::new(board, layout) {
         Ok(begun) => begun,
         Err(error) => return error,
     };
-    let ended = turn_by_turn(board, &mut poked, &mut keepers).expect_err("it ends by an error only");
-    Error::io("change a group's weight")(ended)
+    let ended = turn_by_turn(board, way, &mut ender, &mut keepers).expect_err("it ends by an error only");
+    Error::io("end a turn")(ended)
 }
 
-fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut Keepers) -> std::io::Result<()> {
-    let mut next = host::now() + period(board.slice());
+fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers) -> std::io::Result<()> {
+    let mut next = host::now() + way.period(board.slice());
     let (mut window, mut lost) = (next, 0);
     let mut real_time_until: Option<RealInstant> = None;
     loop {
@@ -57,7 +47,7 @@ fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut Keepers) -> std::i
             Some(_) => sleep_until(next),
             None => while host::now() < next {},
         }
-        poked.now()?;
+        ender.end_turns()?;
         rustix::thread::sched_yield();
         let now = host::now();
         keepers.reckon(now)?;
@@ -75,7 +65,7 @@ fn turn_by_turn(board: Board, poked: &mut Poke, keepers: &mut Keepers) -> std::i
                 (window, lost) = (now, 0);
             }
         }
-        next = now + period(board.slice());
+        next = now + way.period(board.slice());
     }
 }
 

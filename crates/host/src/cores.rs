@@ -12,7 +12,16 @@ use crate::{Error, Lack};
 
 /// The cores that the calling thread may use, in the order of their numbers.
 pub fn usable() -> io::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None)?;
+    of_allowed(None)
+}
+
+/// The cores that a thread of this machine may use, in the order of their numbers.
+pub fn of_thread(thread: Pid) -> io::Result<Vec<usize>> {
+    of_allowed(Some(thread))
+}
+
+fn of_allowed(thread: Option<Pid>) -> io::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(thread)?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect())
 }
 

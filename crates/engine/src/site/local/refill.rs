@@ -85,7 +85,9 @@ impl Refills {
         let cores: Vec<usize> = setup.nodes.iter().map(|n| n.core).collect();
         let candidate =
             |(n, own): (&NodeSetup, &Alternation)| Candidate { core: n.core, share: n.share, turn: own.mean() };
-        let windows = Windows::new(setup.nodes.iter().zip(&turns).map(candidate), setup.lasts);
+        let own_turns = locked(&groups).has_own_turns();
+        let candidates = setup.nodes.iter().zip(&turns).filter(|_| own_turns).map(candidate);
+        let windows = Windows::new(candidates, setup.lasts);
         let mut work =
             Work { groups, cores, shares, progress, around, turns, windows, estimators, known: known.clone(), stopped };
         let factors = work.publish();
@@ -147,9 +149,10 @@ impl Work {
         let mut round = [const { None }; LENGTHS];
         for n in 0.. {
             let dwell = self.around.dwell(n);
-            self.set(dwell.turn, &[], factors.iter().map(|f| f.by_turn[dwell.which]))?;
+            let as_planned = self.set(dwell.turn, &[], &factors, |_, f| f.by_turn[dwell.which])?;
             let Some([before, after]) = self.count_both(dwell.wash_out, dwell.counted)? else { return Ok(()) };
-            round[dwell.which] = observed(&before, &after, dwell.counted);
+            let as_planned = as_planned && locked(&self.groups).keeps_slice()?;
+            round[dwell.which] = if as_planned { observed(&before, &after, dwell.counted) } else { None };
             if dwell.ends_round {
                 self.observe(std::mem::take(&mut round));
                 factors = self.publish();
@@ -168,8 +171,8 @@ impl Work {
     /// Returns whether it is to stop.
     fn is_stopped_in(&mut self, window: &Window, factors: &[Factors]) -> Result<bool> {
         let middle = LENGTHS / 2;
-        let of = |(node, f): (usize, &Factors)| if window.nodes.contains(&node) { f.long } else { f.by_turn[middle] };
-        self.set(self.around.turns()[middle], &window.nodes, factors.iter().enumerate().map(of))?;
+        let of = |node, f: &Factors| if window.nodes.contains(&node) { f.long } else { f.by_turn[middle] };
+        self.set(self.around.turns()[middle], &window.nodes, factors, of)?;
         let Some([before, after]) = self.count_both(window.wash_out, window.counted)? else { return Ok(true) };
         let seen = observed(&before, &after, window.counted);
         for node in &window.nodes {
@@ -182,11 +185,20 @@ impl Work {
     }
 
     /// Turns have this length from now on, but for those nodes that have the longest, and each node has its share times
-    /// its factor.
-    fn set(&self, turn: RealDuration, longest: &[usize], factors: impl Iterator<Item = f64>) -> Result<()> {
+    /// `factor`. Returns whether they have: two runs that share slices of the whole machine have turns of one length,
+    /// and their nodes the mean of their factors.
+    fn set(
+        &self,
+        turn: RealDuration,
+        longest: &[usize],
+        factors: &[Factors],
+        factor: impl Fn(usize, &Factors) -> f64,
+    ) -> Result<bool> {
         let mut groups = locked(&self.groups);
-        groups.set_slices(turn, longest)?;
-        Ok(groups.raise(&factors.collect::<Vec<_>>())?)
+        let as_planned = groups.set_slices(turn, longest)? == turn;
+        let of = |(node, f)| if as_planned { factor(node, f) } else { f.mean() };
+        groups.raise(&factors.iter().enumerate().map(of).collect::<Vec<_>>())?;
+        Ok(as_planned)
     }
 
     /// What has been counted after the first time, and after the second; `None` if it is stopped before.
