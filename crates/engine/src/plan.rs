@@ -17,6 +17,7 @@ use std::path::Path;
 use clock::CpuRate;
 use cpu::{Speed, Terms};
 use host::cgroup::{self, Weights};
+use host::slices::{self, Slices};
 use indexmap::IndexMap;
 use model::{Action, Experiment, LinkChange, Route};
 use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
@@ -60,6 +61,8 @@ pub struct Host {
     pub reference: Option<Speed>,
     /// By what its kernel divides a core, if it does.
     pub weights: Option<Weights>,
+    /// Whether nodes can have turns of lengths of their own.
+    pub own_turns: bool,
 }
 
 impl Deref for Plan {
@@ -81,7 +84,8 @@ impl Host {
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
         let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
-        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights: cgroup::weights() })
+        let own_turns = slices::offered().0 == Slices::OfTasks;
+        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights: cgroup::weights(), own_turns })
     }
 }
 
@@ -119,10 +123,9 @@ impl Plan {
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
         let turns = sharing::turns(experiment, &cpus, shortest_path)?;
+        let lengths = if host.own_turns { turns.of_nodes(&cpus) } else { vec![turns.length; cpus.len()] };
         let mut nodes = IndexMap::new();
-        for (((n, cpu), core), turn) in
-            experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(turns.of_nodes(&cpus))
-        {
+        for (((n, cpu), core), turn) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(lengths) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
             // Refuses what is no speed.
             CpuRate::speed(divisor)?;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use host::cgroup::Tree;
 use host::cores::named;
+use host::slices::Change;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -284,6 +285,13 @@ fn sweep_dead(_registry: &File) {
             }
             remove_run(&id);
         }
+    }
+    match host::slices::sweep() {
+        Ok(Some(Change { setting, before, during })) => warn(format_args!(
+            "the scheduler's {setting} was still {during}, by a run that was killed: it is {before} again"
+        )),
+        Ok(None) => {}
+        Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
     }
     // Those of a killed `dilate --cpu`, which is no run.
     for dead in cpu::stale_limits().unwrap_or_default() {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use cpu::Exclusive;
 use crossbeam_channel::Receiver;
 use fidelity::findings::Findings;
+use host::slices::Change;
 use model::{Action, Experiment, NodeAction};
 use record::{Accuracy, Event, EventLog, NodeRefill, RunDir, RunResult};
 use scale::{RealDuration, RealInstant, VirtualDuration};
@@ -357,6 +358,10 @@ fn zero_detail(conditions: &Conditions, seed: u64) -> serde_json::Value {
     let exclusive = shared.is_none();
     let mut detail =
         json!({ "usable_fraction_of_core": least, "seed": seed, "exclusive": exclusive, "shared": shared });
+    if let Some(Change { setting, before, during }) = &conditions.host_setting {
+        let [before, during] = [before, during].map(|slice| slice.as_secs_f64());
+        detail["host_setting"] = json!({ "name": setting, "before_s": before, "during_s": during });
+    }
     if conditions.cores.len() > 1 {
         let by_core: BTreeMap<String, f64> =
             conditions.cores.iter().map(|core| (core.core.to_string(), core.usable)).collect();

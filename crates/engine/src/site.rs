@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use cpu::caches::Staleness;
 use cpu::{Calibration, Exclusive, Policy, Terms};
 use host::foreign::Thread;
+use host::slices::Change;
 use host::stat::CoreTicks;
 use net::{NetworkSpec, Observation, PipeChange};
 use node::NotApplied;
@@ -188,6 +189,8 @@ pub struct Conditions {
     pub policy_because: Option<String>,
     /// Whether the nodes' cores are theirs alone.
     pub exclusive: Exclusive,
+    /// What is different for the whole machine as long as the run lasts.
+    pub host_setting: Option<Change>,
     /// What was measured of each core that holds nodes.
     pub cores: Vec<Calibration>,
     /// The terms on which nodes share them.

@@ -318,6 +318,17 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
 }
 
 #[test]
+fn slices_of_all_programs_are_told() {
+    let said = |slices: Option<[u64; 2]>| {
+        let slices = slices.map(|slices| slices.map(RealDuration::from_nanos));
+        cpu::of_host(cpu_grain(&Grain::Slots(vec![(0, RealDuration::from_nanos(100_000))]), &[], tdf(TEN)), slices).says
+    };
+    let told = said(Some([100_000, 2_800_000]));
+    assert!(told.contains("had slices of 0.1 ms meanwhile, in place of 2.8 ms"), "{told}");
+    assert!(!said(None).contains("All programs"));
+}
+
+#[test]
 fn what_quota_does_to_a_burst_nobody_can_say() {
     assert_eq!(cpu_grain(&Grain::Slots(Vec::new()), &[], tdf(TEN)).found, Found::Nothing);
     assert_eq!(cpu_grain(&Grain::Pool, &[], tdf(TEN)).found, Found::Nothing);
@@ -439,6 +450,7 @@ fn judged_when(
         shortest_path: Some(VirtualDuration::from_nanos(10_000_000)),
         clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
         grain: usual(),
+        host_slices: None,
         turns: None,
         pace: OF_TIME,
         speeds: &[],

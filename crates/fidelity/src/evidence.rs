@@ -26,6 +26,8 @@ pub struct Evidence<'a> {
     pub clock: ClockRate,
     /// How the nodes' CPU was limited.
     pub grain: Grain,
+    /// Where nodes' slices were those of all programs of the machine: how long they were in the run, and otherwise.
+    pub host_slices: Option<[RealDuration; 2]>,
     /// The turns in which nodes were to run, if they took any.
     pub turns: Option<Turns>,
     /// Whether nodes had shares of time or of work.

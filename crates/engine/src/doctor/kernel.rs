@@ -7,7 +7,8 @@ use clock::probe::Notification;
 use cpu::Policy;
 use host::NetNamespace;
 use host::cgroup::{self, Layout};
-use scale::{Tdf, stuck_timers};
+use host::slices::Slices;
+use scale::{RealDuration, Tdf, stuck_timers};
 use tcp::{Cubic, InitialTimeout, Offers};
 
 use super::Finding;
@@ -15,7 +16,7 @@ use super::Finding;
 pub(super) fn findings() -> Vec<Finding> {
     let mut all = vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace()];
     let groups = cgroup::offers();
-    all.extend([cgroups(&groups), shares(), idle_groups(&groups)]);
+    all.extend([cgroups(&groups), shares(), idle_groups(&groups), slices()]);
     all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
@@ -123,6 +124,40 @@ fn idle_groups(groups: &cgroup::Offers) -> Finding {
     }
 }
 
+/// What makes nodes' turns as long as a plan says.
+fn slices() -> Finding {
+    let name = "slices";
+    match host::slices::offered() {
+        (Slices::OfTasks, _) => Finding::ok(name, "each task's", "nodes' turns are as long as their runs ask for"),
+        (Slices::Interrupted, _) => Finding::ok(
+            name,
+            "none",
+            "before Linux 6.6: nodes' turns end when a real-time task interrupts them, all after the same time",
+        ),
+        (Slices::OfHost, _) => of_host(host::slices::of_host(), &host::slices::holders()),
+        (Slices::OfNobody, lack) => {
+            let why = lack.map(|lack| lack.to_string()).unwrap_or_default();
+            Finding::degraded(name, "none", format!("shares are quotas: {why}"))
+        }
+    }
+}
+
+/// The slices of all programs of the machine are `now` so long, by the runs `holders` if there are any.
+fn of_host(now: Option<RealDuration>, holders: &[String]) -> Finding {
+    let now = now.map_or_else(|| "unknown".into(), |now| now.to_string());
+    let says = match holders {
+        [] => {
+            "of all programs alike (base_slice_ns in debugfs): a run sets them to its turns, and back at its end".into()
+        }
+        _ => format!(
+            "of all programs alike (base_slice_ns in debugfs), as set for {}: the last of them sets them back, and \
+             where that was killed, the next command of root",
+            holders.join(", ")
+        ),
+    };
+    Finding::ok("slices", now, says)
+}
+
 /// Tried, not guessed: the programs are loaded and let go of again.
 fn bpf() -> Vec<Finding> {
     let cubic = match Cubic::register(Tdf::ONE) {
@@ -167,4 +202,19 @@ fn stuck() -> Vec<Finding> {
         Finding::degraded(&format!("kernel timer: {}", t.name), t.real.to_string(), says)
     };
     stuck_timers(Offers::here().initial_timeout).iter().map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_set_the_slices_of_all_programs_is_told() {
+        let now = Some(RealDuration::from_nanos(100_000));
+        let free = of_host(now, &[]);
+        assert!(free.found == "100µs" && free.says.contains("back at its end"), "{free:?}");
+        let held = of_host(now, &["web-1".into(), "db-2".into()]);
+        assert!(held.says.contains("set for web-1, db-2") && held.says.contains("next command of root"), "{held:?}");
+        assert_eq!(of_host(None, &[]).found, "unknown");
+    }
 }

@@ -136,6 +136,7 @@ impl Observer {
                 Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Grain::Pool,
             },
+            host_slices: conditions.host_setting.as_ref().map(|change| [change.during, change.before]),
             turns: matches!(conditions.policy, Policy::Slots).then_some(plan.turns),
             pace: Pace {
                 reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),

@@ -97,6 +97,17 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
     Judgement::with(longest.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }
 
+/// The same, where nodes' slices were those of all programs: who works beside the run is to know.
+pub fn of_host(mut judged: Judgement, slices: Option<[RealDuration; 2]>) -> Judgement {
+    if let Some([during, before]) = slices.map(|slices| slices.map(|slice| number(slice.as_secs_f64() * 1e3))) {
+        judged.says += &format!(
+            " All programs of this machine had slices of {during} ms meanwhile, in place of {before} ms: its kernel \
+             has none per task."
+        );
+    }
+    judged
+}
+
 /// Time that the hypervisor gave to someone else. What it took of the harness core shows in late frames.
 pub fn steal(seen: &Observations, pace: Pace) -> Judgement {
     let unit = "% of the core";

@@ -58,7 +58,8 @@ impl Shares {
         let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
         let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
-        Ok(Conditions { policy, policy_because, exclusive, cores, terms, not_applied })
+        let host_setting = groups.host_setting().cloned();
+        Ok(Conditions { policy, policy_because, exclusive, host_setting, cores, terms, not_applied })
     }
 
     /// CPU time so far.
