@@ -115,6 +115,7 @@ struct parameters {
 /* Private to the process, copied by fork. */
 struct state {
 	struct parameters given;
+	u64 fast_clock_gettime; /* the kernel's vDSO's, where that is worth it; else 0 */
 	struct {
 		i32 pid; /* 0: what was inherited */
 		u32 set;

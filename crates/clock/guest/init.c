@@ -61,8 +61,8 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 		fail();
 	copy(&STATE->given, given, sizeof *given);
 	/* Where it makes a system call for every reading, that call is better made at once; where rdtsc faults, it must be. */
-	if (PAGE->kernel_vdso_is_slow || given->tsc_cycles)
-		STATE->given.vdso_clock_gettime = 0;
+	if (!PAGE->kernel_vdso_is_slow && !given->tsc_cycles)
+		STATE->fast_clock_gettime = given->vdso_clock_gettime;
 
 	/* argc, argv, NULL, envp, NULL, auxv */
 	u64 *p = stack + 1 + stack[0] + 1;
