@@ -4,8 +4,8 @@ CARGO := scripts/cargo
 # Arguments of the benchmark: `make bench BENCH='--triples 1 web-busy'` is a quick look.
 BENCH :=
 
-# A kernel, and options of scripts/stock: `make test-stock STOCK='6.12 --systemd'` is one of the four guests. And words:
-# with CHECKS='killed service' only the checks whose names contain one of them.
+# A kernel, and options of scripts/stock: `make test-stock STOCK='6.12 --systemd'` is one of the guests. And words: with
+# CHECKS='killed service' only the checks whose names contain one of them.
 STOCK :=
 CHECKS :=
 
@@ -43,10 +43,12 @@ doc:
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 
-# On Debian's own kernels, in emulated machines that boot as Debian does: an hour. Of what experiments need this machine
-# itself may lack everything but root.
+# On the distributions' own kernels, in emulated machines that boot as these do, and as they did with control groups of
+# version 1. Of what experiments need this machine itself may lack everything but root.
+GUESTS := '6.1' '6.1 --systemd' '6.1 --groups 1' '6.1 --groups hybrid --systemd' '6.8 --systemd' '6.12 --smp 4' \
+	'6.12 --systemd'
 test-stock: stock-ready
-	$(call in-guests,$(if $(STOCK),'$(STOCK)','6.1' '6.1 --systemd' '6.12 --smp 4' '6.12 --systemd'),$(CHECKS))
+	$(call in-guests,$(if $(STOCK),'$(STOCK)',$(GUESTS)),$(CHECKS))
 
 # The same for whoever cannot wait: what fails first where something is wrong.
 test-stock-quick: stock-ready

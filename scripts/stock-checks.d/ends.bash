@@ -92,7 +92,7 @@ killed() {
 has_partitions() {
   local major minor
   IFS=. read -r major minor _ <<<"$(uname -r)"
-  [ "$(nproc)" -ge 4 ] && ((major * 1000 + minor >= 6007))
+  has_second && [ "$(nproc)" -ge 4 ] && ((major * 1000 + minor >= 6007))
 }
 
 # The first of two runs is killed in its middle: while the second runs, where there are cores for both, or waits.

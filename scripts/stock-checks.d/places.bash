@@ -146,14 +146,22 @@ container_doctor() { # container_doctor [privileged]
 # What a command sees: control groups that cannot be changed.
 readonly_groups() {
   # shellcheck disable=SC2016
-  begin unchangeable unshare -m sh -c 'mount -o remount,bind,ro "$1" && shift && exec "$@"' sh "$groups" \
-    "$diorama" run stock --out "$scratch/runs/unchangeable"
+  begin unchangeable unshare -m sh -c 'for place in $(awk "\$3 ~ /^cgroup/ { print \$2 }" /proc/mounts); do
+      mount -o remount,bind,ro "$place" || exit
+    done; exec "$@"' sh "$diorama" run stock --out "$scratch/runs/unchangeable"
   refused "$groups" unchangeable
 }
 
-# Of a hierarchy without `cpu`: a namespace whose root is a group to which nothing is passed on.
+# Of a hierarchy without `cpu`: in version 2 a namespace whose root is a group to which nothing is passed on.
 without_cpu() {
   local inside=$groups/stock-checks/inside code=0
+  if ! has_second; then
+    # shellcheck disable=SC2016
+    begin poor unshare -m sh -c 'umount "$1" && shift && exec "$@"' sh "$groups/cpu,cpuacct" \
+      "$diorama" run stock --out "$scratch/runs/poor"
+    refused cpu poor
+    return
+  fi
   mkdir -p "$inside" || return
   # Where systemd owns the groups, it is not to be found there.
   # shellcheck disable=SC2016
