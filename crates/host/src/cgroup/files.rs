@@ -37,9 +37,12 @@ pub(super) const OFFERED: &str = "cgroup.controllers";
 /// How threads may be in a group of version 2; of the root nothing is said.
 pub(super) const KIND: &str = "cgroup.type";
 pub(super) const PASSED_ON: &str = "cgroup.subtree_control";
-/// On a tree of version 2, an extended attribute: what the root passed on before there was any tree. What it passes on
+/// On the root of version 2, an extended attribute: what it passed on before there was any tree. What it passes on
 /// beyond that is switched off with the last one: the OCI runtime switches on more than nodes need.
 pub(super) const PASSED_ON_BEFORE: &str = "user.diorama.passed_on_before";
+
+/// The controllers that systemd switches on for its units, and off. Of others it knows nothing.
+pub(super) const OF_SYSTEMD: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 
 /// Version 2: the processors that a group and those above it may have for themselves, and whether it does.
 pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";

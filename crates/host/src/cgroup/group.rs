@@ -57,7 +57,7 @@ impl Group {
             if made && depth == 0 {
                 // The root may have been restored since the last tree was there.
                 self.known.forget(&above);
-                passing::note_first(&above, &group)?;
+                passing::note_first(&above)?;
             }
             self.known.pass_on(&above)?;
             above = group;

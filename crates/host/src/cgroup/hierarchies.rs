@@ -65,6 +65,11 @@ impl Hierarchies {
         if self.scoped { scope::SUFFIX } else { "" }
     }
 
+    /// Whether systemd owns them.
+    pub(super) fn is_scoped(&self) -> bool {
+        self.scoped
+    }
+
     pub(super) fn all(&self) -> &[PathBuf] {
         &self.all
     }

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::files::{self, CONTROLLERS_2, PASSED_ON, PASSED_ON_BEFORE};
+use rustix::fs::XattrFlags;
+
+use super::files::{self, CONTROLLERS_2, OF_SYSTEMD, PASSED_ON, PASSED_ON_BEFORE};
 use crate::error::{CONTAINER, Error, Lack};
 
 /// Groups that pass on all that nodes need, as far as somebody has looked: a tree of a thousand nodes asks two thousand
@@ -59,52 +61,40 @@ pub(super) fn not_among<'a>(wanted: &[&'a str], listed: &str) -> Vec<&'a str> {
     wanted.iter().copied().filter(|c| listed.split_whitespace().all(|l| l != *c)).collect()
 }
 
-/// Notes on a tree what the root passed on before, unless another tree has that note.
-pub(super) fn note_first(root: &Path, tree: &Path) -> Result<(), Error> {
-    let passed_on = files::read(&root.join(PASSED_ON))?;
-    let others = fs::read_dir(root).map_err(|e| Error::file("read", root, e))?;
-    match others.flatten().any(|other| noted(&other.path()).is_some()) {
-        true => Ok(()),
-        false => note(tree, passed_on.trim()),
+/// Notes on the root what it passes on, before there is any tree, unless it has that note.
+pub(super) fn note_first(root: &Path) -> Result<(), Error> {
+    if noted(root).is_some() {
+        return Ok(());
     }
+    let passed_on = files::read(&root.join(PASSED_ON))?;
+    let set = rustix::fs::setxattr(root, PASSED_ON_BEFORE, passed_on.trim().as_bytes(), XattrFlags::empty());
+    set.map_err(|e| Error::file("make a note on", root, e))
 }
 
-fn note(tree: &Path, passed_on: &str) -> Result<(), Error> {
-    let set = rustix::fs::setxattr(tree, PASSED_ON_BEFORE, passed_on.as_bytes(), rustix::fs::XattrFlags::empty());
-    set.map_err(|e| Error::file("make a note on", tree, e))
-}
-
-/// What was noted on a tree.
-fn noted(tree: &Path) -> Option<String> {
+/// What was noted on the root.
+fn noted(root: &Path) -> Option<String> {
     let mut buffer = [0u8; 256];
-    let n = rustix::fs::getxattr(tree, PASSED_ON_BEFORE, &mut buffer[..]).ok()?;
+    let n = rustix::fs::getxattr(root, PASSED_ON_BEFORE, &mut buffer[..]).ok()?;
     String::from_utf8(buffer[..n].to_vec()).ok()
 }
 
-/// What the root passed on before there was any tree, as noted on one that is being removed.
-pub(super) struct Before {
-    root: PathBuf,
-    passed_on: String,
-}
-
-/// The note on `tree`, if it has it.
-pub(super) fn before(tree: &Path) -> Option<Before> {
-    Some(Before { root: tree.parent()?.to_owned(), passed_on: noted(tree)? })
-}
-
-impl Before {
-    /// Leaves the note to one of the trees that are still there; after the last, has the root pass on what it did.
-    pub(super) fn hand_over(self, heirs: &[PathBuf]) {
-        if heirs.iter().any(|heir| note(heir, &self.passed_on).is_ok()) {
-            return;
-        }
-        let switch = self.root.join(PASSED_ON);
-        let now = fs::read_to_string(&switch).unwrap_or_default();
-        for controller in not_among(&now.split_whitespace().collect::<Vec<_>>(), &self.passed_on) {
-            // Where another group has come to pass it on, the kernel keeps it.
-            let _ = fs::write(&switch, format!("-{controller}"));
-        }
+/// After the last tree has the root pass on what it did before the first. Where systemd owns the root it does that for
+/// what it knows of, and nobody else can tell for whom it has switched that on since.
+pub(super) fn restore(root: &Path, scoped: bool) {
+    let Some(before) = noted(root) else { return };
+    let switch = root.join(PASSED_ON);
+    let now = fs::read_to_string(&switch).unwrap_or_default();
+    for controller in to_switch_off(&now, &before, scoped) {
+        // Where another group has come to pass it on, the kernel keeps it.
+        let _ = fs::write(&switch, format!("-{controller}"));
     }
+    let _ = rustix::fs::removexattr(root, PASSED_ON_BEFORE);
+}
+
+fn to_switch_off<'a>(now: &'a str, before: &str, scoped: bool) -> Vec<&'a str> {
+    let mut beyond = not_among(&now.split_whitespace().collect::<Vec<_>>(), before);
+    beyond.retain(|controller| !scoped || !OF_SYSTEMD.contains(controller));
+    beyond
 }
 
 #[cfg(test)]
@@ -137,5 +127,13 @@ mod tests {
         fs::remove_dir_all(&group).unwrap();
         known.forget(&group);
         assert!(known.pass_on(&group).is_err() && known.pass_on(&group).is_err(), "a failure is not remembered");
+    }
+
+    #[test]
+    fn what_is_beyond_what_was_is_switched_off_but_for_what_systemd_sees_to() {
+        let now = "cpuset cpu memory hugetlb pids";
+        assert_eq!(to_switch_off(now, "memory pids", false), ["cpuset", "cpu", "hugetlb"]);
+        assert_eq!(to_switch_off(now, "memory pids", true), ["hugetlb"]);
+        assert!(to_switch_off("memory", "memory pids", false).is_empty());
     }
 }

@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// See [`Tree::sweep`].
 pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
-    let before: Vec<_> = tree.remains().iter().filter_map(|top| passing::before(top)).collect();
     // Whatever becomes of the groups.
     tree.remains().iter().for_each(|top| partition::give_all_back(top));
     loop {
@@ -35,9 +34,9 @@ pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
             Some(_) => sleep(Duration::from_millis(5)),
         }
     }
-    if !before.is_empty() {
-        let heirs: Vec<_> = Tree::all()?.iter().flat_map(Tree::remains).collect();
-        before.into_iter().for_each(|before| before.hand_over(&heirs));
+    // Also where systemd has removed it before.
+    if Tree::all()?.is_empty() {
+        tree.hierarchies.all().iter().for_each(|root| passing::restore(root, tree.hierarchies.is_scoped()));
     }
     Ok(())
 }
