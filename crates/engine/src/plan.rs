@@ -296,6 +296,8 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
+        lans: Vec::new(),
+        addresses: Vec::new(),
         links: experiment.links.iter().map(|l| l.to_harness(tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
     }
