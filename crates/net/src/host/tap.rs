@@ -2,9 +2,9 @@
 //!
 //! Every route goes through a gateway that does not exist, with a permanent neighbour entry for it. Without that the
 //! kernel would keep a neighbour per destination in a table that all namespaces share and that overflows at 1024
-//! entries (`gc_thresh3`): 33 nodes that all talk to one another would fill it. Nothing resolves an address: the emulator
-//! forwards by IP address and writes the hardware address on delivery. Only on a LAN whose members are few do they ask
-//! for one another's addresses.
+//! entries (`gc_thresh3`): 33 nodes that all talk to one another would fill it. Nothing resolves an address: the
+//! emulator forwards by IP address and writes the hardware address on delivery. Only on a LAN whose members are few do
+//! they ask for one another's addresses.
 
 use std::fs::File;
 use std::io;
@@ -70,8 +70,8 @@ fn raise_lo(control: &Control, label: &str) -> Result<(), Error> {
 }
 
 impl Tap {
-    /// Creates the interface of `port` inside `netns`: MTU, address and routes set, ARP only on a LAN, no IPv6, up; `lo`
-    /// is brought up too, and forwarding is turned on if the node joins several links.
+    /// Creates the interface of `port` inside `netns`: MTU, address and routes set, ARP only on a LAN, no IPv6, up;
+    /// `lo` is brought up too, and forwarding is turned on if the node joins several links.
     ///
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
     pub fn create(netns: BorrowedFd, port: &Port) -> Result<Tap, Error> {
