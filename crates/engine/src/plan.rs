@@ -19,8 +19,8 @@ use cpu::{Speed, Terms};
 use host::cgroup::{self, Weights};
 use host::slices::{self, Slices};
 use indexmap::IndexMap;
-use model::{Action, Experiment, LinkChange, Route};
-use net::{Network, NetworkSpec, PipeChange, PipeId, RouteSpec};
+use model::{Action, Address, Experiment, Lan, LinkChange, Route};
+use net::{AddressSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedNode};
 use scale::{Tdf, Turns, VirtualDuration, VirtualInstant};
@@ -297,11 +297,22 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
         to: experiment.nodes[r.to].name.clone(),
         links: r.links.iter().map(|l| experiment.links[*l].name.clone()).collect(),
     };
+    let lan = |l: &Lan| LanSpec {
+        name: l.name.clone(),
+        subnet: l.subnet.map(|(address, length)| Prefix { address, length }),
+    };
+    let address = |a: &Address| AddressSpec {
+        link: experiment.links[a.link].name.clone(),
+        node: experiment.nodes[a.node].name.clone(),
+        address: a.address,
+    };
     NetworkSpec {
         nodes: experiment.nodes.iter().map(|n| n.name.clone()).collect(),
         switches: experiment.switches.clone(),
+        lans: experiment.lans.iter().map(lan).collect(),
         links: experiment.links.iter().map(|l| l.to_harness(tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
+        addresses: experiment.addresses.iter().map(address).collect(),
     }
 }
 

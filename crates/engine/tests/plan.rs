@@ -391,3 +391,19 @@ fn path_lengths_are_those_of_the_routes_and_not_of_any_way() {
     assert!(!plan.pipes["n-1--n-2/ba"].tso && plan.pipes["s--t/ab"].tso);
     assert_eq!(plan.nodes["n-1"].addresses.len(), 2);
 }
+
+#[test]
+fn a_lan_is_planned_as_the_links_of_its_members_with_addresses_of_one_block() {
+    let lans = "{ office: { members: [server, client-1, client-2], delay: 3ms, subnet: 192.168.1.0/24,\
+                addresses: { server: 192.168.1.9 } } }";
+    let plan = plan(Variant::Scaled, None, &[("lans", lans)]).unwrap();
+    assert_eq!(plan.pipes["client-1--office/ba"].harness.delay_s, 0.03);
+    assert_eq!(plan.pipes["client-1--office/ba"].target.delay_s, 0.003);
+    let addresses = |node: &str| plan.nodes[node].addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>();
+    assert_eq!(addresses("server"), ["10.0.0.1", "192.168.1.9"]);
+    assert_eq!(addresses("client-2"), ["10.0.0.3", "192.168.1.2"]);
+    assert!(plan.to_text(&experiment(&[("lans", lans)])).contains("server--office … client-2--office"));
+    // The emulator takes what the experiment's own checks have let through.
+    let setup = plan.setup(&experiment(&[("lans", lans)]), 0);
+    assert_eq!(setup.network.lans[0].name, "office");
+}

@@ -1,6 +1,7 @@
 //! From the file's tree to the experiment: every value read, every name resolved, every mistake noted with its place.
 
 mod behaviour;
+mod lans;
 mod link;
 mod network;
 mod nodes;
@@ -56,6 +57,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let machines = top.entries("machines", true, "classes of hardware");
     let nodes = top.entries("nodes", true, "nodes");
     let links = top.items("links");
+    let lans = top.entries("lans", false, "shared segments");
     let routes = top.items("routes");
     let switches = top.items("switches");
     let metrics = top.entries("metrics", false, "metrics");
@@ -67,8 +69,13 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let nodes = nodes::nodes(nodes, &machines, dir, problems);
     let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
     let switches = network::switches(switches, &names, problems);
-    let (links, captures) = network::links(links, &names, &switches, root, problems);
-    let routes = routes::routes(routes, &names, &switches, &links, problems);
+    let lan_names: Vec<&str> = lans.iter().map(|l| l.name()).collect();
+    let mut net = network::links(links, &names, &switches, &lan_names, problems);
+    lans::lans(&lans, &names, &switches, &mut net, problems);
+    let places: Vec<&str> = switches.iter().map(String::as_str).chain(lan_names).collect();
+    net.check_shape(&names, &places, root, problems);
+    let network::Network { links, captures, lans, addresses, .. } = net;
+    let routes = routes::routes(routes, &names, &places, &links, problems);
     let metrics = behaviour::metrics(metrics, &names, problems);
     let events = behaviour::events(events, &names, &links, problems);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
@@ -88,6 +95,8 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),
         nodes,
         links,
+        lans,
+        addresses,
         captures,
         switches,
         routes,

@@ -1,5 +1,6 @@
 //! An experiment as the rest of Diorama sees it: complete, checked, all names resolved to places in its lists.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use scale::{Tdf, VirtualDuration, VirtualInstant};
@@ -30,8 +31,12 @@ pub struct Experiment {
     pub machines: Vec<Machine>,
     /// The nodes, in the order of the file, `count` expanded.
     pub nodes: Vec<Node>,
-    /// The links, in the order of the file, globs expanded.
+    /// The links, in the order of the file, globs expanded; then those of the LANs' members.
     pub links: Vec<Link>,
+    /// The shared segments.
+    pub lans: Vec<Lan>,
+    /// Addresses that were chosen.
+    pub addresses: Vec<Address>,
     /// The links whose packets are recorded, in the order of the links.
     pub captures: Vec<Capture>,
     /// The names of the switches.
@@ -161,6 +166,28 @@ pub struct Capture {
     pub link: usize,
     /// How many bytes of each packet are kept, from its beginning.
     pub snap: u64,
+}
+
+/// A shared segment: a place to which its members are joined, which hands what one of them sends to all to all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lan {
+    /// Its name, that of the second end of its links.
+    pub name: String,
+    /// The first address of the block of its members, and how many bits of it they have in common.
+    pub subnet: Option<(Ipv4Addr, u8)>,
+    /// The links of its members, one each: places in [`Experiment::links`].
+    pub links: Vec<usize>,
+}
+
+/// The address of a node on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The link: a place in [`Experiment::links`].
+    pub link: usize,
+    /// The node at one of its ends: a place in [`Experiment::nodes`].
+    pub node: usize,
+    /// The address of the node's interface there.
+    pub address: Ipv4Addr,
 }
 
 /// The way of all packets from one node to another.

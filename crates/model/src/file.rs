@@ -11,7 +11,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use self::link::{Capture, Direction, Expected, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
+pub(crate) use self::link::{
+    Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
+};
 use crate::units::{Factor, Grain, Percent, Size, Speed, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
@@ -76,8 +78,10 @@ pub(crate) struct File {
     machines: BTreeMap<String, Machine>,
     /// The nodes of the target, by name
     nodes: BTreeMap<String, Node>,
-    /// The links between nodes and switches; together they join all of them
+    /// The links between nodes and switches; together with the LANs they join all of them
     links: Option<Vec<Link>>,
+    /// Shared segments, by name, whose members hear one another's broadcasts
+    lans: Option<BTreeMap<String, Lan>>,
     /// Ways of packets in place of the shortest ones
     routes: Option<Vec<Route>>,
     /// The names of the switches
@@ -91,9 +95,9 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 15] = [
-    "name", "tdf", "measure", "cpu", "refill", "grain", "accuracy", "machines", "nodes", "links", "routes", "switches",
-    "metrics", "events", "ends",
+pub(crate) const KEYS: [&str; 16] = [
+    "name", "tdf", "measure", "cpu", "refill", "grain", "accuracy", "machines", "nodes", "links", "lans", "routes",
+    "switches", "metrics", "events", "ends",
 ];
 
 /// What nodes are entitled to of the core

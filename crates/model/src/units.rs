@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -249,6 +250,60 @@ quantity!(
             return Err(format!("`{shown}` is empty: the second time must be later than the first, as in `2s..12s`"));
         }
         Ok((VirtualInstant::ZERO + from, Some(VirtualInstant::ZERO + to)))
+    }
+);
+
+/// What an address or a block is written like, each number without more digits than it needs.
+const OCTET: &str = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])";
+
+fn address_pattern() -> String {
+    format!("{OCTET}(\\.{OCTET}){{3}}")
+}
+
+quantity!(
+    /// An IPv4 address that an interface can have.
+    Address(Ipv4Addr), "An IPv4 address, such as 192.168.1.2", format!("^{}$", address_pattern()),
+    |text| {
+        let shown = shorten(text);
+        let address: Ipv4Addr = text.parse()
+            .map_err(|_| format!("`{shown}` is not an address: write one such as `192.168.1.2`"))?;
+        match address.octets() {
+            [0 | 127 | 224..=255, ..] => {
+                Err(format!("no interface can have the address {shown}: write one such as `10.1.1.2`"))
+            }
+            [10, 128..=255, ..] => {
+                Err(format!("{shown} is in 10.128.0.0/9, which is the emulator's own: write another"))
+            }
+            _ => Ok(address),
+        }
+    }
+);
+
+quantity!(
+    /// A block of IPv4 addresses: its first, and how many bits all have in common.
+    Subnet((Ipv4Addr, u8)), "A block of IPv4 addresses, such as 192.168.1.0/24",
+    format!("^{}/[0-9]+$", address_pattern()),
+    |text| {
+        let shown = shorten(text);
+        let read = text.split_once('/').and_then(|(a, n)| Some((a.parse::<Ipv4Addr>().ok()?, n.parse::<u8>().ok()?)));
+        let (address, bits) =
+            read.ok_or_else(|| format!("`{shown}` is not a block of addresses: write one such as `192.168.1.0/24`"))?;
+        if !(8..=30).contains(&bits) {
+            return Err(format!("`{shown}`: a LAN has a block of /8 to /30: write one such as `192.168.1.0/24`"));
+        }
+        let first = Ipv4Addr::from_bits(address.to_bits() & u32::MAX << (32 - bits));
+        if first != address {
+            return Err(format!("`{shown}` is in the middle of a block: did you mean `{first}/{bits}`?"));
+        }
+        let emulators = Ipv4Addr::new(10, 128, 0, 0);
+        let own = |a: Ipv4Addr| a.to_bits() >> 23 == emulators.to_bits() >> 23;
+        if own(address) || (bits == 8 && address.octets()[0] == 10) {
+            return Err(format!("`{shown}` is not free: 10.128.0.0/9 is the emulator's own; write another block"));
+        }
+        match address.octets()[0] {
+            0 | 127 | 224..=255 => Err(format!("no interface can have an address of `{shown}`: write another block")),
+            _ => Ok((address, bits)),
+        }
     }
 );
 

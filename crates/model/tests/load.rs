@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diorama_model::{
-    Accuracy, Action, Capture, Combine, Congestion, Cpu, Distribution, Experiment, GilbertElliott, Jitter, Limit, Loss,
-    NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
+    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, Distribution, Experiment, GilbertElliott, Jitter,
+    Lan, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
@@ -80,6 +80,40 @@ fn links_have_names_and_routes_are_made_of_links() {
     assert_eq!(route(3), ("b", "a-1", "direct".into()));
     let e = good("ring.yaml", &[]).unwrap();
     assert_eq!(e.routes[0].links, [0, 3, 4, 6]);
+}
+
+#[test]
+fn a_lan_is_a_place_with_a_link_for_each_member() {
+    let e = good("lans.yaml", &[("lans.office.except.pc-2.delay", "3ms")]).unwrap();
+    let names: Vec<&str> = e.links.iter().map(|l| l.name.as_str()).collect();
+    let office = ["server--office", "pc-1--office", "pc-2--office", "pc-3--office", "router--office"];
+    assert_eq!(names[1..6], office);
+    assert_eq!((names[0], &names[6..]), ("far--server", ["router--backbone", "far--backbone"].as_slice()));
+    let subnet = Some(("192.168.1.0".parse().unwrap(), 24));
+    let lan = |name: &str, subnet, links: &[usize]| Lan { name: name.into(), subnet, links: links.into() };
+    assert_eq!(e.lans, [lan("office", subnet, &[1, 2, 3, 4, 5]), lan("backbone", None, &[6, 7])]);
+    let rate = |r: f64| Some(VirtualRate::from_bits_per_s(r));
+    let ms = |n: u64| VirtualDuration::from_nanos(n * 1_000_000);
+    let (usual, other) = (&e.links[2], &e.links[3]);
+    assert_eq!((usual.ab.rate, usual.ab.delay, usual.mtu), (rate(1e8), VirtualDuration::from_nanos(500_000), 9000));
+    assert_eq!((usual.ab.queue, usual.ba.queue.limit()), (Queue::default(), Limit::Packets(20)));
+    assert_eq!((other.ab.rate, other.ba.rate, other.ba.delay), (rate(1e7), rate(1e7), ms(3)));
+    assert_eq!((&other.ab.loss, &other.ba.loss), (&Loss::Random(0.01), &Loss::Random(0.0)));
+    assert_eq!(e.captures.len(), 5);
+    assert!(e.links[5].tso && !e.links[6].tso);
+    let address =
+        |link, node: &str, a: &str| Address { link, node: e.node(node).unwrap(), address: a.parse().unwrap() };
+    let mut chosen = e.addresses.clone();
+    chosen.sort_by_key(|a| a.address);
+    let expected = [
+        address(0, "far", "10.1.1.2"),
+        address(7, "far", "172.16.0.9"),
+        address(1, "server", "192.168.1.10"),
+        address(4, "pc-3", "192.168.1.30"),
+    ];
+    assert_eq!(chosen, expected);
+    assert_eq!(e.routes[0].links, [2, 5, 6, 7]);
+    assert_eq!(e.events.len(), 5);
 }
 
 /// Every key of the file, in unusual but right forms.
@@ -252,6 +286,7 @@ fn the_resolved_file_loads_to_the_same_experiment() {
         ("everything.yaml", vec![("metrics", "{}")]),
         ("everything.yaml", vec![]),
         ("links.yaml", vec![]),
+        ("lans.yaml", vec![]),
     ] {
         let mut first = good(file, &overrides).unwrap();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/good").join("resolved-for-test.yaml");

@@ -208,7 +208,7 @@ fn an_interior_node_forwards_with_its_own_kernel() {
     let wire = PipeConfig { delay: ms(2), ..Default::default() };
     let nodes = ["a", "r", "b", "c"].map(String::from).to_vec();
     let links = vec![link("a", "S", &wire), link("S", "r", &wire), link("r", "b", &wire), link("c", "S", &wire)];
-    let bed = Testbed::start(NetworkSpec { nodes, switches: vec!["S".into()], links, routes: vec![] }, 0);
+    let bed = Testbed::start(NetworkSpec { nodes, switches: vec!["S".into()], links, ..Default::default() }, 0);
     for (from, to, hops) in [("a", "b", 3), ("b", "c", 3), ("a", "r", 2), ("b", "r", 1), ("r", "b", 1), ("a", "c", 2)] {
         let times = ping(&bed, from, to, 3, PATIENCE);
         assert_eq!(times.len(), 3, "{from} reaches {to}");

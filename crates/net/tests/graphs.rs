@@ -61,7 +61,7 @@ fn a_ring_carries_both_ways_by_its_shorter_side() {
         wire("T", "U", 2),
         wire("U", "S", 3),
     ];
-    let spec = NetworkSpec { nodes: names("a b c"), switches: names("S T U"), links, routes: vec![] };
+    let spec = NetworkSpec { nodes: names("a b c"), switches: names("S T U"), links, ..Default::default() };
     let bed = Testbed::start(spec, 0);
     for (from, to) in [("a", "b"), ("a", "c"), ("b", "c"), ("c", "a")] {
         echo(&bed, from, to, 100).unwrap_or_else(|e| panic!("{from} to {to}: {e}"));
@@ -77,7 +77,7 @@ fn parallel_wires_and_given_routes_are_taken_by_kernels_too() {
     links.push(LinkSpec { name: "second".into(), ..wire("a", "b", 9) });
     let route = |from: &str, to: &str, links: &str| RouteSpec { from: from.into(), to: to.into(), links: names(links) };
     let routes = vec![route("a", "b", "a--r r--b"), route("b", "a", "second")];
-    let spec = NetworkSpec { nodes: names("a b r"), switches: names("S"), links, routes };
+    let spec = NetworkSpec { nodes: names("a b r"), switches: names("S"), links, routes, ..Default::default() };
     let bed = Testbed::start(spec, 0);
     echo(&bed, "a", "b", 100).expect("there by r, back by the second wire");
     let used = ["a--r/ab", "r--b/ab", "second/ba"].map(|p| packets(&bed, p));
@@ -96,7 +96,7 @@ fn an_mtu_holds_at_the_interface_at_a_switch_and_at_a_node_that_forwards() {
     for (link, mtu) in links.iter_mut().zip([9000, 9000, 1500, 9000, 1400]) {
         link.mtu = mtu;
     }
-    let spec = NetworkSpec { nodes: names("a b c r d"), switches: names("S"), links, routes: vec![] };
+    let spec = NetworkSpec { nodes: names("a b c r d"), switches: names("S"), links, ..Default::default() };
     let bed = Testbed::start(spec, 0);
     // 28 bytes are headers.
     echo(&bed, "a", "c", 9000 - 28).expect("a jumbo frame crosses");
@@ -119,7 +119,7 @@ fn without_segmentation_offload_no_kernel_makes_bursts_for_a_link() {
     let mut wires = [wire("a", "b", 1), wire("b", "c", 1)];
     wires[0].tso = false;
     let bed = Testbed::start(
-        NetworkSpec { nodes: names("a b c"), switches: vec![], links: wires.to_vec(), routes: vec![] },
+        NetworkSpec { nodes: names("a b c"), switches: vec![], links: wires.to_vec(), ..Default::default() },
         0,
     );
     let longest_burst = |node: &str, interface: &str| {

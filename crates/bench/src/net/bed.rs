@@ -25,7 +25,7 @@ pub fn pair(config: &PipeConfig) -> NetworkSpec {
 pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
     let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
     let links = nodes.iter().map(|n| link(n, "core", config.clone(), config.clone())).collect();
-    NetworkSpec { links, nodes, switches: vec!["core".into()], routes: Vec::new() }
+    NetworkSpec { links, nodes, switches: vec!["core".into()], ..Default::default() }
 }
 
 fn link(a: &str, b: &str, ab: PipeConfig, ba: PipeConfig) -> LinkSpec {

@@ -14,7 +14,7 @@ use crate::tree::{Span, shorten};
 pub(super) fn routes(
     entries: Vec<Entry<'_, file::Route>>,
     nodes: &[&str],
-    switches: &[String],
+    switches: &[&str],
     links: &[Link],
     problems: &mut Problems,
 ) -> Vec<Route> {
@@ -62,8 +62,8 @@ struct Map<'a> {
 type Wrong = (Span, String);
 
 impl<'a> Map<'a> {
-    fn of(nodes: &[&'a str], switches: &'a [String], links: &'a [Link]) -> Map<'a> {
-        let places = nodes.iter().copied().chain(switches.iter().map(String::as_str));
+    fn of(nodes: &[&'a str], switches: &[&'a str], links: &'a [Link]) -> Map<'a> {
+        let places = nodes.iter().chain(switches).copied();
         let mut near: HashMap<&str, Vec<usize>> = places.map(|p| (p, Vec::new())).collect();
         for (i, link) in links.iter().enumerate() {
             for end in [&link.a, &link.b] {

@@ -1,6 +1,7 @@
 //! How links, and changes of links, are written.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -10,7 +11,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::tree::shorten;
-use crate::units::{Bandwidth, Data, Probability, Snap, Time};
+use crate::units::{Address, Bandwidth, Data, Probability, Snap, Subnet, Time};
 
 /// A structure with keys of its own and all those that say what happens to packets in one direction.
 macro_rules! with_properties {
@@ -56,10 +57,41 @@ with_properties! {
         pub(crate) tso: Option<bool>,
         /// Whether its packets are recorded in `captures/`; without it false
         pub(crate) capture: Option<Capture>,
+        /// IPv4 addresses of the nodes at its ends, by name of the node; without them, as they are given out
+        #[serde(default)]
+        pub(crate) addresses: BTreeMap<String, Address>,
         /// What is different in the direction from `from` to `to`
         pub(crate) ab: Option<Direction>,
         /// What is different in the direction from `to` to `from`
         pub(crate) ba: Option<Direction>,
+    }
+}
+
+with_properties! {
+    /// A shared segment. What is said of packets holds for each of a member's two directions, but for what `ab`, `ba`
+    /// and `except` say
+    Lan {
+        /// Nodes; `*` stands for any characters. Each has an interface on it, and a link of its own, NODE--LAN
+        pub(crate) members: Vec<String>,
+        /// The block of IPv4 addresses of its members, such as `192.168.1.0/24`; without it one that nobody else has
+        pub(crate) subnet: Option<Subnet>,
+        /// IPv4 addresses of members, by name of the node; without them, the free ones of the block in order
+        #[serde(default)]
+        pub(crate) addresses: BTreeMap<String, Address>,
+        /// The longest IP packet, in bytes; without it 1500
+        #[schemars(range(min = 68, max = 9216))]
+        pub(crate) mtu: Option<u32>,
+        /// Whether TCP hands it bursts of several segments at once (segmentation offload); without it true
+        pub(crate) tso: Option<bool>,
+        /// Whether its packets are recorded in `captures/`, for each member; without it false
+        pub(crate) capture: Option<Capture>,
+        /// What is different from members to the LAN
+        pub(crate) ab: Option<Direction>,
+        /// What is different from the LAN to members
+        pub(crate) ba: Option<Direction>,
+        /// What is different for some members; `*` stands for any characters
+        #[serde(default)]
+        pub(crate) except: BTreeMap<String, LinkChange>,
     }
 }
 
@@ -90,7 +122,7 @@ macro_rules! both_directions {
     };
 }
 
-both_directions! { Link LinkChange }
+both_directions! { Link Lan LinkChange }
 
 /// Something that is written in one word, or as a map where there is more to say.
 #[derive(Clone, Debug)]

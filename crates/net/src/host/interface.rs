@@ -145,9 +145,9 @@ impl Interface<'_> {
     }
 }
 
-/// The netmask of a prefix, 1 to 32 bits long.
+/// The netmask of a prefix, 0 to 32 bits long.
 fn mask(prefix: u8) -> Ipv4Addr {
-    Ipv4Addr::from_bits(u32::MAX << (32 - prefix))
+    Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0))
 }
 
 // From <net/if_arp.h>: the entry is complete, and permanent.

@@ -8,7 +8,6 @@ use std::io;
 use std::net::Ipv4Addr;
 
 use crate::host::netlink::{Netlink, Request};
-use crate::links::address;
 use crate::links::port::{Port, Rule};
 
 /// The tables of `eth0`, `eth1`, … begin here: above those that the kernel and users number.
@@ -30,7 +29,7 @@ pub(crate) fn install(port: &Port) -> io::Result<()> {
     let index = netlink.index(&port.name)?;
     let number: u32 = port.name.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
     let table = FIRST_TABLE + number;
-    netlink.ask(route(table, index, address::gateway(port.address)))?;
+    netlink.ask(route(table, index, port.gateway))?;
     port.rules.iter().try_for_each(|r| netlink.ask(rule(table, r)))
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Every route goes through a gateway that does not exist, with a permanent neighbour entry for it. Without that the
 //! kernel would keep a neighbour per destination in a table that all namespaces share and that overflows at 1024
-//! entries (`gc_thresh3`): 33 nodes that all talk to one another would fill it. Nothing ever resolves an address: the
-//! emulator forwards by IP address and writes the hardware address on delivery.
+//! entries (`gc_thresh3`): 33 nodes that all talk to one another would fill it. Nothing resolves an address: the
+//! emulator forwards by IP address and writes the hardware address on delivery. Only on a LAN whose members are few do
+//! they ask for one another's addresses.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,6 @@ use crate::Error;
 use crate::host::interface::{Control, Interface, Tun};
 use crate::host::netlink::Netlink;
 use crate::host::rules;
-use crate::links::address;
 use crate::links::ids::PortId;
 use crate::links::port::Port;
 
@@ -70,8 +70,8 @@ fn raise_lo(control: &Control, label: &str) -> Result<(), Error> {
 }
 
 impl Tap {
-    /// Creates the interface of `port` inside `netns`: MTU, address and routes set, no ARP, no IPv6, up; `lo` is
-    /// brought up too, and forwarding is turned on if the node joins several links.
+    /// Creates the interface of `port` inside `netns`: MTU, address and routes set, ARP only on a LAN, no IPv6, up;
+    /// `lo` is brought up too, and forwarding is turned on if the node joins several links.
     ///
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
     pub fn create(netns: BorrowedFd, port: &Port) -> Result<Tap, Error> {
@@ -89,7 +89,9 @@ impl Tap {
             }
             without_ipv6(&port.name).map_err(step("cannot turn IPv6 off"))?;
             interface.set_address(port.address, port.prefix).map_err(step("cannot set the address"))?;
-            interface.raise(libc::IFF_NOARP).map_err(step("cannot bring the interface up"))?;
+            interface
+                .raise(if port.lan.is_some() { 0 } else { libc::IFF_NOARP })
+                .map_err(step("cannot bring the interface up"))?;
             raise_lo(&control, &label)?;
             if port.forwards {
                 let on = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
@@ -180,11 +182,25 @@ fn without_reverse_path_filter(interface: &str) -> io::Result<()> {
 }
 
 fn add_routes(interface: &Interface, port: &Port) -> io::Result<()> {
-    let gateway = address::gateway(port.address);
+    let gateway = port.gateway;
     interface.set_neighbour(gateway)?;
-    match port.prefix {
-        8 => interface.add_route(Ipv4Addr::new(10, 0, 0, 0), 9, Some(gateway))?,
-        _ => interface.add_route(gateway, 32, None)?,
+    if port.lan.is_some() || port.prefix != 8 {
+        interface.add_route(gateway, 32, None)?;
+    }
+    if let Some(all) = port.main {
+        interface.add_route(all.address, all.length, Some(gateway))?;
+    }
+    if let Some(lan) = port.lan {
+        if !lan.asks {
+            // The kernel has made a route for the whole block.
+            for half in lan.subnet.halves() {
+                interface.add_route(half.address, half.length, Some(gateway))?;
+            }
+        }
+        if lan.first {
+            interface.add_route(Ipv4Addr::BROADCAST, 32, None)?;
+            interface.add_route(Ipv4Addr::new(224, 0, 0, 0), 4, None)?;
+        }
     }
     port.routes.iter().try_for_each(|to| interface.add_route(to.address, to.length, Some(gateway)))
 }

@@ -57,14 +57,15 @@ counters! {
 counters! {
     /// What a port refused to take from its node.
     PortCounters {
-        /// Frames that are not IPv4, or for an address that does not lie behind the port.
+        /// Frames that are not IPv4, or for an address that does not lie behind the port; on a LAN, those for the port
+        /// itself.
         unroutable,
         /// Frames too short, longer than the link's MTU allows, or with an IP header that contradicts itself.
         malformed,
         /// Frames for which the emulator had no memory left.
         no_memory,
-        /// Copies of frames for this port that some pipe was to make and did not, because the emulator had no memory
-        /// left.
+        /// Copies of frames for this port, broadcasts too, that some pipe or LAN was to make and did not, because the
+        /// emulator had no memory left.
         uncopied,
     }
 }

@@ -33,6 +33,9 @@ impl PipeId {
 }
 
 impl PortId {
+    /// All members of a LAN but the one that sends: where a broadcast goes.
+    pub(crate) const ALL: PortId = PortId(u32::MAX);
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }

@@ -12,14 +12,14 @@ use crate::Error;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::fate::Fate;
 use crate::links::frame::{Frame, Pool, Refused};
-use crate::links::ids::{PipeId, PortId};
+use crate::links::ids::{PipeId, PortId, Vertex};
 use crate::links::pipe::draws::Draws;
 use crate::links::pipe::{Entry, Packet, Pipe};
 use crate::links::port::Port;
 use crate::links::series::{PipeInterval, Series};
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::{NetworkSpec, PipeChange, PipeConfig};
-use crate::links::topology::{End, Topology};
+use crate::links::topology::{Aim, End, Topology};
 
 /// The most bytes of buffers that may be inside all pipes together, 262,144 frames of the usual MTU: a node that floods
 /// a long pipe without a rate must not take the harness's memory.
@@ -36,7 +36,7 @@ pub struct Delivery<'a> {
     pub frame: &'a [u8],
 }
 
-/// Nodes and switches joined by pipes.
+/// Nodes, switches and LANs joined by pipes.
 ///
 /// A frame walks from pipe to pipe in *computed* time: it enters the next pipe at the instant at which it left the one
 /// before, whenever [`Network::advance`] comes to see to it, so being late does not add up over hops.
@@ -154,18 +154,19 @@ impl Network {
     }
 
     /// Takes a frame that the node of `port` sent at `now`. The network must have been advanced to `now`.
-    pub fn inject(&mut self, port: PortId, now: RealInstant, frame: Frame) {
+    pub fn inject(&mut self, port: PortId, now: RealInstant, mut frame: Frame) {
         let counters = &mut self.counters[port.index()];
         let pipe = self.topology.ports[port.index()].pipe;
-        match frame.destination() {
+        match self.topology.aim(port, &frame) {
             _ if frame.len() > self.largest[pipe.index() / 2] => counters.malformed += 1,
-            Ok(to) if self.topology.accepts(port, to, || frame.source()) => {
+            Ok(Aim { to, switched }) => {
                 if self.inside < self.room {
-                    return self.enter(pipe, now, frame, PortId(to as u32));
+                    frame.switched = switched;
+                    return self.enter(pipe, now, frame, to);
                 }
                 counters.no_memory += 1;
             }
-            Ok(_) | Err(Refused::Unroutable) => counters.unroutable += 1,
+            Err(Refused::Unroutable) => counters.unroutable += 1,
             Err(Refused::Malformed) => counters.malformed += 1,
         }
         self.pool.give(frame);
@@ -181,12 +182,16 @@ impl Network {
             }
             let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) else { return };
             match self.topology.ends[pipe as usize] {
+                End::Switch(at) if frame.switched && to == PortId::ALL => self.flood(at, PipeId(pipe), exit, frame),
+                End::Switch(_) if frame.switched => self.enter(self.topology.down(to), exit, frame, to),
                 End::Switch(at) => {
                     let next = self.topology.next(at, to, || frame.source());
                     self.enter(next, exit, frame, to);
                 }
                 End::Port(port) => {
-                    frame.set_destination_mac(self.topology.ports[port.index()].mac);
+                    if !frame.switched {
+                        frame.set_destination_mac(self.topology.ports[port.index()].mac);
+                    }
                     deliver(Delivery { port, exit, frame: frame.bytes() });
                     self.pool.give(frame);
                 }
@@ -302,6 +307,24 @@ impl Network {
         }
     }
 
+    /// Hands a frame that came to the LAN `at` by the pipe `from` to all its other members.
+    fn flood(&mut self, at: Vertex, from: PipeId, now: RealInstant, frame: Frame) {
+        let mut n = 0;
+        while let Some((pipe, port)) = self.topology.member(at, n) {
+            n += 1;
+            if pipe == from.reverse() {
+                continue;
+            }
+            if self.inside + 1 < self.room {
+                let copy = self.pool.copy(&frame);
+                self.enter(pipe, now, copy, port);
+            } else {
+                self.counters[port.index()].uncopied += 1;
+            }
+        }
+        self.pool.give(frame);
+    }
+
     fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
         let counted = entered.counters;
@@ -315,7 +338,8 @@ impl Network {
             let Entry { held, uncopied } = entered.enter(now, frame, to, &mut self.pool, room);
             self.inside += held;
             if uncopied {
-                self.counters[to.index()].uncopied += 1;
+                let concerned = if to == PortId::ALL { self.topology.sender(pipe) } else { Some(to) };
+                self.counters[concerned.unwrap_or(PortId(0)).index()].uncopied += 1;
             }
             // The head is another one if the pipe was empty, or if the frame overtakes all that is in it.
             if let Some(head) = entered.head().filter(|head| before != Some(*head)) {

@@ -18,16 +18,24 @@ pub struct Port {
     pub name: String,
     /// The interface's address.
     pub address: Ipv4Addr,
-    /// Length of the network prefix: 8 on the interface behind which most of the network lies, 32 on others.
+    /// Length of the network prefix: that of the LAN's block; else 8 on the interface behind which most of the network
+    /// lies, if its address was given out, and 32 on others.
     pub prefix: u8,
+    /// The next hop of its routes, which does not exist.
+    pub gateway: Ipv4Addr,
+    /// The LAN that it is on, if it is on one.
+    pub lan: Option<Lan>,
+    /// What it is the way for where nothing else is said: all that has addresses, on the interface behind which most of
+    /// the network lies.
+    pub main: Option<Prefix>,
     /// The interface's hardware address.
     pub mac: [u8; 6],
     /// The longest IP packet of the link.
     pub mtu: u16,
     /// Whether TCP makes bursts of several segments for it.
     pub tso: bool,
-    /// The addresses for which the interface is the way, besides those that the interface with prefix 8 has by itself:
-    /// all for which no longer prefix is a route anywhere in the node.
+    /// The addresses for which the interface is the way, besides those that the main interface has by itself: all for
+    /// which no longer prefix is a route anywhere in the node.
     pub routes: Vec<Prefix>,
     /// Packets that leave by this interface whatever the routes say.
     pub rules: Vec<Rule>,
@@ -35,6 +43,18 @@ pub struct Port {
     pub forwards: bool,
     /// The pipe into which the interface sends.
     pub pipe: PipeId,
+}
+
+/// What a node's kernel has to be told of a LAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lan {
+    /// Where the addresses of its members are.
+    pub subnet: Prefix,
+    /// Whether the kernel asks for the hardware addresses of other members. If not, it leaves them to the emulator, as
+    /// on other links; it answers those who ask in any case.
+    pub asks: bool,
+    /// Whether broadcast and multicast that names no interface leaves by it.
+    pub first: bool,
 }
 
 /// Packets that a given route concerns, at a node with several links.

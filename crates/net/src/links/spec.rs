@@ -1,8 +1,12 @@
 //! What a network is made of: links in real time, as [`scale::link`] has them, and who is joined by them.
 
+use std::net::Ipv4Addr;
+
 use scale::Real;
 use scale::link::{self, Link, Pipe};
 use serde::{Deserialize, Serialize};
+
+use crate::links::prefix::Prefix;
 
 /// A link as the emulator builds it.
 pub type LinkSpec = Link<Real>;
@@ -20,10 +24,42 @@ pub struct NetworkSpec {
     pub nodes: Vec<String>,
     /// Names of the switches: they forward at no cost.
     pub switches: Vec<String>,
+    /// Shared segments: switches that also forward by hardware address, and hand broadcasts to all their members. Every
+    /// link of one joins it to a node.
+    pub lans: Vec<LanSpec>,
     /// The links, in the order in which addresses are given out.
     pub links: Vec<LinkSpec>,
     /// Routes that take the place of the shortest ones.
     pub routes: Vec<RouteSpec>,
+    /// Addresses that take the place of those given out.
+    pub addresses: Vec<AddressSpec>,
+}
+
+impl NetworkSpec {
+    /// The names of all places: nodes, switches, LANs.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.nodes.iter().chain(&self.switches).chain(self.lans.iter().map(|l| &l.name))
+    }
+}
+
+/// A shared segment. Its members are the nodes at the other ends of its links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LanSpec {
+    /// Its name, of which links are told.
+    pub name: String,
+    /// The block of which its members have addresses; `None`: one that nobody else has.
+    pub subnet: Option<Prefix>,
+}
+
+/// The address of a node's end of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressSpec {
+    /// The link.
+    pub link: String,
+    /// The node at one of its ends.
+    pub node: String,
+    /// The address of the node's interface there.
+    pub address: Ipv4Addr,
 }
 
 /// The way of all packets that one node sends to another.

@@ -1,6 +1,7 @@
 //! What a network does, by what it makes of frames: no root, no sleep, and time is what the test says.
 
 mod impairments;
+mod lans;
 mod pipes;
 mod routes;
 mod series;

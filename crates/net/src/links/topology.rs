@@ -1,5 +1,6 @@
 //! The shape of the network: who is joined to whom, which addresses they have, and which way each address lies.
 
+mod addresses;
 mod given;
 mod shortest;
 
@@ -8,20 +9,34 @@ use std::net::Ipv4Addr;
 
 use scale::link::MTUS;
 
+use self::addresses::Addresses;
 use self::given::Given;
 use self::shortest::Routes;
 use crate::Error;
 use crate::links::address;
+use crate::links::frame::{Frame, Refused};
 use crate::links::ids::{Edges, PipeId, PortId, Vertex};
-use crate::links::port::{Port, Rule};
-use crate::links::prefix;
+use crate::links::port::{Lan, Port, Rule};
+use crate::links::prefix::{self, ANYWHERE, GIVEN_OUT, Prefix};
 use crate::links::spec::{LinkSpec, NetworkSpec};
+
+/// The most neighbours that the kernels of all nodes together keep on LANs. The table of neighbours is one for all
+/// namespaces, and above 512 entries (`gc_thresh2`) the kernel forgets the older ones; above 1024 it loses packets.
+const NEIGHBOURS: usize = 512;
 
 /// Where a pipe leads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Port(PortId),
     Switch(Vertex),
+}
+
+/// Where a frame that a node sends goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Aim {
+    pub to: PortId,
+    /// See [`Frame`].
+    pub switched: bool,
 }
 
 #[derive(Debug)]
@@ -32,6 +47,9 @@ pub(crate) struct Topology {
     pub ports: Vec<Port>,
     /// The vertex of each port.
     owner: Vec<Vertex>,
+    addresses: Addresses,
+    /// The LANs are the vertices from this one on.
+    first_lan: Vertex,
     pub pipe_names: Vec<String>,
     /// By name of a pipe.
     pipe_ids: HashMap<String, PipeId>,
@@ -54,6 +72,8 @@ impl Topology {
             by_name,
             ports: Vec::new(),
             owner: Vec::new(),
+            addresses: Addresses::default(),
+            first_lan: spec.nodes.len() + spec.switches.len(),
             pipe_names: Vec::new(),
             pipe_ids: HashMap::new(),
             ends: Vec::new(),
@@ -63,6 +83,15 @@ impl Topology {
             routes: Routes::default(),
             given: Given::default(),
         };
+        t.joined(spec, &vertices)?;
+        t.given = Given::new(spec, &vertices, &t.edges)?;
+        t.tell_nodes(spec)?;
+        Ok(t)
+    }
+
+    /// Joins the vertices by the links, and works out the routes.
+    fn joined(&mut self, spec: &NetworkSpec, vertices: &HashMap<&str, Vertex>) -> Result<(), Error> {
+        let t = self;
         for (i, link) in spec.links.iter().enumerate() {
             let wrong = |what: String| Err(Error::Input(format!("link `{}`{what}", link.name)));
             let (a, b) = match [&link.a, &link.b].map(|end| vertices.get(end.as_str()).copied().ok_or(end)) {
@@ -73,6 +102,9 @@ impl Topology {
             };
             if a == b {
                 return wrong(" joins a node or switch with itself".into());
+            }
+            if a.max(b) >= t.first_lan && a.min(b) >= t.nodes.len() {
+                return wrong(": the members of a LAN are nodes; join a node to it".into());
             }
             if !MTUS.contains(&link.mtu) {
                 let (least, most) = (MTUS.start(), MTUS.end());
@@ -111,22 +143,24 @@ impl Topology {
         if !spec.links.is_empty() {
             t.routes = Routes::shortest(&t.edges, t.nodes.len(), delay);
         }
-        t.given = Given::new(spec, &vertices, &t.edges)?;
-        t.tell_nodes();
-        Ok(t)
+        Ok(())
     }
 
     /// The far end of the pipe that leads to `vertex`, whose own pipe on the same link is `out`.
     fn end(&mut self, vertex: Vertex, out: PipeId, link: &LinkSpec) -> End {
         let Some(node) = self.nodes.get(vertex) else { return End::Switch(vertex) };
         let id = PortId(self.ports.len() as u32);
-        let address = address::of_port(id.index());
+        // The address follows when all links are known.
+        let address = Ipv4Addr::UNSPECIFIED;
         self.ports.push(Port {
             id,
             node: node.clone(),
             name: format!("eth{}", self.ports_of[vertex].len()),
             address,
             prefix: 32,
+            gateway: address::gateway(id.index()),
+            lan: None,
+            main: None,
             mac: address::mac(address),
             mtu: link.mtu,
             tso: link.tso,
@@ -144,7 +178,7 @@ impl Topology {
         if spec.links.is_empty() {
             return Ok(());
         }
-        let name = |v: Vertex| spec.nodes.iter().chain(&spec.switches).nth(v).expect("a vertex has a name");
+        let name = |v: Vertex| spec.names().nth(v).expect("a vertex has a name");
         let start = (0..self.edges.len()).find(|v| !self.edges[*v].is_empty()).expect("there is a link");
         let mut seen = vec![false; self.edges.len()];
         let mut open = vec![start];
@@ -172,27 +206,48 @@ impl Topology {
     }
 
     /// Fills in what the kernels of the nodes have to know.
-    fn tell_nodes(&mut self) {
+    fn tell_nodes(&mut self, spec: &NetworkSpec) -> Result<(), Error> {
+        let subnets = self.give_addresses(spec)?;
+        let mut order: Vec<usize> = (0..self.ports.len()).collect();
+        order.sort_by_key(|p| self.ports[*p].address);
+        let all = match self.addresses.all_given_out() {
+            true => GIVEN_OUT,
+            false => ANYWHERE,
+        };
+        let pairs = |lan: Vertex| self.edges[lan].len() * self.edges[lan].len().saturating_sub(1);
+        let asks = (self.first_lan..self.edges.len()).map(pairs).sum::<usize>() <= NEIGHBOURS;
         for v in 0..self.nodes.len() {
             let own = self.ports_of[v].clone();
             let forwards = own.len() > 1;
             let mut behind: Vec<Vec<(Ipv4Addr, usize)>> = vec![Vec::new(); own.len()];
             let mut ways = Vec::new();
             if forwards {
-                for to in (0..self.ports.len()).filter(|to| self.owner[*to] != v) {
+                for to in order.iter().copied().filter(|to| self.owner[*to] != v) {
                     let slot = self.slot(v, to);
                     behind[slot].push((self.ports[to].address, slot));
-                    ways.push((self.ports[to].address, slot));
+                    // The block of a LAN that one is on has a route by itself.
+                    if self.on_common_lan(v, to).is_none() {
+                        ways.push((self.ports[to].address, slot));
+                    }
                 }
             }
             // The first of the largest; `max_by_key` would give the last.
             let main = (0..own.len()).rev().max_by_key(|slot| behind[*slot].len());
             for (slot, port) in own.iter().enumerate() {
+                let lan = self.lan_of(*port);
+                let first = lan.is_some() && own[..slot].iter().all(|p| self.lan_of(*p).is_none());
+                let lan = lan.map(|lan| Lan { subnet: subnets[lan - self.first_lan], asks, first });
                 let port = &mut self.ports[port.index()];
                 port.forwards = forwards;
-                port.prefix = if main == Some(slot) { 8 } else { 32 };
+                port.lan = lan;
+                port.main = (main == Some(slot)).then_some(all);
+                port.prefix = match lan {
+                    Some(lan) => lan.subnet.length,
+                    None if main == Some(slot) && GIVEN_OUT.holds(port.address) => 8,
+                    None => 32,
+                };
             }
-            for (prefix, slot) in prefix::aggregate(&ways, main.unwrap_or(0)) {
+            for (prefix, slot) in prefix::aggregate(&ways, main.unwrap_or(0), all) {
                 self.ports[own[slot].index()].routes.push(prefix);
             }
         }
@@ -200,7 +255,8 @@ impl Topology {
             for pipe in path {
                 let at = self.starts[pipe.index()];
                 let Some(slot) = self.edges[at].iter().position(|(p, _)| p == pipe) else { continue };
-                if at >= self.nodes.len() || self.edges[at].len() < 2 {
+                let lan = self.ports_of.get(at).is_some_and(|own| own.iter().any(|p| self.lan_of(*p).is_some()));
+                if at >= self.nodes.len() || self.edges[at].len() < 2 && !lan {
                     continue;
                 }
                 let sources: Vec<_> = match at == from {
@@ -212,16 +268,49 @@ impl Topology {
                 self.ports[self.ports_of[at][slot].index()].rules.extend(rules);
             }
         }
+        Ok(())
+    }
+
+    /// Gives each port its address; the blocks of the LANs.
+    fn give_addresses(&mut self, spec: &NetworkSpec) -> Result<Vec<Prefix>, Error> {
+        let lan_of: Vec<Option<usize>> = (0..self.ports.len() as u32)
+            .map(|port| self.lan_of(PortId(port)).map(|lan| lan - self.first_lan))
+            .collect();
+        let given = addresses::given(spec, &self.ports)?;
+        let (addresses, subnets) = Addresses::give(spec, &self.ports, &lan_of, &given)?;
+        for port in &mut self.ports {
+            port.address = addresses.of(port.id);
+            port.mac = address::mac(port.address);
+        }
+        self.addresses = addresses;
+        Ok(subnets)
+    }
+
+    /// The LAN that a port is on.
+    fn lan_of(&self, port: PortId) -> Option<Vertex> {
+        match self.ends[self.ports[port.index()].pipe.index()] {
+            End::Switch(at) if at >= self.first_lan => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The port of the node `at` on the LAN that the port number `to` is on.
+    fn on_common_lan(&self, at: Vertex, to: usize) -> Option<PortId> {
+        let lan = self.lan_of(PortId(to as u32))?;
+        self.ports_of.get(at)?.iter().copied().find(|own| self.lan_of(*own) == Some(lan))
     }
 
     /// Which of the edges of `at` leads to the port number `to` of another vertex: the link itself that the port is on,
-    /// if `at` is the other end of it.
+    /// if `at` is the other end of it, and the LAN that both are on.
     fn slot(&self, at: Vertex, to: usize) -> usize {
         let direct = self.ports[to].pipe;
         match self.ends[direct.index()] {
             End::Switch(far) if far == at => self.place(at, direct.reverse()),
             End::Port(far) if self.owner[far.index()] == at => self.place(at, direct.reverse()),
-            _ => self.routes.slot(at, self.owner[to]),
+            _ => match self.on_common_lan(at, to) {
+                Some(own) if at != self.owner[to] => self.place(at, self.ports[own.index()].pipe),
+                _ => self.routes.slot(at, self.owner[to]),
+            },
         }
     }
 
@@ -230,29 +319,70 @@ impl Topology {
         self.edges[at].partition_point(|(p, _)| *p < pipe)
     }
 
-    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the port number of the address
-    /// that it says it comes from.
-    pub fn next(&self, at: Vertex, to: PortId, source: impl FnOnce() -> Option<usize>) -> PipeId {
+    /// The pipe by which a frame for port `to` goes on from switch `at`. `source` is the address that
+    /// it says it comes from.
+    pub fn next(&self, at: Vertex, to: PortId, source: impl FnOnce() -> Option<[u8; 4]>) -> PipeId {
         let destination = self.owner[to.index()];
         let given = match self.given.is_empty() {
             true => None,
             false => source()
-                .and_then(|port| self.owner.get(port))
-                .and_then(|source| self.given.next(at, *source, destination)),
+                .and_then(|address| self.addresses.port(address))
+                .and_then(|port| self.given.next(at, self.owner[port.index()], destination)),
         };
         given.unwrap_or_else(|| self.edges[at][self.slot(at, to.index())].0)
     }
 
-    /// Whether a frame for port number `to` may enter the link that the port `from` is on: there is such a port, it is
-    /// another node's, and a switch at the other end of the link would not send the frame back.
-    pub fn accepts(&self, from: PortId, to: usize, source: impl FnOnce() -> Option<usize>) -> bool {
+    /// Where a frame goes that the node of the port `from` sends there.
+    pub fn aim(&self, from: PortId, frame: &Frame) -> Result<Aim, Refused> {
+        if let Some(lan) = self.lan_of(from) {
+            let switched = |to| Ok(Aim { to, switched: true });
+            let mac = frame.destination_mac()?;
+            let address = address::of_mac(mac);
+            if mac[0] & 1 == 1 {
+                return switched(PortId::ALL);
+            }
+            if !address.is_some_and(address::is_gateway) {
+                let member = address.and_then(|a| self.addresses.port(a.octets()));
+                return match member.filter(|port| self.lan_of(*port) == Some(lan)) {
+                    Some(own) if own == from => Err(Refused::Unroutable),
+                    // A switch that does not know where somebody is asks everywhere.
+                    other => switched(other.unwrap_or(PortId::ALL)),
+                };
+            }
+        }
+        let to = self.addresses.port(frame.destination()?).ok_or(Refused::Unroutable)?;
+        let right = self.accepts(from, to, || frame.source());
+        if right { Ok(Aim { to, switched: false }) } else { Err(Refused::Unroutable) }
+    }
+
+    /// Whether a frame for the port `to` may enter the link that the port `from` is on: it is another node's, and a
+    /// switch at the other end of the link would not send the frame back.
+    fn accepts(&self, from: PortId, to: PortId, source: impl FnOnce() -> Option<[u8; 4]>) -> bool {
         let pipe = self.ports[from.index()].pipe;
-        let other = self.owner.get(to).is_some_and(|owner| *owner != self.owner[from.index()]);
-        other
+        self.owner[to.index()] != self.owner[from.index()]
             && match self.ends[pipe.index()] {
-                End::Switch(at) => self.next(at, PortId(to as u32), source) != pipe.reverse(),
+                End::Switch(at) => self.next(at, to, source) != pipe.reverse(),
                 End::Port(_) => true,
             }
+    }
+
+    /// The pipe that leads to a member of a LAN.
+    pub fn down(&self, member: PortId) -> PipeId {
+        self.ports[member.index()].pipe.reverse()
+    }
+
+    /// The member number `n` of the LAN `at`, in the order of its links, with the pipe that leads there.
+    pub fn member(&self, at: Vertex, n: usize) -> Option<(PipeId, PortId)> {
+        let (pipe, _) = *self.edges[at].get(n)?;
+        match self.ends[pipe.index()] {
+            End::Port(port) => Some((pipe, port)),
+            End::Switch(_) => None,
+        }
+    }
+
+    /// The port that sends into a pipe, if a port does.
+    pub fn sender(&self, pipe: PipeId) -> Option<PortId> {
+        self.ports.iter().find(|p| p.pipe == pipe).map(|p| p.id)
     }
 
     /// The pipe with this name.
@@ -270,7 +400,7 @@ impl Topology {
         let Some(&viewer) = self.by_name.get(node) else { return Vec::new() };
         let facing = |v: Vertex| match self.ports_of[v].as_slice() {
             [only] => Some(*only),
-            all if v == viewer => all.iter().copied().find(|p| self.ports[p.index()].prefix == 8),
+            all if v == viewer => all.iter().copied().find(|p| self.ports[p.index()].main.is_some()),
             _ => match self.ends[self.way(viewer, v)?.last()?.index()] {
                 End::Port(port) => Some(port),
                 End::Switch(_) => None,
@@ -345,7 +475,7 @@ impl Topology {
 
 fn names(spec: &NetworkSpec) -> Result<HashMap<&str, Vertex>, Error> {
     let mut vertices = HashMap::new();
-    for (i, name) in spec.nodes.iter().chain(&spec.switches).enumerate() {
+    for (i, name) in spec.names().enumerate() {
         if vertices.insert(name.as_str(), i).is_some() {
             return Err(Error::Input(format!(
                 "two nodes or switches are called `{name}`; each needs a name of its own"

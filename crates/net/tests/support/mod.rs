@@ -103,7 +103,7 @@ impl Testbed {
 pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
     let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
     let link = |n: &String| link(n, "core", config);
-    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()], routes: vec![] }
+    NetworkSpec { links: nodes.iter().map(link).collect(), nodes, switches: vec!["core".into()], ..Default::default() }
 }
 
 pub fn link(a: &str, b: &str, config: &PipeConfig) -> LinkSpec {
