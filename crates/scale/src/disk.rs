@@ -1,0 +1,130 @@
+//! What a disk takes, on the harness.
+//!
+//! A model of a disk knows virtual time only. The harness serves its requests from a file, which takes real time of its
+//! own, and that is part of what a request takes: it is answered after TDF × modelled − spent. Both are counted from
+//! instants here and not from durations, so that nothing adds up over a queue.
+
+use crate::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
+
+/// When the requests of a disk arrive on the target, and when they are to be answered on the harness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskClock {
+    zero: RealInstant,
+    tdf: Tdf,
+    spent: RealDuration,
+}
+
+impl DiskClock {
+    /// Of a run whose virtual zero was at `zero`. `spent` is the real time that each request is on its way between
+    /// whoever asks and whoever serves it, there and back: it is answered so much earlier.
+    pub fn new(zero: RealInstant, tdf: Tdf, spent: RealDuration) -> DiskClock {
+        DiskClock { zero, tdf, spent }
+    }
+
+    /// When a request arrives that is met at a real instant.
+    pub fn arrival(&self, met: RealInstant) -> VirtualInstant {
+        VirtualInstant::ZERO + self.tdf.to_virtual(met.since(self.zero))
+    }
+
+    /// When a request is to be answered that is complete at a virtual instant: as much before it as the answer and the
+    /// request were on their way, so that whoever has asked sees what the model says.
+    pub fn answer(&self, complete: VirtualInstant) -> RealInstant {
+        self.complete(complete) - self.spent
+    }
+
+    /// What is to be answered by a real instant: all that is complete at the virtual instant that this gives.
+    pub fn due(&self, now: RealInstant) -> VirtualInstant {
+        self.arrival(now + self.spent)
+    }
+
+    /// How much later than it should a request was answered, in virtual time.
+    pub fn late(&self, complete: VirtualInstant, answered: RealInstant) -> VirtualDuration {
+        self.tdf.to_virtual(answered.since(self.answer(complete)))
+    }
+
+    fn complete(&self, at: VirtualInstant) -> RealInstant {
+        self.zero + self.tdf.to_real(at.since(VirtualInstant::ZERO))
+    }
+}
+
+/// The times after which a file system's journal (ext4's) writes of its own accord: the kernel's, for a dilated run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalTimes {
+    /// The longest that a transaction is left open, real s.
+    pub commit_s: u64,
+    /// The longest that a write waits for others to be made durable with it, real µs.
+    pub batch_us: u64,
+}
+
+impl JournalTimes {
+    /// What Linux has without being asked, in virtual time: 5 s and 15 ms.
+    const COMMIT: VirtualDuration = VirtualDuration::from_nanos(5_000_000_000);
+    const BATCH: VirtualDuration = VirtualDuration::from_nanos(15_000_000);
+    /// The kernel keeps both in 32 bits, seconds as jiffies of up to 1000 a second.
+    const MOST_S: u64 = 2_147_483;
+    const MOST_US: u64 = 4_294_967_295;
+
+    /// Of a run with this factor.
+    pub fn at(tdf: Tdf) -> JournalTimes {
+        JournalTimes {
+            commit_s: (tdf.to_real(JournalTimes::COMMIT).as_nanos() / 1_000_000_000).min(JournalTimes::MOST_S),
+            batch_us: (tdf.to_real(JournalTimes::BATCH).as_nanos() / 1_000).min(JournalTimes::MOST_US),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZERO: RealInstant = RealInstant::from_nanos(1_000_000);
+
+    fn real(us: u64) -> RealInstant {
+        ZERO + RealDuration::from_nanos(us * 1_000)
+    }
+
+    fn virtually(us: u64) -> VirtualInstant {
+        VirtualInstant::from_nanos(us * 1_000)
+    }
+
+    #[test]
+    fn what_a_request_took_on_its_way_is_subtracted_and_the_rest_multiplied() {
+        let clock = DiskClock::new(ZERO, Tdf::new(10, 1).unwrap(), RealDuration::from_nanos(130_000));
+        // Asked for at 5 ms, met at 5.065: it takes 8 ms of the target's time.
+        let arrived = clock.arrival(real(5_065));
+        assert_eq!(arrived, VirtualInstant::from_nanos(506_500));
+        let complete = arrived + VirtualDuration::from_nanos(8_000_000);
+        assert_eq!(clock.answer(complete), real(5_065 + 80_000 - 130));
+        assert_eq!(clock.late(complete, real(5_065 + 80_000 - 130)), VirtualDuration::ZERO);
+        assert_eq!(clock.late(complete, real(5_065 + 80_000)), VirtualDuration::from_nanos(13_000));
+    }
+
+    #[test]
+    fn what_is_to_be_answered_is_due_then_and_not_before() {
+        for (tdf, spent) in [("1", 0), ("1.5", 77), ("3.7", 130_000), ("100", 129_999)] {
+            let clock = DiskClock::new(ZERO, tdf.parse().unwrap(), RealDuration::from_nanos(spent));
+            for ns in [1_000_000, 1_234_567, 987_654_321] {
+                let complete = VirtualInstant::from_nanos(ns);
+                let at = clock.answer(complete);
+                assert!(clock.due(at) >= complete, "{tdf} {ns}");
+                assert!(clock.due(at - RealDuration::from_nanos(200)) < complete, "{tdf} {ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn before_zero_nothing_has_passed() {
+        let clock = DiskClock::new(ZERO, Tdf::ONE, RealDuration::ZERO);
+        assert_eq!(clock.arrival(RealInstant::ZERO), VirtualInstant::ZERO);
+        assert_eq!(clock.arrival(real(7)), virtually(7));
+    }
+
+    #[test]
+    fn the_journal_waits_as_long_as_the_targets() {
+        assert_eq!(JournalTimes::at(Tdf::ONE), JournalTimes { commit_s: 5, batch_us: 15_000 });
+        let ten = JournalTimes::at("1.5".parse().unwrap());
+        assert_eq!(ten, JournalTimes { commit_s: 7, batch_us: 22_500 });
+        let most = JournalTimes::at(Tdf::new(Tdf::MAX, 1).unwrap());
+        assert_eq!(most, JournalTimes { commit_s: 500_000, batch_us: 1_500_000_000 });
+    }
+}
