@@ -258,7 +258,9 @@ impl Queue {
         };
         let counters = &mut self.counters;
         match request.op {
-            Op::Read => (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + request.length),
+            Op::Read => {
+                (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + request.length)
+            }
             Op::Write | Op::WriteThrough => {
                 (counters.writes, counters.written_bytes) =
                     (counters.writes + 1, counters.written_bytes + request.length);

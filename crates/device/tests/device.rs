@@ -120,7 +120,11 @@ fn requests_take_what_the_model_says() {
         assert_eq!(after.reads - before.reads, READS);
         let modelled = tdf.to_real(after.took.saturating_sub(before.took));
         let ratio = RealDuration::from(took).as_secs_f64() / modelled.as_secs_f64();
-        println!("TDF {tdf}: {took:?} for what the model says takes {modelled}; {without:?} without it");
+        let (behind, spent) = (after.behind.saturating_sub(before.behind), disks.spent());
+        println!(
+            "TDF {tdf}: {took:?} for what the model says takes {modelled}; {without:?} without it; {behind} behind, {} late, spent {spent}",
+            after.late - before.late
+        );
         // The machine may be busy with something else, but no request can be answered too early.
         assert!((0.97..1.5).contains(&ratio), "TDF {tdf}: {took:?} in place of {modelled}");
         assert!(took > without * 2, "{took:?}, and {without:?} without a model");

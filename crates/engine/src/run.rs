@@ -1,6 +1,7 @@
 //! A run: an experiment from its plan to its results, on a site.
 
 mod core_speed;
+mod disks;
 mod live;
 mod observer;
 mod results;

@@ -443,6 +443,7 @@ fn judged_when(
         speeds: &[],
         caches: &[],
         refills: &[],
+        disks: &[],
         loads,
         scaled: ALL,
         observations: seen,

@@ -1,6 +1,7 @@
 //! From the file's tree to the experiment: every value read, every name resolved, every mistake noted with its place.
 
 mod behaviour;
+mod disk;
 mod link;
 mod network;
 mod nodes;

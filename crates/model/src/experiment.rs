@@ -96,6 +96,17 @@ pub struct Machine {
     pub speed: Speed,
     /// Main memory, in bytes.
     pub memory_bytes: u64,
+    /// The disk that holds what each node writes; none: that takes the host's time.
+    pub disk: Option<Disk>,
+}
+
+/// A disk of the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disk {
+    /// The disk of the catalogue that it is like.
+    pub like: String,
+    /// What it is.
+    pub parameters: disk::Parameters,
 }
 
 /// A node of the target.

@@ -1,6 +1,7 @@
 //! The types of the experiment file, as a user writes it. The JSON Schema is generated from them, and
 //! `docs/experiment-file.md` describes them.
 
+mod disk;
 mod link;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use self::disk::{Disk, DiskMap, DiskName};
 pub(crate) use self::link::{Capture, Direction, Expected, Jitter, Length, Link, LinkChange, Loss, Queue, Red, WordOr};
 use crate::units::{Factor, Grain, Percent, Size, Speed, Time, Window};
 
@@ -139,6 +141,9 @@ pub(crate) struct Machine {
     pub(crate) speed: Speed,
     /// Main memory
     pub(crate) memory: Size,
+    /// The disk that holds what each node writes: one of the catalogue, or what is different about it; without it,
+    /// files take the host's time
+    pub(crate) disk: Option<Disk>,
 }
 
 /// A node, or `count` like ones

@@ -57,6 +57,11 @@ impl Nodes {
         work(&self.nodes[node].read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Writes out what the nodes' disks do not have yet.
+    pub fn sync_disks(&self) -> Result<()> {
+        (0..self.len()).try_for_each(|node| Ok(self.with(node, Node::sync_disk)?))
+    }
+
     /// The node whose first process this is, if it is one.
     pub fn node_of(&self, pid: i32) -> Option<NodeIndex> {
         self.pids.lock().unwrap_or_else(PoisonError::into_inner).get(&pid).copied()
@@ -173,7 +178,7 @@ fn end_of(path: &Path, limit: u64) -> io::Result<File> {
 }
 
 fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> NodeSpec {
-    let Prepared { dilation, network, namespaces, shares, .. } = prepared;
+    let Prepared { dilation, network, namespaces, shares, disks, .. } = prepared;
     let here = |source: &Source| -> PathBuf {
         match source {
             Source::Experiment(path) => folder.join(path),
@@ -197,6 +202,7 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         core: node.core,
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
+        disk: disks.as_ref().and_then(|disks| disks.of(index)),
     }
 }
 

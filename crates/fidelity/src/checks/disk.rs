@@ -1,0 +1,50 @@
+//! Disks: requests that were answered later than their models say.
+
+use super::Judgement;
+use crate::effects::Effect;
+use crate::evidence::DiskUse;
+use crate::wording::{milliseconds, number};
+
+/// How many requests were late, and by how much: data that was not there when the model said that it is, and whoever
+/// answers waking up late. What waits for a request waits for that, too; what is written in the background does not.
+pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
+    let unit = "% of requests";
+    if disks.is_empty() {
+        let says = "Disks are not modelled: reads and writes take real time, undilated.";
+        return Judgement::unmeasured("virtual ms", says.into());
+    }
+    let sum = |of: fn(&DiskUse) -> f64| disks.iter().map(of).sum::<f64>();
+    let (requests, late) = (sum(|d| d.requests as f64), sum(|d| d.late as f64));
+    let (late_by, behind) = (sum(|d| d.late_by.as_secs_f64()), sum(|d| d.behind.as_secs_f64()));
+    let rest = match without {
+        0 => String::new(),
+        1 => " One node has no disk: its files take the host's time.".into(),
+        n => format!(" {n} nodes have no disk: their files take the host's time."),
+    };
+    if requests == 0.0 {
+        return Judgement::with(0.0, unit, [], format!("No request reached a disk.{rest}"));
+    }
+    let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
+    let (of_late, of_others) = (mean(late_by, late), mean(behind, requests - late));
+    let percent = 100.0 * late / requests;
+    let effects = [
+        Effect::Firings { count: late, each: [0.0, of_late] },
+        Effect::Firings { count: requests - late, each: [0.0, of_others] },
+    ];
+    let latest = disks.iter().max_by_key(|d| d.latest);
+    let latest = latest.map_or(String::new(), |d| {
+        format!("; the latest, in {}, {} virtual ms", d.node, number(milliseconds(d.latest)))
+    });
+    let others = format!("the others {} virtual ms late on average{latest}", number(1e3 * of_others));
+    let says = match late > 0.0 {
+        true => format!(
+            "Of {requests} requests to disks {late} ({} %) were not done when their models said so, {} virtual ms late \
+             on average; {others}.{rest}",
+            number(percent),
+            number(1e3 * of_late)
+        ),
+        false => format!("All {requests} requests to disks were done in time, and {others}.{rest}")
+            .replace("the others", "answered"),
+    };
+    Judgement::with(percent, unit, effects, says)
+}
