@@ -27,6 +27,8 @@ pub struct Queue {
     counted: VirtualInstant,
     outstanding: u64,
     events: Vec<Event>,
+    /// How late those were answered that were to be after a time.
+    waking: Vec<RealDuration>,
 }
 
 /// When requests are answered.
@@ -56,44 +58,69 @@ struct Waiting {
     late: bool,
 }
 
-/// What a disk was asked, and how it was answered, since virtual zero. All of it grows but `latest`.
+/// What a disk was asked, and how it was answered, since virtual zero. All of it only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Reads that were answered.
-    pub reads: u64,
-    /// Writes that were answered.
-    pub writes: u64,
-    /// Flushes that were answered.
-    pub flushes: u64,
+    /// Reads.
+    pub reads: Answered,
+    /// Writes.
+    pub writes: Answered,
+    /// Flushes.
+    pub flushes: Answered,
     /// Ranges that were trimmed.
-    pub trims: u64,
-    /// Bytes of the reads.
-    pub read_bytes: u64,
-    /// Bytes of the writes.
-    pub written_bytes: u64,
-    /// How long all of these took by the model, together.
-    pub took: VirtualDuration,
+    pub trims: Answered,
     /// The requests under way, summed over time.
     pub queued: VirtualDuration,
     /// For how long there was at least one.
     pub busy: VirtualDuration,
-    /// Requests that were not done when their model said so.
-    pub late: u64,
-    /// By how much these were late, together.
-    pub late_by: VirtualDuration,
-    /// By how much all others were answered later than they should, together: whoever answers wakes up late.
-    pub behind: VirtualDuration,
     /// The most that a request was answered too late.
     pub latest: VirtualDuration,
+    /// How many were answered by how much too late: up to 1 µs, √2 µs, 2 µs, 2√2 µs, … of virtual time, and the last
+    /// beyond that.
+    pub lateness: [u64; 32],
     /// Requests that could not be done.
     pub failed: u64,
 }
 
-impl Counters {
-    /// All that were answered.
-    pub fn requests(&self) -> u64 {
-        self.reads + self.writes + self.flushes + self.trims
+/// How requests of one kind were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long they took by the model, together.
+    pub took: VirtualDuration,
+    /// Those that were not done when their model said so.
+    pub late: u64,
+    /// By how much these were answered too late, together.
+    pub late_by: VirtualDuration,
+    /// By how much all others were, together: whoever answers woke up late.
+    pub behind: VirtualDuration,
+}
+
+impl Answered {
+    /// How long they took, together, from their arrival to their answer.
+    pub fn lasted(&self) -> VirtualDuration {
+        self.took + self.late_by + self.behind
     }
+}
+
+impl Counters {
+    /// Each kind of requests.
+    pub fn kinds(&self) -> [&Answered; 4] {
+        [&self.reads, &self.writes, &self.flushes, &self.trims]
+    }
+
+    /// The sum of something over all kinds of requests.
+    pub fn all(&self, of: impl Fn(&Answered) -> u64) -> u64 {
+        self.kinds().into_iter().map(of).sum()
+    }
+}
+
+/// How late those at most are that are counted in a place of [`Counters::lateness`]; the last has no such limit.
+pub fn lateness_limit(place: usize) -> VirtualDuration {
+    VirtualDuration::from_secs_f64(1e-6 * 2f64.powf(place as f64 / 2.0))
 }
 
 impl Queue {
@@ -109,6 +136,7 @@ impl Queue {
             counted: VirtualInstant::ZERO,
             outstanding: 0,
             events: Vec::new(),
+            waking: Vec::new(),
         }
     }
 
@@ -120,6 +148,12 @@ impl Queue {
     /// From now on each request is answered so long after it has come.
     pub fn answer_after(&mut self, time: RealDuration) {
         self.mode = Mode::After(time);
+        self.waking.clear();
+    }
+
+    /// How much later than that they were answered, one by one.
+    pub fn waking(&self) -> &[RealDuration] {
+        &self.waking
     }
 
     /// From now on requests are answered when the model says.
@@ -187,7 +221,7 @@ impl Queue {
     }
 
     /// When [`Queue::advance`] will have something to do, if nothing happens before; none: when something does.
-    pub fn next(&mut self) -> Option<RealInstant> {
+    pub fn next_event(&mut self) -> Option<RealInstant> {
         let due = self.due.first().map(|(due, _)| *due);
         let Mode::Modelled(clock) = self.mode else { return due };
         let model = self.model.next_event().map(|at| clock.answer(at));
@@ -214,6 +248,9 @@ impl Queue {
             }
             let answered = *waiting;
             self.waiting.remove(&id);
+            if let Mode::After(_) = self.mode {
+                self.waking.push(now.since(due));
+            }
             self.answered(&answered, now);
             answers.push(id);
         }
@@ -256,26 +293,26 @@ impl Queue {
         else {
             return;
         };
-        let counters = &mut self.counters;
-        match request.op {
-            Op::Read => {
-                (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + request.length)
-            }
-            Op::Write | Op::WriteThrough => {
-                (counters.writes, counters.written_bytes) =
-                    (counters.writes + 1, counters.written_bytes + request.length);
-            }
-            Op::Flush => counters.flushes += 1,
-            Op::Trim => counters.trims += 1,
-        }
-        counters.took = counters.took + complete.since(arrived);
         let behind = clock.late(complete, now);
+        let counters = &mut self.counters;
         counters.latest = counters.latest.max(behind);
+        let last = counters.lateness.len() - 1;
+        let place = (0..last).find(|place| behind <= lateness_limit(*place)).unwrap_or(last);
+        counters.lateness[place] += 1;
+        let kind = match request.op {
+            Op::Read => &mut counters.reads,
+            Op::Write | Op::WriteThrough => &mut counters.writes,
+            Op::Flush => &mut counters.flushes,
+            Op::Trim => &mut counters.trims,
+        };
+        kind.count += 1;
+        kind.bytes += request.length;
+        kind.took = kind.took + complete.since(arrived);
         if request.late {
-            counters.late += 1;
-            counters.late_by = counters.late_by + behind;
+            kind.late += 1;
+            kind.late_by = kind.late_by + behind;
         } else {
-            counters.behind = counters.behind + behind;
+            kind.behind = kind.behind + behind;
         }
     }
 }

@@ -19,7 +19,7 @@ use host::sched::{self, Class};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
-use scale::{DiskClock, RealDuration, RealInstant, Tdf};
+use scale::{DiskClock, RealDuration, RealInstant};
 
 use crate::error::Error;
 use crate::files::Files;
@@ -215,7 +215,7 @@ impl State {
         if let Some(old) = self.wake[disk].take() {
             self.by_time.remove(&(old, disk));
         }
-        self.wake[disk] = self.queues[disk].next();
+        self.wake[disk] = self.queues[disk].next_event();
         if let Some(at) = self.wake[disk] {
             self.by_time.insert((at, disk));
         }
@@ -256,6 +256,7 @@ pub fn disks_main() -> ! {
 struct Made {
     shared: Arc<Shared>,
     spent: RealDuration,
+    waking: RealDuration,
     _devices: Vec<LoopDevice>,
 }
 
@@ -266,11 +267,12 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         *made = Some(all);
         return Ok(answer);
     }
-    let Made { shared, spent, .. } =
+    let Made { shared, spent, waking, .. } =
         made.as_ref().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
     Ok(match order {
         Order::Begin { zero, tdf } => {
-            begin(shared, zero, tdf, *spent);
+            let clock = DiskClock::new(zero, tdf, *spent, *waking);
+            shared.change(|queue| queue.begin(clock));
             Answer::Done
         }
         Order::Pass => {
@@ -286,11 +288,6 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         }
         Order::Make { .. } => unreachable!("done above"),
     })
-}
-
-fn begin(shared: &Shared, zero: RealInstant, tdf: Tdf, spent: RealDuration) {
-    let clock = DiskClock::new(zero, tdf, spent);
-    shared.change(|queue| queue.begin(clock));
 }
 
 /// Makes the disks: files, file systems, FUSE, loop devices.
@@ -314,12 +311,12 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         let file = openat(CWD, &file, flags, Mode::empty()).map_err(|e| Error::file("open", &file, e))?;
         devices.push(LoopDevice::on(file.as_fd())?);
     }
-    let spent = match devices.first() {
+    let (spent, waking) = match devices.first() {
         Some(device) => on_the_way(&shared, &device.path)?,
-        None => RealDuration::ZERO,
+        None => (RealDuration::ZERO, RealDuration::ZERO),
     };
     let paths = devices.iter().map(|device| device.path.clone()).collect();
-    Ok((paths, Made { shared, spent, _devices: devices }))
+    Ok((paths, Made { shared, spent, waking, _devices: devices }))
 }
 
 /// Mounts the files where nobody else sees them, and starts the threads.
@@ -386,8 +383,8 @@ fn open_fuse() -> Result<OwnedFd, Error> {
 struct Page([u8; 4096]);
 
 /// How long a request is on its way to whoever serves it, and back: what requests take that are answered after a
-/// millisecond, without that.
-fn on_the_way(shared: &Shared, device: &Path) -> Result<RealDuration, Error> {
+/// millisecond, without that. And how much of that whoever answers needs to wake up.
+fn on_the_way(shared: &Shared, device: &Path) -> Result<(RealDuration, RealDuration), Error> {
     let failed = |e: rustix::io::Errno| Error::file("read", device, e);
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
     let open = openat(CWD, device, flags, Mode::empty()).map_err(failed)?;
@@ -401,6 +398,9 @@ fn on_the_way(shared: &Shared, device: &Path) -> Result<RealDuration, Error> {
     }
     let now = host::now();
     shared.change(|queue| queue.pass(now));
+    let mut waking = shared.state().queues[0].waking().to_vec();
     took.sort_unstable();
-    Ok(took[PROBES / 2])
+    waking.sort_unstable();
+    let spent = took[PROBES / 2];
+    Ok((spent, waking.get(waking.len() / 2).copied().unwrap_or_default().min(spent)))
 }

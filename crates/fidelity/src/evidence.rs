@@ -68,16 +68,27 @@ impl Evidence<'_> {
 pub struct DiskUse {
     /// Whose it is.
     pub node: String,
-    /// Requests that were answered.
-    pub requests: u64,
+    /// Reads, writes, flushes and trims that were answered.
+    pub kinds: [DiskRequests; 4],
+    /// The most that one was answered too late.
+    pub latest: VirtualDuration,
+    /// What 99 of 100 were at most.
+    pub late_p99: VirtualDuration,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskRequests {
+    /// How many.
+    pub count: u64,
+    /// How long they took by the model, together.
+    pub took: VirtualDuration,
     /// Those that were not done when their model said so.
     pub late: u64,
     /// By how much these were answered too late, together.
     pub late_by: VirtualDuration,
     /// By how much the others were, together.
     pub behind: VirtualDuration,
-    /// The most that one was.
-    pub latest: VirtualDuration,
 }
 
 /// Whether nodes had shares of the core's time or of its work.

@@ -161,6 +161,11 @@ impl Node {
         self.root.read(path)
     }
 
+    /// Whether it has a disk of its own.
+    pub fn has_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
     /// Writes out what the node, or who made it, has written and its disk does not have yet; nothing without a disk.
     pub fn sync_disk(&self) -> Result<(), Error> {
         self.disk.as_ref().map_or(Ok(()), Volume::sync)

@@ -12,13 +12,15 @@ pub struct DiskClock {
     zero: RealInstant,
     tdf: Tdf,
     spent: RealDuration,
+    waking: RealDuration,
 }
 
 impl DiskClock {
     /// Of a run whose virtual zero was at `zero`. `spent` is the real time that each request is on its way between
-    /// whoever asks and whoever serves it, there and back: it is answered so much earlier.
-    pub fn new(zero: RealInstant, tdf: Tdf, spent: RealDuration) -> DiskClock {
-        DiskClock { zero, tdf, spent }
+    /// whoever asks and whoever serves it, there and back: it is answered so much earlier. `waking`, a part of that, is
+    /// how long whoever answers usually takes to wake up: an answer after that time is none that is late.
+    pub fn new(zero: RealInstant, tdf: Tdf, spent: RealDuration, waking: RealDuration) -> DiskClock {
+        DiskClock { zero, tdf, spent, waking }
     }
 
     /// When a request arrives that is met at a real instant.
@@ -39,7 +41,7 @@ impl DiskClock {
 
     /// How much later than it should a request was answered, in virtual time.
     pub fn late(&self, complete: VirtualInstant, answered: RealInstant) -> VirtualDuration {
-        self.tdf.to_virtual(answered.since(self.answer(complete)))
+        self.tdf.to_virtual(answered.since(self.answer(complete) + self.waking))
     }
 
     fn complete(&self, at: VirtualInstant) -> RealInstant {
@@ -78,6 +80,7 @@ mod tests {
     use super::*;
 
     const ZERO: RealInstant = RealInstant::from_nanos(1_000_000);
+    const NONE: RealDuration = RealDuration::ZERO;
 
     fn real(us: u64) -> RealInstant {
         ZERO + RealDuration::from_nanos(us * 1_000)
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_a_request_took_on_its_way_is_subtracted_and_the_rest_multiplied() {
-        let clock = DiskClock::new(ZERO, Tdf::new(10, 1).unwrap(), RealDuration::from_nanos(130_000));
+        let clock = DiskClock::new(ZERO, Tdf::new(10, 1).unwrap(), RealDuration::from_nanos(130_000), NONE);
         // Asked for at 5 ms, met at 5.065: it takes 8 ms of the target's time.
         let arrived = clock.arrival(real(5_065));
         assert_eq!(arrived, VirtualInstant::from_nanos(506_500));
@@ -97,12 +100,16 @@ mod tests {
         assert_eq!(clock.answer(complete), real(5_065 + 80_000 - 130));
         assert_eq!(clock.late(complete, real(5_065 + 80_000 - 130)), VirtualDuration::ZERO);
         assert_eq!(clock.late(complete, real(5_065 + 80_000)), VirtualDuration::from_nanos(13_000));
+        let sleepy = DiskClock { waking: RealDuration::from_nanos(30_000), ..clock };
+        assert_eq!(sleepy.answer(complete), clock.answer(complete));
+        assert_eq!(sleepy.late(complete, real(5_065 + 80_000)), VirtualDuration::from_nanos(10_000));
+        assert_eq!(sleepy.late(complete, real(5_065 + 80_000 - 110)), VirtualDuration::ZERO);
     }
 
     #[test]
     fn what_is_to_be_answered_is_due_then_and_not_before() {
         for (tdf, spent) in [("1", 0), ("1.5", 77), ("3.7", 130_000), ("100", 129_999)] {
-            let clock = DiskClock::new(ZERO, tdf.parse().unwrap(), RealDuration::from_nanos(spent));
+            let clock = DiskClock::new(ZERO, tdf.parse().unwrap(), RealDuration::from_nanos(spent), NONE);
             for ns in [1_000_000, 1_234_567, 987_654_321] {
                 let complete = VirtualInstant::from_nanos(ns);
                 let at = clock.answer(complete);
@@ -114,7 +121,7 @@ mod tests {
 
     #[test]
     fn before_zero_nothing_has_passed() {
-        let clock = DiskClock::new(ZERO, Tdf::ONE, RealDuration::ZERO);
+        let clock = DiskClock::new(ZERO, Tdf::ONE, NONE, NONE);
         assert_eq!(clock.arrival(RealInstant::ZERO), VirtualInstant::ZERO);
         assert_eq!(clock.arrival(real(7)), virtually(7));
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use device::queue::Counters;
-use fidelity::evidence::DiskUse;
+use device::queue::{Answered, Counters, lateness_limit};
+use fidelity::evidence::{DiskRequests, DiskUse};
 use record::{DiskInterval, DiskLog, RunDir};
 use scale::{VirtualDuration, VirtualInstant};
 
@@ -51,11 +51,15 @@ impl DiskSeries {
     pub fn all(&self) -> Vec<DiskUse> {
         let of = |(_, node, counters): &(VirtualInstant, String, Counters)| DiskUse {
             node: node.clone(),
-            requests: counters.requests(),
-            late: counters.late,
-            late_by: counters.late_by,
-            behind: counters.behind,
+            kinds: counters.kinds().map(|kind| DiskRequests {
+                count: kind.count,
+                took: kind.took,
+                late: kind.late,
+                late_by: kind.late_by,
+                behind: kind.behind,
+            }),
             latest: counters.latest,
+            late_p99: percentile(&counters.lateness, 0.99).min(counters.latest),
         };
         self.last.values().map(of).collect()
     }
@@ -67,30 +71,46 @@ fn interval(
     (from, before): (VirtualInstant, &Counters),
     (to, after): (VirtualInstant, &Counters),
 ) -> Option<DiskInterval> {
-    let grew = |of: fn(&Counters) -> u64| of(after).saturating_sub(of(before));
+    let grew = |of: fn(&Answered) -> u64| after.all(of).saturating_sub(before.all(of));
+    let kind = |of: fn(&Counters) -> &Answered| of(after).count.saturating_sub(of(before).count);
+    let bytes = |of: fn(&Counters) -> &Answered| of(after).bytes.saturating_sub(of(before).bytes);
     let spent = |of: fn(&Counters) -> VirtualDuration| of(after).saturating_sub(of(before)).as_secs_f64();
-    let (requests, busy, lasted) = (grew(Counters::requests), spent(|c| c.busy), to.since(from).as_secs_f64());
+    let (requests, busy, lasted) = (grew(|k| k.count), spent(|c| c.busy), to.since(from).as_secs_f64());
     if lasted <= 0.0 || (requests == 0 && busy == 0.0) {
         return None;
     }
-    let late = grew(|c| c.late);
-    let took = spent(|c| c.took) + spent(|c| c.late_by) + spent(|c| c.behind);
+    let mean_ms = |nanos: u64, count: u64| if count > 0 { nanos as f64 / 1e6 / count as f64 } else { 0.0 };
+    let late = grew(|k| k.late);
     Some(DiskInterval {
         from_s: from.as_secs_f64(),
         to_s: to.as_secs_f64(),
         node: node.to_string(),
-        reads: grew(|c| c.reads),
-        writes: grew(|c| c.writes),
-        flushes: grew(|c| c.flushes),
-        trims: grew(|c| c.trims),
-        read_bytes: grew(|c| c.read_bytes),
-        written_bytes: grew(|c| c.written_bytes),
+        reads: kind(|c| &c.reads),
+        writes: kind(|c| &c.writes),
+        flushes: kind(|c| &c.flushes),
+        trims: kind(|c| &c.trims),
+        read_bytes: bytes(|c| &c.reads),
+        written_bytes: bytes(|c| &c.writes),
         utilisation: (busy / lasted).min(1.0),
         queue_mean: spent(|c| c.queued) / lasted,
-        latency_ms: (requests > 0).then(|| 1e3 * took / requests as f64),
+        latency_ms: (requests > 0).then(|| mean_ms(grew(|k| k.lasted().as_nanos()), requests)),
         late,
-        late_ms: if late > 0 { 1e3 * spent(|c| c.late_by) / late as f64 } else { 0.0 },
+        late_ms: mean_ms(grew(|k| k.late_by.as_nanos()), late),
     })
+}
+
+/// By how much that part of the requests was late at most.
+fn percentile(lateness: &[u64], part: f64) -> VirtualDuration {
+    let wanted = (part * lateness.iter().sum::<u64>() as f64).ceil() as u64;
+    let mut met = 0;
+    let reached = |count: &u64| {
+        met += count;
+        met >= wanted
+    };
+    match lateness.iter().position(reached) {
+        Some(place) if place + 1 < lateness.len() => lateness_limit(place),
+        _ => VirtualDuration::MAX,
+    }
 }
 
 #[cfg(test)]
@@ -103,24 +123,27 @@ mod tests {
 
     #[test]
     fn a_second_is_what_counters_grew_by() {
-        let before = Counters { reads: 5, took: ms(100), busy: ms(90), queued: ms(90), ..Counters::default() };
-        let after = Counters {
-            reads: 8,
-            writes: 1,
-            read_bytes: 12_288,
-            took: ms(140),
-            busy: ms(590),
-            queued: ms(1_090),
-            late: 2,
-            late_by: ms(6),
-            behind: ms(2),
-            ..before
-        };
+        let reads = Answered { count: 5, took: ms(100), ..Answered::default() };
+        let before = Counters { reads, busy: ms(90), queued: ms(90), ..Counters::default() };
+        let reads = Answered { count: 8, bytes: 12_288, took: ms(130), late: 2, late_by: ms(6), behind: ms(2) };
+        let writes = Answered { count: 1, took: ms(10), ..Answered::default() };
+        let after = Counters { reads, writes, busy: ms(590), queued: ms(1_090), ..before };
         let at = |ms: u64| VirtualInstant::from_nanos(ms * 1_000_000);
         let found = interval("db", (at(1_000), &before), (at(2_000), &after)).unwrap();
         assert_eq!((found.reads, found.writes, found.read_bytes, found.late), (3, 1, 12_288, 2));
         assert_eq!((found.utilisation, found.queue_mean, found.late_ms), (0.5, 1.0, 3.0));
         assert!((found.latency_ms.unwrap() - 12.0).abs() < 1e-9, "{found:?}");
         assert_eq!(interval("db", (at(2_000), &after), (at(3_000), &after)), None, "nothing happened");
+    }
+    #[test]
+    fn lateness_is_told_by_its_percentiles() {
+        let mut lateness = [0; 32];
+        assert_eq!(percentile(&lateness, 0.99), lateness_limit(0), "nothing was");
+        lateness[0] = 980;
+        lateness[6] = 15;
+        lateness[31] = 5;
+        assert_eq!(percentile(&lateness, 0.5), lateness_limit(0));
+        assert_eq!(percentile(&lateness, 0.99), VirtualDuration::from_nanos(8_000));
+        assert_eq!(percentile(&lateness, 0.999), VirtualDuration::MAX);
     }
 }

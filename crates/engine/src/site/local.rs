@@ -268,7 +268,16 @@ impl Site for LocalSite {
 
     fn tear_down(&mut self) -> Result<()> {
         self.counting = None;
-        self.nodes = None;
+        if let (Some(nodes), Some(prepared)) = (self.nodes.take(), &mut self.prepared)
+            && let Some(disks) = &mut prepared.disks
+        {
+            // While somebody serves them, they are unmounted in silence.
+            let _ = disks.pass();
+            nodes.end_those_with_disks();
+            drop(nodes);
+            // Its thread leaves the mounts of the last node.
+            let _ = prepared.enclosure.call(|| ());
+        }
         self.prepared = None;
         self.place = None;
         Ok(())

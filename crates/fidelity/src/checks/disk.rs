@@ -2,8 +2,11 @@
 
 use super::Judgement;
 use crate::effects::Effect;
-use crate::evidence::DiskUse;
+use crate::evidence::{DiskRequests, DiskUse};
 use crate::wording::{milliseconds, number};
+
+/// A kind of requests of which there are fewer than this part says nothing about what operations wait for.
+const RARE: f64 = 0.01;
 
 /// How many requests were late, and by how much: data that was not there when the model said that it is, and whoever
 /// answers waking up late. What waits for a request waits for that, too; what is written in the background does not.
@@ -13,9 +16,10 @@ pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
         let says = "Disks are not modelled: reads and writes take real time, undilated.";
         return Judgement::unmeasured("virtual ms", says.into());
     }
-    let sum = |of: fn(&DiskUse) -> f64| disks.iter().map(of).sum::<f64>();
-    let (requests, late) = (sum(|d| d.requests as f64), sum(|d| d.late as f64));
-    let (late_by, behind) = (sum(|d| d.late_by.as_secs_f64()), sum(|d| d.behind.as_secs_f64()));
+    let kinds = || disks.iter().flat_map(|disk| &disk.kinds);
+    let sum = |of: fn(&DiskRequests) -> f64| kinds().map(of).sum::<f64>();
+    let (requests, late) = (sum(|k| k.count as f64), sum(|k| k.late as f64));
+    let (late_by, behind) = (sum(|k| k.late_by.as_secs_f64()), sum(|k| k.behind.as_secs_f64()));
     let rest = match without {
         0 => String::new(),
         1 => " One node has no disk: its files take the host's time.".into(),
@@ -27,10 +31,12 @@ pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
     let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
     let (of_late, of_others) = (mean(late_by, late), mean(behind, requests - late));
     let percent = 100.0 * late / requests;
-    let effects = [
-        Effect::Firings { count: late, each: [0.0, of_late] },
-        Effect::Firings { count: requests - late, each: [0.0, of_others] },
-    ];
+    // Kinds that are hardly ever asked for decide nothing.
+    let often = kinds().filter(|kind| kind.count as f64 > RARE * requests);
+    let least = often.map(|kind| kind.took.as_secs_f64() / kind.count as f64).fold(f64::INFINITY, f64::min);
+    let late_p99 = disks.iter().map(|disk| disk.late_p99.as_secs_f64()).fold(0.0, f64::max);
+    let effects =
+        [Effect::EachRequest { count: requests, mean: mean(late_by + behind, requests), late: late_p99, least }];
     let latest = disks.iter().max_by_key(|d| d.latest);
     let latest = latest.map_or(String::new(), |d| {
         format!("; the latest, in {}, {} virtual ms", d.node, number(milliseconds(d.latest)))

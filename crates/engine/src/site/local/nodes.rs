@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use node::{ExecSpec, Io, Node, NodeSpec};
 use record::{LogStream, RunDir};
@@ -18,6 +19,8 @@ use crate::site::{Command, Execution, Injections, NodeIndex, NodeSetup, Root, So
 
 /// How many containers are started at once: most of a start is waiting for the kernel.
 const AT_ONCE: usize = 4;
+/// How long a node may take to end that has been killed.
+const LONGEST_END: Duration = Duration::from_secs(5);
 /// The most that is kept of what a command wrote.
 const LONGEST_OUTPUT: u64 = 1 << 20;
 
@@ -60,6 +63,17 @@ impl Nodes {
     /// Writes out what the nodes' disks do not have yet.
     pub fn sync_disks(&self) -> Result<()> {
         (0..self.len()).try_for_each(|node| Ok(self.with(node, Node::sync_disk)?))
+    }
+
+    /// Kills the nodes that have a disk, and waits until they have ended: only then can it be unmounted.
+    pub fn end_those_with_disks(&self) {
+        let with_disk = || (0..self.len()).filter(|node| self.with(*node, Node::has_disk));
+        for node in with_disk() {
+            let _ = self.with(node, |n| n.signal(libc::SIGKILL));
+        }
+        for node in with_disk() {
+            self.with(node, |n| n.wait(Some(LONGEST_END)));
+        }
     }
 
     /// The node whose first process this is, if it is one.
