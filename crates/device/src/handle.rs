@@ -74,6 +74,12 @@ impl Disks {
         self.process.id()
     }
 
+    /// Lets go of the devices: each is there for as long as somebody has it open or mounted, and free after that, while
+    /// there still is somebody who answers what is written then.
+    pub fn let_go(&mut self) -> Result<(), Error> {
+        self.tell(&Order::LetGo)
+    }
+
     /// From now on the disks take the time that their models say. Virtual zero was at `zero`.
     pub fn begin(&mut self, zero: RealInstant, tdf: Tdf) -> Result<(), Error> {
         self.tell(&Order::Begin { zero, tdf })

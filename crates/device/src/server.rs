@@ -257,7 +257,7 @@ struct Made {
     shared: Arc<Shared>,
     spent: RealDuration,
     waking: RealDuration,
-    _devices: Vec<LoopDevice>,
+    devices: Vec<LoopDevice>,
 }
 
 fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
@@ -267,12 +267,16 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         *made = Some(all);
         return Ok(answer);
     }
-    let Made { shared, spent, waking, .. } =
-        made.as_ref().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
+    let Made { shared, spent, waking, devices } =
+        made.as_mut().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
     Ok(match order {
         Order::Begin { zero, tdf } => {
             let clock = DiskClock::new(zero, tdf, *spent, *waking);
             shared.change(|queue| queue.begin(clock));
+            Answer::Done
+        }
+        Order::LetGo => {
+            devices.clear();
             Answer::Done
         }
         Order::Pass => {
@@ -316,7 +320,7 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         None => (RealDuration::ZERO, RealDuration::ZERO),
     };
     let paths = devices.iter().map(|device| device.path.clone()).collect();
-    Ok((paths, Made { shared, spent, waking, _devices: devices }))
+    Ok((paths, Made { shared, spent, waking, devices }))
 }
 
 /// Mounts the files where nobody else sees them, and starts the threads.

@@ -26,6 +26,8 @@ pub struct DiskSetup {
 pub(crate) enum Order {
     /// Make these disks, and keep what is written to them in this directory. The first order.
     Make { directory: PathBuf, disks: Vec<DiskSetup> },
+    /// Let go of the devices: from now on each is there for as long as somebody else has it open or mounted.
+    LetGo,
     /// Virtual time has begun, and with it the disks' own.
     Begin { zero: RealInstant, tdf: Tdf },
     /// What has been counted?

@@ -189,7 +189,8 @@ quantity!(
 
 quantity!(
     /// How large a disk is, in bytes.
-    DiskSize(u64), "An amount of memory with its unit: MB, MiB, GB, GiB, TB or TiB", SIZE.pattern().replace(")(", ") ?("),
+    DiskSize(u64), "An amount of memory with its unit: MB, MiB, GB, GiB, TB or TiB",
+    SIZE.pattern().replace("?(", "? ?("),
     |text| {
         let bytes = SIZE.parse(&text.replacen(' ', "", 1))?;
         if !(1_048_576.0..=1e15).contains(&bytes) {

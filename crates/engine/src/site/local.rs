@@ -152,7 +152,7 @@ impl Site for LocalSite {
     fn create_nodes(&mut self) -> Result<()> {
         let nodes = Nodes::create(self.prepared()?, self.place()?)?;
         self.nodes = Some(Arc::new(nodes));
-        Ok(())
+        there(self.prepared.as_mut())?.disks.as_mut().map_or(Ok(()), NodeDisks::mounted)
     }
 
     fn apply_limits(&mut self) -> Result<Conditions> {
@@ -271,8 +271,9 @@ impl Site for LocalSite {
         if let (Some(nodes), Some(prepared)) = (self.nodes.take(), &mut self.prepared)
             && let Some(disks) = &mut prepared.disks
         {
-            // While somebody serves them, they are unmounted in silence.
+            // While somebody serves them, they are unmounted in silence: if nobody uses a file of theirs any more.
             let _ = disks.pass();
+            self.programs = Programs::default();
             nodes.end_those_with_disks();
             drop(nodes);
             // Its thread leaves the mounts of the last node.

@@ -46,6 +46,11 @@ impl NodeDisks {
         Some(NodeDisk { device, options })
     }
 
+    /// That all nodes have mounted theirs.
+    pub fn mounted(&mut self) -> Result<()> {
+        Ok(self.disks.let_go()?)
+    }
+
     /// From now on they take the time that their models say.
     pub fn begin(&mut self, zero: RealInstant) -> Result<()> {
         Ok(self.disks.begin(zero, self.tdf)?)
