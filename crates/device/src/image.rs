@@ -9,6 +9,7 @@ use host::Lack;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::error::Error;
+use crate::lacks;
 
 /// Makes a file of so many bytes with an empty ext4 file system, for a disk. The same seed gives the same file system.
 pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
@@ -28,14 +29,9 @@ pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
     let extended = format!("hash_seed={uuid},lazy_itable_init=1,lazy_journal_init=1,nodiscard");
     let mut command = Command::new("mkfs.ext4");
     command.args(["-q", "-F", "-b", "4096", "-U", &uuid, "-E", &extended]).arg(path);
-    // What a script on the host gets, whatever the caller's PATH has: system programs are in sbin.
-    let path_of = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path_of}:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    command.env("PATH", lacks::search_path()).env("LC_ALL", "C");
     let output = command.stdin(Stdio::null()).output().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => Error::Machine(Lack::new(
-            "there is no mkfs.ext4 on this machine, and the nodes' disks have ext4",
-            "install it: `apt install e2fsprogs`",
-        )),
+        io::ErrorKind::NotFound => Error::Machine(lacks::no_mkfs()),
         _ => Error::system("cannot start mkfs.ext4", e),
     })?;
     if output.status.success() {

@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod handle;
 mod image;
+mod lacks;
 mod loops;
 pub mod queue;
 mod server;
@@ -17,5 +18,6 @@ mod wire;
 
 pub use error::Error;
 pub use handle::{Counted, Disks};
+pub use lacks::lacks;
 pub use server::disks_main;
 pub use wire::DiskSetup;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use host::Lack;
 
 use crate::error::Error;
+use crate::lacks;
 
 const GET_FREE: libc::c_ulong = 0x4C82;
 const CONFIGURE: libc::c_ulong = 0x4C0A;
@@ -125,10 +126,7 @@ fn checked(code: libc::c_int) -> io::Result<libc::c_int> {
 
 fn lack(path: &Path, e: io::Error) -> Error {
     match e.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Error::Machine(Lack::new(
-            format!("there is no {}, and the nodes' disks are loop devices", path.display()),
-            "load the module (`modprobe loop`), or use a kernel with CONFIG_BLK_DEV_LOOP",
-        )),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Error::Machine(lacks::no_loop(path)),
         _ => Error::file("open", path, e),
     }
 }

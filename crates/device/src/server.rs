@@ -24,6 +24,7 @@ use scale::{DiskClock, RealDuration, RealInstant};
 use crate::error::Error;
 use crate::files::Files;
 use crate::image;
+use crate::lacks;
 use crate::loops::LoopDevice;
 use crate::queue::{Queue, RequestId};
 use crate::wire::{Answer, DiskSetup, Order};
@@ -374,10 +375,9 @@ fn start(shared: &Arc<Shared>, mount: &Path) -> Result<(), Error> {
 
 fn open_fuse() -> Result<OwnedFd, Error> {
     openat(CWD, "/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
-        rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO => Error::Machine(Lack::new(
-            "there is no /dev/fuse, and the nodes' disks are files of a FUSE file system",
-            "load the module (`modprobe fuse`), or use a kernel with CONFIG_FUSE_FS",
-        )),
+        rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO => {
+            Error::Machine(lacks::no_fuse())
+        }
         e => Error::file("open", Path::new("/dev/fuse"), e),
     })
 }

@@ -54,3 +54,57 @@ pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
     };
     Judgement::with(percent, unit, effects, says)
 }
+
+#[cfg(test)]
+mod tests {
+    use scale::VirtualDuration;
+
+    use super::*;
+    use crate::checks::Found;
+
+    fn us(n: u64) -> VirtualDuration {
+        VirtualDuration::from_nanos(n * 1_000)
+    }
+
+    fn used(late: u64, behind: u64) -> DiskUse {
+        let reads = DiskRequests { count: 900, took: us(9_000_000), late, late_by: us(late * 500), behind: us(behind) };
+        let writes = DiskRequests { count: 100, took: us(20_000), ..DiskRequests::default() };
+        // Too few to matter, however short they are.
+        let trims = DiskRequests { count: 1, took: us(1), ..DiskRequests::default() };
+        let kinds = [reads, writes, DiskRequests::default(), trims];
+        DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400) }
+    }
+
+    #[test]
+    fn without_disks_nothing_is_promised() {
+        let judged = disk(&[], 3);
+        assert_eq!((judged.value, judged.found), (None, Found::Nothing));
+        assert!(judged.says.contains("not modelled"));
+    }
+
+    #[test]
+    fn an_idle_disk_does_nothing() {
+        let idle = DiskUse { node: "db".into(), ..DiskUse::default() };
+        let judged = disk(&[idle], 1);
+        assert_eq!((judged.value, judged.found), (Some(0.0), Found::Effects(Vec::new())));
+        assert_eq!(judged.says, "No request reached a disk. One node has no disk: its files take the host's time.");
+    }
+
+    #[test]
+    fn late_requests_are_told_and_sized() {
+        let judged = disk(&[used(10, 8_910)], 0);
+        let percent = judged.value.unwrap();
+        assert!((percent - 100.0 * 10.0 / 1001.0).abs() < 1e-9, "{percent}");
+        let Found::Effects(effects) = &judged.found else { panic!("{judged:?}") };
+        let [Effect::EachRequest { count, mean, late, least }] = effects[..] else { panic!("{effects:?}") };
+        assert_eq!((count, late, least), (1001.0, 0.0004, 0.0002), "writes are the shortest that are frequent");
+        assert!((mean - (0.005 + 0.00891) / 1001.0).abs() < 1e-12, "{mean}");
+        let says = "Of 1001 requests to disks 10 (1 %) were not done when their models said so, 0.5 virtual ms late on \
+                    average; the others 0.009 virtual ms late on average; the latest, in db, 0.7 virtual ms.";
+        assert_eq!(judged.says, says);
+        let prompt = disk(&[used(0, 9_009)], 2);
+        assert_eq!(prompt.value, Some(0.0));
+        assert!(prompt.says.starts_with("All 1001 requests to disks were done in time, and answered 0.009 virtual ms"));
+        assert!(prompt.says.ends_with(" 2 nodes have no disk: their files take the host's time."), "{}", prompt.says);
+    }
+}
