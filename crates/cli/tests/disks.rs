@@ -113,3 +113,48 @@ fn what_is_wrong_with_a_disk_is_said_at_its_place() {
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("did you mean `hdd-7200`?"), "{}", done.stderr);
 }
+
+#[test]
+fn a_disk_becomes_slow_and_fails_when_the_experiment_says_so() {
+    let more = r#"
+def reads(n):
+    took = []
+    for n in range(n):
+        begin = time.monotonic()
+        os.preadv(direct, [page], (n * 37 % 64) << 20)
+        took.append(time.monotonic() - begin)
+    return 1e3 * sum(took) / len(took)
+while time.clock_gettime(time.CLOCK_MONOTONIC) - START < 3: time.sleep(0.05)
+print('slow=%.3f' % reads(20), flush=True)
+while time.clock_gettime(time.CLOCK_MONOTONIC) - START < 8: time.sleep(0.05)
+try:
+    reads(1)
+except OSError as e:
+    print('failed: %s' % e.strerror, flush=True)
+"#;
+    let lab = lab(more);
+    let script = lab.read("lab/script.py").replacen(
+        "import mmap, os, time",
+        "import mmap, os, time\nSTART = time.monotonic()",
+        1,
+    );
+    std::fs::write(lab.path().join("lab/script.py"), script).unwrap();
+    let events =
+        "events: [{ at: 2500ms, node: reader, do: slow-disk, factor: 8 }, { at: 7s, node: reader, do: fail-disk }]";
+    std::fs::write(lab.path().join("lab/experiment.yaml"), EXPERIMENT.replace("ends:", &format!("{events}\nends:")))
+        .unwrap();
+    let done = lab.diorama(&["run", "lab", "--tdf", "2"]);
+    let said = lab.read("runs/disks/scaled/nodes/reader/stdout.log");
+    assert_eq!(done.code, 0, "{} {said}", done.stderr);
+    let figure = |name: &str| {
+        let text = said.split(name).nth(1).unwrap_or_else(|| panic!("no {name} in {said}"));
+        text.split_whitespace().next().unwrap().parse::<f64>().unwrap()
+    };
+    let ratio = figure("slow=") / figure("read=");
+    assert!((4.0..16.0).contains(&ratio), "{said}");
+    assert!(said.contains("failed: Input/output error"), "{said}");
+    let events = lab.read("runs/disks/scaled/events.jsonl");
+    assert!(events.contains("\"slow-disk\"") && events.contains("\"fail-disk\""), "{events}");
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+    assert_eq!(loop_devices(), [] as [&str; 0]);
+}

@@ -10,7 +10,7 @@ use scale::{RealDuration, RealInstant, Tdf};
 
 use crate::error::Error;
 use crate::queue::Counters;
-use crate::wire::{Answer, DiskSetup, Order};
+use crate::wire::{Answer, Change, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.
 const TO_MAKE: Duration = Duration::from_secs(300);
@@ -83,6 +83,11 @@ impl Disks {
     /// From now on the disks take the time that their models say. Virtual zero was at `zero`.
     pub fn begin(&mut self, zero: RealInstant, tdf: Tdf) -> Result<(), Error> {
         self.tell(&Order::Begin { zero, tdf })
+    }
+
+    /// Has something happen to a disk, by its place.
+    pub fn change(&mut self, disk: usize, change: Change) -> Result<(), Error> {
+        self.tell(&Order::Change { disk, change })
     }
 
     /// From now on they take none again.

@@ -20,4 +20,4 @@ pub use error::Error;
 pub use handle::{Counted, Disks};
 pub use lacks::lacks;
 pub use server::disks_main;
-pub use wire::DiskSetup;
+pub use wire::{Change, DiskSetup};

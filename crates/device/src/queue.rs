@@ -26,6 +26,8 @@ pub struct Queue {
     /// Until when [`Counters::queued`] and [`Counters::busy`] are counted, and the requests that the model has since.
     counted: VirtualInstant,
     outstanding: u64,
+    /// Until when the model has been asked.
+    asked: VirtualInstant,
     events: Vec<Event>,
     /// How late those were answered that were to be after a time.
     waking: Vec<RealDuration>,
@@ -46,9 +48,9 @@ enum Mode {
 struct Waiting {
     op: Op,
     length: u64,
-    /// By the model, if it has been told of it.
+    /// In virtual time, if the model has been told of it.
     arrived: Option<VirtualInstant>,
-    /// When it was complete by the model.
+    /// When it was complete by the model, in the model's time.
     complete: Option<VirtualInstant>,
     /// When it is to be answered.
     due: Option<RealInstant>,
@@ -135,6 +137,7 @@ impl Queue {
             counters: Counters::default(),
             counted: VirtualInstant::ZERO,
             outstanding: 0,
+            asked: VirtualInstant::ZERO,
             events: Vec::new(),
             waking: Vec::new(),
         }
@@ -159,6 +162,13 @@ impl Queue {
     /// From now on requests are answered when the model says.
     pub fn begin(&mut self, clock: DiskClock) {
         self.mode = Mode::Modelled(clock);
+    }
+
+    /// From now on everything takes so many times as long as the model says; nothing happens before it has begun.
+    pub fn slow_down(&mut self, now: RealInstant, factor: f64) {
+        if let Mode::Modelled(clock) = self.mode {
+            self.mode = Mode::Modelled(clock.slowed(now, factor));
+        }
     }
 
     /// From now on requests are answered at once, those too that wait.
@@ -186,11 +196,13 @@ impl Queue {
             Mode::AtOnce => due = Some(now),
             Mode::After(time) => due = Some(now + time),
             Mode::Modelled(clock) => {
-                let at = clock.arrival(now);
+                // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
+                let at = clock.arrival(now).max(self.asked);
                 self.model.submit(at, Request { id, op, offset, length })?;
-                self.count(at);
+                let shown = clock.shown(at);
+                self.count(shown);
                 self.outstanding += 1;
-                arrived = Some(at);
+                arrived = Some(shown);
             }
         }
         self.last_id = id;
@@ -232,7 +244,8 @@ impl Queue {
     pub fn advance(&mut self, now: RealInstant, answers: &mut Vec<RequestId>) {
         if let Mode::Modelled(clock) = self.mode {
             let mut events = std::mem::take(&mut self.events);
-            self.model.advance(clock.due(now), &mut events);
+            self.asked = self.asked.max(clock.due(now));
+            self.model.advance(self.asked, &mut events);
             for event in events.drain(..) {
                 self.note(event, clock);
             }
@@ -259,7 +272,7 @@ impl Queue {
     /// What has been counted by `now`.
     pub fn counters(&mut self, now: RealInstant) -> Counters {
         if let Mode::Modelled(clock) = self.mode {
-            self.count(clock.arrival(now));
+            self.count(clock.shown(clock.arrival(now)));
         }
         self.counters
     }
@@ -268,7 +281,7 @@ impl Queue {
         if event.kind != EventKind::Completed {
             return;
         }
-        self.count(event.at);
+        self.count(clock.shown(event.at));
         self.outstanding = self.outstanding.saturating_sub(1);
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
             let due = clock.answer(event.at);
@@ -307,7 +320,7 @@ impl Queue {
         };
         kind.count += 1;
         kind.bytes += request.length;
-        kind.took = kind.took + complete.since(arrived);
+        kind.took = kind.took + clock.shown(complete).since(arrived);
         if request.late {
             kind.late += 1;
             kind.late_by = kind.late_by + behind;

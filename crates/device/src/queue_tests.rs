@@ -183,3 +183,23 @@ fn a_disk_one_request_at_a_time_does_what_its_model_does() {
     let (through, alone) = (run(tdf, spent_us), run(1, 0));
     assert!((through / alone - 1.0).abs() < 0.01, "{through} and {alone}");
 }
+
+#[test]
+fn a_disk_that_is_slowed_down_takes_so_many_times_as_long() {
+    let alone = modelled(1 << 30).as_nanos();
+    let mut queue = begun(model("hdd-7200", json!({})), 10, 0);
+    queue.slow_down(ZERO, 3.0);
+    let id = queue.arrive(ZERO, Op::Read, 1 << 30, 4096).unwrap();
+    queue.done(id, at(5));
+    assert_eq!(until_answered(&mut queue, id).since(ZERO).as_nanos(), 30 * alone);
+    let counted = queue.counters(at(10_000_000));
+    assert_eq!((counted.reads.took.as_nanos(), counted.busy.as_nanos()), (3 * alone, 3 * alone));
+    assert_eq!(counted.latest, VirtualDuration::ZERO);
+    // And as long as before again: where the platters are then is another matter.
+    let later = at(20_000_000);
+    queue.slow_down(later, 1.0);
+    let id = queue.arrive(later, Op::Write, 1 << 30, 4096).unwrap();
+    queue.done(id, later);
+    let took = until_answered(&mut queue, id).since(later).as_nanos();
+    assert!(took < 10 * alone, "it is in its cache: {took}");
+}

@@ -27,7 +27,7 @@ use crate::image;
 use crate::lacks;
 use crate::loops::LoopDevice;
 use crate::queue::{Queue, RequestId};
-use crate::wire::{Answer, DiskSetup, Order};
+use crate::wire::{Answer, Change, DiskSetup, Order};
 
 /// Right below the emulator, which a frame waits for: here a request waits, which takes longer by itself.
 const PRIORITY: u8 = 49;
@@ -83,6 +83,8 @@ struct State {
     by_time: BTreeSet<(RealInstant, usize)>,
     /// Until when the thread that answers sleeps.
     asleep_until: RealInstant,
+    /// The disks that do nothing any more.
+    broken: Vec<bool>,
     /// The first request that could not be done, and why.
     failure: Option<String>,
 }
@@ -96,6 +98,7 @@ impl Shared {
         let state = State {
             done: HashMap::new(),
             wake: vec![None; queues.len()],
+            broken: vec![false; queues.len()],
             by_time: BTreeSet::new(),
             asleep_until: NEVER,
             failure: None,
@@ -125,6 +128,10 @@ impl Shared {
         let met = host::now();
         let id = {
             let mut state = self.state();
+            if state.broken[disk] {
+                drop(state);
+                return reply.refuse(Errno::EIO);
+            }
             match state.queues[disk].arrive(met, op, offset, length) {
                 Ok(id) => id,
                 Err(refused) => {
@@ -274,6 +281,18 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         Order::Begin { zero, tdf } => {
             let clock = DiskClock::new(zero, tdf, *spent, *waking);
             shared.change(|queue| queue.begin(clock));
+            Answer::Done
+        }
+        Order::Change { disk, change } => {
+            if disk >= shared.disks() {
+                return Err(Error::Server(format!("there is no disk {disk}")));
+            }
+            let (now, mut state) = (host::now(), shared.state());
+            match change {
+                Change::Slow(factor) => state.queues[disk].slow_down(now, factor),
+                Change::Fail => state.broken[disk] = true,
+            }
+            shared.reschedule(&mut state, disk);
             Answer::Done
         }
         Order::LetGo => {

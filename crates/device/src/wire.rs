@@ -20,6 +20,16 @@ pub struct DiskSetup {
     pub seed: u64,
 }
 
+/// What may happen to a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Everything takes so many times as long as its model says; 1: as long as that.
+    Slow(f64),
+    /// It does nothing any more: every request fails.
+    Fail,
+}
+
 /// What is told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -32,6 +42,8 @@ pub(crate) enum Order {
     Begin { zero: RealInstant, tdf: Tdf },
     /// What has been counted?
     Count,
+    /// Something happens to a disk, by its place.
+    Change { disk: usize, change: Change },
     /// From now on the disks take no time.
     Pass,
 }

@@ -60,6 +60,9 @@ pub trait Site {
     /// Changes pipes, all at one instant.
     fn change_pipes(&mut self, changes: &[(String, PipeChange)]) -> Result<()>;
 
+    /// Has something happen to the disk of a node, which has one.
+    fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()>;
+
     /// Which of these nodes listen on the TCP port that is given with each.
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>>;
 

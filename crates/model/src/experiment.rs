@@ -283,6 +283,22 @@ pub enum Action {
         /// What is done.
         act: NodeAction,
     },
+    /// Does something to the disk of a node.
+    Disk {
+        /// A place in [`Experiment::nodes`]; it has a disk.
+        node: usize,
+        /// What is done.
+        change: DiskChange,
+    },
+}
+
+/// What an event does to a disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DiskChange {
+    /// Everything takes so many times as long from now on; 1: as long as at first.
+    Slow(f64),
+    /// All requests fail from now on.
+    Fail,
 }
 
 /// What an event does to a node.

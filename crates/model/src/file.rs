@@ -322,15 +322,20 @@ pub(crate) struct Event {
     /// What is done to it
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
+    /// With `slow-disk`: how many times as long everything takes from then on
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) factor: Option<f64>,
 }
 
 /// What is done to a node
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum NodeAction {
     Kill,
     Stop,
     Start,
+    SlowDisk,
+    FailDisk,
 }
 
 /// When the run is over

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use diorama_model::{
-    Accuracy, Action, Capture, Combine, Congestion, Cpu, Distribution, Experiment, GilbertElliott, Jitter, Limit, Loss,
-    NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
+    Accuracy, Action, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, GilbertElliott, Jitter,
+    Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
@@ -76,6 +76,10 @@ fn a_machine_has_a_disk_of_the_catalogue_or_one_like_it() {
     let flash = disk("{ like: samsung-850-evo, size: 1GiB, fast: none }");
     let Parameters::Ssd(ssd) = flash.parameters else { panic!("{flash:?}") };
     assert!(ssd.fast.is_none());
+    let events = "[{ at: 2s, node: server, do: slow-disk, factor: 10 }, { at: 5s, node: server, do: fail-disk }]";
+    let e = good("web-busy.yaml", &[("machines.server.disk", "nvme"), ("events", events)]).unwrap();
+    assert_eq!(e.events[0].action, Action::Disk { node: 0, change: DiskChange::Slow(10.0) });
+    assert_eq!(e.events[1].action, Action::Disk { node: 0, change: DiskChange::Fail });
     let e = good("web-busy.yaml", &[]).unwrap();
     assert!(e.machines.iter().all(|m| m.disk.is_none()), "nobody has one who does not ask for it");
 }

@@ -7,12 +7,16 @@
 use crate::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
 
 /// When the requests of a disk arrive on the target, and when they are to be answered on the harness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskClock {
     zero: RealInstant,
     tdf: Tdf,
     spent: RealDuration,
     waking: RealDuration,
+    /// How many times as long everything takes as the model says, and since when: in virtual time, and in the model's.
+    factor: f64,
+    since: VirtualInstant,
+    model_since: VirtualInstant,
 }
 
 impl DiskClock {
@@ -20,12 +24,43 @@ impl DiskClock {
     /// whoever asks and whoever serves it, there and back: it is answered so much earlier. `waking`, a part of that, is
     /// how long whoever answers usually takes to wake up: an answer after that time is none that is late.
     pub fn new(zero: RealInstant, tdf: Tdf, spent: RealDuration, waking: RealDuration) -> DiskClock {
-        DiskClock { zero, tdf, spent, waking }
+        let none = VirtualInstant::ZERO;
+        DiskClock { zero, tdf, spent, waking, factor: 1.0, since: none, model_since: none }
     }
 
-    /// When a request arrives that is met at a real instant.
+    /// The same from a real instant on, but that all takes `factor` times as long as the model says: its time passes so
+    /// much more slowly.
+    pub fn slowed(self, from: RealInstant, factor: f64) -> DiskClock {
+        let since = self.passed(from + self.spent);
+        DiskClock { factor, since, model_since: self.model(since), ..self }
+    }
+
+    /// When a request arrives that is met at a real instant, by the model's time.
     pub fn arrival(&self, met: RealInstant) -> VirtualInstant {
-        VirtualInstant::ZERO + self.tdf.to_virtual(met.since(self.zero))
+        self.model(self.passed(met))
+    }
+
+    /// The virtual time at an instant of the model's, which is the same unless the disk was slowed down.
+    pub fn shown(&self, model: VirtualInstant) -> VirtualInstant {
+        let passed = model.since(self.model_since);
+        // Before that, it was the same, or some other time; nobody asks.
+        if model <= self.model_since || self.factor == 1.0 {
+            return self.since + passed - self.model_since.since(model);
+        }
+        // Rounded up, so that nothing is answered too early.
+        self.since + VirtualDuration::from_nanos((passed.as_nanos() as f64 * self.factor).ceil() as u64)
+    }
+
+    fn passed(&self, real: RealInstant) -> VirtualInstant {
+        VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
+    }
+
+    fn model(&self, at: VirtualInstant) -> VirtualInstant {
+        let passed = at.since(self.since);
+        match self.factor {
+            1.0 => self.model_since + passed - self.since.since(at),
+            factor => self.model_since + VirtualDuration::from_nanos((passed.as_nanos() as f64 / factor) as u64),
+        }
     }
 
     /// When a request is to be answered that is complete at a virtual instant: as much before it as the answer and the
@@ -45,7 +80,7 @@ impl DiskClock {
     }
 
     fn complete(&self, at: VirtualInstant) -> RealInstant {
-        self.zero + self.tdf.to_real(at.since(VirtualInstant::ZERO))
+        self.zero + self.tdf.to_real(self.shown(at).since(VirtualInstant::ZERO))
     }
 }
 
@@ -117,6 +152,21 @@ mod tests {
                 assert!(clock.due(at - RealDuration::from_nanos(200)) < complete, "{tdf} {ns}");
             }
         }
+    }
+
+    #[test]
+    fn a_slow_disk_lives_in_slower_time() {
+        let ten = DiskClock::new(ZERO, Tdf::new(10, 1).unwrap(), NONE, NONE);
+        let slow = ten.slowed(real(50_000), 4.0);
+        // At 5 virtual ms it became slow: what comes 1 ms after that, and takes 2 ms, is done 8 ms later.
+        let arrived = slow.arrival(real(60_000));
+        assert_eq!(arrived, virtually(5_250));
+        assert_eq!(slow.shown(arrived), virtually(6_000));
+        assert_eq!(slow.answer(arrived + VirtualDuration::from_nanos(2_000_000)), real(140_000));
+        // As fast as before again, from 14 ms on: nothing jumps.
+        let again = slow.slowed(real(140_000), 1.0);
+        assert_eq!(again.arrival(real(140_000)), virtually(7_250));
+        assert_eq!(again.answer(virtually(8_250)), real(150_000));
     }
 
     #[test]

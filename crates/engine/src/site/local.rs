@@ -203,6 +203,10 @@ impl Site for LocalSite {
         self.prepared()?.network.change(changes)
     }
 
+    fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
+        there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, change)
+    }
+
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
         let nodes = self.nodes()?;
         let listens = |(node, port): &&(NodeIndex, u16)| nodes.with(*node, |n| n.listening(*port));

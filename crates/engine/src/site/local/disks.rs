@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use device::queue::Counters;
-use device::{DiskSetup, Disks};
+use device::{Change, DiskSetup, Disks};
 use node::{Enclosure, NodeDisk};
 use scale::{JournalTimes, RealDuration, RealInstant, Tdf};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::registry::Registration;
 use crate::site::{NodeIndex, Setup};
 
@@ -54,6 +54,14 @@ impl NodeDisks {
     /// From now on they take the time that their models say.
     pub fn begin(&mut self, zero: RealInstant) -> Result<()> {
         Ok(self.disks.begin(zero, self.tdf)?)
+    }
+
+    /// Has something happen to the disk of a node.
+    pub fn change(&mut self, node: NodeIndex, change: Change) -> Result<()> {
+        match self.nodes.iter().position(|n| *n == node) {
+            Some(disk) => Ok(self.disks.change(disk, change)?),
+            None => Err(Error::SiteLost(format!("node {node} has no disk to which something could happen"))),
+        }
     }
 
     /// From now on they take none.
