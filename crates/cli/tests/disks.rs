@@ -31,13 +31,22 @@ for n in range(40):
     os.preadv(direct, [page], (n * 37 % 64) << 20)
     took.append(time.monotonic() - begin)
     assert page[:4] == b'xxxx'
-print('read=%.3f size=%d' % (1e3 * sum(took) / len(took), os.statvfs('/').f_blocks * os.statvfs('/').f_frsize), flush=True)
+size = os.statvfs('/').f_blocks * os.statvfs('/').f_frsize
+print('read=%.3f size=%d' % (1e3 * sum(took) / len(took), size), flush=True)
 "#;
 
 fn lab(more: &str) -> Lab {
     let lab = Lab::new(EXPERIMENT);
     std::fs::write(lab.path().join("lab/script.py"), format!("{SCRIPT}{more}")).unwrap();
     lab
+}
+
+/// The loop devices of this machine, whether they are in use or not.
+fn all_loop_devices() -> Vec<String> {
+    let names = std::fs::read_dir("/sys/block").unwrap().flatten().map(|d| d.file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("loop")).collect();
+    names.sort();
+    names
 }
 
 /// Loop devices on files of runs.
@@ -74,6 +83,28 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
     assert!((0.7..1.4).contains(&(scaled / baseline)), "{scaled} ms in place of {baseline} ms");
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
     assert_eq!(loop_devices(), [] as [&str; 0]);
+}
+
+#[test]
+fn many_disks_need_devices_that_go_again() {
+    // More than machines have without being asked.
+    let before = all_loop_devices();
+    let many = before.len() + 2;
+    let node = "reader: { machine: m, run: python3 /srv/script.py, files: { /srv/script.py: script.py } }";
+    let nodes =
+        format!("reader: {{ count: {many}, machine: m, run: [sh, -c, 'echo read=1 > /out/x; sync; cat /out/x'] }}");
+    let text = EXPERIMENT
+        .replace(node, &nodes)
+        .replace("reader]", "\"reader-*\"]")
+        .replace("nodes: reader", "nodes: \"reader-*\"");
+    let lab = Lab::new(&text.replace("speed: 0.6", "speed: 0.03"));
+    let done = lab.diorama(&["run", "lab"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let disks = RunDir::at(lab.path().join("runs/disks/scaled")).disks().unwrap();
+    let written: std::collections::BTreeSet<_> = disks.iter().filter(|d| d.writes > 0).map(|d| &d.node).collect();
+    assert_eq!(written.len(), many, "each has its own");
+    assert_eq!(all_loop_devices(), before);
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The files behind the disks: sparse, each with an empty ext4 file system.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ use host::Lack;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::error::Error;
-use crate::lacks;
+use crate::{lacks, loops};
 
 /// Makes a file of so many bytes with an empty ext4 file system, for a disk. The same seed gives the same file system.
 pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
@@ -76,6 +76,23 @@ fn copy_range(source: &File, target: &File, mut at: u64, end: u64) -> io::Result
         at += part as u64;
     }
     Ok(())
+}
+
+/// Where the numbers of the loop devices are that there were not before.
+const DEVICES: &str = "devices";
+
+/// Notes that there was no loop device of this number before, so that there is none again when the run is over.
+pub(crate) fn note_device(directory: &Path, number: u32) -> Result<(), Error> {
+    let path = directory.join(DEVICES);
+    let written = File::options().create(true).append(true).open(&path).and_then(|mut file| writeln!(file, "{number}"));
+    written.map_err(|e| Error::file("write", &path, e))
+}
+
+/// Removes the loop devices that were made for the disks of a run, which is over, as far as nobody uses them.
+/// `directory` is the one in which these disks were made.
+pub fn remove_devices(directory: &Path) {
+    let Ok(text) = fs::read_to_string(directory.join(DEVICES)) else { return };
+    loops::remove(text.lines().filter_map(|line| line.parse().ok()));
 }
 
 /// Makes the files of disks of these sizes, each with a file system; those of one size begin alike.

@@ -18,6 +18,7 @@ mod wire;
 
 pub use error::Error;
 pub use handle::{Counted, Disks};
+pub use image::remove_devices;
 pub use lacks::lacks;
 pub use server::disks_main;
 pub use wire::{Change, DiskSetup};

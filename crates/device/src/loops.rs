@@ -10,6 +10,7 @@ use host::Lack;
 use crate::error::Error;
 use crate::lacks;
 
+const REMOVE: libc::c_ulong = 0x4C81;
 const GET_FREE: libc::c_ulong = 0x4C82;
 const CONFIGURE: libc::c_ulong = 0x4C0A;
 const GET_STATUS: libc::c_ulong = 0x4C05;
@@ -72,6 +73,8 @@ impl LoopInfo {
 pub(crate) struct LoopDevice {
     /// Its path.
     pub path: PathBuf,
+    /// Its number, if there was no such device before.
+    pub new: Option<u32>,
     _open: File,
 }
 
@@ -81,6 +84,7 @@ impl LoopDevice {
         let control = Path::new("/dev/loop-control");
         let control = File::options().read(true).write(true).open(control).map_err(|e| lack(control, e))?;
         for _ in 0..ATTEMPTS {
+            let known = numbers();
             // SAFETY: the call takes no argument but its number.
             let free = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) })
                 .map_err(|e| Error::system("cannot have a loop device", e))?;
@@ -97,12 +101,29 @@ impl LoopDevice {
                     "use Linux 5.15 or newer with CONFIG_FUSE_FS and CONFIG_BLK_DEV_LOOP",
                 )));
             }
-            return Ok(LoopDevice { path, _open: open });
+            let new = u32::try_from(free).ok().filter(|number| !known.contains(number));
+            return Ok(LoopDevice { path, new, _open: open });
         }
         Err(Error::Machine(Lack::new(
             format!("others took each of {ATTEMPTS} free loop devices first"),
             "wait until they have theirs (`losetup --list`), and run again",
         )))
+    }
+}
+
+/// The loop devices that there are.
+fn numbers() -> Vec<u32> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    devices.filter_map(|device| device.file_name().to_str()?.strip_prefix("loop")?.parse().ok()).collect()
+}
+
+/// Has the kernel forget devices by their numbers, as far as nobody uses them.
+pub(crate) fn remove(numbers: impl Iterator<Item = u32>) {
+    let Ok(control) = File::options().read(true).write(true).open("/dev/loop-control") else { return };
+    for number in numbers {
+        // One that somebody has taken since is theirs.
+        // SAFETY: the argument is a number.
+        unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, libc::c_ulong::from(number)) };
     }
 }
 

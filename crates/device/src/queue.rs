@@ -244,8 +244,14 @@ impl Queue {
     pub fn advance(&mut self, now: RealInstant, answers: &mut Vec<RequestId>) {
         if let Mode::Modelled(clock) = self.mode {
             let mut events = std::mem::take(&mut self.events);
-            self.asked = self.asked.max(clock.due(now));
-            self.model.advance(self.asked, &mut events);
+            // From one event to the next, and not to this instant: whoever answers may have woken up late, and what
+            // is asked because of the answer must not come later for that.
+            let mut before = None;
+            while let Some(at) = self.model.next_event().filter(|at| *at <= clock.due(now) && before != Some(*at)) {
+                self.asked = self.asked.max(at);
+                self.model.advance(self.asked, &mut events);
+                before = Some(at);
+            }
             for event in events.drain(..) {
                 self.note(event, clock);
             }

@@ -185,6 +185,30 @@ fn a_disk_one_request_at_a_time_does_what_its_model_does() {
 }
 
 #[test]
+fn whoever_answers_late_does_not_make_the_next_request_later() {
+    let (tdf, spent_us, late_us) = (2, 100, 40);
+    let mut queue = begun(model("nvme", json!({})), tdf, spent_us);
+    let mut asked = ZERO;
+    let mut took = 0;
+    for n in 0..20 {
+        // Those who ask are usually as far away as was measured, and 40 of these 100 us are for waking up.
+        let met = asked + RealDuration::from_nanos(30_000);
+        let id = queue.arrive(met, Op::Read, n << 20, 4096).unwrap();
+        queue.done(id, met);
+        let mut answers = Vec::new();
+        let mut at = met;
+        while answers.is_empty() {
+            at = queue.next_event().unwrap() + RealDuration::from_nanos(late_us * 1_000);
+            queue.advance(at, &mut answers);
+        }
+        asked = at + RealDuration::from_nanos(30_000);
+        took = queue.counters(at).reads.took.as_nanos();
+    }
+    let all = asked.since(ZERO).as_nanos();
+    assert!(all.abs_diff(took * tdf) < all / 1000, "{all} ns in place of {}", took * tdf);
+}
+
+#[test]
 fn a_disk_that_is_slowed_down_takes_so_many_times_as_long() {
     let alone = modelled(1 << 30).as_nanos();
     let mut queue = begun(model("hdd-7200", json!({})), 10, 0);

@@ -333,7 +333,11 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         let file = mount.join(disk.to_string());
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &file, flags, Mode::empty()).map_err(|e| Error::file("open", &file, e))?;
-        devices.push(LoopDevice::on(file.as_fd())?);
+        let device = LoopDevice::on(file.as_fd())?;
+        if let Some(number) = device.new {
+            image::note_device(directory, number)?;
+        }
+        devices.push(device);
     }
     let (spent, waking) = match devices.first() {
         Some(device) => on_the_way(&shared, &device.path)?,

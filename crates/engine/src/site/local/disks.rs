@@ -32,7 +32,7 @@ impl NodeDisks {
             return Ok(None);
         }
         let process = enclosure.spawn(Disks::command())?;
-        let disks = Disks::make(process, &registration.state_dir().join("disks"), &setups)?;
+        let disks = Disks::make(process, &registration.disks_dir(), &setups)?;
         Ok(Some(NodeDisks { nodes, disks, tdf: setup.tdf }))
     }
 
