@@ -48,3 +48,13 @@ impl From<cpu::Error> for Error {
         }
     }
 }
+
+impl From<device::Error> for Error {
+    fn from(e: device::Error) -> Error {
+        match e {
+            device::Error::Input(_) => Error::Input(e.to_string()),
+            device::Error::Machine { .. } => Error::machine(e),
+            _ => Error::failed(e),
+        }
+    }
+}

@@ -5,11 +5,12 @@
 //! an [`Error`]. `docs/bench.md` says what each row means. One has this program make whole runs: [`trust`], which says
 //! how often verdicts are right.
 //!
-//! The network, the CPU and trust need root; the network and trust two cores as well.
+//! The network, the CPU, disks and trust need root; the network and trust two cores as well.
 
 mod clock;
 mod cores;
 mod cpu;
+mod disk;
 mod error;
 mod net;
 mod row;
@@ -21,6 +22,7 @@ pub use self::clock::measure as clock;
 pub use self::cpu::gain::measure as gain;
 pub use self::cpu::measure as cpu;
 pub use self::cpu::speed::measure as speed;
+pub use self::disk::measure as disk;
 pub use self::error::Error;
 pub use self::net::measure as net;
 pub use self::row::Row;

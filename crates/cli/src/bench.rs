@@ -64,7 +64,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
         Mechanism::Cpu => bench::cpu(|sentence| engine::warn(sentence))?,
         Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy, args.keep)?,
-        Mechanism::Disk => return Err(Failure::input("disks are not modelled yet, so there is nothing to measure")),
+        Mechanism::Disk => bench::disk(|sentence| engine::warn(sentence))?,
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
     Ok(ExitCode::SUCCESS)

@@ -98,6 +98,9 @@ pub enum Error {
     /// A node failed.
     #[error(transparent)]
     Node(node::Error),
+    /// The disks of the nodes failed.
+    #[error(transparent)]
+    Disk(device::Error),
     /// The kernel refused something.
     #[error(transparent)]
     Host(host::Error),
@@ -140,6 +143,7 @@ impl Error {
             Error::Machine { .. } => Kind::Machine,
             Error::Plan(_) | Error::Experiment(_) | Error::Usage(_) | Error::NoSuchNode { .. } => Kind::Input,
             Error::Cpu(cpu::Error::Input(_)) | Error::Net(net::Error::Input(_)) => Kind::Input,
+            Error::Disk(device::Error::Input(_)) => Kind::Input,
             Error::Node(node::Error::Input(_)) | Error::Host(host::Error::Input(_)) => Kind::Input,
             Error::Record(record::Error::Input { .. } | record::Error::NotEmpty(_)) => Kind::Input,
             Error::Report(report::Error::Incomparable(_)) => Kind::Input,
@@ -223,6 +227,7 @@ macro_rules! from_room_with_lack {
 from_room_with_lack!(host, Host);
 from_room_with_lack!(cpu, Cpu);
 from_room_with_lack!(node, Node);
+from_room_with_lack!(device, Disk);
 
 impl From<Refusal> for Error {
     fn from(e: Refusal) -> Error {

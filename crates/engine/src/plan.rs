@@ -22,7 +22,7 @@ use indexmap::IndexMap;
 use model::{Action, Address, Experiment, Lan, LinkChange, Route};
 use net::{AddressSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
-use record::plan::{Congestion, PlannedCpu, PlannedNode};
+use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
 use scale::{Tdf, Turns, VirtualDuration, VirtualInstant};
 use tcp::Offers;
 
@@ -137,6 +137,10 @@ impl Plan {
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
                 congestion: congestion_of(n, offers)?,
+                disk: experiment.machines[n.machine]
+                    .disk
+                    .as_ref()
+                    .map(|disk| PlannedDisk { like: disk.like.clone(), bytes: disk.parameters.capacity_bytes() }),
             };
             nodes.insert(n.name.clone(), planned);
         }
@@ -222,7 +226,7 @@ impl Plan {
             terms: self.terms,
             refill: experiment.refill,
             lasts: self.tdf.to_real(at_least(experiment)),
-            nodes: experiment.nodes.iter().map(|n| self.node_setup(n, &experiment.dir)).collect(),
+            nodes: experiment.nodes.iter().map(|n| self.node_setup(n, experiment)).collect(),
             network: network_spec(experiment, self.tdf),
             seed,
             scales_initial_timeout: self.offers.initial_timeout,
@@ -230,9 +234,9 @@ impl Plan {
         }
     }
 
-    fn node_setup(&self, node: &model::Node, folder: &Path) -> NodeSetup {
+    fn node_setup(&self, node: &model::Node, experiment: &Experiment) -> NodeSetup {
         let planned = &self.nodes[&node.name];
-        let source = |path: &Path| match path.strip_prefix(folder) {
+        let source = |path: &Path| match path.strip_prefix(&experiment.dir) {
             Ok(below) => Source::Experiment(below.to_path_buf()),
             Err(_) => Source::Machine(path.to_path_buf()),
         };
@@ -254,6 +258,7 @@ impl Plan {
             cpu_clock_divisor: planned.cpu_clock_divisor,
             dilated_tsc: node.dilated_tsc,
             congestion: planned.congestion,
+            disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
         }
     }
 

@@ -185,6 +185,11 @@ impl Registration {
         &self.state
     }
 
+    /// A directory below that for the files behind the nodes' disks.
+    pub fn disks_dir(&self) -> PathBuf {
+        disks_of(&self.state)
+    }
+
     /// The socket at which `diorama exec` finds the engine.
     pub fn control_socket(&self) -> PathBuf {
         self.live.join("control.sock")
@@ -307,6 +312,7 @@ fn remove_run(id: &str) {
     if let Err(e) = Tree::of(id).and_then(|tree| tree.sweep()) {
         warn(format_args!("left behind by run {id}: {e}"));
     }
+    device::remove_devices(&disks_of(&Path::new(STATE).join(id)));
     for dir in [Path::new(STATE).join(id), Path::new(LIVE).join(id)] {
         // What a node wrote may be deeper than the standard library could remove.
         if let Err(e) = node::remove_tree(&dir) {
@@ -315,6 +321,11 @@ fn remove_run(id: &str) {
             return;
         }
     }
+}
+
+/// Where a run has the files behind its nodes' disks, below its private directory.
+fn disks_of(state: &Path) -> PathBuf {
+    state.join("disks")
 }
 
 fn is_locked(lock: &Path) -> bool {

@@ -1,6 +1,7 @@
 //! A run: an experiment from its plan to its results, on a site.
 
 mod core_speed;
+mod disks;
 mod live;
 mod observer;
 mod results;
@@ -395,6 +396,7 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
     let events = experiment.events.iter().enumerate().map(|(index, event)| {
         let what = match &event.action {
             Action::Link { .. } => schedule::Event::Link(index),
+            Action::Disk { .. } => schedule::Event::Disk(index),
             Action::Node { node, act: NodeAction::Kill } => schedule::Event::Kill(*node),
             Action::Node { node, act: NodeAction::Stop } => schedule::Event::Stop(*node),
             Action::Node { node, act: NodeAction::Start } => schedule::Event::Start(*node),

@@ -28,6 +28,8 @@ pub struct Rules {
 pub enum Event {
     /// Change a link, given by its place in the list of link events of the experiment.
     Link(usize),
+    /// Change the disk of a node, likewise.
+    Disk(usize),
     /// SIGKILL a node.
     Kill(NodeIndex),
     /// SIGTERM a node, and SIGKILL after [`GRACE`].
@@ -49,6 +51,8 @@ pub enum Action {
     Kill(NodeIndex),
     /// Apply a link event.
     Link(usize),
+    /// Apply an event of a disk.
+    Disk(usize),
     /// An event (`kill`, `stop`, `start`) found a node as it should become: nothing is to be done but to say so.
     Nothing(NodeIndex, &'static str),
     /// The run is over.
@@ -247,6 +251,7 @@ impl Schedule {
     fn happen(&mut self, event: Event, now: VirtualInstant, actions: &mut Vec<Action>) {
         match event {
             Event::Link(event) => actions.push(Action::Link(event)),
+            Event::Disk(event) => actions.push(Action::Disk(event)),
             Event::Kill(node) if self.is_running(node) => {
                 self.dismiss(node, Ended::Killed);
                 actions.push(Action::Kill(node));

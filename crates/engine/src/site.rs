@@ -61,6 +61,9 @@ pub trait Site {
     /// Changes pipes, all at one instant.
     fn change_pipes(&mut self, changes: &[(String, PipeChange)]) -> Result<()>;
 
+    /// Has something happen to the disk of a node, which has one.
+    fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()>;
+
     /// Which of these nodes listen on the TCP port that is given with each.
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>>;
 
@@ -147,6 +150,8 @@ pub struct NodeSetup {
     pub dilated_tsc: bool,
     /// Its TCP's congestion control.
     pub congestion: Congestion,
+    /// The disk that holds what it writes; none: that takes the machine's time.
+    pub disk: Option<disk::Parameters>,
 }
 
 /// A file or folder that the user named.
@@ -310,12 +315,14 @@ pub struct Sample {
     pub tcp: Vec<Option<host::tcp::Counters>>,
     /// Threads on the machine that are not the run's; empty if they were not looked at this time.
     pub foreign: Vec<Thread>,
-    /// CPU time of the site's own process, all threads.
+    /// CPU time of the site's own process, all threads, and of the one that serves disks.
     pub own: RealDuration,
     /// By node, what it loses at the start of its turns; empty where that is not measured.
     pub refills: Vec<NodeRefill>,
     /// What the kernel says, if the nodes' cores were theirs alone and are no more.
     pub cores_lost: Option<String>,
+    /// What the disks of those nodes have counted that have one.
+    pub disks: Vec<(NodeIndex, device::queue::Counters)>,
 }
 
 /// What a node loses at the start of each turn, and what it is given for that.

@@ -5,6 +5,7 @@
 mod caches;
 mod clock;
 mod cpu;
+mod disk;
 mod emulator;
 mod foreign;
 mod speed;
@@ -37,7 +38,7 @@ const CHECKS: [Named; 12] = [
         let measured = caches::refills(&e.observations.nodes, e.refills, e.caches);
         measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))
     }),
-    (CheckName::Disk, |_| disk()),
+    (CheckName::Disk, |e| disk::disk(e.disks, e.nodes_without_disk())),
 ];
 
 /// What a check found.
@@ -104,11 +105,6 @@ impl Judgement {
 pub fn judge(evidence: &Evidence) -> Findings {
     let findings = CHECKS.iter().map(|(name, check)| check(evidence).named(*name)).collect();
     Findings::new(findings, evidence.usage(), speed::recorded(evidence.speeds, evidence.pace)).in_turns(evidence.turns)
-}
-
-/// Not modelled yet.
-fn disk() -> Judgement {
-    Judgement::unmeasured("virtual ms", "Disks are not modelled: reads and writes take real time, undilated.".into())
 }
 
 #[cfg(test)]

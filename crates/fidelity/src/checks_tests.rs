@@ -456,6 +456,7 @@ fn judged_when(
         speeds: &[],
         caches: &[],
         refills: &[],
+        disks: &[],
         loads,
         scaled: ALL,
         observations: seen,

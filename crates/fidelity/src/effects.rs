@@ -21,6 +21,17 @@ pub enum Effect {
         /// In 99 of 100 cases at most.
         late: f64,
     },
+    /// Each request to a disk comes back up to so much later, virtual s.
+    EachRequest {
+        /// How many there were.
+        count: f64,
+        /// On average.
+        mean: f64,
+        /// In 99 of 100 cases at most.
+        late: f64,
+        /// How long those take, on average, that take the shortest time.
+        least: f64,
+    },
     /// Each operation waits up to so much longer for its turns, virtual s; or, where its work nearly fills them, less.
     EachOperation {
         /// On average.
@@ -189,6 +200,18 @@ impl Usage {
                 let [centre, tail] =
                     [least(by_path(mean), by_frames(mean, whole)), least(by_path(late), by_frames(late, tail))];
                 Change { centre: [0.0, centre], tail: [0.0, tail] }
+            }
+            Effect::EachRequest { count, mean, late, least } => {
+                let (whole, tail) = match times {
+                    Some(t) => (t.n * t.mean, t.n * t.p90),
+                    None => (self.virtual_s, self.virtual_s),
+                };
+                // All that operations wait for may be requests, and it may be all requests; not more than either.
+                let longer = |s: f64, whole: f64| match s {
+                    s if s > 0.0 => 100.0 * (s / least).min(s * count / whole),
+                    _ => 0.0,
+                };
+                Change { centre: [0.0, longer(mean, whole)], tail: [0.0, longer(late, tail)] }
             }
             Effect::EachOperation { mean, late, turns } => {
                 let sooner = times.map_or(1.0, |t| sooner(turns / t.n));

@@ -75,6 +75,17 @@ fn a_late_frame_matters_as_a_longer_path_or_by_the_frames_of_an_operation_whiche
 }
 
 #[test]
+fn a_late_request_matters_by_its_own_length_or_by_the_requests_of_an_operation_whichever_is_less() {
+    let late = |count: f64| Effect::EachRequest { count, mean: 0.0001, late: 0.001, least: 0.01 };
+    // 20 requests an operation: 0.1 ms late each is 2 ms of 25, but only 1 % of a request.
+    let change = usage().change(&late(30_000.0), Some(&times()), 0.0);
+    assert!(near(change.centre, [0.0, 1.0]) && near(change.tail, [0.0, 10.0]), "{change:?}");
+    assert!(near(usage().change(&late(1500.0), Some(&times()), 0.0).centre, [0.0, 0.4]), "one request of 25 ms");
+    let none = Effect::EachRequest { count: 0.0, mean: 0.0, late: 0.0, least: f64::INFINITY };
+    assert!(near(usage().change(&none, None, 0.0).tail, [0.0, 0.0]), "nothing was late");
+}
+
+#[test]
 fn a_turn_that_is_waited_for_is_a_part_of_an_operation() {
     let waits = |turns| Effect::EachOperation { mean: 0.001, late: 0.002, turns };
     let wait = waits(100.0);

@@ -38,6 +38,8 @@ pub struct Evidence<'a> {
     pub caches: &'a [(usize, Caches)],
     /// By node, what it lost at the start of its turns, if that was measured; else empty.
     pub refills: &'a [NodeRefill],
+    /// What the disks of those nodes did that have one that is modelled.
+    pub disks: &'a [DiskUse],
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
@@ -47,6 +49,11 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
+    /// How many nodes have no disk that is modelled.
+    pub(crate) fn nodes_without_disk(&self) -> usize {
+        self.observations.nodes.len().saturating_sub(self.disks.len())
+    }
+
     /// What the run was made of, as far as its metrics depend on it.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
@@ -56,6 +63,34 @@ impl Evidence<'_> {
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
     }
+}
+
+/// What the disk of a node did in the whole run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskUse {
+    /// Whose it is.
+    pub node: String,
+    /// Reads, writes, flushes and trims that were answered.
+    pub kinds: [DiskRequests; 4],
+    /// The most that one was answered too late.
+    pub latest: VirtualDuration,
+    /// What 99 of 100 were at most.
+    pub late_p99: VirtualDuration,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskRequests {
+    /// How many.
+    pub count: u64,
+    /// How long they took by the model, together.
+    pub took: VirtualDuration,
+    /// Those that were not done when their model said so.
+    pub late: u64,
+    /// By how much these were answered too late, together.
+    pub late_by: VirtualDuration,
+    /// By how much the others were, together.
+    pub behind: VirtualDuration,
 }
 
 /// Whether nodes had shares of the core's time or of its work.

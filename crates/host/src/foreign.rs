@@ -32,13 +32,14 @@ pub struct Thread {
 #[derive(Clone, Debug)]
 pub struct Foreign {
     own: Tree,
+    helpers: Vec<u32>,
     listed: Option<RealInstant>,
 }
 
 impl Foreign {
-    /// The run's own are this process and those in its control groups.
-    pub fn new(own: Tree) -> Foreign {
-        Foreign { own, listed: None }
+    /// The run's own are this process, those in its control groups, and these.
+    pub fn new(own: Tree, helpers: Vec<u32>) -> Foreign {
+        Foreign { own, helpers, listed: None }
     }
 
     /// The threads, or nothing if they were listed less than a second ago.
@@ -48,7 +49,7 @@ impl Foreign {
         }
         self.listed = Some(now);
         let own = std::process::id();
-        let foreign = |pid: &u32| *pid != own && !self.own.contains(*pid);
+        let foreign = |pid: &u32| *pid != own && !self.helpers.contains(pid) && !self.own.contains(*pid);
         // What ends while it is looked at is of no interest.
         numbers("/proc").filter(foreign).flat_map(|pid| threads(pid).collect::<Vec<_>>()).collect()
     }

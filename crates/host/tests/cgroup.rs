@@ -37,7 +37,7 @@ fn a_tree_is_found_and_swept_with_all_that_is_in_it() {
     assert!(tree.contains(inside.id()) && !tree.contains(std::process::id()));
     assert!(!tree.remains().is_empty());
     assert!(Tree::all().unwrap().iter().any(|t| t.id() == tree.id()));
-    let foreign = Foreign::new(tree.clone()).list(now());
+    let foreign = Foreign::new(tree.clone(), Vec::new()).list(now());
     assert!(!foreign.is_empty() && foreign.iter().all(|t| t.pid != inside.id()), "a run's own process is not foreign");
     tree.sweep().unwrap();
     assert!(!inside.wait().unwrap().success(), "it was killed");

@@ -63,7 +63,7 @@ fn namespaces_are_told_apart() {
 fn foreign_are_all_processes_but_the_runs_own() {
     let mut other = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let at = |s: u64| RealInstant::from_nanos(s * 1_000_000_000);
-    let foreign = Foreign::new(Tree::of("no-such-run").unwrap()).list(at(1));
+    let foreign = Foreign::new(Tree::of("no-such-run").unwrap(), Vec::new()).list(at(1));
     other.kill().unwrap();
     other.wait().unwrap();
     let found = foreign.iter().find(|t| t.pid == other.id()).expect("`sleep` is foreign");
@@ -74,7 +74,7 @@ fn foreign_are_all_processes_but_the_runs_own() {
 
 #[test]
 fn they_are_not_listed_twice_in_a_second() {
-    let mut foreign = Foreign::new(Tree::of("no-such-run").unwrap());
+    let mut foreign = Foreign::new(Tree::of("no-such-run").unwrap(), Vec::new());
     let start = RealInstant::from_nanos(1);
     assert!(!foreign.list(start).is_empty());
     assert!(foreign.list(start + RealDuration::from_nanos(999_999_999)).is_empty());

@@ -1,6 +1,7 @@
 //! From the file's tree to the experiment: every value read, every name resolved, every mistake noted with its place.
 
 mod behaviour;
+mod disk;
 mod lans;
 mod link;
 mod network;
@@ -77,7 +78,9 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let network::Network { links, captures, lans, addresses, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let metrics = behaviour::metrics(metrics, &names, problems);
-    let events = behaviour::events(events, &names, &links, problems);
+    let has_disk: Vec<bool> =
+        nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
+    let events = behaviour::events(events, &names, &has_disk, &links, problems);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {

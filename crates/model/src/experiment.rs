@@ -101,6 +101,17 @@ pub struct Machine {
     pub speed: Speed,
     /// Main memory, in bytes.
     pub memory_bytes: u64,
+    /// The disk that holds what each node writes; none: that takes the host's time.
+    pub disk: Option<Disk>,
+}
+
+/// A disk of the target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Disk {
+    /// The disk of the catalogue that it is like.
+    pub like: String,
+    /// What it is.
+    pub parameters: disk::Parameters,
 }
 
 /// A node of the target.
@@ -299,6 +310,22 @@ pub enum Action {
         /// What is done.
         act: NodeAction,
     },
+    /// Does something to the disk of a node.
+    Disk {
+        /// A place in [`Experiment::nodes`]; it has a disk.
+        node: usize,
+        /// What is done.
+        change: DiskChange,
+    },
+}
+
+/// What an event does to a disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DiskChange {
+    /// Everything takes so many times as long from now on; 1: as long as at first.
+    Slow(f64),
+    /// All requests fail from now on.
+    Fail,
 }
 
 /// What an event does to a node.

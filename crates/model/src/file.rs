@@ -1,6 +1,7 @@
 //! The types of the experiment file, as a user writes it. The JSON Schema is generated from them, and
 //! `docs/experiment-file.md` describes them.
 
+mod disk;
 mod link;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use self::disk::{Disk, DiskMap, DiskName};
 pub(crate) use self::link::{
     Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
 };
@@ -143,6 +145,9 @@ pub(crate) struct Machine {
     pub(crate) speed: Speed,
     /// Main memory
     pub(crate) memory: Size,
+    /// The disk that holds what each node writes: one of the catalogue, or what is different about it; without it,
+    /// files take the host's time
+    pub(crate) disk: Option<Disk>,
 }
 
 /// A node, or `count` like ones
@@ -321,15 +326,20 @@ pub(crate) struct Event {
     /// What is done to it
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
+    /// With `slow-disk`: how many times as long everything takes from then on
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) factor: Option<f64>,
 }
 
 /// What is done to a node
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum NodeAction {
     Kill,
     Stop,
     Start,
+    SlowDisk,
+    FailDisk,
 }
 
 /// When the run is over

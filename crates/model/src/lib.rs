@@ -25,8 +25,8 @@ mod units;
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, Ends, Event, Experiment, Lan, Machine, Metric, Node,
-    NodeAction, Ready, Root, Route, Source, Stream, Unit,
+    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, Disk, DiskChange, Ends, Event, Experiment, Lan,
+    Machine, Metric, Node, NodeAction, Ready, Root, Route, Source, Stream, Unit,
 };
 pub use file::schema;
 pub use link::{Jitter, Link, LinkChange, Pipe, PipeChange};

@@ -189,6 +189,19 @@ quantity!(
 );
 
 quantity!(
+    /// How large a disk is, in bytes.
+    DiskSize(u64), "An amount of memory with its unit: MB, MiB, GB, GiB, TB or TiB",
+    SIZE.pattern().replace("?(", "? ?("),
+    |text| {
+        let bytes = SIZE.parse(&text.replacen(' ', "", 1))?;
+        if !(1_048_576.0..=1e15).contains(&bytes) {
+            return Err(format!("`{}` is out of range: write a size from `64MiB` to `256TiB`", shorten(text)));
+        }
+        Ok(bytes.round() as u64)
+    }
+);
+
+quantity!(
     /// An amount of data in a network, in bytes.
     Data(u64), "An amount of data with its unit: B, kB, KiB, MB, MiB, GB, GiB, TB or TiB", DATA.pattern(),
     |text| {

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use diorama_model::{
-    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, Distribution, Experiment, GilbertElliott, Jitter,
-    Lan, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
+    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, GilbertElliott,
+    Jitter, Lan, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
+use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
 fn good(name: &str, overrides: &[(&str, &str)]) -> Result<Experiment, diorama_model::Error> {
@@ -57,6 +58,30 @@ fn the_web_busy_experiment_is_read_whole() {
     assert!(change.ab.up == Some(false) && change.ab == change.ba);
     assert_eq!(e.events[2].action, Action::Node { node: 2, act: NodeAction::Kill });
     assert_eq!((e.ends.exited.as_slice(), e.ends.limit), ([1, 2, 3, 4].as_slice(), at(60.0)));
+}
+
+#[test]
+fn a_machine_has_a_disk_of_the_catalogue_or_one_like_it() {
+    let disk = |written: &str| {
+        let e = good("web-busy.yaml", &[("machines.server.disk", written)]).unwrap();
+        assert_eq!(e.machines.iter().filter(|m| m.disk.is_some()).count(), usize::from(!written.is_empty()));
+        e.machines.into_iter().find_map(|m| m.disk).unwrap()
+    };
+    let whole = disk("hdd-7200");
+    assert_eq!((whole.like.as_str(), whole.parameters.capacity_bytes()), ("hdd-7200", 4_000_787_030_016));
+    let part = disk("{ like: hdd-7200, size: 20 GB, rpm: 5400, write-cache: { bytes: 0 } }");
+    assert_eq!(part.parameters.capacity_bytes(), 20_000_000_000 - 20_000_000_000 % 4096);
+    let Parameters::Hdd(hdd) = part.parameters else { panic!("{part:?}") };
+    assert_eq!((hdd.rpm, hdd.write_cache.bytes, hdd.drive_bytes), (5400.0, 0, 4_000_787_030_016));
+    let flash = disk("{ like: samsung-850-evo, size: 1GiB, fast: none }");
+    let Parameters::Ssd(ssd) = flash.parameters else { panic!("{flash:?}") };
+    assert!(ssd.fast.is_none());
+    let events = "[{ at: 2s, node: server, do: slow-disk, factor: 10 }, { at: 5s, node: server, do: fail-disk }]";
+    let e = good("web-busy.yaml", &[("machines.server.disk", "nvme"), ("events", events)]).unwrap();
+    assert_eq!(e.events[0].action, Action::Disk { node: 0, change: DiskChange::Slow(10.0) });
+    assert_eq!(e.events[1].action, Action::Disk { node: 0, change: DiskChange::Fail });
+    let e = good("web-busy.yaml", &[]).unwrap();
+    assert!(e.machines.iter().all(|m| m.disk.is_none()), "nobody has one who does not ask for it");
 }
 
 #[test]

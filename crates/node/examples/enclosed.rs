@@ -42,6 +42,7 @@ fn hold(state: &str, cgroup: &str) {
         core: 0,
         cgroup: cgroup.into(),
         netns: NetNamespace::create().expect("a network namespace"),
+        disk: None,
     };
     let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
     let io = Io { stdout: null(), stderr: null(), preserve: Vec::new() };

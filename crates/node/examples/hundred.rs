@@ -50,6 +50,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             core: 0,
             cgroup: groups.path(&format!("node-{n}")),
             netns,
+            disk: None,
         };
         (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new() })
     };

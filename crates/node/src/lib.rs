@@ -25,6 +25,7 @@ mod rootfs;
 mod runtime;
 mod seccomp;
 mod spawn;
+mod volume;
 
 pub use enclosure::{Enclosure, EnclosureOptions};
 pub use error::Error;
@@ -35,3 +36,4 @@ pub use life::{Exec, ExecSpec, Io, Node};
 pub use prepare::{NodeSpec, Root};
 pub use remove::remove_tree;
 pub use runtime::Runtime;
+pub use volume::NodeDisk;

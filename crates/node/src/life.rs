@@ -19,6 +19,7 @@ use crate::mount_namespace::MountNamespace;
 use crate::prepare::{self, NodeSpec};
 use crate::rootfs::RootFs;
 use crate::runtime::Runtime;
+use crate::volume::Volume;
 
 /// The descriptors with which a node's program starts; descriptor 0 is `/dev/null`.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub struct Node {
     /// What it sees, and its root before there is a container.
     mounts: Arc<MountNamespace>,
     root: RootFs,
+    /// Its disk, if it has one.
+    disk: Option<Volume>,
     /// How often it has been created again; part of the container's name.
     generation: u32,
     process: Tracked,
@@ -72,14 +75,14 @@ impl Node {
         let shared = Arc::clone(&enclosure.shared);
         prepare::unpack(&shared, &mut spec)?;
         let mounts = shared.mounts()?;
-        let root = shared.call_among(&mounts, {
+        let (root, disk) = shared.call_among(&mounts, {
             let (shared, spec) = (Arc::clone(&shared), spec.clone());
             move || prepare::prepare(&shared, &spec)
         })??;
         let oom_before = cgroup::oom_kills(&spec.cgroup);
         let process = create(&shared, &mounts, runtime, &spec.name, 0, io)?;
         let (runtime, execs) = (runtime.clone(), AtomicUsize::new(0));
-        Ok(Node { spec, enclosure: shared, runtime, mounts, root, generation: 0, process, execs, oom_before })
+        Ok(Node { spec, enclosure: shared, runtime, mounts, root, disk, generation: 0, process, execs, oom_before })
     }
 
     /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
@@ -156,6 +159,16 @@ impl Node {
     /// Opens a regular file of the node for reading, also after the node has ended.
     pub fn read_file(&self, path: &Path) -> io::Result<File> {
         self.root.read(path)
+    }
+
+    /// Whether it has a disk of its own.
+    pub fn has_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    /// Writes out what the node, or who made it, has written and its disk does not have yet; nothing without a disk.
+    pub fn sync_disk(&self) -> Result<(), Error> {
+        self.disk.as_ref().map_or(Ok(()), Volume::sync)
     }
 
     /// Runs a command in the node: its namespaces, its cgroup, its capabilities.

@@ -13,6 +13,7 @@ use crate::bundle::{self, Parts};
 use crate::enclosure::Shared;
 use crate::error::{Context, Error};
 use crate::rootfs::RootFs;
+use crate::volume::{NodeDisk, Volume};
 use crate::{image, mask, own_files, rootfs};
 
 /// What a node's root file system is made from; the node's own writes never reach it.
@@ -54,6 +55,8 @@ pub struct NodeSpec {
     pub cgroup: String,
     /// Its network.
     pub netns: NetNamespace,
+    /// The disk that holds what it writes; none: a directory of the run.
+    pub disk: Option<NodeDisk>,
 }
 
 /// Directories that a root of the user's own must have, with their modes where they are missing.
@@ -89,11 +92,15 @@ pub(crate) fn unpack(shared: &Shared, spec: &mut NodeSpec) -> Result<(), Error> 
     Ok(())
 }
 
-/// Makes everything but the container. To be called on the enclosure's thread.
-pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error> {
+/// Makes everything but the container: its root, and its disk, if it has one. To be called on the enclosure's thread.
+pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<(RootFs, Option<Volume>), Error> {
     let bundle = shared.staging.join("nodes").join(&spec.name);
     fs::create_dir_all(&bundle).map_err(|e| Error::file("make", &bundle, e))?;
-    let root = root(shared, spec, &bundle.join("root"))?;
+    let (disk, writes) = match &spec.disk {
+        Some(disk) => (Some(Volume::mount(disk, &bundle.join("disk"))?), bundle.join("disk")),
+        None => (None, shared.state.join("nodes").join(&spec.name)),
+    };
+    let root = root(shared, spec, &writes, &bundle.join("root"))?;
     files(&root, spec)?;
     bind_netns(&spec.netns, &bundle.join("net"))?;
 
@@ -123,7 +130,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<RootFs, Error>
     let text = serde_json::to_string(&bundle::spec(parts)).map_err(io::Error::from);
     fs::write(&config, text.context(|| "cannot describe a container".into())?)
         .map_err(|e| Error::file("write", &config, e))?;
-    Ok(root)
+    Ok((root, disk))
 }
 
 /// `env` with what every program expects.
@@ -137,9 +144,8 @@ fn executable() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
-/// Mounts the root file system of a node at `target`.
-fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error> {
-    let disk = shared.state.join("nodes").join(&spec.name);
+/// Mounts the root file system of a node at `target`; what it writes goes to `disk`.
+fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<RootFs, Error> {
     match &spec.root {
         Root::Host => {
             let mask = shared.once.get("mask", |_| {
@@ -147,8 +153,8 @@ fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error
                 let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
                 mask::over_host(&layer, &hide).map(|()| layer)
             })?;
-            let root = RootFs::mount(&[mask.clone(), "/".into()], &disk, target)?;
-            submounts(&root, &mask, &disk, target)?;
+            let root = RootFs::mount(&[mask.clone(), "/".into()], disk, target)?;
+            submounts(&root, &mask, disk, target)?;
             Ok(root)
         }
         Root::OciArchive(_) => unreachable!("unpack() has made a directory of it"),
@@ -160,7 +166,7 @@ fn root(shared: &Shared, spec: &NodeSpec, target: &Path) -> Result<RootFs, Error
                 let what = "is not a directory of its own; for the host's root leave `root` out";
                 return Err(Error::Input(format!("node {}: its root {} {what}", spec.name, dir.display())));
             }
-            let root = RootFs::mount(&[dir], &disk, target)?;
+            let root = RootFs::mount(&[dir], disk, target)?;
             for (path, mode) in NEEDED {
                 root.ensure(Path::new(path), mode).map_err(|e| Error::file("make a directory in", target, e))?;
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::disks::{self, DiskInterval, DiskLog};
 use crate::error::{Error, Result};
 use crate::events::{self, Event, EventLog};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
@@ -26,6 +27,7 @@ const METRICS: &str = "metrics";
 const PIPE_INTERVALS: &str = "pipes.csv";
 const SPEED: &str = "speed.csv";
 const REFILL: &str = "refill.csv";
+const DISKS: &str = "disks.csv";
 const NODES: &str = "nodes";
 const CAPTURES: &str = "captures";
 /// A run directory of its own.
@@ -214,6 +216,17 @@ impl RunDir {
     /// Starts `refill.csv`.
     pub fn refill_log(&self) -> Result<RefillLog> {
         RefillLog::create(self.path.join(REFILL))
+    }
+
+    /// `disks.csv`: what the nodes' disks did, virtual second by virtual second; empty if there is none.
+    pub fn disks(&self) -> Result<Vec<DiskInterval>> {
+        let path = self.path.join(DISKS);
+        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| disks::parse(&path, &text))
+    }
+
+    /// Starts `disks.csv`.
+    pub fn disk_log(&self) -> Result<DiskLog> {
+        DiskLog::create(self.path.join(DISKS))
     }
 
     /// The nodes that have logs, in the order of their names.

@@ -135,6 +135,18 @@ pub struct PlannedNode {
     pub cpu_clock_divisor: f64,
     /// Its TCP's congestion control.
     pub congestion: Congestion,
+    /// The disk that holds what it writes; missing where that takes the host's time, and in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<PlannedDisk>,
+}
+
+/// The disk of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDisk {
+    /// The disk of the catalogue that it is like.
+    pub like: String,
+    /// How large it is.
+    pub bytes: u64,
 }
 
 /// The congestion control of a node's TCP.

@@ -1,5 +1,6 @@
 //! `report.html`: one run.
 
+mod disks;
 mod parts;
 mod pipes;
 mod speed;
@@ -26,6 +27,7 @@ pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
     let (events, plan) = (dir.events()?, dir.plan()?);
     let over_time = OverTime {
         links: pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds),
+        disks: disks::rows(&dir.disks()?, run.result.virtual_seconds),
         speed: speed::section(&dir.speed()?),
     };
     Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
@@ -35,6 +37,8 @@ pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
 struct OverTime {
     /// The rows of what the links did.
     links: String,
+    /// The rows of what the nodes' disks did.
+    disks: String,
     /// A section on the speed of the nodes' core; empty if it was not measured.
     speed: String,
 }
@@ -78,6 +82,18 @@ fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &OverTime
         Column::Number("too long"),
     ];
     body += &section("Links over virtual time", &columns, &over_time.links);
+    let columns = [
+        Column::Words("disk of"),
+        Column::Words("utilisation"),
+        Column::Number("mean, virtual ms"),
+        Column::Number("reads"),
+        Column::Number("MB"),
+        Column::Number("writes"),
+        Column::Number("MB"),
+        Column::Number("flushes"),
+        Column::Number("late"),
+    ];
+    body += &section("Disks over virtual time", &columns, &over_time.disks);
     body += &plan.map_or(String::new(), |plan| versions(&plan.versions));
     page(&format!("{}, {}", result.experiment, result.variant), &body)
 }

@@ -153,6 +153,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         addresses: vec!["10.0.0.1".parse().unwrap()],
         cpu_clock_divisor: 1.0,
         congestion: Congestion::Cubic,
+        disk: None,
     };
     let planned = PlannedPipe { target: pipe(100.0), harness: pipe(10.0), mtu: 1500, tso: true };
     let plan = Plan {

@@ -8,19 +8,32 @@ use crate::Breach;
 /// the engine and the benchmark know all of them; the command line knows whom it asks.
 const ROOMS: &[(&str, &[&str])] = &[
     ("scale", &[]),
-    ("model", &["scale"]),
+    ("model", &["scale", "disk"]),
     ("host", &["scale"]),
     ("clock", &["scale", "host"]),
     ("net", &["scale", "host"]),
     ("tcp", &["scale", "host"]),
     ("cpu", &["scale", "host"]),
     ("disk", &["scale"]),
+    ("device", &["scale", "host", "disk"]),
     ("node", &["scale", "host"]),
     ("record", &["scale"]),
     ("fidelity", &["record", "scale"]),
     ("report", &["record", "fidelity", "scale"]),
-    ("engine", &["scale", "model", "host", "clock", "net", "tcp", "cpu", "node", "record", "fidelity", "report"]),
-    ("bench", &["scale", "model", "host", "clock", "net", "tcp", "cpu", "node", "record", "fidelity", "engine"]),
+    (
+        "engine",
+        &[
+            "scale", "model", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record", "fidelity",
+            "report",
+        ],
+    ),
+    (
+        "bench",
+        &[
+            "scale", "model", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record", "fidelity",
+            "engine",
+        ],
+    ),
     ("cli", &["engine", "record", "report", "bench"]),
     ("trials", &["scale", "record", "fidelity", "report"]),
     ("rules", &[]),

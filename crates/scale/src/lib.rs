@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or a file.
 
 mod cpu_pace;
+mod disk;
 mod fixed;
 mod kernel;
 pub mod link;
@@ -23,6 +24,7 @@ mod times;
 mod turns;
 
 pub use cpu_pace::CpuPace;
+pub use disk::{DiskClock, JournalTimes};
 pub use fixed::Fixed;
 pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use packing::{loads, pack, tdf_that_packs};

@@ -64,7 +64,7 @@ fn words(check: CheckName) -> &'static str {
         CheckName::ForeignLoadHarness => "others used the harness core",
         CheckName::KernelTimers => "timers in real time fired",
         CheckName::Caches => "caches were cold each turn",
-        CheckName::Disk => "disks are not modelled here",
+        CheckName::Disk => "requests to disks were late",
     }
 }
 

@@ -26,7 +26,7 @@ const NEEDED: [(u32, &str); 12] = [
 ];
 
 pub(super) fn findings() -> Vec<Finding> {
-    vec![architecture(), rights(), cores(), alone(), siblings(), memory(), runtime(), state(), open_files()]
+    vec![architecture(), rights(), cores(), alone(), siblings(), memory(), runtime(), disks(), state(), open_files()]
         .into_iter()
         .flatten()
         .collect()
@@ -160,6 +160,21 @@ fn runtime() -> Option<Finding> {
     })
 }
 
+/// What the disks of nodes are made of.
+fn disks() -> Option<Finding> {
+    let mut lacks = device::lacks();
+    if lacks.is_empty() {
+        return Some(Finding::ok(
+            "disks",
+            "FUSE, loop, ext4",
+            "nodes can have disks that take the time of their models",
+        ));
+    }
+    let first = lacks.remove(0);
+    let says = format!("nodes cannot have disks of their own (`disk:`): {}", first.help);
+    Some(Finding::degraded("disks", first.what, says))
+}
+
 /// Where the nodes' files are kept while they run.
 fn state() -> Option<Finding> {
     let place = ["/var/lib/diorama", "/var/lib", "/"].into_iter().find(|p| fs::exists(p).unwrap_or(false))?;
@@ -169,7 +184,7 @@ fn state() -> Option<Finding> {
     Some(if gib < 1.0 {
         Finding::degraded("disk", found, format!("{place} holds what the nodes write: make room (`df -h {place}`)"))
     } else {
-        Finding::ok("disk", found, format!("{place} holds what the nodes write; disks are not modelled"))
+        Finding::ok("disk", found, format!("{place} holds what the nodes write, and the files behind their disks"))
     })
 }
 

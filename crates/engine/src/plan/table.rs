@@ -59,6 +59,7 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
         _ if plan.cores.nodes.len() > 1 => "share of its core",
         _ => "share of the core",
     };
+    let with_disks = plan.nodes.values().any(|node| node.disk.is_some());
     let mut rows = Vec::new();
     for node in &experiment.nodes {
         let (machine, planned) = (&experiment.machines[node.machine], &plan.nodes[&node.name]);
@@ -75,11 +76,19 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
                     Congestion::Cubic => "cubic".into(),
                     Congestion::Reno => "reno".into(),
                 },
-            ],
+            ]
+            .into_iter()
+            .chain(with_disks.then(|| match &planned.disk {
+                Some(disk) => format!("{}, {}", disk.like, bytes(disk.bytes)),
+                None => "–".into(),
+            }))
+            .collect(),
             last: planned.addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>().join(", "),
         });
     }
-    let mut text = table(&["node", "target", share, "memory", "congestion", "addresses"], rows);
+    let heads = ["node", "target", share, "memory", "congestion"].into_iter();
+    let heads: Vec<&str> = heads.chain(with_disks.then_some("disk")).chain(["addresses"]).collect();
+    let mut text = table(&heads, rows);
     let usable = percent(cpu::PLANNED_USABLE);
     let many = plan.cores.nodes.len() > 1;
     let one = if many { "a" } else { "the" };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use model::{Action as EventAction, Ready};
+use device::Change;
+use model::{Action as EventAction, DiskChange, Ready};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
 use super::{GLANCE, Run};
@@ -93,6 +94,7 @@ impl Run<'_> {
                 }
                 Action::Nothing(node, what) => self.event("no-effect", Some(node), serde_json::json!({ "do": what })),
                 Action::Link(_) => {}
+                Action::Disk(event) => self.change_disk(event)?,
                 Action::End(how) => ending = Some(how),
             }
         }
@@ -103,6 +105,18 @@ impl Run<'_> {
             self.site.start(&starts)?;
         }
         Ok(ending)
+    }
+
+    /// Does to a disk what an event of the experiment says.
+    fn change_disk(&mut self, event: usize) -> Result<()> {
+        let EventAction::Disk { node, change } = self.experiment.events[event].action else { return Ok(()) };
+        let (done, change, detail) = match change {
+            DiskChange::Slow(factor) => ("slow-disk", Change::Slow(factor), serde_json::json!({ "factor": factor })),
+            DiskChange::Fail => ("fail-disk", Change::Fail, serde_json::Value::Null),
+        };
+        self.site.change_disk(node, change)?;
+        self.event(done, Some(node), detail);
+        Ok(())
     }
 
     /// Changes all links that are to be changed, at one instant.

@@ -17,6 +17,7 @@ use scale::RealDuration;
 
 use super::Judged;
 use super::core_speed::CoreSpeeds;
+use super::disks::DiskSeries;
 use crate::error::Result;
 use crate::host_speed::Seen;
 use crate::plan::Plan;
@@ -36,6 +37,7 @@ pub struct Observer {
     refill_log: Option<RefillLog>,
     /// By node, as last known.
     refills: Vec<NodeRefill>,
+    disks: DiskSeries,
     dir: RunDir,
     timeline: Timeline,
 }
@@ -58,6 +60,7 @@ impl Observer {
             speed: CoreSpeeds::begin(dir, reference),
             refill_log: None,
             refills: Vec::new(),
+            disks: DiskSeries::default(),
             dir: dir.clone(),
             timeline,
         })
@@ -70,6 +73,7 @@ impl Observer {
         }
         self.speed.add(self.timeline.at(sample.cpu.at), &sample.cpu.work)?;
         self.note_refills(plan, &sample)?;
+        self.disks.add(self.timeline.at(sample.cpu.at), plan, &sample.disks, &self.dir)?;
         self.push(plan, sample);
         Ok(())
     }
@@ -106,6 +110,8 @@ impl Observer {
         self.intervals.flush()?;
         self.speed.flush()?;
         self.refill_log.as_mut().map_or(Ok(()), RefillLog::flush)?;
+        self.disks.flush()?;
+        let disks = self.disks.all();
         let observations = self.monitor.clone().finish();
         let timeline = self.timeline;
         // Before virtual zero only the frames of interfaces that come up can have been late.
@@ -145,6 +151,7 @@ impl Observer {
             speeds: &speeds,
             caches: &caches,
             refills: &self.refills,
+            disks: &disks,
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
@@ -169,7 +176,7 @@ impl Observer {
     }
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
-        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _ } = sample;
+        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, disks: _ } = sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.

@@ -4,6 +4,7 @@ mod attend;
 mod captures;
 mod clock;
 mod counters;
+mod disks;
 mod network;
 mod nodes;
 mod programs;
@@ -22,6 +23,7 @@ use scale::{RealDuration, RealInstant};
 use self::captures::Captures;
 use self::clock::Dilation;
 use self::counters::{Counters, Last};
+use self::disks::NodeDisks;
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
 use self::programs::Programs;
@@ -59,6 +61,7 @@ pub(crate) struct Place {
 struct Prepared {
     network: Network,
     shares: Shares,
+    disks: Option<NodeDisks>,
     enclosure: Enclosure,
     dilation: Option<Arc<Dilation>>,
     namespaces: Namespaces,
@@ -137,18 +140,19 @@ impl Site for LocalSite {
             core: only(&setup),
             hide: vec![folder, place.results.path().to_path_buf()],
         })?;
+        let disks = NodeDisks::make(&setup, &enclosure, &place.registration)?;
         let dilation = Dilation::of(&setup)?.map(Arc::new);
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
         let (network, namespaces) = Network::create(&setup)?;
         self.programs = Programs::but_own(&runtime);
-        self.prepared = Some(Prepared { network, shares, enclosure, dilation, namespaces, runtime, setup });
+        self.prepared = Some(Prepared { network, shares, disks, enclosure, dilation, namespaces, runtime, setup });
         Ok(())
     }
 
     fn create_nodes(&mut self) -> Result<()> {
         let nodes = Nodes::create(self.prepared()?, self.place()?)?;
         self.nodes = Some(Arc::new(nodes));
-        Ok(())
+        there(self.prepared.as_mut())?.disks.as_mut().map_or(Ok(()), NodeDisks::mounted)
     }
 
     fn apply_limits(&mut self) -> Result<Conditions> {
@@ -166,11 +170,16 @@ impl Site for LocalSite {
     }
 
     fn start_clock(&mut self, at: RealInstant) -> Result<Zero> {
+        // What was written to the disks by now takes no time.
+        self.nodes()?.sync_disks()?;
         std::thread::sleep(Duration::from(at.since(host::now())));
         let prepared = self.prepared()?;
         let zero = prepared.dilation.as_ref().map_or_else(clock::native_zero, |d| d.start());
         let timeline = Timeline::new(zero, prepared.setup.tdf);
-        let place = self.place()?;
+        if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
+            disks.begin(zero.real)?;
+        }
+        let (place, prepared) = (self.place()?, self.prepared()?);
         let captures = Captures::begin(&prepared.setup.captures, &prepared.network, &place.results, timeline)?;
         prepared.network.start_series(timeline);
         let counters = Counters::begin(prepared, &place.registration)?;
@@ -192,6 +201,10 @@ impl Site for LocalSite {
 
     fn change_pipes(&mut self, changes: &[(String, net::PipeChange)]) -> Result<()> {
         self.prepared()?.network.change(changes)
+    }
+
+    fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
+        there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, change)
     }
 
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
@@ -235,6 +248,10 @@ impl Site for LocalSite {
     fn finish(&mut self) -> Result<Closing> {
         let network = self.prepared()?.network.end_series();
         let sample = network.and_then(|network| self.sample_with(network)).map_err(|e| e.report());
+        // What is read from now on are results.
+        if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
+            disks.pass()?;
+        }
         let injections = self.nodes()?.injections();
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
@@ -255,7 +272,17 @@ impl Site for LocalSite {
 
     fn tear_down(&mut self) -> Result<()> {
         self.counting = None;
-        self.nodes = None;
+        if let (Some(nodes), Some(prepared)) = (self.nodes.take(), &mut self.prepared)
+            && let Some(disks) = &mut prepared.disks
+        {
+            // While somebody serves them, they are unmounted in silence: if nobody uses a file of theirs any more.
+            let _ = disks.pass();
+            self.programs = Programs::default();
+            nodes.end_those_with_disks();
+            drop(nodes);
+            // Its thread leaves the mounts of the last node.
+            let _ = prepared.enclosure.call(|| ());
+        }
         self.prepared = None;
         self.place = None;
         Ok(())

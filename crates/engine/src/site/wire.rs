@@ -26,6 +26,7 @@ enum Request {
     Start(Vec<Start>),
     Stop(NodeIndex, Stop),
     ChangePipes(Vec<(String, PipeChange)>),
+    ChangeDisk(NodeIndex, device::Change),
     Listening(Vec<(NodeIndex, u16)>),
     Exits(RealDuration),
     Exec(Command),
@@ -56,6 +57,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::Start(nodes) => answer(to, site.start(&nodes)),
             Request::Stop(node, how) => answer(to, site.stop(node, how)),
             Request::ChangePipes(changes) => answer(to, site.change_pipes(&changes)),
+            Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
             Request::Exits(limit) => answer(to, site.exits(limit)),
             Request::Exec(command) => answer(to, site.exec(&command)),
@@ -131,6 +133,10 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
 
     fn change_pipes(&mut self, changes: &[(String, PipeChange)]) -> Result<()> {
         self.ask(&Request::ChangePipes(changes.to_vec()))
+    }
+
+    fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
+        self.ask(&Request::ChangeDisk(node, change))
     }
 
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {

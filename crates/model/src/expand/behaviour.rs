@@ -4,7 +4,7 @@ use scale::VirtualInstant;
 
 use super::{Entry, MANY, instant, item_span, link, network, select};
 use crate::error::Problems;
-use crate::experiment::{Action, Combine, Ends, Event, Metric, NodeAction, Source, Stream, Unit};
+use crate::experiment::{Action, Combine, DiskChange, Ends, Event, Metric, NodeAction, Source, Stream, Unit};
 use crate::file;
 use crate::link::{Link, LinkChange};
 use crate::names::wrong_word;
@@ -143,6 +143,7 @@ fn unit(written: &str, at: Span, problems: &mut Problems) -> Unit {
 pub(super) fn events(
     entries: Vec<Entry<'_, file::Event>>,
     nodes: &[&str],
+    has_disk: &[bool],
     links: &[Link],
     problems: &mut Problems,
 ) -> Vec<(Event, Span)> {
@@ -162,13 +163,29 @@ pub(super) fn events(
                 events.extend(found.into_iter().map(|link| (event(link), place)));
             }
             (None, None, Some(node), Some(act)) => {
-                let act = match act {
-                    file::NodeAction::Kill => NodeAction::Kill,
-                    file::NodeAction::Stop => NodeAction::Stop,
-                    file::NodeAction::Start => NodeAction::Start,
-                };
                 let found = select(node, nodes, "node", entry.at("node"), problems);
-                events.extend(found.into_iter().map(|node| (Event { at, action: Action::Node { node, act } }, place)));
+                let of_node = |act| move |node| Action::Node { node, act };
+                let action: Box<dyn Fn(usize) -> Action> = match act {
+                    file::NodeAction::Kill => Box::new(of_node(NodeAction::Kill)),
+                    file::NodeAction::Stop => Box::new(of_node(NodeAction::Stop)),
+                    file::NodeAction::Start => Box::new(of_node(NodeAction::Start)),
+                    file::NodeAction::SlowDisk | file::NodeAction::FailDisk => {
+                        if let Some(without) = found.iter().find(|node| !has_disk[**node]) {
+                            let what = format!(
+                                "the machine of `{}` has no disk: give it one, such as `disk: hdd-7200`",
+                                nodes[*without]
+                            );
+                            problems.add(entry.at("node"), what);
+                        }
+                        let change = disk_change(act, entry, read.factor, problems);
+                        Box::new(move |node| Action::Disk { node, change })
+                    }
+                };
+                let of_disk = matches!(act, file::NodeAction::SlowDisk);
+                if read.factor.is_some() && !of_disk {
+                    problems.add(entry.at("factor"), "`factor` belongs to `do: slow-disk`: remove it");
+                }
+                events.extend(found.into_iter().map(|node| (Event { at, action: action(node) }, place)));
             }
             _ => {
                 let what = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
@@ -182,6 +199,29 @@ pub(super) fn events(
         }
     }
     events
+}
+
+fn disk_change(
+    act: file::NodeAction,
+    entry: &Entry<'_, file::Event>,
+    factor: Option<f64>,
+    problems: &mut Problems,
+) -> DiskChange {
+    const FACTORS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
+    match (act, factor) {
+        (file::NodeAction::FailDisk, _) => DiskChange::Fail,
+        (_, Some(factor)) if FACTORS.contains(&factor) => DiskChange::Slow(factor),
+        (_, Some(_)) => {
+            let what = "a disk becomes 1 to 1000 times as slow as its model: write `factor: 10`, or `factor: 1` to end \
+                        that";
+            problems.add(entry.at("factor"), what);
+            DiskChange::Slow(1.0)
+        }
+        (_, None) => {
+            problems.add(entry.at("do"), "how slow is the disk to be? Add how many times as slow, `factor: 10`");
+            DiskChange::Slow(1.0)
+        }
+    }
 }
 
 fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, mtu: u16, problems: &mut Problems) -> LinkChange {

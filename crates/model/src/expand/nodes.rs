@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::{Entry, NODES, key_span, select};
+use super::{Entry, NODES, disk, key_span, select};
 use crate::error::Problems;
 use crate::experiment::{Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
@@ -24,9 +24,10 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
         if let Some(what) = wrong_word(entry.name()) {
             problems.add(entry.key_span(), what);
         }
-        let (mut cpus, mut speed, mut memory_bytes) = (1, Speed::OfHost(1.0), 0);
+        let (mut cpus, mut speed, mut memory_bytes, mut disk) = (1, Speed::OfHost(1.0), 0, None);
         if let Some(read) = &entry.value {
             (cpus, speed, memory_bytes) = (read.cpus, read.speed, read.memory.0);
+            disk = read.disk.as_ref().and_then(|disk| disk::disk(disk, &entry, problems));
             if cpus == 0 {
                 problems.add(entry.at("cpus"), "a machine has at least one CPU: write `cpus: 1`");
             } else if cpus > 1 {
@@ -39,7 +40,7 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
             }
         }
         let right = entry.value.is_some();
-        machines.push((Machine { name: entry.name().to_owned(), cpus, speed, memory_bytes }, right));
+        machines.push((Machine { name: entry.name().to_owned(), cpus, speed, memory_bytes, disk }, right));
     }
     machines
 }

@@ -73,6 +73,7 @@ impl World {
             core: 0,
             cgroup: self.groups.path(name),
             netns: NetNamespace::create().expect("a network namespace"),
+            disk: None,
         }
     }
 

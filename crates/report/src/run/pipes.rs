@@ -34,8 +34,11 @@ pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
             true => format!("{} %", number(100.0 * used)),
             false => "–".into(),
         };
-        let utilisation = curve(rows, end_s, 1.0, |r| r.utilisation.unwrap_or(0.0));
-        let queued = curve(rows, end_s, queue, |r| r.queue_max as f64);
+        let steps = |of: fn(&PipeInterval) -> f64| {
+            rows.iter().map(move |r| Step { from_s: r.from_s, to_s: r.to_s, value: of(r) }).collect::<Vec<_>>()
+        };
+        let utilisation = curve(steps(|r| r.utilisation.unwrap_or(0.0)), end_s, 1.0);
+        let queued = curve(steps(|r| r.queue_max as f64), end_s, queue);
         let row = Row::default().name(name).html(&utilisation).number(used_text).html(&queued).number(queue);
         let counters: [&[&str]; 4] = [&["queue_drops", "red_drops"], &["lost"], &["down_drops"], &["too_long"]];
         html += &counters.into_iter().fold(row, |row, counters| row.number(sum(rows, counters))).end();
@@ -52,19 +55,26 @@ pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
     html
 }
 
+/// A part of a curve: what was so from one virtual second to another.
+pub(super) struct Step {
+    pub from_s: f64,
+    pub to_s: f64,
+    pub value: f64,
+}
+
 /// Steps from the left (t = 0) to the right (the end of the run), as high as `high` at most.
-fn curve(rows: &[&PipeInterval], end_s: f64, high: f64, value: impl Fn(&PipeInterval) -> f64) -> String {
+pub(super) fn curve(steps: impl IntoIterator<Item = Step>, end_s: f64, high: f64) -> String {
     let x = |s: f64| (s / end_s.max(1e-9)).clamp(0.0, 1.0) * WIDTH;
     let y = |v: f64| HEIGHT - 2.0 - (v / high.max(1e-9)).clamp(0.0, 1.0) * (HEIGHT - 4.0);
     let mut d = format!("M0 {:.1}", y(0.0));
     let mut until = 0.0;
-    for row in rows {
+    for step in steps {
         // A second without a row is one in which nothing happened.
-        if row.from_s > until + 1e-6 {
+        if step.from_s > until + 1e-6 {
             let _ = write!(d, "V{:.1}", y(0.0));
         }
-        let _ = write!(d, "H{:.1}V{:.1}H{:.1}", x(row.from_s), y(value(row)), x(row.to_s));
-        until = row.to_s;
+        let _ = write!(d, "H{:.1}V{:.1}H{:.1}", x(step.from_s), y(step.value), x(step.to_s));
+        until = step.to_s;
     }
     let _ = write!(d, "V{:.1}H{WIDTH}", y(0.0));
     format!(

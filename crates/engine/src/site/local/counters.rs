@@ -15,6 +15,7 @@ use scale::{Tdf, VirtualDuration};
 
 use super::Prepared;
 use super::clock::Dilation;
+use super::disks::NodeDisks;
 use super::refill::Refills;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
@@ -46,7 +47,7 @@ impl Counters {
         let refills = prepared.shares.begin_refills(&prepared.setup, traffic)?;
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
         Ok(Counters {
-            foreign: Foreign::new(registration.groups()?),
+            foreign: Foreign::new(registration.groups()?, prepared.disks.iter().map(NodeDisks::pid).collect()),
             probe: prepared.dilation.as_deref().map(probe),
             caches: samplers(prepared),
             refills,
@@ -63,8 +64,9 @@ impl Counters {
         let ticks = host::stat::core_ticks()?;
         let tcp = prepared.namespaces.tcp_counters();
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
-        let (own, cores_lost) = (host::time::of_this_process(), prepared.shares.lost_cores());
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost })
+        let (disks, serving) = prepared.disks.as_mut().map_or(Ok(Default::default()), NodeDisks::count)?;
+        let (own, cores_lost) = (host::time::of_this_process() + serving, prepared.shares.lost_cores());
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost, disks })
     }
 
     /// Ends counting.

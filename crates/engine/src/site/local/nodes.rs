@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use node::{ExecSpec, Io, Node, NodeSpec};
 use record::{LogStream, RunDir};
@@ -18,6 +19,8 @@ use crate::site::{Command, Execution, Injections, NodeIndex, NodeSetup, Root, So
 
 /// How many containers are started at once: most of a start is waiting for the kernel.
 const AT_ONCE: usize = 4;
+/// How long a node may take to end that has been killed.
+const LONGEST_END: Duration = Duration::from_secs(5);
 /// The most that is kept of what a command wrote.
 const LONGEST_OUTPUT: u64 = 1 << 20;
 
@@ -55,6 +58,22 @@ impl Nodes {
     /// Gives `work` a node.
     pub fn with<R>(&self, node: NodeIndex, work: impl FnOnce(&Node) -> R) -> R {
         work(&self.nodes[node].read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes out what the nodes' disks do not have yet.
+    pub fn sync_disks(&self) -> Result<()> {
+        (0..self.len()).try_for_each(|node| Ok(self.with(node, Node::sync_disk)?))
+    }
+
+    /// Kills the nodes that have a disk, and waits until they have ended: only then can it be unmounted.
+    pub fn end_those_with_disks(&self) {
+        let with_disk = || (0..self.len()).filter(|node| self.with(*node, Node::has_disk));
+        for node in with_disk() {
+            let _ = self.with(node, |n| n.signal(libc::SIGKILL));
+        }
+        for node in with_disk() {
+            self.with(node, |n| n.wait(Some(LONGEST_END)));
+        }
     }
 
     /// The node whose first process this is, if it is one.
@@ -173,7 +192,7 @@ fn end_of(path: &Path, limit: u64) -> io::Result<File> {
 }
 
 fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> NodeSpec {
-    let Prepared { dilation, network, namespaces, shares, .. } = prepared;
+    let Prepared { dilation, network, namespaces, shares, disks, .. } = prepared;
     let here = |source: &Source| -> PathBuf {
         match source {
             Source::Experiment(path) => folder.join(path),
@@ -197,6 +216,7 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         core: node.core,
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
+        disk: disks.as_ref().and_then(|disks| disks.of(index)),
     }
 }
 

@@ -1,0 +1,191 @@
+//! Runs whose nodes have disks.
+
+mod support;
+
+use record::{CheckName, RunDir};
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Lab, PATIENCE, left_behind, wait_until};
+
+const EXPERIMENT: &str = r#"
+name: disks
+tdf: 4
+machines:
+  m: { speed: 0.6, memory: 256MiB, disk: { like: hdd-7200, size: 2GB } }
+nodes:
+  reader: { machine: m, run: python3 /srv/script.py, files: { /srv/script.py: script.py } }
+metrics:
+  reads: { nodes: reader, line: 'read=([\d.]+)', from: stdout, combine: mean, unit: ms }
+ends: { exited: [reader], limit: 60s }
+"#;
+
+/// Reads at places far apart, past the page cache, and says how long a read took, in ms.
+const SCRIPT: &str = r#"
+import mmap, os, time
+file = os.open('/out/file', os.O_RDWR | os.O_CREAT)
+for n in range(64): os.write(file, b'x' * (1 << 20))
+os.fsync(file)
+direct = os.open('/out/file', os.O_RDONLY | os.O_DIRECT)
+page, took = mmap.mmap(-1, 4096), []
+for n in range(40):
+    begin = time.monotonic()
+    os.preadv(direct, [page], (n * 37 % 64) << 20)
+    took.append(time.monotonic() - begin)
+    assert page[:4] == b'xxxx'
+size = os.statvfs('/').f_blocks * os.statvfs('/').f_frsize
+print('read=%.3f size=%d' % (1e3 * sum(took) / len(took), size), flush=True)
+"#;
+
+fn lab(more: &str) -> Lab {
+    let lab = Lab::new(EXPERIMENT);
+    std::fs::write(lab.path().join("lab/script.py"), format!("{SCRIPT}{more}")).unwrap();
+    lab
+}
+
+/// The loop devices of this machine, whether they are in use or not.
+fn all_loop_devices() -> Vec<String> {
+    let names = std::fs::read_dir("/sys/block").unwrap().flatten().map(|d| d.file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("loop")).collect();
+    names.sort();
+    names
+}
+
+/// Loop devices on files of runs.
+fn loop_devices() -> Vec<String> {
+    let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
+    let files = devices.filter_map(|d| std::fs::read_to_string(d.path().join("loop/backing_file")).ok());
+    files.filter(|file| file.contains("/diorama/")).collect()
+}
+
+#[test]
+fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
+    let lab = lab("");
+    let mean = |variant: &str| {
+        let done = lab.diorama(&["run", "lab", "--variant", variant]);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        let dir = RunDir::at(lab.path().join("runs/disks").join(variant));
+        let result = dir.result().unwrap();
+        let disk = result.fidelity.checks.iter().find(|check| check.name == CheckName::Disk).unwrap();
+        assert!(disk.value.is_some() && disk.says.contains("requests to disks"), "{}", disk.says);
+        let seconds = dir.disks().unwrap();
+        let sum = |of: fn(&record::DiskInterval) -> u64| seconds.iter().map(of).sum::<u64>();
+        assert!(sum(|s| s.reads) >= 40 && sum(|s| s.written_bytes) >= 64 << 20 && sum(|s| s.flushes) >= 1);
+        assert!(seconds.iter().all(|s| s.node == "reader" && s.utilisation <= 1.0), "{seconds:?}");
+        let planned = dir.plan().unwrap().unwrap().nodes["reader"].disk.clone().unwrap();
+        assert_eq!((planned.like.as_str(), planned.bytes), ("hdd-7200", 1_999_998_976));
+        let size = lab.read(&format!("runs/disks/{variant}/nodes/reader/stdout.log"));
+        let size: u64 = size.trim().rsplit_once("size=").unwrap().1.parse().unwrap();
+        assert!((1_500_000_000..2_000_000_000).contains(&size), "the node sees its own disk, not the host's: {size}");
+        result.metrics["reads"].summary.mean
+    };
+    let (baseline, scaled) = (mean("baseline"), mean("scaled"));
+    // Reads a few ms apart, with the seeks and turns of the model: neither the host's microseconds nor four times them.
+    assert!(baseline > 1.0, "{baseline} ms");
+    assert!((0.7..1.4).contains(&(scaled / baseline)), "{scaled} ms in place of {baseline} ms");
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+    assert_eq!(loop_devices(), [] as [&str; 0]);
+}
+
+#[test]
+fn many_disks_need_devices_that_go_again() {
+    // More than machines have without being asked.
+    let before = all_loop_devices();
+    let many = before.len() + 2;
+    let node = "reader: { machine: m, run: python3 /srv/script.py, files: { /srv/script.py: script.py } }";
+    let nodes =
+        format!("reader: {{ count: {many}, machine: m, run: [sh, -c, 'echo read=1 > /out/x; sync; cat /out/x'] }}");
+    let text = EXPERIMENT
+        .replace(node, &nodes)
+        .replace("reader]", "\"reader-*\"]")
+        .replace("nodes: reader", "nodes: \"reader-*\"");
+    let lab = Lab::new(&text.replace("speed: 0.6", "speed: 0.03"));
+    let done = lab.diorama(&["run", "lab"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let disks = RunDir::at(lab.path().join("runs/disks/scaled")).disks().unwrap();
+    let written: std::collections::BTreeSet<_> = disks.iter().filter(|d| d.writes > 0).map(|d| &d.node).collect();
+    assert_eq!(written.len(), many, "each has its own");
+    assert_eq!(all_loop_devices(), before);
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn nothing_is_left_of_a_killed_run_with_disks() {
+    let lab = lab("while True: os.pwrite(file, b'y' * 4096, 0); os.fsync(file)\n");
+    let mut run = lab.start(&["run", "lab"]);
+    lab.wait_for_event("disks/scaled", "zero");
+    let log = lab.path().join("runs/disks/scaled/nodes/reader/stdout.log");
+    wait_until("the disk to be busy", PATIENCE, || std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
+    assert_eq!(loop_devices().len(), 1);
+    let _ = kill_process(Pid::from_child(&run), Signal::KILL);
+    run.wait().unwrap();
+    wait_until("processes, mounts and loop devices", PATIENCE, || {
+        left_behind(false).is_empty() && loop_devices().is_empty()
+    });
+    // The files go with the next command, whatever it is.
+    lab.diorama(&["logs", "runs/disks/scaled"]);
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}
+
+#[test]
+fn a_run_that_is_interrupted_takes_its_disks_along() {
+    let lab = lab("while True: os.pwrite(file, b'y' * 4096, 0); os.fsync(file)\n");
+    let mut run = lab.start(&["run", "lab"]);
+    lab.wait_for_event("disks/scaled", "zero");
+    let _ = kill_process(Pid::from_child(&run), Signal::INT);
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", lab.said());
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+    assert_eq!(loop_devices(), [] as [&str; 0]);
+}
+
+#[test]
+fn what_is_wrong_with_a_disk_is_said_at_its_place() {
+    let lab = Lab::new(&EXPERIMENT.replace("hdd-7200", "hdd-7300"));
+    std::fs::write(lab.path().join("lab/script.py"), SCRIPT).unwrap();
+    let done = lab.diorama(&["check", "lab"]);
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("did you mean `hdd-7200`?"), "{}", done.stderr);
+}
+
+#[test]
+fn a_disk_becomes_slow_and_fails_when_the_experiment_says_so() {
+    let more = r#"
+def reads(n):
+    took = []
+    for n in range(n):
+        begin = time.monotonic()
+        os.preadv(direct, [page], (n * 37 % 64) << 20)
+        took.append(time.monotonic() - begin)
+    return 1e3 * sum(took) / len(took)
+while time.clock_gettime(time.CLOCK_MONOTONIC) - START < 3: time.sleep(0.05)
+print('slow=%.3f' % reads(20), flush=True)
+while time.clock_gettime(time.CLOCK_MONOTONIC) - START < 8: time.sleep(0.05)
+try:
+    reads(1)
+except OSError as e:
+    print('failed: %s' % e.strerror, flush=True)
+"#;
+    let lab = lab(more);
+    let script = lab.read("lab/script.py").replacen(
+        "import mmap, os, time",
+        "import mmap, os, time\nSTART = time.monotonic()",
+        1,
+    );
+    std::fs::write(lab.path().join("lab/script.py"), script).unwrap();
+    let events =
+        "events: [{ at: 2500ms, node: reader, do: slow-disk, factor: 8 }, { at: 7s, node: reader, do: fail-disk }]";
+    std::fs::write(lab.path().join("lab/experiment.yaml"), EXPERIMENT.replace("ends:", &format!("{events}\nends:")))
+        .unwrap();
+    let done = lab.diorama(&["run", "lab", "--tdf", "2"]);
+    let said = lab.read("runs/disks/scaled/nodes/reader/stdout.log");
+    assert_eq!(done.code, 0, "{} {said}", done.stderr);
+    let figure = |name: &str| {
+        let text = said.split(name).nth(1).unwrap_or_else(|| panic!("no {name} in {said}"));
+        text.split_whitespace().next().unwrap().parse::<f64>().unwrap()
+    };
+    let ratio = figure("slow=") / figure("read=");
+    assert!((4.0..16.0).contains(&ratio), "{said}");
+    assert!(said.contains("failed: Input/output error"), "{said}");
+    let events = lab.read("runs/disks/scaled/events.jsonl");
+    assert!(events.contains("\"slow-disk\"") && events.contains("\"fail-disk\""), "{events}");
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+    assert_eq!(loop_devices(), [] as [&str; 0]);
+}

@@ -1,0 +1,167 @@
+//! The process that serves the disks of a run, seen from the engine.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use scale::{RealDuration, RealInstant, Tdf};
+
+use crate::error::Error;
+use crate::queue::Counters;
+use crate::wire::{Answer, Change, DiskSetup, Order};
+
+/// How long it may take to make the disks, and to do anything else.
+const TO_MAKE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The disks of a run. They are there until this is dropped, or the process ends in another way.
+#[derive(Debug)]
+pub struct Disks {
+    process: Child,
+    devices: Vec<PathBuf>,
+    spent: RealDuration,
+    /// What has been read behind the latest line.
+    read: Vec<u8>,
+}
+
+/// What the disks of a run have counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Disk by disk.
+    pub disks: Vec<Counters>,
+    /// The CPU time that the process has used.
+    pub cpu: RealDuration,
+}
+
+impl Disks {
+    /// The process, to be started in the run's enclosure: this program itself, which must answer to the verb `__disks`
+    /// with [`disks_main`](crate::disks_main).
+    pub fn command() -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("__disks").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    }
+
+    /// Makes disks, each with an empty ext4 file system; what is written to them is kept below `directory`, a directory
+    /// of the run's own. They take no time until [`Disks::begin`].
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there can be no such disk, [`Error::Machine`] if this machine lacks what it takes.
+    pub fn make(process: Child, directory: &Path, disks: &[DiskSetup]) -> Result<Disks, Error> {
+        let mut made = Disks { process, devices: Vec::new(), spent: RealDuration::ZERO, read: Vec::new() };
+        let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec() };
+        match made.ask(&order, TO_MAKE)? {
+            Answer::Made { devices, spent } => (made.devices, made.spent) = (devices, spent),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(made)
+    }
+
+    /// The block devices, in the order of the disks.
+    pub fn devices(&self) -> &[PathBuf] {
+        &self.devices
+    }
+
+    /// How long a request is on its way to the process that serves it, and back; it is subtracted from what each takes.
+    pub fn spent(&self) -> RealDuration {
+        self.spent
+    }
+
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Lets go of the devices: each is there for as long as somebody has it open or mounted, and free after that, while
+    /// there still is somebody who answers what is written then.
+    pub fn let_go(&mut self) -> Result<(), Error> {
+        self.tell(&Order::LetGo)
+    }
+
+    /// From now on the disks take the time that their models say. Virtual zero was at `zero`.
+    pub fn begin(&mut self, zero: RealInstant, tdf: Tdf) -> Result<(), Error> {
+        self.tell(&Order::Begin { zero, tdf })
+    }
+
+    /// Has something happen to a disk, by its place.
+    pub fn change(&mut self, disk: usize, change: Change) -> Result<(), Error> {
+        self.tell(&Order::Change { disk, change })
+    }
+
+    /// From now on they take none again.
+    pub fn pass(&mut self) -> Result<(), Error> {
+        self.tell(&Order::Pass)
+    }
+
+    /// What they have counted since they began.
+    ///
+    /// # Errors
+    /// [`Error::Server`] if a request could not be done, or the process has ended.
+    pub fn count(&mut self) -> Result<Counted, Error> {
+        match self.ask(&Order::Count, PATIENCE)? {
+            Answer::Counted { failure: Some(what), .. } => Err(Error::Server(what)),
+            Answer::Counted { disks, cpu, failure: None } => Ok(Counted { disks, cpu }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn tell(&mut self, order: &Order) -> Result<(), Error> {
+        match self.ask(order, PATIENCE)? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn ask(&mut self, order: &Order, patience: Duration) -> Result<Answer, Error> {
+        let broken = |e: io::Error| Error::Server(format!("it cannot be told: {e}"));
+        let line = serde_json::to_string(order).map_err(|e| broken(e.into()))?;
+        let input = self.process.stdin.as_mut().ok_or_else(|| broken(io::ErrorKind::NotConnected.into()))?;
+        writeln!(input, "{line}").map_err(broken)?;
+        let line = self.line(patience)?;
+        match serde_json::from_str(&line) {
+            Ok(Answer::Failed(failure)) => Err(failure.into()),
+            Ok(answer) => Ok(answer),
+            Err(e) => Err(Error::Server(format!("nobody understands `{line}`: {e}"))),
+        }
+    }
+
+    fn line(&mut self, patience: Duration) -> Result<String, Error> {
+        let broken = |e: io::Error| Error::Server(format!("it does not answer: {e}"));
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(length) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=length).collect();
+                return Ok(String::from_utf8_lossy(&line).trim_end().to_string());
+            }
+            let output = self.process.stdout.as_mut().ok_or_else(|| broken(io::ErrorKind::NotConnected.into()))?;
+            let rest = end.saturating_duration_since(Instant::now());
+            let wait = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+            let mut fds = [PollFd::new(&*output, PollFlags::IN)];
+            match poll(&mut fds, Some(&wait)) {
+                Ok(0) => return Err(Error::Server(format!("it did not answer within {} s", patience.as_secs()))),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(e) => return Err(broken(e.into())),
+            }
+            let mut buffer = [0; 4096];
+            match output.read(&mut buffer).map_err(broken)? {
+                0 => return Err(Error::Server("it has ended".into())),
+                read => self.read.extend_from_slice(&buffer[..read]),
+            }
+        }
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        // With it every request fails that is under way, so that nobody waits for one.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn unexpected(answer: &Answer) -> Error {
+    Error::Server(format!("it answered something else: {answer:?}"))
+}

@@ -1,0 +1,142 @@
+//! The files behind the disks: sparse, each with an empty ext4 file system.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use host::Lack;
+use rustix::fs::{SeekFrom, seek};
+
+use crate::error::Error;
+use crate::{lacks, loops};
+
+/// Makes a file of so many bytes with an empty ext4 file system, for a disk. The same seed gives the same file system.
+pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
+    let file = File::create(path).map_err(|e| Error::file("make", path, e))?;
+    file.set_len(bytes).map_err(|e| match e.raw_os_error() {
+        Some(libc::EFBIG | libc::EINVAL) => Error::Machine(Lack::new(
+            format!("{} cannot be as large as the disk ({bytes} bytes): {e}", path.display()),
+            "write a `size` for the disk, or keep the runs' state on a file system with larger files, such as xfs",
+        )),
+        _ => Error::file("make room in", path, e),
+    })?;
+    drop(file);
+    // Where names lie in directories depends on a secret of the file system's, which is to be the same every time.
+    let uuid = format!("{:08x}-0000-4000-8000-{:012x}", seed >> 32, seed & 0xffff_ffff);
+    // Inode tables and journal are zero already, in a new file, so nobody has to write zeros: not now, and not during
+    // the run (`noinit_itable`).
+    let extended = format!("hash_seed={uuid},lazy_itable_init=1,lazy_journal_init=1,nodiscard");
+    let mut command = Command::new("mkfs.ext4");
+    command.args(["-q", "-F", "-b", "4096", "-U", &uuid, "-E", &extended]).arg(path);
+    command.env("PATH", lacks::search_path()).env("LC_ALL", "C");
+    let output = command.stdin(Stdio::null()).output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::Machine(lacks::no_mkfs()),
+        _ => Error::system("cannot start mkfs.ext4", e),
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    let full = said.contains("No space left");
+    let what = format!("mkfs.ext4 {}: {said}", path.display());
+    match full {
+        true => Err(Error::system(what, io::Error::from_raw_os_error(libc::ENOSPC))),
+        false => Err(Error::Server(what)),
+    }
+}
+
+/// Copies a sparse file, with its holes.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    let failed = |e: io::Error| Error::file("copy a file system to", to, e);
+    let source = File::open(from).map_err(failed)?;
+    let target = File::create(to).map_err(failed)?;
+    let length = source.metadata().map_err(failed)?.len();
+    target.set_len(length).map_err(failed)?;
+    let mut at = 0;
+    loop {
+        let begin = match seek(&source, SeekFrom::Data(at)) {
+            Ok(begin) => begin,
+            Err(rustix::io::Errno::NXIO) => return Ok(()),
+            Err(e) => return Err(failed(e.into())),
+        };
+        let end = seek(&source, SeekFrom::Hole(begin)).map_err(|e| failed(e.into()))?;
+        copy_range(&source, &target, begin, end).map_err(failed)?;
+        at = end;
+    }
+}
+
+fn copy_range(source: &File, target: &File, mut at: u64, end: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    let mut buffer = vec![0; 1 << 20];
+    while at < end {
+        let part = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
+        source.read_exact_at(&mut buffer[..part], at)?;
+        target.write_all_at(&buffer[..part], at)?;
+        at += part as u64;
+    }
+    Ok(())
+}
+
+/// Where the numbers of the loop devices are that there were not before.
+const DEVICES: &str = "devices";
+
+/// Notes that there was no loop device of this number before, so that there is none again when the run is over.
+pub(crate) fn note_device(directory: &Path, number: u32) -> Result<(), Error> {
+    let path = directory.join(DEVICES);
+    let written = File::options().create(true).append(true).open(&path).and_then(|mut file| writeln!(file, "{number}"));
+    written.map_err(|e| Error::file("write", &path, e))
+}
+
+/// Removes the loop devices that were made for the disks of a run, which is over, as far as nobody uses them.
+/// `directory` is the one in which these disks were made.
+pub fn remove_devices(directory: &Path) {
+    let Ok(text) = fs::read_to_string(directory.join(DEVICES)) else { return };
+    loops::remove(text.lines().filter_map(|line| line.parse().ok()));
+}
+
+/// Makes the files of disks of these sizes, each with a file system; those of one size begin alike.
+pub(crate) fn make_all(directory: &Path, sizes: &[(String, u64)], seed: u64) -> Result<Vec<File>, Error> {
+    fs::create_dir_all(directory).map_err(|e| Error::file("make", directory, e))?;
+    let path = |name: &str| directory.join(format!("{name}.img"));
+    for (place, (name, bytes)) in sizes.iter().enumerate() {
+        match sizes[..place].iter().find(|(_, other)| other == bytes) {
+            Some((first, _)) => copy(&path(first), &path(name))?,
+            None => format(&path(name), *bytes, seed)?,
+        }
+    }
+    let open = |(name, _): &(String, u64)| {
+        let path = path(name);
+        File::options().read(true).write(true).open(&path).map_err(|e| Error::file("open", &path, e))
+    };
+    // Copies are made of files that nobody has mounted yet, so all are there before any is handed out.
+    sizes.iter().map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+
+    use super::*;
+
+    #[test]
+    fn a_sparse_file_is_copied_with_its_holes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("a"), dir.path().join("b"));
+        let file = File::create(&from).unwrap();
+        file.set_len(1 << 40).unwrap();
+        for at in [0, 3 << 30, (1 << 40) - 4096] {
+            file.write_all_at(&[7; 4096], at).unwrap();
+        }
+        copy(&from, &to).unwrap();
+        let copied = File::open(&to).unwrap();
+        let mut read = [0; 4096];
+        for (at, byte) in [(0, 7), (4096, 0), (3 << 30, 7), ((1 << 40) - 4096, 7)] {
+            copied.read_exact_at(&mut read, at).unwrap();
+            assert!(read.iter().all(|b| *b == byte), "{at}");
+        }
+        let found = copied.metadata().unwrap();
+        assert_eq!(found.len(), 1 << 40);
+        assert!(found.blocks() * 512 < 16 << 20, "{} blocks", found.blocks());
+    }
+}

@@ -1,0 +1,163 @@
+//! Loop devices (loop(4)).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use host::Lack;
+
+use crate::error::Error;
+use crate::lacks;
+
+const REMOVE: libc::c_ulong = 0x4C81;
+const GET_FREE: libc::c_ulong = 0x4C82;
+const CONFIGURE: libc::c_ulong = 0x4C0A;
+const GET_STATUS: libc::c_ulong = 0x4C05;
+/// The device is free again when nobody has it open or mounted any more, however that came.
+const AUTOCLEAR: u32 = 4;
+/// Requests go past the page cache of the file: each reaches it as it is, and many at a time.
+const DIRECT_IO: u32 = 16;
+/// Another may take a free device before we do.
+const ATTEMPTS: usize = 64;
+
+/// `struct loop_info64` of <linux/loop.h>.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config` of <linux/loop.h>.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+impl LoopInfo {
+    fn new(flags: u32) -> LoopInfo {
+        LoopInfo {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            size_limit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        }
+    }
+}
+
+/// A loop device, which is free again when this and everybody else have closed it.
+#[derive(Debug)]
+pub(crate) struct LoopDevice {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its number, if there was no such device before.
+    pub new: Option<u32>,
+    _open: File,
+}
+
+impl LoopDevice {
+    /// A device on a file.
+    pub fn on(file: BorrowedFd<'_>) -> Result<LoopDevice, Error> {
+        let control = Path::new("/dev/loop-control");
+        let control = File::options().read(true).write(true).open(control).map_err(|e| lack(control, e))?;
+        for _ in 0..ATTEMPTS {
+            let known = numbers();
+            // SAFETY: the call takes no argument but its number.
+            let free = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) })
+                .map_err(|e| Error::system("cannot have a loop device", e))?;
+            let path = PathBuf::from(format!("/dev/loop{free}"));
+            let open = File::options().read(true).write(true).open(&path).map_err(|e| lack(&path, e))?;
+            match configure(&open, file) {
+                Ok(()) => {}
+                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => continue,
+                Err(e) => return Err(Error::file("attach a disk to", &path, e)),
+            }
+            if flags_of(&open).map_err(|e| Error::file("ask after", &path, e))? & DIRECT_IO == 0 {
+                return Err(Error::Machine(Lack::new(
+                    "this kernel's loop devices do no direct I/O on FUSE files, without which disks cannot be modelled",
+                    "use Linux 5.15 or newer with CONFIG_FUSE_FS and CONFIG_BLK_DEV_LOOP",
+                )));
+            }
+            let new = u32::try_from(free).ok().filter(|number| !known.contains(number));
+            return Ok(LoopDevice { path, new, _open: open });
+        }
+        Err(Error::Machine(Lack::new(
+            format!("others took each of {ATTEMPTS} free loop devices first"),
+            "wait until they have theirs (`losetup --list`), and run again",
+        )))
+    }
+}
+
+/// The loop devices that there are.
+fn numbers() -> Vec<u32> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    devices.filter_map(|device| device.file_name().to_str()?.strip_prefix("loop")?.parse().ok()).collect()
+}
+
+/// Has the kernel forget devices by their numbers, as far as nobody uses them.
+pub(crate) fn remove(numbers: impl Iterator<Item = u32>) {
+    let Ok(control) = File::options().read(true).write(true).open("/dev/loop-control") else { return };
+    for number in numbers {
+        // One that somebody has taken since is theirs.
+        // SAFETY: the argument is a number.
+        unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, libc::c_ulong::from(number)) };
+    }
+}
+
+fn configure(device: &File, file: BorrowedFd<'_>) -> io::Result<()> {
+    let fd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
+    let config = LoopConfig { fd, block_size: 512, info: LoopInfo::new(AUTOCLEAR | DIRECT_IO), reserved: [0; 8] };
+    // SAFETY: `config` is a loop_config, which the kernel only reads; the descriptor in it is open during the call.
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), CONFIGURE, &raw const config) }).map(drop)
+}
+
+fn flags_of(device: &File) -> io::Result<u32> {
+    let mut info = LoopInfo::new(0);
+    // SAFETY: the kernel writes one loop_info64 to `info`, which is one.
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), GET_STATUS, &raw mut info) })?;
+    Ok(info.flags)
+}
+
+fn checked(code: libc::c_int) -> io::Result<libc::c_int> {
+    if code >= 0 { Ok(code) } else { Err(io::Error::last_os_error()) }
+}
+
+fn lack(path: &Path, e: io::Error) -> Error {
+    match e.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Error::Machine(lacks::no_loop(path)),
+        _ => Error::file("open", path, e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_are_as_large_as_the_kernels() {
+        assert_eq!((size_of::<LoopInfo>(), size_of::<LoopConfig>()), (232, 304));
+    }
+}

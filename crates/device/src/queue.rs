@@ -1,0 +1,341 @@
+//! The requests of one disk, from their arrival to their answer. Pure: the time is an argument.
+//!
+//! A request is answered when two things are true: its model says that it is complete, and what it asks for has been
+//! done in the file behind the disk. The second comes first, as a rule; a request for which it does not is *late*.
+
+use std::collections::{BTreeSet, HashMap};
+
+use disk::{Disk, Event, EventKind, Op, Refused, Request};
+use scale::{DiskClock, RealDuration, RealInstant, VirtualDuration, VirtualInstant};
+use serde::{Deserialize, Serialize};
+
+/// A request of a disk, by its number.
+pub type RequestId = u64;
+
+/// The requests of one disk.
+#[derive(Debug)]
+pub struct Queue {
+    model: Disk,
+    mode: Mode,
+    last_id: RequestId,
+    /// What has not been answered.
+    waiting: HashMap<RequestId, Waiting>,
+    /// When those are to be answered of which that is known.
+    due: BTreeSet<(RealInstant, RequestId)>,
+    counters: Counters,
+    /// Until when [`Counters::queued`] and [`Counters::busy`] are counted, and the requests that the model has since.
+    counted: VirtualInstant,
+    outstanding: u64,
+    /// Until when the model has been asked.
+    asked: VirtualInstant,
+    events: Vec<Event>,
+    /// How late those were answered that were to be after a time.
+    waking: Vec<RealDuration>,
+}
+
+/// When requests are answered.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    /// As soon as they are done.
+    AtOnce,
+    /// So long after they have come.
+    After(RealDuration),
+    /// When the model says.
+    Modelled(DiskClock),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    op: Op,
+    length: u64,
+    /// In virtual time, if the model has been told of it.
+    arrived: Option<VirtualInstant>,
+    /// When it was complete by the model, in the model's time.
+    complete: Option<VirtualInstant>,
+    /// When it is to be answered.
+    due: Option<RealInstant>,
+    /// Whether it is done in the file.
+    done: bool,
+    /// Whether it was not when it was to be answered.
+    late: bool,
+}
+
+/// What a disk was asked, and how it was answered, since virtual zero. All of it only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Reads.
+    pub reads: Answered,
+    /// Writes.
+    pub writes: Answered,
+    /// Flushes.
+    pub flushes: Answered,
+    /// Ranges that were trimmed.
+    pub trims: Answered,
+    /// The requests under way, summed over time.
+    pub queued: VirtualDuration,
+    /// For how long there was at least one.
+    pub busy: VirtualDuration,
+    /// The most that a request was answered too late.
+    pub latest: VirtualDuration,
+    /// How many were answered by how much too late: up to 1 µs, √2 µs, 2 µs, 2√2 µs, … of virtual time, and the last
+    /// beyond that.
+    pub lateness: [u64; 32],
+    /// Requests that could not be done.
+    pub failed: u64,
+}
+
+/// How requests of one kind were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long they took by the model, together.
+    pub took: VirtualDuration,
+    /// Those that were not done when their model said so.
+    pub late: u64,
+    /// By how much these were answered too late, together.
+    pub late_by: VirtualDuration,
+    /// By how much all others were, together: whoever answers woke up late.
+    pub behind: VirtualDuration,
+}
+
+impl Answered {
+    /// How long they took, together, from their arrival to their answer.
+    pub fn lasted(&self) -> VirtualDuration {
+        self.took + self.late_by + self.behind
+    }
+}
+
+impl Counters {
+    /// Each kind of requests.
+    pub fn kinds(&self) -> [&Answered; 4] {
+        [&self.reads, &self.writes, &self.flushes, &self.trims]
+    }
+
+    /// The sum of something over all kinds of requests.
+    pub fn all(&self, of: impl Fn(&Answered) -> u64) -> u64 {
+        self.kinds().into_iter().map(of).sum()
+    }
+}
+
+/// How late those at most are that are counted in a place of [`Counters::lateness`]; the last has no such limit.
+pub fn lateness_limit(place: usize) -> VirtualDuration {
+    VirtualDuration::from_secs_f64(1e-6 * 2f64.powf(place as f64 / 2.0))
+}
+
+impl Queue {
+    /// The requests of a disk, answered at once until [`Queue::begin`].
+    pub fn new(model: Disk) -> Queue {
+        Queue {
+            model,
+            mode: Mode::AtOnce,
+            last_id: 0,
+            waiting: HashMap::new(),
+            due: BTreeSet::new(),
+            counters: Counters::default(),
+            counted: VirtualInstant::ZERO,
+            outstanding: 0,
+            asked: VirtualInstant::ZERO,
+            events: Vec::new(),
+            waking: Vec::new(),
+        }
+    }
+
+    /// How many bytes the disk has.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.model.capacity_bytes()
+    }
+
+    /// From now on each request is answered so long after it has come.
+    pub fn answer_after(&mut self, time: RealDuration) {
+        self.mode = Mode::After(time);
+        self.waking.clear();
+    }
+
+    /// How much later than that they were answered, one by one.
+    pub fn waking(&self) -> &[RealDuration] {
+        &self.waking
+    }
+
+    /// From now on requests are answered when the model says.
+    pub fn begin(&mut self, clock: DiskClock) {
+        self.mode = Mode::Modelled(clock);
+    }
+
+    /// From now on everything takes so many times as long as the model says; nothing happens before it has begun.
+    pub fn slow_down(&mut self, now: RealInstant, factor: f64) {
+        if let Mode::Modelled(clock) = self.mode {
+            self.mode = Mode::Modelled(clock.slowed(now, factor));
+        }
+    }
+
+    /// From now on requests are answered at once, those too that wait.
+    pub fn pass(&mut self, now: RealInstant) {
+        self.mode = Mode::AtOnce;
+        for (id, waiting) in &mut self.waiting {
+            if let Some(due) = waiting.due.replace(now) {
+                self.due.remove(&(due, *id));
+            }
+            // It is no answer of the model's any more.
+            (waiting.arrived, waiting.complete) = (None, None);
+            self.due.insert((now, *id));
+        }
+        self.outstanding = 0;
+    }
+
+    /// Takes a request that is met at `now`. Requests come in the order of time.
+    ///
+    /// # Errors
+    /// If no such disk can be asked for that.
+    pub fn arrive(&mut self, now: RealInstant, op: Op, offset: u64, length: u64) -> Result<RequestId, Refused> {
+        let id = self.last_id + 1;
+        let (mut arrived, mut due) = (None, None);
+        match self.mode {
+            Mode::AtOnce => due = Some(now),
+            Mode::After(time) => due = Some(now + time),
+            Mode::Modelled(clock) => {
+                // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
+                let at = clock.arrival(now).max(self.asked);
+                self.model.submit(at, Request { id, op, offset, length })?;
+                let shown = clock.shown(at);
+                self.count(shown);
+                self.outstanding += 1;
+                arrived = Some(shown);
+            }
+        }
+        self.last_id = id;
+        due.map(|due| self.due.insert((due, id)));
+        let waiting = Waiting { op, length, arrived, complete: None, due, done: false, late: false };
+        self.waiting.insert(id, waiting);
+        Ok(id)
+    }
+
+    /// That a request has been done in the file.
+    pub fn done(&mut self, id: RequestId, now: RealInstant) {
+        if let Some(waiting) = self.waiting.get_mut(&id) {
+            waiting.done = true;
+            waiting.late |= waiting.due.is_some_and(|due| due < now);
+            // It may have been taken out as one that is due and not done.
+            if let Some(due) = waiting.due {
+                self.due.insert((due, id));
+            }
+        }
+    }
+
+    /// That a request could not be done: it is answered with an error, by the caller and at once.
+    pub fn fail(&mut self, id: RequestId) {
+        self.counters.failed += 1;
+        if let Some(due) = self.waiting.remove(&id).and_then(|waiting| waiting.due) {
+            self.due.remove(&(due, id));
+        }
+    }
+
+    /// When [`Queue::advance`] will have something to do, if nothing happens before; none: when something does.
+    pub fn next_event(&mut self) -> Option<RealInstant> {
+        let due = self.due.first().map(|(due, _)| *due);
+        let Mode::Modelled(clock) = self.mode else { return due };
+        let model = self.model.next_event().map(|at| clock.answer(at));
+        [due, model].into_iter().flatten().min()
+    }
+
+    /// Does what is due by `now`, and adds which requests are to be answered now.
+    pub fn advance(&mut self, now: RealInstant, answers: &mut Vec<RequestId>) {
+        if let Mode::Modelled(clock) = self.mode {
+            let mut events = std::mem::take(&mut self.events);
+            // From one event to the next, and not to this instant: whoever answers may have woken up late, and what
+            // is asked because of the answer must not come later for that.
+            let mut before = None;
+            while let Some(at) = self.model.next_event().filter(|at| *at <= clock.due(now) && before != Some(*at)) {
+                self.asked = self.asked.max(at);
+                self.model.advance(self.asked, &mut events);
+                before = Some(at);
+            }
+            for event in events.drain(..) {
+                self.note(event, clock);
+            }
+            self.events = events;
+        }
+        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, id));
+            let Some(waiting) = self.waiting.get_mut(&id) else { continue };
+            if !waiting.done {
+                // `done` puts it back.
+                waiting.late |= waiting.complete.is_some();
+                continue;
+            }
+            let answered = *waiting;
+            self.waiting.remove(&id);
+            if let Mode::After(_) = self.mode {
+                self.waking.push(now.since(due));
+            }
+            self.answered(&answered, now);
+            answers.push(id);
+        }
+    }
+
+    /// What has been counted by `now`.
+    pub fn counters(&mut self, now: RealInstant) -> Counters {
+        if let Mode::Modelled(clock) = self.mode {
+            self.count(clock.shown(clock.arrival(now)));
+        }
+        self.counters
+    }
+
+    fn note(&mut self, event: Event, clock: DiskClock) {
+        if event.kind != EventKind::Completed {
+            return;
+        }
+        self.count(clock.shown(event.at));
+        self.outstanding = self.outstanding.saturating_sub(1);
+        if let Some(waiting) = self.waiting.get_mut(&event.id) {
+            let due = clock.answer(event.at);
+            (waiting.complete, waiting.due) = (Some(event.at), Some(due));
+            self.due.insert((due, event.id));
+        }
+    }
+
+    /// Counts what was under way until an instant.
+    fn count(&mut self, until: VirtualInstant) {
+        let passed = until.since(self.counted);
+        self.counted = self.counted.max(until);
+        if self.outstanding > 0 {
+            self.counters.busy = self.counters.busy + passed;
+            let all = passed.as_nanos().saturating_mul(self.outstanding);
+            self.counters.queued = self.counters.queued + VirtualDuration::from_nanos(all);
+        }
+    }
+
+    fn answered(&mut self, request: &Waiting, now: RealInstant) {
+        let (Some(arrived), Some(complete), Mode::Modelled(clock)) = (request.arrived, request.complete, self.mode)
+        else {
+            return;
+        };
+        let behind = clock.late(complete, now);
+        let counters = &mut self.counters;
+        counters.latest = counters.latest.max(behind);
+        let last = counters.lateness.len() - 1;
+        let place = (0..last).find(|place| behind <= lateness_limit(*place)).unwrap_or(last);
+        counters.lateness[place] += 1;
+        let kind = match request.op {
+            Op::Read => &mut counters.reads,
+            Op::Write | Op::WriteThrough => &mut counters.writes,
+            Op::Flush => &mut counters.flushes,
+            Op::Trim => &mut counters.trims,
+        };
+        kind.count += 1;
+        kind.bytes += request.length;
+        kind.took = kind.took + clock.shown(complete).since(arrived);
+        if request.late {
+            kind.late += 1;
+            kind.late_by = kind.late_by + behind;
+        } else {
+            kind.behind = kind.behind + behind;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

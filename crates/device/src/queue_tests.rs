@@ -1,0 +1,229 @@
+//! Tests of the queue: no clock, no device.
+
+use disk::{Disk, Op, Parameters};
+use scale::{DiskClock, RealDuration, RealInstant, Tdf, VirtualDuration};
+use serde_json::json;
+
+use super::*;
+
+const ZERO: RealInstant = RealInstant::from_nanos(5_000_000_000);
+
+fn at(us: u64) -> RealInstant {
+    ZERO + RealDuration::from_nanos(us * 1_000)
+}
+
+fn model(name: &str, changes: serde_json::Value) -> Disk {
+    Disk::new(&Parameters::like(name, changes.as_object().unwrap()).unwrap(), 1).unwrap()
+}
+
+fn begun(model: Disk, tdf: u64, spent_us: u64) -> Queue {
+    let mut queue = Queue::new(model);
+    let spent = RealDuration::from_nanos(spent_us * 1_000);
+    queue.begin(DiskClock::new(ZERO, Tdf::new(tdf, 1).unwrap(), spent, RealDuration::ZERO));
+    queue
+}
+
+/// Goes on until a request is answered; says when.
+fn until_answered(queue: &mut Queue, id: RequestId) -> RealInstant {
+    for _ in 0..1000 {
+        let now = queue.next_event().expect("something is under way");
+        let mut answers = Vec::new();
+        queue.advance(now, &mut answers);
+        if answers.contains(&id) {
+            return now;
+        }
+    }
+    panic!("never answered")
+}
+
+/// How long the model says that a read takes that comes at virtual zero.
+fn modelled(offset: u64) -> VirtualDuration {
+    let mut disk = model("hdd-7200", json!({}));
+    let zero = scale::VirtualInstant::ZERO;
+    disk.submit(zero, Request { id: 1, op: Op::Read, offset, length: 4096 }).unwrap();
+    let mut events = Vec::new();
+    while let Some(next) = disk.next_event() {
+        disk.advance(next, &mut events);
+        if let Some(event) = events.iter().find(|e| e.kind == EventKind::Completed) {
+            return event.at.since(zero);
+        }
+    }
+    panic!("never complete")
+}
+
+#[test]
+fn a_request_takes_tdf_times_what_the_model_says_less_what_it_was_on_its_way() {
+    let alone = modelled(1 << 30).as_nanos();
+    assert!(alone > 1_000_000, "it has to seek and turn");
+    for (tdf, spent_us) in [(1, 0), (10, 0), (10, 130), (3, 77)] {
+        let mut queue = begun(model("hdd-7200", json!({})), tdf, spent_us);
+        let id = queue.arrive(ZERO, Op::Read, 1 << 30, 4096).unwrap();
+        queue.done(id, at(5));
+        let answered = until_answered(&mut queue, id).since(ZERO).as_nanos();
+        assert_eq!(answered, alone * tdf - spent_us * 1_000, "TDF {tdf}");
+        let counted = queue.counters(at(1_000_000));
+        let took = VirtualDuration::from_nanos(alone);
+        assert_eq!(counted.reads, Answered { count: 1, bytes: 4096, took, ..Answered::default() });
+        assert_eq!((counted.busy, counted.latest, counted.lateness[0]), (took, VirtualDuration::ZERO, 1));
+    }
+}
+
+#[test]
+fn requests_are_answered_in_the_models_order() {
+    // The far one comes second, and the drive goes to the two that are near each other first.
+    let mut queue = begun(model("hdd-7200", json!({})), 10, 0);
+    let ids: Vec<_> =
+        [40 << 30, 900 << 30, (40 << 30) + (1 << 20)].map(|o| queue.arrive(ZERO, Op::Read, o, 4096).unwrap()).into();
+    ids.iter().for_each(|id| queue.done(*id, at(1)));
+    let mut order = Vec::new();
+    while order.len() < 3 {
+        let now = queue.next_event().unwrap();
+        queue.advance(now, &mut order);
+    }
+    assert_eq!(order.last(), Some(&ids[1]), "{order:?}");
+    let counted = queue.counters(at(10_000_000));
+    assert!(counted.queued > counted.busy, "three at once: {counted:?}");
+}
+
+#[test]
+fn what_is_not_done_in_time_is_late() {
+    let alone = modelled(1 << 30).as_nanos();
+    let mut queue = begun(model("hdd-7200", json!({})), 2, 0);
+    let id = queue.arrive(ZERO, Op::Read, 1 << 30, 4096).unwrap();
+    let due = ZERO + RealDuration::from_nanos(2 * alone);
+    let mut answers = Vec::new();
+    queue.advance(due, &mut answers);
+    assert_eq!((answers.len(), queue.next_event()), (0, None), "nothing is to be done before its data is there");
+    let done = due + RealDuration::from_nanos(600_000);
+    queue.done(id, done);
+    assert_eq!(queue.next_event(), Some(due));
+    queue.advance(done, &mut answers);
+    assert_eq!(answers, [id]);
+    let counted = queue.counters(done);
+    let reads = counted.reads;
+    assert_eq!((reads.late, reads.late_by.as_nanos(), counted.latest.as_nanos()), (1, 300_000, 300_000));
+    assert_eq!(reads.behind, VirtualDuration::ZERO);
+    let place = counted.lateness.iter().position(|n| *n == 1).unwrap();
+    assert!(lateness_limit(place) >= counted.latest && lateness_limit(place - 1) < counted.latest);
+}
+
+#[test]
+fn whoever_answers_late_is_counted_apart_from_late_data() {
+    let alone = modelled(1 << 30).as_nanos();
+    let mut queue = begun(model("hdd-7200", json!({})), 10, 0);
+    let id = queue.arrive(ZERO, Op::Read, 1 << 30, 4096).unwrap();
+    queue.done(id, at(3));
+    let mut answers = Vec::new();
+    let now = ZERO + RealDuration::from_nanos(10 * alone + 50_000);
+    queue.advance(now, &mut answers);
+    assert_eq!(answers, [id]);
+    let counted = queue.counters(now);
+    assert_eq!((counted.reads.late, counted.reads.behind.as_nanos()), (0, 5_000));
+}
+
+#[test]
+fn before_zero_and_after_the_end_requests_are_answered_at_once() {
+    let mut queue = Queue::new(model("hdd-7200", json!({})));
+    let id = queue.arrive(at(0), Op::Write, 0, 1 << 20).unwrap();
+    let mut answers = Vec::new();
+    queue.advance(at(1), &mut answers);
+    assert!(answers.is_empty(), "not before it is done");
+    queue.done(id, at(2));
+    queue.advance(at(2), &mut answers);
+    assert_eq!((std::mem::take(&mut answers), queue.counters(at(3))), (vec![id], Counters::default()));
+
+    queue.answer_after(RealDuration::from_nanos(1_000_000));
+    let id = queue.arrive(at(10), Op::Read, 0, 4096).unwrap();
+    queue.done(id, at(11));
+    assert_eq!(queue.next_event(), Some(at(1_010)));
+    queue.advance(at(1_017), &mut answers);
+    assert_eq!(std::mem::take(&mut answers), [id]);
+    assert_eq!(queue.waking(), [RealDuration::from_nanos(7_000)]);
+
+    queue.begin(DiskClock::new(ZERO, Tdf::ONE, RealDuration::ZERO, RealDuration::ZERO));
+    let id = queue.arrive(at(2_000), Op::Read, 1 << 30, 4096).unwrap();
+    queue.done(id, at(2_001));
+    queue.advance(at(2_002), &mut answers);
+    assert!(answers.is_empty());
+    queue.pass(at(2_003));
+    queue.advance(at(2_003), &mut answers);
+    assert_eq!(answers, [id]);
+    assert_eq!(queue.next_event(), None);
+}
+
+#[test]
+fn what_cannot_be_done_is_counted_and_forgotten() {
+    let mut queue = begun(model("ssd-sata", json!({})), 10, 0);
+    let capacity = queue.capacity_bytes();
+    assert!(matches!(queue.arrive(ZERO, Op::Read, capacity, 512), Err(Refused::BehindTheEnd { .. })));
+    let id = queue.arrive(ZERO, Op::Write, 0, 4096).unwrap();
+    queue.fail(id);
+    let mut answers = Vec::new();
+    queue.advance(at(1_000_000), &mut answers);
+    let counted = queue.counters(at(1_000_000));
+    assert_eq!((answers.len(), counted.failed, counted.all(|kind| kind.count)), (0, 1, 0));
+}
+
+#[test]
+fn a_disk_one_request_at_a_time_does_what_its_model_does() {
+    // Whoever asks sees each answer `spent` after it was given, and asks anew at once: the disk has no idle time.
+    let (tdf, spent_us) = (10, 100);
+    let run = |tdf: u64, spent_us: u64| {
+        let mut queue = begun(model("hdd-7200", json!({"write-cache": {"bytes": 0}})), tdf, spent_us);
+        let half = RealDuration::from_nanos(spent_us * 500);
+        let mut asked = ZERO;
+        for n in 0..50u64 {
+            let met = asked + half;
+            let id = queue.arrive(met, Op::Read, (n * 7_919 % 100) << 30, 4096).unwrap();
+            queue.done(id, met);
+            asked = until_answered(&mut queue, id) + half;
+        }
+        asked.since(ZERO).as_secs_f64() / tdf as f64
+    };
+    let (through, alone) = (run(tdf, spent_us), run(1, 0));
+    assert!((through / alone - 1.0).abs() < 0.01, "{through} and {alone}");
+}
+
+#[test]
+fn whoever_answers_late_does_not_make_the_next_request_later() {
+    let (tdf, spent_us, late_us) = (2, 100, 40);
+    let mut queue = begun(model("nvme", json!({})), tdf, spent_us);
+    let mut asked = ZERO;
+    let mut took = 0;
+    for n in 0..20 {
+        // Those who ask are usually as far away as was measured, and 40 of these 100 us are for waking up.
+        let met = asked + RealDuration::from_nanos(30_000);
+        let id = queue.arrive(met, Op::Read, n << 20, 4096).unwrap();
+        queue.done(id, met);
+        let mut answers = Vec::new();
+        let mut at = met;
+        while answers.is_empty() {
+            at = queue.next_event().unwrap() + RealDuration::from_nanos(late_us * 1_000);
+            queue.advance(at, &mut answers);
+        }
+        asked = at + RealDuration::from_nanos(30_000);
+        took = queue.counters(at).reads.took.as_nanos();
+    }
+    let all = asked.since(ZERO).as_nanos();
+    assert!(all.abs_diff(took * tdf) < all / 1000, "{all} ns in place of {}", took * tdf);
+}
+
+#[test]
+fn a_disk_that_is_slowed_down_takes_so_many_times_as_long() {
+    let alone = modelled(1 << 30).as_nanos();
+    let mut queue = begun(model("hdd-7200", json!({})), 10, 0);
+    queue.slow_down(ZERO, 3.0);
+    let id = queue.arrive(ZERO, Op::Read, 1 << 30, 4096).unwrap();
+    queue.done(id, at(5));
+    assert_eq!(until_answered(&mut queue, id).since(ZERO).as_nanos(), 30 * alone);
+    let counted = queue.counters(at(10_000_000));
+    assert_eq!((counted.reads.took.as_nanos(), counted.busy.as_nanos()), (3 * alone, 3 * alone));
+    assert_eq!(counted.latest, VirtualDuration::ZERO);
+    // And as long as before again: where the platters are then is another matter.
+    let later = at(20_000_000);
+    queue.slow_down(later, 1.0);
+    let id = queue.arrive(later, Op::Write, 1 << 30, 4096).unwrap();
+    queue.done(id, later);
+    let took = until_answered(&mut queue, id).since(later).as_nanos();
+    assert!(took < 10 * alone, "it is in its cache: {took}");
+}

@@ -1,0 +1,92 @@
+//! What the engine tells the process that serves disks, and what that answers: a line of JSON each.
+
+use std::path::PathBuf;
+
+use host::Lack;
+use scale::{RealDuration, RealInstant, Tdf};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::queue::Counters;
+
+/// A disk that is to be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskSetup {
+    /// What it is called: fit for a file name, and no other disk's.
+    pub name: String,
+    /// What it is.
+    pub parameters: disk::Parameters,
+    /// For what it leaves to chance.
+    pub seed: u64,
+}
+
+/// What may happen to a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Everything takes so many times as long as its model says; 1: as long as that.
+    Slow(f64),
+    /// It does nothing any more: every request fails.
+    Fail,
+}
+
+/// What is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// Make these disks, and keep what is written to them in this directory. The first order.
+    Make { directory: PathBuf, disks: Vec<DiskSetup> },
+    /// Let go of the devices: from now on each is there for as long as somebody else has it open or mounted.
+    LetGo,
+    /// Virtual time has begun, and with it the disks' own.
+    Begin { zero: RealInstant, tdf: Tdf },
+    /// What has been counted?
+    Count,
+    /// Something happens to a disk, by its place.
+    Change { disk: usize, change: Change },
+    /// From now on the disks take no time.
+    Pass,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// The disks are there: their devices in order, and how long a request is on its way to the process and back.
+    Made { devices: Vec<PathBuf>, spent: RealDuration },
+    /// It is done.
+    Done,
+    /// What each disk has counted, the CPU time that the process has used, and the first request that failed, if any.
+    Counted { disks: Vec<Counters>, cpu: RealDuration, failure: Option<String> },
+    /// It cannot be done.
+    Failed(Failure),
+}
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Failure {
+    Input(String),
+    Machine(Lack),
+    Other(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Input(what) => Failure::Input(what),
+            Error::Machine(lack) => Failure::Machine(lack),
+            other => Failure::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        match failure {
+            Failure::Input(what) => Error::Input(what),
+            Failure::Machine(lack) => Error::Machine(lack),
+            Failure::Other(what) => Error::Server(what),
+        }
+    }
+}

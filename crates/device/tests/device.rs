@@ -1,0 +1,198 @@
+//! Disks of this machine: a real process, FUSE file system, loop device and ext4. Needs root.
+//!
+//! The process that serves disks is this program again, so it has a `main` of its own. No absolute time is asserted:
+//! what the device does is compared with what the same device does without its model, and with what the model says.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use diorama_device::{DiskSetup, Disks};
+use disk::Parameters;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::thread::UnshareFlags;
+use scale::{RealDuration, Tdf};
+use serde_json::json;
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("__disks") {
+        diorama_device::disks_main();
+    }
+    // Like a run: in a mount namespace of its own. Nothing is mounted where others see it.
+    // SAFETY: there is one thread yet, and it changes neither root nor working directory.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.expect("run as root");
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).unwrap();
+    let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let tests: [(&str, fn()); 4] = [
+        ("what_is_written_is_read", what_is_written_is_read),
+        ("requests_take_what_the_model_says", requests_take_what_the_model_says),
+        ("a_file_system_is_on_each_disk", a_file_system_is_on_each_disk),
+        ("nothing_is_left_when_the_process_is_killed", nothing_is_left_when_the_process_is_killed),
+    ];
+    for (name, test) in tests {
+        if only.is_empty() || only.iter().any(|o| name.contains(o)) {
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+fn setup(name: &str, like: &str, changes: serde_json::Value) -> DiskSetup {
+    let parameters = Parameters::like(like, changes.as_object().unwrap()).unwrap();
+    DiskSetup { name: name.into(), parameters, seed: 7 }
+}
+
+fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn disks(directory: &Path, all: &[DiskSetup]) -> Disks {
+    let process = Disks::command().spawn().unwrap();
+    Disks::make(process, directory, all).unwrap()
+}
+
+/// A small drive, whose file system is made in no time.
+fn small(name: &str) -> DiskSetup {
+    setup(name, "hdd-7200", json!({ "capacity-bytes": 2_u64 << 30 }))
+}
+
+#[repr(align(4096))]
+struct Block([u8; 65536]);
+
+/// The device, for requests that reach it as they are.
+fn open(path: &Path) -> File {
+    File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
+}
+
+fn what_is_written_is_read() {
+    let dir = place();
+    let mut disks = disks(dir.path(), &[small("a"), setup("b", "nvme", json!({ "capacity-bytes": 1_u64 << 30 }))]);
+    assert_eq!(disks.devices().len(), 2);
+    disks.begin(host::now(), Tdf::ONE).unwrap();
+    for (n, path) in disks.devices().to_vec().iter().enumerate() {
+        let device = open(path);
+        let mut block = Box::new(Block([0; 65536]));
+        block.0.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * (n + 3) % 251) as u8);
+        let written = block.0;
+        device.write_all_at(&block.0, 512 << 20).unwrap();
+        device.sync_all().unwrap();
+        block.0.fill(0);
+        device.read_exact_at(&mut block.0, 512 << 20).unwrap();
+        assert!(block.0 == written, "disk {n} gave back something else");
+    }
+    let counted = disks.count().unwrap();
+    for disk in &counted.disks {
+        assert!(disk.writes.count >= 1 && disk.writes.bytes == 65536, "{disk:?}");
+        assert!(disk.reads.count >= 1 && disk.reads.bytes == 65536 && disk.flushes.count >= 1, "{disk:?}");
+        assert!(disk.reads.took.as_nanos() > 0 && disk.failed == 0, "{disk:?}");
+    }
+    assert!(
+        counted.disks[0].reads.took > counted.disks[1].reads.took,
+        "platters take longer than flash memory: {counted:?}"
+    );
+}
+
+/// Reads at places far apart, one at a time; how long all took.
+fn reads(device: &File, count: u64) -> Duration {
+    let mut block = Box::new(Block([0; 65536]));
+    let begin = Instant::now();
+    for n in 0..count {
+        let at = (n * 797 % 2000) << 20;
+        device.read_exact_at(&mut block.0[..4096], at).unwrap();
+    }
+    begin.elapsed()
+}
+
+fn requests_take_what_the_model_says() {
+    const READS: u64 = 12;
+    let dir = place();
+    let mut disks = disks(dir.path(), &[small("a")]);
+    let device = open(&disks.devices()[0]);
+    let without = reads(&device, READS).min(reads(&device, READS));
+    for tdf in [1, 5] {
+        let tdf = Tdf::new(tdf, 1).unwrap();
+        disks.begin(host::now(), tdf).unwrap();
+        let before = disks.count().unwrap().disks[0];
+        let took = reads(&device, READS);
+        let after = disks.count().unwrap().disks[0];
+        disks.pass().unwrap();
+        assert_eq!(after.reads.count - before.reads.count, READS);
+        let modelled = tdf.to_real(after.reads.took.saturating_sub(before.reads.took));
+        let ratio = RealDuration::from(took).as_secs_f64() / modelled.as_secs_f64();
+        println!("TDF {tdf}: {took:?} for what the model says takes {modelled}; {without:?} without it");
+        // The machine may be busy with something else, but no request can be answered too early.
+        assert!((0.97..1.5).contains(&ratio), "TDF {tdf}: {took:?} in place of {modelled}");
+        assert!(took > without * 2, "{took:?}, and {without:?} without a model");
+    }
+    let again = reads(&device, READS);
+    assert!(again < without * 20 && again < Duration::from_secs(1), "{again:?} after the models, {without:?} before");
+}
+
+fn a_file_system_is_on_each_disk() {
+    let dir = place();
+    let mut disks = disks(dir.path(), &[small("a"), small("b")]);
+    disks.begin(host::now(), Tdf::ONE).unwrap();
+    let points: Vec<PathBuf> = ["x", "y"].iter().map(|name| dir.path().join(name)).collect();
+    for (device, point) in disks.devices().iter().zip(&points) {
+        fs::create_dir(point).unwrap();
+        rustix::mount::mount(device, point, "ext4", MountFlags::NODEV, Some(c"noinit_itable")).unwrap();
+    }
+    for (n, point) in points.iter().enumerate() {
+        let mut file = File::create(point.join("file")).unwrap();
+        file.write_all(format!("on disk {n}").as_bytes()).unwrap();
+        file.sync_all().unwrap();
+    }
+    for (n, point) in points.iter().enumerate() {
+        let mut text = String::new();
+        File::open(point.join("file")).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, format!("on disk {n}"));
+        rustix::mount::unmount(point, UnmountFlags::empty()).unwrap();
+    }
+    let counted = disks.count().unwrap();
+    assert!(counted.disks.iter().all(|disk| disk.flushes.count >= 1 && disk.writes.count >= 1), "{counted:?}");
+    for name in ["a", "b"] {
+        let image = dir.path().join(format!("{name}.img"));
+        let check = Command::new("fsck.ext4").args(["-f", "-n"]).arg(&image).output().unwrap();
+        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+    }
+}
+
+/// What a loop device is on; none if it is free.
+fn backing(device: &Path) -> Option<String> {
+    let name = device.file_name().unwrap().to_str().unwrap();
+    fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
+}
+
+fn nothing_is_left_when_the_process_is_killed() {
+    let dir = place();
+    let mut disks = disks(dir.path(), &[small("a")]);
+    let path = disks.devices()[0].clone();
+    let point = dir.path().join("mounted");
+    fs::create_dir(&point).unwrap();
+    rustix::mount::mount(&path, &point, "ext4", MountFlags::NODEV, Some(c"noinit_itable")).unwrap();
+    // A factor at which a request takes minutes: what is under way when the process is killed has to come back.
+    disks.begin(host::now(), Tdf::new(50_000, 1).unwrap()).unwrap();
+    let device = open(&path);
+    let waits = std::thread::spawn(move || {
+        let mut block = Box::new(Block([0; 65536]));
+        device.read_exact_at(&mut block.0[..4096], 1 << 30)
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!waits.is_finished() && backing(&path).is_some());
+    let kill = Command::new("kill").args(["-9", &disks.pid().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let begin = Instant::now();
+    assert!(waits.join().unwrap().is_err(), "a read that nobody answers must fail");
+    assert!(disks.count().is_err(), "whoever counts must hear of it");
+    rustix::mount::unmount(&point, UnmountFlags::empty()).unwrap();
+    while backing(&path).is_some() && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(backing(&path), None, "the loop device is free again");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains("diorama-disks"), "{mounts}");
+}

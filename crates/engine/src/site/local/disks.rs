@@ -1,0 +1,82 @@
+//! The disks of the nodes, and the process that serves them.
+
+use std::path::PathBuf;
+
+use device::queue::Counters;
+use device::{Change, DiskSetup, Disks};
+use node::{Enclosure, NodeDisk};
+use scale::{JournalTimes, RealDuration, RealInstant, Tdf};
+
+use crate::error::{Error, Result};
+use crate::registry::Registration;
+use crate::site::{NodeIndex, Setup};
+
+/// The disks of those nodes that have one.
+pub struct NodeDisks {
+    nodes: Vec<NodeIndex>,
+    disks: Disks,
+    tdf: Tdf,
+}
+
+impl NodeDisks {
+    /// Makes them; none, and no process, if no node has one. They take no time yet.
+    pub fn make(setup: &Setup, enclosure: &Enclosure, registration: &Registration) -> Result<Option<NodeDisks>> {
+        let with = |(index, node): (NodeIndex, &crate::site::NodeSetup)| {
+            // What each leaves to chance is its own.
+            let seed = setup.seed.wrapping_add(index as u64);
+            let parameters = node.disk.clone()?;
+            Some((index, DiskSetup { name: node.name.clone(), parameters, seed }))
+        };
+        let (nodes, setups): (Vec<_>, Vec<_>) = setup.nodes.iter().enumerate().filter_map(with).unzip();
+        if nodes.is_empty() {
+            return Ok(None);
+        }
+        let process = enclosure.spawn(Disks::command())?;
+        let disks = Disks::make(process, &registration.disks_dir(), &setups)?;
+        Ok(Some(NodeDisks { nodes, disks, tdf: setup.tdf }))
+    }
+
+    /// The disk of a node, if it has one.
+    pub fn of(&self, node: NodeIndex) -> Option<NodeDisk> {
+        let place = self.nodes.iter().position(|n| *n == node)?;
+        let device: PathBuf = self.disks.devices().get(place)?.clone();
+        let JournalTimes { commit_s, batch_us } = JournalTimes::at(self.tdf);
+        // Nobody needs to write zeros in the background: the file behind the disk has them.
+        let options = format!("noinit_itable,commit={commit_s},max_batch_time={batch_us}");
+        Some(NodeDisk { device, options })
+    }
+
+    /// That all nodes have mounted theirs.
+    pub fn mounted(&mut self) -> Result<()> {
+        Ok(self.disks.let_go()?)
+    }
+
+    /// From now on they take the time that their models say.
+    pub fn begin(&mut self, zero: RealInstant) -> Result<()> {
+        Ok(self.disks.begin(zero, self.tdf)?)
+    }
+
+    /// Has something happen to the disk of a node.
+    pub fn change(&mut self, node: NodeIndex, change: Change) -> Result<()> {
+        match self.nodes.iter().position(|n| *n == node) {
+            Some(disk) => Ok(self.disks.change(disk, change)?),
+            None => Err(Error::SiteLost(format!("node {node} has no disk to which something could happen"))),
+        }
+    }
+
+    /// From now on they take none.
+    pub fn pass(&mut self) -> Result<()> {
+        Ok(self.disks.pass()?)
+    }
+
+    /// What has been counted, and the CPU time of the process.
+    pub fn count(&mut self) -> Result<(Vec<(NodeIndex, Counters)>, RealDuration)> {
+        let counted = self.disks.count()?;
+        Ok((self.nodes.iter().copied().zip(counted.disks).collect(), counted.cpu))
+    }
+
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.disks.pid()
+    }
+}

@@ -1,0 +1,110 @@
+//! Disks: requests that were answered later than their models say.
+
+use super::Judgement;
+use crate::effects::Effect;
+use crate::evidence::{DiskRequests, DiskUse};
+use crate::wording::{milliseconds, number};
+
+/// A kind of requests of which there are fewer than this part says nothing about what operations wait for.
+const RARE: f64 = 0.01;
+
+/// How many requests were late, and by how much: data that was not there when the model said that it is, and whoever
+/// answers waking up late. What waits for a request waits for that, too; what is written in the background does not.
+pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
+    let unit = "% of requests";
+    if disks.is_empty() {
+        let says = "Disks are not modelled: reads and writes take real time, undilated.";
+        return Judgement::unmeasured("virtual ms", says.into());
+    }
+    let kinds = || disks.iter().flat_map(|disk| &disk.kinds);
+    let sum = |of: fn(&DiskRequests) -> f64| kinds().map(of).sum::<f64>();
+    let (requests, late) = (sum(|k| k.count as f64), sum(|k| k.late as f64));
+    let (late_by, behind) = (sum(|k| k.late_by.as_secs_f64()), sum(|k| k.behind.as_secs_f64()));
+    let rest = match without {
+        0 => String::new(),
+        1 => " One node has no disk: its files take the host's time.".into(),
+        n => format!(" {n} nodes have no disk: their files take the host's time."),
+    };
+    if requests == 0.0 {
+        return Judgement::with(0.0, unit, [], format!("No request reached a disk.{rest}"));
+    }
+    let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
+    let (of_late, of_others) = (mean(late_by, late), mean(behind, requests - late));
+    let percent = 100.0 * late / requests;
+    // Kinds that are hardly ever asked for decide nothing.
+    let often = kinds().filter(|kind| kind.count as f64 > RARE * requests);
+    let least = often.map(|kind| kind.took.as_secs_f64() / kind.count as f64).fold(f64::INFINITY, f64::min);
+    let late_p99 = disks.iter().map(|disk| disk.late_p99.as_secs_f64()).fold(0.0, f64::max);
+    let effects =
+        [Effect::EachRequest { count: requests, mean: mean(late_by + behind, requests), late: late_p99, least }];
+    let latest = disks.iter().max_by_key(|d| d.latest);
+    let latest = latest.map_or(String::new(), |d| {
+        format!("; the latest, in {}, {} virtual ms", d.node, number(milliseconds(d.latest)))
+    });
+    let others = format!("the others {} virtual ms late on average{latest}", number(1e3 * of_others));
+    let says = match late > 0.0 {
+        true => format!(
+            "Of {requests} requests to disks {late} ({} %) were not done when their models said so, {} virtual ms late \
+             on average; {others}.{rest}",
+            number(percent),
+            number(1e3 * of_late)
+        ),
+        false => format!("All {requests} requests to disks were done in time, and {others}.{rest}")
+            .replace("the others", "answered"),
+    };
+    Judgement::with(percent, unit, effects, says)
+}
+
+#[cfg(test)]
+mod tests {
+    use scale::VirtualDuration;
+
+    use super::*;
+    use crate::checks::Found;
+
+    fn us(n: u64) -> VirtualDuration {
+        VirtualDuration::from_nanos(n * 1_000)
+    }
+
+    fn used(late: u64, behind: u64) -> DiskUse {
+        let reads = DiskRequests { count: 900, took: us(9_000_000), late, late_by: us(late * 500), behind: us(behind) };
+        let writes = DiskRequests { count: 100, took: us(20_000), ..DiskRequests::default() };
+        // Too few to matter, however short they are.
+        let trims = DiskRequests { count: 1, took: us(1), ..DiskRequests::default() };
+        let kinds = [reads, writes, DiskRequests::default(), trims];
+        DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400) }
+    }
+
+    #[test]
+    fn without_disks_nothing_is_promised() {
+        let judged = disk(&[], 3);
+        assert_eq!((judged.value, judged.found), (None, Found::Nothing));
+        assert!(judged.says.contains("not modelled"));
+    }
+
+    #[test]
+    fn an_idle_disk_does_nothing() {
+        let idle = DiskUse { node: "db".into(), ..DiskUse::default() };
+        let judged = disk(&[idle], 1);
+        assert_eq!((judged.value, judged.found), (Some(0.0), Found::Effects(Vec::new())));
+        assert_eq!(judged.says, "No request reached a disk. One node has no disk: its files take the host's time.");
+    }
+
+    #[test]
+    fn late_requests_are_told_and_sized() {
+        let judged = disk(&[used(10, 8_910)], 0);
+        let percent = judged.value.unwrap();
+        assert!((percent - 100.0 * 10.0 / 1001.0).abs() < 1e-9, "{percent}");
+        let Found::Effects(effects) = &judged.found else { panic!("{judged:?}") };
+        let [Effect::EachRequest { count, mean, late, least }] = effects[..] else { panic!("{effects:?}") };
+        assert_eq!((count, late, least), (1001.0, 0.0004, 0.0002), "writes are the shortest that are frequent");
+        assert!((mean - (0.005 + 0.00891) / 1001.0).abs() < 1e-12, "{mean}");
+        let says = "Of 1001 requests to disks 10 (1 %) were not done when their models said so, 0.5 virtual ms late on \
+                    average; the others 0.009 virtual ms late on average; the latest, in db, 0.7 virtual ms.";
+        assert_eq!(judged.says, says);
+        let prompt = disk(&[used(0, 9_009)], 2);
+        assert_eq!(prompt.value, Some(0.0));
+        assert!(prompt.says.starts_with("All 1001 requests to disks were done in time, and answered 0.009 virtual ms"));
+        assert!(prompt.says.ends_with(" 2 nodes have no disk: their files take the host's time."), "{}", prompt.says);
+    }
+}
