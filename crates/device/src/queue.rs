@@ -161,7 +161,9 @@ impl Queue {
 
     /// From now on requests are answered when the model says.
     pub fn begin(&mut self, clock: DiskClock) {
-        self.mode = Mode::Modelled(clock);
+        // The model may have served before, and knows no way back.
+        self.counted = VirtualInstant::ZERO;
+        self.mode = Mode::Modelled(clock.continuing(self.asked));
     }
 
     /// From now on everything takes so many times as long as the model says; nothing happens before it has begun.

@@ -28,6 +28,11 @@ impl DiskClock {
         DiskClock { zero, tdf, spent, waking, factor: 1.0, since: none, model_since: none }
     }
 
+    /// The same of a model that has come to this instant of its own time by virtual zero.
+    pub fn continuing(self, model: VirtualInstant) -> DiskClock {
+        DiskClock { model_since: model, ..self }
+    }
+
     /// The same from a real instant on, but that all takes `factor` times as long as the model says: its time passes so
     /// much more slowly.
     pub fn slowed(self, from: RealInstant, factor: f64) -> DiskClock {
@@ -152,6 +157,14 @@ mod tests {
                 assert!(clock.due(at - RealDuration::from_nanos(200)) < complete, "{tdf} {ns}");
             }
         }
+    }
+
+    #[test]
+    fn a_model_that_has_lived_before_goes_on_where_it_was() {
+        let clock = DiskClock::new(ZERO, Tdf::new(10, 1).unwrap(), NONE, NONE).continuing(virtually(7_000));
+        assert_eq!(clock.arrival(real(20_000)), virtually(9_000));
+        assert_eq!(clock.shown(virtually(9_000)), virtually(2_000));
+        assert_eq!(clock.answer(virtually(10_000)), real(30_000));
     }
 
     #[test]
