@@ -377,7 +377,7 @@ impl CpuGroups {
 
     /// Whether a node can have turns of a length that the others have not.
     pub fn has_own_turns(&self) -> bool {
-        self.slices == Slices::OfTasks
+        self.slices == Slices::OfTasks && slices::last_beside_shorter()
     }
 
     /// Whether turns are still as [`CpuGroups::set_slice`] left them: another run may have come to hold the slices of

@@ -308,10 +308,15 @@ mod tests {
         assert_eq!(host.best(), Some(speed(1200.0)));
     }
 
+    /// A file without what is usual, as the first versions wrote it.
+    fn of_units(yardstick: u32, best: f64) -> String {
+        format!(r#"{{"yardstick":{yardstick},"best_units_per_us":{{"AMD EPYC":{best:?}}}}}"#)
+    }
+
     #[test]
     fn what_an_earlier_version_kept_is_begun_anew() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(FILE), r#"{"yardstick":1,"best_units_per_us":{"AMD EPYC":900.0}}"#).unwrap();
+        fs::write(dir.path().join(FILE), of_units(YARDSTICK, 900.0)).unwrap();
         let host = host(dir.path());
         assert_eq!(host.known(), Known::Nothing);
         host.add(&[seen(700.0)]).unwrap();
@@ -327,11 +332,11 @@ mod tests {
             let Known::Unreadable(why) = host.known() else { panic!("{broken:?}: {:?}", host.known()) };
             why
         };
-        for text in ["", "{}", "\0", r#"{"yardstick":1,"best_units_per_us":{"AMD EPYC":-3}}"#] {
+        for text in ["", "{}", "\0", &of_units(YARDSTICK, -3.0)] {
             let why = broken(text);
             assert!(why.contains("speed.json is not what was written"), "{why}");
         }
-        assert!(broken(r#"{"yardstick":0,"best_units_per_us":{"AMD EPYC":3}}"#).contains("other units"));
+        assert!(broken(&of_units(YARDSTICK - 1, 3.0)).contains("other units"));
         let first = host::cores::usable().unwrap()[0];
         let measured = host.reference_or_measured(first).unwrap();
         assert!(matches!(host.known(), Known::Speeds { reference, .. } if reference == measured));

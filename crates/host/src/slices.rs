@@ -30,6 +30,8 @@ const TRIED: RealDuration = RealDuration::from_nanos(300_000);
 
 /// The first Linux in which turns end by slices (EEVDF).
 const EEVDF: (u32, u32) = (6, 6);
+/// The first in which the shortest slice of all that wait ends the turn of whoever runs.
+const SHORTEST_DECIDES: (u32, u32) = (6, 17);
 
 /// What decides how long a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,13 @@ fn tried(class: Class) -> bool {
         _ => sched::set(class).is_ok(),
     };
     std::thread::spawn(asked).join().unwrap_or(false)
+}
+
+/// Whether a task can have turns that are longer than its neighbours': where slices are of tasks, before Linux 6.17.
+/// From then on a task is left alone for no longer than the shortest slice of all that wait beside it ("sched/fair:
+/// Limit run to parity to the min slice of enqueued entities").
+pub fn last_beside_shorter() -> bool {
+    version().is_some_and(|version| version < SHORTEST_DECIDES)
 }
 
 /// Linux's version.

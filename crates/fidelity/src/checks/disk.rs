@@ -99,8 +99,8 @@ mod tests {
         let [Effect::EachRequest { count, mean, late, least }] = effects[..] else { panic!("{effects:?}") };
         assert_eq!((count, late, least), (1001.0, 0.0004, 0.0002), "writes are the shortest that are frequent");
         assert!((mean - (0.005 + 0.00891) / 1001.0).abs() < 1e-12, "{mean}");
-        let says = "Of 1001 requests to disks 10 (1 %) were not done when their models said so, 0.5 virtual ms late on \
-                    average; the others 0.009 virtual ms late on average; the latest, in db, 0.7 virtual ms.";
+        let says = "Of 1001 requests to disks 10 (0.999 %) were not done when their models said so, 0.5 virtual ms \
+                    late on average; the others 0.009 virtual ms late on average; the latest, in db, 0.7 virtual ms.";
         assert_eq!(judged.says, says);
         let prompt = disk(&[used(0, 9_009)], 2);
         assert_eq!(prompt.value, Some(0.0));
