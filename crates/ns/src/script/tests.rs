@@ -1,0 +1,1 @@
+//! What calls mean, without a Tcl.

@@ -1,0 +1,5 @@
+proc make_node {} {
+    global ns
+    set made [$ns node]
+    return $made
+}

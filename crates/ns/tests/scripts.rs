@@ -1,0 +1,292 @@
+//! Scripts, run by this machine's Tcl.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use diorama_ns::{COMMANDS, Converted, Error, Fate, convert};
+use model::{Action, Experiment, Limit, Loss, NodeAction, ProgramAction, Queue};
+
+fn of(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder)
+}
+
+fn load(path: &Path) -> Result<(Converted, Experiment), Error> {
+    let converted = convert(path, None)?;
+    let experiment = converted.load(&[])?;
+    Ok((converted, experiment))
+}
+
+/// Converts a script of these lines in a folder of its own.
+fn script(lines: &str) -> Result<(Converted, Experiment), Error> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("test.ns");
+    fs::write(&path, lines).expect("it is written");
+    load(&path)
+}
+
+/// `# expect LINE PART OF THE MESSAGE`, once for each problem, in order; line 0: the script as a whole.
+#[test]
+fn every_bad_script_is_refused_at_its_line_without_the_stack_of_tcl() {
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for entry in fs::read_dir(of("bad")).expect("there are some") {
+        let path = entry.expect("an entry").path();
+        let text = fs::read_to_string(&path).expect("it can be read");
+        count += 1;
+        let expected: Vec<(u32, &str)> = text
+            .lines()
+            .filter_map(|l| l.strip_prefix("# expect ")?.split_once(' '))
+            .map(|(line, part)| (line.parse().expect("a line"), part))
+            .collect();
+        assert!(!expected.is_empty(), "{} expects nothing", path.display());
+        let begun = Instant::now();
+        let found = match load(&path) {
+            Err(Error::Script(notes)) => notes,
+            other => panic!("{}: {other:?}", path.display()),
+        };
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", path.display());
+        let fits = |(note, (line, part)): (&diorama_ns::Note, &(u32, &str))| {
+            note.place.as_ref().map_or(0, |p| p.line) == *line
+                && note.what.contains(part)
+                && note.place.as_ref().is_none_or(|p| Path::new(&p.file) == path)
+        };
+        let right = found.len() == expected.len() && found.iter().zip(&expected).all(fits);
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let stack = shown.iter().any(|s| s.contains("while executing") || s.contains("diorama::"));
+        if !right || stack {
+            wrong.push(format!("{}\n  expected {expected:?}\n  found    {shown:?}", path.display()));
+        }
+    }
+    assert!(count >= 25);
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(!Path::new("/tmp/ns-was-here").exists());
+}
+
+#[test]
+fn arrays_loops_procedures_and_all_objects_become_an_experiment() {
+    let (converted, e) = load(&of("good").join("arrays.ns")).expect("it is right");
+    let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!(names, ["router", "client-1", "client-2", "client-3", "nodea"]);
+    let links: Vec<&str> = e.links.iter().map(|l| l.name.as_str()).collect();
+    let lan = ["client-1--lan0", "client-2--lan0", "client-3--lan0"];
+    assert_eq!(links, [["access1", "access2", "access3", "up"].as_slice(), &lan].concat());
+    let link = |name: &str| &e.links[e.link(name).expect("there is such a link")];
+    let seconds = |p: &model::Pipe| p.delay.as_secs_f64();
+    assert_eq!((seconds(&link("access1").ab), &link("access1").ba.loss), (0.005, &Loss::Random(0.02)));
+    // Two simplex links are the two directions of one.
+    let (up, down) = (&link("up").ab, &link("up").ba);
+    assert_eq!((up.rate.map(|r| r.bits_per_s()), down.rate.map(|r| r.bits_per_s())), (Some(1.5e6), Some(8e6)));
+    let Queue::Red(red) = up.queue else { panic!("{up:?}") };
+    assert_eq!((red.min, red.max, red.limit, red.max_p), (5, 15, Limit::Packets(20), 0.05));
+    assert_eq!(down.queue, Queue::DropTail(Limit::Packets(50)));
+    // The delay and the loss of a LAN are those between two members.
+    let (usual, own) = (&link("client-1--lan0").ab, &link("client-2--lan0").ba);
+    assert_eq!((seconds(usual), seconds(own)), (0.001, 0.01));
+    let Loss::Random(half) = usual.loss else { panic!("{usual:?}") };
+    assert!((half - 0.1).abs() < 1e-9 && own.loss == Loss::Random(0.05), "{half}");
+    assert_eq!(e.lans[0].subnet.map(|s| s.1), Some(24));
+    let chosen: Vec<String> = e.addresses.iter().map(|a| a.address.to_string()).collect();
+    assert_eq!(chosen, ["10.9.0.1", "192.168.1.1"]);
+    let machine = |node: &str| &e.machines[e.nodes[e.node(node).expect("a node")].machine];
+    assert_eq!((machine("client-1").name.as_str(), machine("nodea").memory_bytes), ("pc850", 64 << 20));
+    let run = |node: &str| e.nodes[e.node(node).expect("a node")].argv.clone();
+    assert_eq!(run("client-3"), ["sleep", "infinity"]);
+    assert!(run("client-1")[2].contains("ping -c 3 nodeA") && run("client-1")[2].ends_with("exit 0\n"));
+    assert_eq!(run("client-2"), ["sleep", "infinity"]);
+    assert_eq!(e.ends.limit.as_secs_f64(), 20.0);
+    let events: Vec<(f64, String)> = e.events.iter().map(|event| (event.at.as_secs_f64(), told(&e, event))).collect();
+    let expected = [
+        (1.5, "client-2 prog: sh -c cd '/tmp' && echo it's"),
+        (2.0, "access1 down"),
+        (2.0, "access1 delay 0.05"),
+        (3.0, "access1 rate 1000000"),
+        (3.0, "access2 rate 1000000"),
+        (4.5, "access3 down"),
+        (4.5, "client-1--lan0 loss 0.5"),
+        (4.5, "client-2--lan0 loss 0.5"),
+        (4.5, "client-3--lan0 loss 0.5"),
+        (6.0, "access3 up"),
+        (7.0, "client-2 prog: signal 2"),
+        (8.0, "kill nodea"),
+        (8.0, "start nodea"),
+        (9.0, "up queue 16"),
+    ];
+    let expected: Vec<(f64, String)> = expected.into_iter().map(|(at, what)| (at, what.to_owned())).collect();
+    assert_eq!(events, expected);
+    let notes: Vec<&str> = converted.notes.iter().map(|n| n.what.as_str()).collect();
+    assert!(notes.iter().any(|n| n.contains("`tb-set-uselatestwadata` is ignored")), "{notes:?}");
+}
+
+fn told(e: &Experiment, event: &model::Event) -> String {
+    match &event.action {
+        Action::Node { node, act } => {
+            let what = if *act == NodeAction::Kill { "kill" } else { "start" };
+            format!("{what} {}", e.nodes[*node].name)
+        }
+        Action::Program { node, program, act } => {
+            let what = match act {
+                ProgramAction::Run(words) => words.join(" "),
+                ProgramAction::Signal(signal) => format!("signal {signal}"),
+            };
+            format!("{} {program}: {what}", e.nodes[*node].name)
+        }
+        Action::Disk { node, .. } => format!("disk of {}", e.nodes[*node].name),
+        Action::Link { link, change } => {
+            let (name, ab) = (&e.links[*link].name, &change.ab);
+            let what = match () {
+                () if ab.up == Some(true) => "up".into(),
+                () if ab.up == Some(false) => "down".into(),
+                () if ab.delay.is_some() => format!("delay {}", ab.delay.expect("it is").as_secs_f64()),
+                () if ab.rate.is_some() => format!("rate {}", ab.rate.flatten().expect("a rate").bits_per_s()),
+                () => match (&ab.loss, &ab.queue) {
+                    (Some(Loss::Random(p)), _) => format!("loss {p}"),
+                    (_, Some(Queue::Red(red))) => match red.limit {
+                        Limit::Packets(n) => format!("queue {n}"),
+                        Limit::Bytes(n) => format!("queue {n}B"),
+                    },
+                    other => format!("{other:?}"),
+                },
+            };
+            format!("{name} {what}")
+        }
+    }
+}
+
+#[test]
+fn what_a_node_runs_from_the_start_can_be_stopped_and_programs_have_names_of_their_own() {
+    let lines = |event: &str| {
+        format!(
+            "set ns [new Simulator]\nset a [$ns node]\nset s [tb-set-node-startcmd $a \"ls\"]\n\
+             set P [$a program-agent -command one -timeout 3]\nset p [$a program-agent -command two]\n\
+             $ns at 1 \"$P start\"\n$ns at 1 \"$p start\"\n$ns at 2 \"$s {event}\"\n$ns run\n"
+        )
+    };
+    let (_, e) = script(&lines("stop")).expect("it is right");
+    let events: Vec<String> = e.events.iter().map(|event| told(&e, event)).collect();
+    let expected = ["a p-program-2: sh -c exec timeout 3 sh -c 'one'", "a p-program-3: sh -c two"];
+    assert_eq!(events[..2], expected);
+    assert!(matches!(e.events[2].action, Action::Node { node: 0, act: NodeAction::Stop }), "{:?}", e.events[2]);
+    let Err(Error::Script(notes)) = script(&lines("kill -signal HUP")) else { panic!("HUP is taken") };
+    assert!(notes[0].what.contains("can be sent TERM and KILL"), "{notes:?}");
+    // Nothing ever starts it.
+    let Err(Error::Script(notes)) = script(&lines("stop").replace("$P start", "$P stop")) else {
+        panic!("it is taken")
+    };
+    assert!(notes[0].place.as_ref().is_some_and(|p| p.line == 6), "{notes:?}");
+}
+
+/// What is printed is an experiment's file that means the same.
+#[test]
+fn what_convert_prints_is_the_experiment_itself() {
+    let (converted, e) = load(&of("good").join("arrays.ns")).expect("it is right");
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = converted.text("2.5");
+    fs::write(dir.path().join("experiment.yaml"), &text).expect("it is written");
+    let again = model::load(dir.path(), &[]).expect("it is right");
+    assert_eq!(again.tdf.to_string(), "2.5");
+    assert_eq!((again.nodes.len(), &again.links, &again.events), (e.nodes.len(), &e.links, &e.events));
+    assert!(text.contains("#   ") && text.contains("`tb-set-uselatestwadata` is ignored"), "{text}");
+}
+
+#[test]
+fn archives_of_the_folder_are_unpacked_and_a_wrong_word_of_any_command_says_how_it_is_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("test.ns");
+    fs::write(dir.path().join("tool.tar.gz"), "").expect("it is written");
+    let lines = "set ns [new Simulator]\nset a [$ns node]\n\
+                 tb-set-node-tarfiles $a /opt/x /proj/p/tool.tar.gz\ntb-set-node-startup $a \"/opt/x/go\"\n$ns run\n";
+    fs::write(&path, lines).expect("it is written");
+    let (_, e) = load(&path).expect("it is right");
+    assert_eq!(e.nodes[0].files[0].0, "/netbed/tool.tar.gz");
+    assert!(e.nodes[0].argv[2].starts_with("mkdir -p '/opt/x' && tar -xf '/netbed/tool.tar.gz' -C '/opt/x' || exit 1"));
+    for command in COMMANDS.iter().filter(|c| matches!(c.fate, Fate::Done(_)) && c.name != "tb-set-tarfiles") {
+        let lines = format!("set ns [new Simulator]\nset a [$ns node]\n{} $a a b c d e f g h\n$ns run\n", command.name);
+        let Err(Error::Script(notes)) = script(&lines) else { panic!("{} takes anything", command.name) };
+        assert!(notes[0].place.as_ref().is_some_and(|p| p.line == 3), "{notes:?}");
+    }
+    for command in COMMANDS.iter().filter(|c| matches!(c.fate, Fate::Ignored(_))) {
+        let lines = format!("set ns [new Simulator]\nset a [$ns node]\n{} $a 1\n$ns run\n", command.name);
+        let (converted, _) = script(&lines).expect("it is ignored");
+        assert!(converted.notes.iter().any(|n| n.what.contains(command.name)), "{:?}", converted.notes);
+    }
+}
+
+#[test]
+fn background_traffic_leaves_the_rest_of_a_bandwidth() {
+    let lines = |more: &str| {
+        format!(
+            "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\nset c [$ns node]\n\
+             set l [$ns duplex-link $a $b 10Mb 5ms DropTail]\nset lan0 [$ns make-lan \"$b $c\" 100Mb 0ms]\n\
+             {more}\n$ns run\n"
+        )
+    };
+    let rates = |more: &str| {
+        let e = script(&lines(more)).expect("it is right").1;
+        let mbit = |p: &model::Pipe| p.rate.expect("a bandwidth").bits_per_s() / 1e6;
+        e.links.iter().flat_map(|l| [mbit(&l.ab), mbit(&l.ba)]).collect::<Vec<f64>>()
+    };
+    assert_eq!(rates("tb-set-link-backfill $l 4Mb"), [6.0, 6.0, 100.0, 100.0, 100.0, 100.0]);
+    assert_eq!(rates("tb-set-link-backfill $a $b 4Mb; tb-set-link-simplex-backfill $l $b 1Mb")[..2], [6.0, 9.0]);
+    // What is said first of the bandwidth and what is said of the traffic may come in any order.
+    assert_eq!(
+        rates("tb-set-link-simplex-backfill $l $a 1Mb\ntb-set-link-simplex-params $l $a 5ms 2Mb 0")[..2],
+        [1.0, 10.0]
+    );
+    assert_eq!(
+        rates("tb-set-lan-backfill $lan0 30Mb\ntb-set-node-lan-backfill $c $lan0 0")[2..],
+        [70.0, 70.0, 100.0, 100.0]
+    );
+    assert_eq!(rates("tb-set-lan-simplex-backfill $lan0 $b 20Mb 50Mb")[2..], [80.0, 50.0, 100.0, 100.0]);
+    for (more, line) in
+        [("tb-set-link-backfill $l 10Mb", 5), ("tb-set-lan-backfill $lan0 1Gb", 6), ("tb-set-link-backfill $l ~", 7)]
+    {
+        let Err(Error::Script(notes)) = script(&lines(more)) else { panic!("{more} is taken") };
+        assert!(notes.len() == 1 && notes[0].place.as_ref().is_some_and(|p| p.line == line), "{more}: {notes:?}");
+    }
+}
+
+/// The machine that tests run on is noisy, so this is compared with a script of a tenth of the size.
+#[test]
+fn a_thousand_nodes_take_ten_times_as_long_as_a_hundred() {
+    let lines = |nodes: usize| {
+        format!(
+            "set ns [new Simulator]\nset core [$ns node]\nfor {{set i 0}} {{$i < {nodes}}} {{incr i}} {{\n\
+             set n($i) [$ns node]\n$ns duplex-link $n($i) $core 10Mb 5ms DropTail\n\
+             tb-set-node-startcmd $n($i) \"ping $core\"\n}}\n$ns run\n"
+        )
+    };
+    let took = |nodes: usize| {
+        let once = || {
+            let begun = Instant::now();
+            assert_eq!(script(&lines(nodes)).expect("it is right").1.nodes.len(), nodes + 1);
+            begun.elapsed()
+        };
+        (0..3).map(|_| once()).min().expect("three times")
+    };
+    let (few, many) = (took(100), took(1000));
+    println!("100 nodes in {few:?}, 1000 in {many:?}");
+    assert!(many < few * 40, "{many:?}, against {few:?} for a tenth");
+}
+
+/// The table of the documentation is that of the code.
+#[test]
+fn the_documentation_has_every_command() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/netbed.md");
+    let row = |c: &diorama_ns::Command| {
+        let (what, why) = match c.fate {
+            Fate::Done("") => ("carried out", ""),
+            Fate::Done(how) => ("carried out", how),
+            Fate::Ignored(why) => ("ignored", why),
+            Fate::Refused(why) => ("refused", why),
+        };
+        let name = if c.usage.is_empty() { c.name.to_owned() } else { format!("{} {}", c.name, c.usage) };
+        format!("| `{}` | {what} | {why} |", name.replace('|', "\\|"))
+    };
+    let table: Vec<String> = COMMANDS.iter().map(row).collect();
+    let text = fs::read_to_string(&page).unwrap_or_default();
+    let written: Vec<&str> = text.lines().filter(|l| l.starts_with("| `tb-")).collect();
+    if std::env::var_os("DIORAMA_WRITE_TB").is_some() {
+        println!("{}", table.join("\n"));
+    }
+    assert!(written == table, "docs/netbed.md is out of date; its rows have to be\n{}", table.join("\n"));
+}
