@@ -12,8 +12,9 @@ use rustix::fs::MemfdFlags;
 use crate::Error;
 
 /// `dilate-exec`: a static program of a few KiB. `dilate-exec [--fd N] -- COMMAND [ARG…]` executes COMMAND, dilated,
-/// found along `PATH`; descriptor N, or 3, must be what [`crate::Injector::admit`] gave. 125, 126 and 127 are its exit
-/// codes for its own failure, for a command that cannot be executed, and for one that is not there.
+/// found along `PATH`; descriptor N, or 3, must be what [`crate::Injector::admit`] gave. With `--native` in place of
+/// `--fd N` it is not dilated. With `--wait N` before, that happens when a byte comes from descriptor N. 125, 126 and
+/// 127 are its exit codes for its own failure, for a command that cannot be executed, and for one that is not there.
 pub const DILATE_EXEC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dilate-exec"));
 
 /// Where a node finds it.

@@ -171,6 +171,12 @@ pub fn rounding(shares: &[f64], usable: f64, weights: Weights) -> Vec<f64> {
     realised.iter().zip(shares).map(|(realised, share)| realised / share - 1.0).collect()
 }
 
+/// Into how many groups beside the nodes a fraction of a core can be divided, so that each has a weight that rounds
+/// little.
+pub fn finest(fraction: f64, weights: Weights) -> usize {
+    if weights.are_coarse() { (fraction * units(0, weights) / LEAST) as usize } else { usize::MAX }
+}
+
 /// The weight of a whole core at a level.
 fn units(level: u32, weights: Weights) -> f64 {
     weights.of_core() * FINER.powi(level as i32)

@@ -21,23 +21,26 @@ use std::thread;
 use host::cgroup::{Group, Joiner};
 use host::cores;
 use host::sched::{self, Class};
+use host::slices;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::Pid;
 use scale::{RealDuration, Turns};
 
+use crate::Error;
 use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 use crate::poke::{self, Ender, Way};
+use crate::terms::long_slice;
 use crate::yardstick::Laps;
-use crate::{Error, LONGEST_SLICE};
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
 
-/// How many burn on each core beside those that the arguments name: what is poked, and what nobody has bought. They
-/// come first.
-const OWN: usize = 2;
+/// How many burn on each core beside those that the arguments name: what is poked. They come first.
+const OWN: usize = 1;
+/// From so many slices on a turn is several of them.
+const A_MULTIPLE: f64 = 1.5;
 
 /// What is to burn beside a node, or in place of one: its [place](Layout::place), on which core, and how many slices
 /// its turns last.
@@ -72,9 +75,12 @@ struct Spinner {
 }
 
 impl Spinner {
-    /// Its turns, if the shortest last `slice`.
-    fn turn(&self, slice: RealDuration) -> RealDuration {
-        Turns::stretched(slice, self.stretch)
+    /// The slices that it asks for, if the shortest turns last `slice`.
+    fn slice(&self, slice: RealDuration) -> RealDuration {
+        // Its turn is over at the end of that of the shortest slices at which it is owed nothing more. With a half too
+        // many it is the right one, whatever it was owed at its beginning.
+        let more = if self.stretch >= A_MULTIPLE && slices::shortest_decides() { 0.5 } else { 0.0 };
+        Turns::stretched(slice, self.stretch + more)
     }
 }
 
@@ -101,15 +107,8 @@ impl Task {
         let layout = Layout::of(run_id, &cores)?;
         let mut spinners = Vec::new();
         for (place, &core) in cores.iter().enumerate() {
-            let own = |name: &str, group| Spinner {
-                name: format!("{name} of core {core}"),
-                group,
-                core,
-                place,
-                stretch: 1.0,
-            };
-            spinners.push(own("_poked", layout.poked()));
-            spinners.push(own("_unsold", layout.unsold(core)));
+            let name = format!("_poked of core {core}");
+            spinners.push(Spinner { name, group: layout.poked(), core, place, stretch: 1.0 });
         }
         for one in burnt.chunks(2) {
             let spinner = Task::spinner(&layout, one);
@@ -164,7 +163,7 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&layout, way, board),
+                    "poke" => child.poke(&layout, way, board, &spinners),
                     _ => child.spin(&layout.poke(), &spinners, board),
                 }
             }
@@ -274,7 +273,7 @@ fn say(word: &str) -> Result<(), Error> {
 fn change_slice(board: Board, spinners: &[Spinner], slice: RealDuration, longest: &[&Spinner]) -> Result<(), Error> {
     for (i, tid) in board.threads() {
         let long = longest.iter().any(|other| std::ptr::eq(*other, &spinners[i]));
-        let turn = if long { LONGEST_SLICE } else { spinners[i].turn(slice) };
+        let turn = if long { long_slice() } else { spinners[i].slice(slice) };
         sched::set_other(Pid::from_raw(tid as i32), Class::Slices(turn))
             .map_err(Error::io("set a scheduling slice"))?;
     }
@@ -304,7 +303,7 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, layout: &Layout, way: Way, board: Board) -> ! {
+    fn poke(self, layout: &Layout, way: Way, board: Board, spinners: &[Spinner]) -> ! {
         let settle = || {
             join(layout.poke().accounting_joiner()?)?;
             cores::avoid(layout.cores()).map_err(Error::io("leave the nodes' cores"))?;
@@ -315,7 +314,10 @@ impl Child {
                 self.report("_poke", Ok(()));
                 self.wait();
                 // The parent says who died; there is nobody left to say why.
-                let _why = poke::poke(board, layout, way, ender);
+                let of_core = |place| move |s: &&Spinner| s.place == place && layout::is_unsold(&s.name);
+                let unsold = |place| spinners.iter().filter(of_core(place)).map(|s| &s.group).collect();
+                let unsold: Vec<Vec<&Group>> = (0..layout.cores().len()).map(unsold).collect();
+                let _why = poke::poke(board, layout, &unsold, way, ender);
             }
             Err(error) => self.report("_poke", Err(error)),
         }
@@ -392,7 +394,7 @@ fn settle(process: Option<Pid>, spinner: &Spinner, slice: RealDuration) -> Resul
     }
     // Entering a group that the cpuset controller knows undoes it (Linux 6.1).
     pin().map_err(Error::io(format!("run on core {core}")))?;
-    sched::set_other(process, Class::Slices(spinner.turn(slice))).map_err(Error::io("set a scheduling slice"))
+    sched::set_other(process, Class::Slices(spinner.slice(slice))).map_err(Error::io("set a scheduling slice"))
 }
 
 /// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call
@@ -419,20 +421,18 @@ mod tests {
 
     #[test]
     fn every_filler_is_on_the_core_of_its_node() {
-        let two = task(&[0, 5], &[("web-1", 5), ("db", 0), ("_small-1-5/_spare", 5)]).unwrap();
+        let two = task(&[0, 5], &[("web-1", 5), ("db", 0), ("_small-1-5/_spare", 5), ("_unsold-5_1", 5)]).unwrap();
         let of = |s: &Spinner| (s.name.clone(), s.core, s.place, s.stretch);
-        let nodes: Vec<_> = two.spinners[4..].iter().map(of).collect();
-        let spare = "_small-1-5/_spare".to_owned();
-        assert_eq!(nodes, [("web-1".into(), 5, 1, 1.5), ("db".into(), 0, 0, 1.5), (spare, 5, 1, 1.5)]);
-        let own: Vec<_> = two.spinners[..4].iter().map(|s| (s.core, s.place, s.stretch)).collect();
-        assert_eq!(
-            own,
-            [(0, 0, 1.0), (0, 0, 1.0), (5, 1, 1.0), (5, 1, 1.0)],
-            "each is poked and has what nobody bought"
-        );
+        let nodes: Vec<_> = two.spinners[2..].iter().map(of).collect();
+        let others = ["_small-1-5/_spare", "_unsold-5_1"].map(|place| (place.to_owned(), 5, 1, 1.5));
+        let nodes_and_others = [("web-1".into(), 5, 1, 1.5), ("db".into(), 0, 0, 1.5)].into_iter().chain(others);
+        assert_eq!(nodes, nodes_and_others.collect::<Vec<_>>());
+        let own: Vec<_> = two.spinners[..2].iter().map(|s| (s.core, s.place, s.stretch)).collect();
+        assert_eq!(own, [(0, 0, 1.0), (5, 1, 1.0)], "each core is poked");
+        assert!(format!("{:?}", two.spinners[5].group).contains("emu/_unsold-5_1\""), "which no container is in");
         assert_eq!((two.layout.cores(), two.slice), (&[0, 5][..], crate::DEFAULT_SLICE));
         assert_eq!(two.way, Way::Interrupt);
-        assert_eq!(task(&[3], &[("a", 3)]).unwrap().spinners.len(), 3);
+        assert_eq!(task(&[3], &[("a", 3)]).unwrap().spinners.len(), 2);
     }
 
     #[test]

@@ -22,11 +22,17 @@ use crate::part::Part;
 use crate::poke::Way;
 use crate::raised::Raised;
 use crate::shares::PLANNED_USABLE;
+use crate::terms::long_slice;
 use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
 const CALIBRATE: Duration = Duration::from_millis(400);
+/// How many turns of the longest length are waited for before they are measured, and how many are, in which time.
+const SETTLE_LONG: f64 = 2.0;
+const MEASURED_LONG: f64 = 8.0;
+const MEASURE_LONG: [RealDuration; 2] =
+    [RealDuration::from_nanos(300_000_000), RealDuration::from_nanos(1_000_000_000)];
 
 /// More than this is never sold: the poked group and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
@@ -50,6 +56,8 @@ pub struct CpuGroups {
     nodes: Vec<NodeCounters>,
     /// In the layout's order of the cores.
     parts: Vec<Part>,
+    /// Of the same cores, how long a turn is of a node that is to have the longest.
+    longest: Vec<Option<RealDuration>>,
     raised: Raised,
     alone: Alone,
     /// The slices of the whole machine, where tasks have none of their own.
@@ -76,10 +84,11 @@ impl CpuGroups {
         terms.check()?;
         shares.iter().try_for_each(|n| check_name(&n.name))?;
         let tree = Tree::of(run_id)?;
-        let parts = Part::all(shares, policy, tree.weights())?;
+        let slices = if policy == Policy::Slots { slices::offered().0 } else { Slices::OfNobody };
+        let in_pieces = slices == Slices::OfTasks && slices::shortest_decides();
+        let parts = Part::all(shares, policy, tree.weights(), in_pieces)?;
         let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
         let layout = Layout::of(run_id, &cores)?.divided(shares, &parts);
-        let slices = if policy == Policy::Slots { slices::offered().0 } else { Slices::OfNobody };
         let held = (slices == Slices::OfHost).then(|| Held::take(run_id, terms.slice)).transpose()?;
         layout.emulated().create()?;
         let mut made = CpuGroups::fill_in(layout.clone(), shares, parts, policy, terms);
@@ -112,7 +121,7 @@ impl CpuGroups {
                 .push(NodeCounters { all: layout.node(name).usage()?, filler: filler.map(|f| f.usage()).transpose()? });
         }
         if policy == Policy::Slots {
-            let unsold = layout.cores().iter().map(|core| layout.unsold(*core));
+            let unsold = parts.iter().flat_map(|part| layout.unsold(part));
             for group in [layout.poke(), layout.poked()].into_iter().chain(unsold) {
                 group.create()?;
             }
@@ -127,10 +136,11 @@ impl CpuGroups {
             shares: shares.to_vec(),
             policy,
             terms,
-            emulated: ByCore::of(&layout, policy)?,
+            emulated: ByCore::of(&layout, &parts, policy)?,
             keepers: (policy == Policy::Slots).then(poke).transpose()?,
             everything: cgroup::usage_of_machine()?,
             raised: Raised::new(&layout, shares, &parts)?,
+            longest: vec![None; parts.len()],
             parts,
             layout,
             nodes,
@@ -197,11 +207,11 @@ impl CpuGroups {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
             let nodes = self.shares.iter().map(|n| (self.layout.place(&n.name).to_owned(), n.core, n.stretch));
-            let spares = self.parts.iter().flat_map(|part| {
-                let places = self.layout.places_of_spares(part);
-                places.into_iter().map(|place| (place, part.core, 1.0))
+            let others = self.parts.iter().flat_map(|part| {
+                let places = self.layout.places_of_spares(part).into_iter().chain(self.layout.places_of_unsold(part));
+                places.map(|place| (place, part.core, 1.0))
             });
-            let burnt = nodes.chain(spares);
+            let burnt = nodes.chain(others);
             let way = Way::of(self.slices);
             command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, way, burnt));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -210,8 +220,8 @@ impl CpuGroups {
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
-    /// η of each core is measured; the nodes' programs should not have started yet. What was measured comes in the
-    /// order of [`CpuGroups::cores`].
+    /// η of each core is measured, and as much for the longest turns where they can be had and shares are of work; the
+    /// nodes' programs should not have started yet. What was measured comes in the order of [`CpuGroups::cores`].
     ///
     /// `helper` is [`CpuGroups::helper`], started. Fails if less of a core is usable than its nodes' shares sum to.
     pub fn engage(&mut self, helper: Option<Child>) -> Result<Vec<Calibration>, Error> {
@@ -254,7 +264,7 @@ impl CpuGroups {
         for (place, part) in self.parts.iter().enumerate() {
             let (core, usable) = (part.core, part.usable);
             if let Some(pace) = self.terms.pace {
-                let largest = self.layout.unsold(core).largest_fraction();
+                let largest = self.layout.unsold(part).iter().map(Group::largest_fraction).sum();
                 let room = Room { usable, sold: part.taken(), largest };
                 self.helper.tell(&Word::Keep(place, Orders { pace, room }), "kept")?;
             }
@@ -263,7 +273,31 @@ impl CpuGroups {
                 work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
             calibrations.push(Calibration { core, usable, grain, speed });
         }
+        if self.terms.pace.is_some() && self.has_own_turns() {
+            self.longest = self.measure_longest()?;
+        }
         Ok(calibrations)
+    }
+
+    /// How long a turn of the node with the most of each core lasts if it is to have the longest.
+    fn measure_longest(&mut self) -> Result<Vec<Option<RealDuration>>, Error> {
+        let largest = |core: &usize| {
+            let here = self.shares.iter().enumerate().filter(|(_, n)| n.core == *core);
+            here.max_by(|a, b| a.1.share.total_cmp(&b.1.share)).map(|(i, n)| (i, n.share))
+        };
+        let nodes: Vec<(usize, f64)> = self.cores().iter().filter_map(largest).collect();
+        let fillers: Vec<_> = nodes.iter().map(|(i, _)| [self.layout.filler(&self.shares[*i].name)]).collect();
+        let all_turns = || fillers.iter().map(|group| turns(group)).collect::<Result<Vec<_>, _>>();
+        let cycle = nodes.iter().map(|(_, share)| long_slice().as_secs_f64() / share).fold(0.0, f64::max);
+        let [least, most] = MEASURE_LONG;
+        let wait = |cycles: f64| sleep(RealDuration::from_secs_f64(cycles * cycle).clamp(least, most).into());
+        self.set_slices(self.terms.slice, &nodes.iter().map(|(i, _)| *i).collect::<Vec<_>>())?;
+        wait(SETTLE_LONG);
+        let before = all_turns()?;
+        wait(MEASURED_LONG);
+        let after = all_turns()?;
+        self.set_slice(self.terms.slice)?;
+        Ok(after.iter().zip(&before).map(|(after, before)| after.lasted(before)).collect())
     }
 
     /// The groups of the fillers of a core whose turns last a slice, those with the most turns, for the best average;
@@ -271,12 +305,13 @@ impl CpuGroups {
     fn shortest_turns(&self, part: &Part) -> Vec<Group> {
         let of_a_slice = self.shares.iter().filter(|n| n.core == part.core && n.stretch < A_SLICE);
         let fillers = of_a_slice.map(|n| (n.share, self.layout.filler(&n.name)));
-        let all = fillers.chain([(1.0 - part.taken(), self.layout.unsold(part.core))]);
+        let unsold = (1.0 - part.taken()) / part.pieces as f64;
+        let all = fillers.chain(self.layout.unsold(part).into_iter().map(|group| (unsold, group)));
         let mut all: Vec<_> = all.filter(|(share, _)| *share <= 0.5).collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.truncate(WATCHED);
         let groups: Vec<_> = all.into_iter().map(|(_, group)| group).collect();
-        if groups.is_empty() { vec![self.layout.unsold(part.core)] } else { groups }
+        if groups.is_empty() { self.layout.unsold(part) } else { groups }
     }
 
     /// Divides each core, of which so much is usable, between its nodes and the groups that burn what they have not
@@ -293,7 +328,8 @@ impl CpuGroups {
             let spared = batches.iter().zip(&told.spares).filter(|(batch, _)| batch.spared());
             let spares = self.layout.places_of_spares(part).into_iter().zip(spared);
             all.extend(spares.map(|(place, (_, f))| (self.layout.filler_at(&place), *f)));
-            all.push((self.layout.unsold(part.core), unsold));
+            let each = unsold / part.pieces as f64;
+            all.extend(self.layout.unsold(part).into_iter().map(|group| (group, each)));
         }
         Ok(cgroup::divide(&all)?)
     }
@@ -355,8 +391,9 @@ impl CpuGroups {
         self.set_slices(slice, &[])
     }
 
-    /// The same, but the turns of some nodes, by their places among the shares, are as long as any can be
-    /// ([`crate::LONGEST_SLICE`]). At most one of each core should be: where two are, they wait for each other.
+    /// The same, but the turns of some nodes, by their places among the shares, are as long as any can be beside those
+    /// of others ([`CpuGroups::longest_turn`]). At most one of each core should be: where two are, they wait for each
+    /// other.
     ///
     /// Fails also if there is no such node, or if none can have [turns of its own](CpuGroups::has_own_turns).
     pub fn set_slices(&mut self, slice: RealDuration, longest: &[usize]) -> Result<RealDuration, Error> {
@@ -377,7 +414,13 @@ impl CpuGroups {
 
     /// Whether a node can have turns of a length that the others have not.
     pub fn has_own_turns(&self) -> bool {
-        self.slices == Slices::OfTasks && slices::last_beside_shorter()
+        self.slices == Slices::OfTasks
+    }
+
+    /// How long turns of a node of that core last that is to have the longest, as was measured when limits were
+    /// applied; `None` if that was not. Of programs that ask for no slices, and so have the kernel's own.
+    pub fn longest_turn(&self, core: usize) -> Option<RealDuration> {
+        self.longest.get(self.cores().iter().position(|other| *other == core)?).copied().flatten()
     }
 
     /// Whether turns are still as [`CpuGroups::set_slice`] left them: another run may have come to hold the slices of

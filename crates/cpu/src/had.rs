@@ -4,6 +4,7 @@ use host::cgroup::{self, Usage, UsageByCore};
 use scale::RealDuration;
 
 use crate::layout::Layout;
+use crate::part::Part;
 use crate::{Error, NodeShare, NodeUse, Policy};
 
 /// What all groups have used, by core.
@@ -90,14 +91,18 @@ impl Counts {
 
 impl ByCore {
     /// The counter of a run's groups under this policy.
-    pub fn of(layout: &Layout, policy: Policy) -> Result<ByCore, Error> {
+    pub fn of(layout: &Layout, parts: &[Part], policy: Policy) -> Result<ByCore, Error> {
         let (emulated, cores) = (layout.emulated(), layout.cores());
         if cores.len() == 1 || emulated.counts_by_core() {
             return Ok(ByCore::Counted(emulated.usage_by_core(cores.first().copied().unwrap_or(0))?));
         }
-        let unsold = |core: &usize| Ok((*core, layout.unsold(*core).usage()?));
-        let cores = if policy == Policy::Slots { cores } else { &[] };
-        Ok(ByCore::Summed(cores.iter().map(unsold).collect::<Result<_, Error>>()?))
+        let of_part = |part: &Part| {
+            let core = part.core;
+            layout.unsold(part).into_iter().map(move |group| (core, group))
+        };
+        let groups = parts.iter().filter(|_| policy == Policy::Slots).flat_map(of_part);
+        let unsold = groups.map(|(core, group)| Ok((core, group.usage()?)));
+        Ok(ByCore::Summed(unsold.collect::<Result<_, Error>>()?))
     }
 
     /// Nanoseconds by the core's number, where the nodes have used so much.

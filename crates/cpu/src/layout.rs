@@ -66,9 +66,16 @@ impl Layout {
         self.tree.group("emu/_poked")
     }
 
-    /// Burns what no node has bought of a core.
-    pub fn unsold(&self, core: usize) -> Group {
-        self.tree.group(&format!("emu/_unsold{}", self.of_core(core)))
+    /// The places of what burns what no node has bought of a core. (No node has such names.)
+    pub fn places_of_unsold(&self, part: &Part) -> Vec<String> {
+        let first = format!("{UNSOLD}{}", self.of_core(part.core));
+        let others = (1..part.pieces).map(|number| format!("{first}_{number}"));
+        std::iter::once(first.clone()).chain(others).collect()
+    }
+
+    /// Burn what no node has bought of a core.
+    pub fn unsold(&self, part: &Part) -> Vec<Group> {
+        self.places_of_unsold(part).iter().map(|place| self.filler_at(place)).collect()
     }
 
     /// What the names of groups that there are on each core end with.
@@ -118,11 +125,11 @@ impl Layout {
         spared.map(|batch| format!("{}/{SPARE}", self.way(part.core, &part.division, batch.level))).collect()
     }
 
-    /// Where the filler at a place is: a node's is in a group of its own beside the container's, and a spare has no
-    /// container.
+    /// Where the filler at a place is: a node's is in a group of its own beside the container's; what burns something
+    /// unsold has no container.
     pub fn filler_at(&self, place: &str) -> Group {
         match place.rsplit('/').next() {
-            Some(SPARE) => self.tree.group(&format!("emu/{place}")),
+            Some(last) if last == SPARE || is_unsold(last) => self.tree.group(&format!("emu/{place}")),
             _ => self.filler(place),
         }
     }
@@ -136,6 +143,12 @@ impl Layout {
 }
 
 const SPARE: &str = "_spare";
+const UNSOLD: &str = "_unsold";
+
+/// Whether the filler at a place burns what no node has bought, beside the nodes.
+pub(crate) fn is_unsold(place: &str) -> bool {
+    place.starts_with(UNSOLD)
+}
 
 #[cfg(test)]
 mod tests {
@@ -145,7 +158,7 @@ mod tests {
     use crate::Policy;
 
     fn divided(shares: &[NodeShare]) -> Option<(Layout, Vec<Part>)> {
-        let parts = Part::all(shares, Policy::Slots, Weights::coarse()).unwrap();
+        let parts = Part::all(shares, Policy::Slots, Weights::coarse(), false).unwrap();
         let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
         Some((Layout::of("x1", &cores).ok()?.divided(shares, &parts), parts))
     }
@@ -164,9 +177,13 @@ mod tests {
     #[test]
     fn those_of_one_core_are_together() {
         let share = |(name, core): (&str, usize)| NodeShare::new(name, core, 0.01);
-        let Some((layout, _)) = divided(&[("a", 3), ("b", 1), ("c", 3)].map(share)) else { return };
+        let Some((layout, parts)) = divided(&[("a", 3), ("b", 1), ("c", 3)].map(share)) else { return };
         assert_eq!(["a", "b", "c"].map(|name| layout.place(name)), ["_small-1-3/a", "_small-1-1/b", "_small-1-3/c"]);
-        assert!(format!("{:?}", layout.unsold(3)).contains("emu/_unsold-3\""));
+        let mut three = parts[0].clone();
+        three.pieces = 3;
+        assert_eq!(layout.places_of_unsold(&parts[0]), ["_unsold-3"]);
+        assert_eq!(layout.places_of_unsold(&three), ["_unsold-3", "_unsold-3_1", "_unsold-3_2"]);
+        assert!(format!("{:?}", layout.unsold(&three)[2]).contains("emu/_unsold-3_2\""));
     }
 
     #[test]

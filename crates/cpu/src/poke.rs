@@ -2,7 +2,7 @@
 
 mod way;
 
-use host::cgroup::Fraction;
+use host::cgroup::{Fraction, Group};
 use host::sched::{self, Class};
 use host::time::sleep_until;
 use scale::{RealDuration, RealInstant};
@@ -29,8 +29,10 @@ const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
 /// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
 /// pokes, until they have stopped.
-pub(crate) fn poke(board: Board, layout: &Layout, way: Way, mut ender: Ender) -> Error {
-    let mut keepers = match Keepers::new(board, layout) {
+///
+/// `unsold` are the groups of each core that burn what no node has bought of it.
+pub(crate) fn poke(board: Board, layout: &Layout, unsold: &[Vec<&Group>], way: Way, mut ender: Ender) -> Error {
+    let mut keepers = match Keepers::new(board, layout, unsold) {
         Ok(begun) => begun,
         Err(error) => return error,
     };
@@ -81,17 +83,17 @@ struct Keeper {
     board: OfCore,
     pacer: Pacer,
     keeping: bool,
-    unsold: Fraction,
+    unsold: Vec<Fraction>,
     rate: Rate,
     measured: Measured,
     had: Option<Counts>,
 }
 
 impl Keepers {
-    fn new(board: Board, layout: &Layout) -> Result<Keepers, Error> {
+    fn new(board: Board, layout: &Layout, unsold: &[Vec<&Group>]) -> Result<Keepers, Error> {
         let at = host::now();
-        let cores = layout.cores().iter().zip(board.cores());
-        let cores = cores.map(|(core, board)| Keeper::new(board, layout, *core, at)).collect::<Result<_, _>>()?;
+        let cores = unsold.iter().zip(board.cores());
+        let cores = cores.map(|(unsold, board)| Keeper::new(board, unsold, at)).collect::<Result<_, _>>()?;
         Ok(Keepers { cores, groups: Had::of(layout)?, at })
     }
 
@@ -109,12 +111,12 @@ impl Keepers {
 }
 
 impl Keeper {
-    fn new(board: OfCore, layout: &Layout, core: usize, at: RealInstant) -> Result<Keeper, Error> {
+    fn new(board: OfCore, unsold: &[&Group], at: RealInstant) -> Result<Keeper, Error> {
         Ok(Keeper {
             board,
             pacer: Pacer::new(at),
             keeping: false,
-            unsold: layout.unsold(core).fraction()?,
+            unsold: unsold.iter().map(|group| group.fraction()).collect::<Result<_, _>>()?,
             rate: Rate::start(),
             measured: board.measured(),
             had: None,
@@ -138,7 +140,8 @@ impl Keeper {
         let unsold = self.pacer.step(Window { at: now, speed, available });
         (self.measured, self.had) = (measured, had);
         if let Some(fraction) = unsold {
-            self.unsold.set(fraction)?;
+            let each = fraction / self.unsold.len() as f64;
+            self.unsold.iter_mut().try_for_each(|group| group.set(each))?;
         }
         self.board.publish(self.pacer.books());
         Ok(())

@@ -28,7 +28,6 @@ pub use estimator::{Estimator, Observed};
 pub use windows::{Candidate, Window, Windows};
 
 use crate::caches::Staleness;
-use crate::terms::LONGEST_SLICE;
 
 /// τ as it is believed to be before a node has done anything: how long it takes it to gain most of its pace in a turn.
 /// From the two best known points: a server of TLS
@@ -39,8 +38,10 @@ pub const RECOVERY: RealDuration = RealDuration::from_nanos(160_000);
 const RECOVERY_SPREAD: f64 = 1.6;
 
 /// How many τ are considered, half a standard deviation apart: up to two below and above the usual one, and longer ones
-/// as soon as there are windows of the longest turns, without which nothing could tell them.
+/// as soon as there are windows of long turns, without which nothing could tell them.
 const RECOVERIES: usize = 15;
+/// Up to how many times the turns of a window.
+const TOLD_BY_WINDOWS: f64 = 0.6;
 /// Which of them is the usual one.
 const USUAL_RECOVERY: usize = 4;
 /// How many forms, each with each τ.
@@ -83,17 +84,18 @@ struct Curve {
 impl Curve {
     const USUAL: Curve = Curve { form: Form::Even, recovery_ns: RECOVERY.as_nanos() as f64 };
 
-    /// The curves that are considered, each with how likely it is before anything was seen; those that only `windows`
-    /// can tell are otherwise not.
-    fn considered(windows: bool) -> [(f64, Curve); SHAPES] {
+    /// The curves that are considered, each with how likely it is before anything was seen; those that only turns of
+    /// the length of a `window` can tell are not, if there are none.
+    fn considered(window: Option<RealDuration>) -> [(f64, Curve); SHAPES] {
         std::array::from_fn(|i| {
             let (likely, form) = Form::ALL[i % FORMS];
             let deviations = ((i / FORMS) as f64 - USUAL_RECOVERY as f64) / 2.0;
             let beyond = (deviations - USUAL_RECOVERY as f64 / 2.0).max(0.0);
-            let believed = if beyond > 0.0 && !windows { 0.0 } else { 1.0 };
+            let recovery_ns = Curve::USUAL.recovery_ns * RECOVERY_SPREAD.powf(deviations);
+            let told = window.map_or(0.0, |window| TOLD_BY_WINDOWS * window.as_nanos() as f64);
+            let believed = if beyond > 0.0 && recovery_ns > told { 0.0 } else { 1.0 };
             // Nothing is known of those but that they are rarer than the usual ones.
             let normal = (-(deviations - beyond).powi(2) / 2.0).exp();
-            let recovery_ns = Curve::USUAL.recovery_ns * RECOVERY_SPREAD.powf(deviations);
             (likely * believed * normal, Curve { form, recovery_ns })
         })
     }
@@ -212,7 +214,7 @@ impl Refill {
         let within = most(LARGEST_FACTOR, significant * part.max(0.0)).min(most(LARGEST_IN_A_TURN, parts[0])).min(1.0);
         let raised = |part: f64| 1.0 / (1.0 - within * part);
         // Never more than in shorter turns, in which room was found for it.
-        let long = (significant * self.part(LONGEST_SLICE).part.max(0.0)).min(parts[LENGTHS - 1]);
+        let long = (significant * self.part(around.in_windows()).part.max(0.0)).min(parts[LENGTHS - 1]);
         let all = Factors { by_turn: parts.map(raised), long: raised(long), capped: within < 1.0 };
         match all.mean() > LARGEST_MEAN {
             true => Factors { capped: true, ..all.shrunk((LARGEST_MEAN - 1.0) / (all.mean() - 1.0)) },
@@ -263,7 +265,11 @@ mod tests {
 
     fn of_shapes(depth: impl Fn(Curve) -> f64, error: f64) -> Refill {
         let only = |(_, curve)| Shape { curve, weight: f64::from(curve == Curve::USUAL), depth: depth(curve), error };
-        Refill { shapes: Curve::considered(true).map(only), rounds: 100, windows: 0 }
+        Refill {
+            shapes: Curve::considered(Some(RealDuration::from_nanos(u64::MAX))).map(only),
+            rounds: 100,
+            windows: 0,
+        }
     }
 
     fn factors(refill: Refill, turn: RealDuration) -> Factors {
@@ -317,7 +323,7 @@ mod tests {
     fn an_unknown_shape_is_an_error() {
         let sure = known(0.5, 0.0).of_turn(us(400)).1;
         let mut unsure = known(0.5, 0.0);
-        let weights = Curve::considered(false).map(|(before, _)| before);
+        let weights = Curve::considered(None).map(|(before, _)| before);
         unsure.shapes.iter_mut().zip(weights).for_each(|(shape, weight)| shape.weight = weight / 5.0);
         let wrong = unsure.of_turn(us(400)).1;
         assert!(sure == RealDuration::ZERO && wrong > us(10), "{sure}, {wrong}");

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use counters::{Usage, UsageByCore, oom_kills};
+pub use counters::{Usage, UsageByCore, oom_kills, processes};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 pub use group::{Group, Joiner};
 pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};

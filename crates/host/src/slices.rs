@@ -14,7 +14,7 @@ use std::fs;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use scale::RealDuration;
+use scale::{Lengths, RealDuration};
 use serde::{Deserialize, Serialize};
 
 pub use self::held::{Held, holders, sweep};
@@ -85,11 +85,21 @@ fn tried(class: Class) -> bool {
     std::thread::spawn(asked).join().unwrap_or(false)
 }
 
-/// Whether a task can have turns that are longer than its neighbours': where slices are of tasks, before Linux 6.17.
-/// From then on a task is left alone for no longer than the shortest slice of all that wait beside it ("sched/fair:
-/// Limit run to parity to the min slice of enqueued entities").
-pub fn last_beside_shorter() -> bool {
-    version().is_some_and(|version| version < SHORTEST_DECIDES)
+/// Which lengths turns can have beside each other: any where slices are of tasks. But from Linux 6.17 on a task is left
+/// alone for no longer than the shortest slice of all that wait beside it ("sched/fair: Limit run to parity to the min
+/// slice of enqueued entities"); then it goes on if it is owed more, and if nobody else who is owed something asked for
+/// less.
+pub fn lengths() -> Lengths {
+    match offered().0 {
+        Slices::OfTasks if shortest_decides() => Lengths::Multiples,
+        Slices::OfTasks => Lengths::Any,
+        Slices::OfHost | Slices::Interrupted | Slices::OfNobody => Lengths::One,
+    }
+}
+
+/// Whether a turn is over, or begins anew, after the shortest slice of all that wait.
+pub fn shortest_decides() -> bool {
+    version().is_none_or(|version| version >= SHORTEST_DECIDES)
 }
 
 /// Linux's version.

@@ -45,7 +45,7 @@ fn hold(state: &str, cgroup: &str) {
         disk: None,
     };
     let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
-    let io = Io { stdout: null(), stderr: null(), preserve: Vec::new() };
+    let io = Io { stdout: null(), stderr: null(), preserve: Vec::new(), gate: None };
     let runtime = Runtime::detect().expect("a runtime");
     let node = Node::create(&enclosure, &runtime, spec, io).expect("a node");
     node.start().expect("a start");

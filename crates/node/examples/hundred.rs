@@ -52,7 +52,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             netns,
             disk: None,
         };
-        (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new() })
+        (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new(), gate: None })
     };
     let specs = namespaces.into_iter().enumerate().map(spec).collect();
     let created = Node::create_all(&enclosure, runtime, specs).expect("nodes");

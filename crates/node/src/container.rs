@@ -53,18 +53,19 @@ impl Tracked {
         self.proc.as_ref().map_or(Ok(()), |proc| send(proc, signal))
     }
 
-    /// Kills the process, and those of the process group that the runtime has given it.
-    pub(crate) fn kill_group(&self) -> io::Result<()> {
+    /// Sends a signal to the process, and to those of the process group that the runtime has given it.
+    pub(crate) fn signal_group(&self, signal: i32) -> io::Result<()> {
         let Some((_, group, session)) = self.read("stat").ok().as_deref().and_then(standing) else {
-            return self.signal(libc::SIGKILL);
+            return self.signal(signal);
         };
         // The runtime makes a session for a command. One that is led from outside is not the command's own.
         if group == 0 || group != session {
-            return self.signal(libc::SIGKILL);
+            return self.signal(signal);
         }
         // A group is known by number only where its namespace is; so its members are looked for, once more after they
         // have been killed, for one may just have started another.
-        for _ in 0..8 {
+        let rounds = if signal == libc::SIGKILL { 8 } else { 1 };
+        for _ in 0..rounds {
             let mut met = false;
             for entry in Dir::read_from(&self.enclosure.proc)?.flatten() {
                 if !entry.file_name().to_bytes().iter().all(u8::is_ascii_digit) {
@@ -76,7 +77,7 @@ impl Tracked {
                 let state = read_at(&member, "stat").ok().as_deref().and_then(standing);
                 if state.is_some_and(|(alive, of, _)| alive && of == group) {
                     met = true;
-                    send(&member, libc::SIGKILL)?;
+                    send(&member, signal)?;
                 }
             }
             if !met {

@@ -1,7 +1,7 @@
 //! The life of one node: created, started, signalled, joined by other commands, created again, deleted.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host::cgroup;
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::bundle;
 use crate::container::{Request, Tracked};
@@ -30,6 +31,10 @@ pub struct Io {
     pub stderr: File,
     /// Descriptors 3 and up.
     pub preserve: Vec<OwnedFd>,
+    /// For a program that waits for a byte, such as from a pipe among `preserve`, before it does anything: the end to
+    /// which that byte is written. The container is then started as it is created, and starting the node is to write
+    /// the byte, which takes microseconds; without it that is the runtime's, some milliseconds of CPU.
+    pub gate: Option<File>,
 }
 
 /// A command that joins a running node.
@@ -53,16 +58,25 @@ pub struct Node {
     spec: NodeSpec,
     enclosure: Arc<Shared>,
     runtime: Runtime,
-    /// What it sees, and its root before there is a container.
-    mounts: Arc<MountNamespace>,
-    root: RootFs,
-    /// Its disk, if it has one.
-    disk: Option<Volume>,
+    /// What it sees; nothing while it has no power.
+    mounted: Option<Mounted>,
     /// How often it has been created again; part of the container's name.
     generation: u32,
     process: Tracked,
+    /// See [`Io::gate`]; empty once the node has been started.
+    gate: Mutex<Option<File>>,
     execs: AtomicUsize,
     oom_before: u64,
+}
+
+/// What a node sees.
+#[derive(Debug)]
+struct Mounted {
+    /// Its root before there is a container.
+    root: RootFs,
+    /// Its disk, if it has one.
+    disk: Option<Volume>,
+    mounts: Arc<MountNamespace>,
 }
 
 impl Node {
@@ -74,15 +88,12 @@ impl Node {
     pub fn create(enclosure: &Enclosure, runtime: &Runtime, mut spec: NodeSpec, io: Io) -> Result<Node, Error> {
         let shared = Arc::clone(&enclosure.shared);
         prepare::unpack(&shared, &mut spec)?;
-        let mounts = shared.mounts()?;
-        let (root, disk) = shared.call_among(&mounts, {
-            let (shared, spec) = (Arc::clone(&shared), spec.clone());
-            move || prepare::prepare(&shared, &spec)
-        })??;
+        let mounted = mount(&shared, &spec, true)?;
         let oom_before = cgroup::oom_kills(&spec.cgroup);
-        let process = create(&shared, &mounts, runtime, &spec.name, 0, io)?;
-        let (runtime, execs) = (runtime.clone(), AtomicUsize::new(0));
-        Ok(Node { spec, enclosure: shared, runtime, mounts, root, disk, generation: 0, process, execs, oom_before })
+        let (process, gate) = create(&shared, &mounted.mounts, runtime, &spec.name, 0, io)?;
+        let (runtime, gate, execs) = (runtime.clone(), Mutex::new(gate), AtomicUsize::new(0));
+        let mounted = Some(mounted);
+        Ok(Node { spec, enclosure: shared, runtime, mounted, generation: 0, process, gate, execs, oom_before })
     }
 
     /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
@@ -99,7 +110,13 @@ impl Node {
 
     /// Starts the node's program.
     pub fn start(&self) -> Result<(), Error> {
-        self.request("start", self.generation).change("start")
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut gate) = gate else { return self.request("start", self.generation).change("start") };
+        match gate.write_all(&[1]) {
+            // Who waited is gone, which is heard of as of every end.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done.context(|| format!("node {}: cannot be started", self.name())),
+        }
     }
 
     /// Starts the programs of many nodes, several at once.
@@ -158,17 +175,56 @@ impl Node {
 
     /// Opens a regular file of the node for reading, also after the node has ended.
     pub fn read_file(&self, path: &Path) -> io::Result<File> {
-        self.root.read(path)
+        match &self.mounted {
+            Some(mounted) => mounted.root.read(path),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Whether it has a disk of its own.
     pub fn has_disk(&self) -> bool {
-        self.disk.is_some()
+        self.spec.disk.is_some()
+    }
+
+    /// Ends the node as the loss of power does: all its processes, at once, whatever they wait for.
+    pub fn cut_off(&self) -> Result<(), Error> {
+        self.signal(libc::SIGKILL)?;
+        // The kernel ends the others when the first has ended, which may wait for its disk.
+        let of_node = || cgroup::processes(&self.spec.cgroup);
+        let pid = |pid: u32| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?);
+        let open = |id: u32| Some((id, pidfd_open(pid(id)?, PidfdFlags::empty()).ok()?));
+        let open: Vec<_> = of_node().into_iter().filter_map(open).collect();
+        // A number may have become another process's, but not one that is in the group once more.
+        let still = of_node();
+        for (_, process) in open.iter().filter(|(id, _)| still.contains(id)) {
+            // One that has ended meanwhile is fine.
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        Ok(())
+    }
+
+    /// Takes away all that the node sees, its disk's file system with it; what that has not written is lost.
+    ///
+    /// # Errors
+    /// If the node still runs.
+    pub fn unmount(&mut self) -> Result<(), Error> {
+        self.must_have_ended()?;
+        self.mounted = None;
+        // The enclosure's thread leaves the node's mounts, if it is the last there.
+        self.enclosure.call(|| ())
+    }
+
+    /// Mounts its disk, whose file system recovers, and its root again, after [`Node::unmount`].
+    pub fn mount_again(&mut self) -> Result<(), Error> {
+        if self.mounted.is_none() {
+            self.mounted = Some(mount(&self.enclosure, &self.spec, false)?);
+        }
+        Ok(())
     }
 
     /// Writes out what the node, or who made it, has written and its disk does not have yet; nothing without a disk.
     pub fn sync_disk(&self) -> Result<(), Error> {
-        self.disk.as_ref().map_or(Ok(()), Volume::sync)
+        self.mounted.as_ref().and_then(|mounted| mounted.disk.as_ref()).map_or(Ok(()), Volume::sync)
     }
 
     /// Runs a command in the node: its namespaces, its cgroup, its capabilities.
@@ -189,16 +245,23 @@ impl Node {
 
     /// Creates the container again after the node has ended; its files are as it left them.
     pub fn create_again(&mut self, io: Io) -> Result<(), Error> {
-        if self.try_wait().is_none() {
-            return Err(Error::Node {
-                node: self.name().into(),
-                what: "still runs, so it cannot be created again".into(),
-            });
-        }
+        self.must_have_ended()?;
+        self.mount_again()?;
         self.oom_before = cgroup::oom_kills(&self.spec.cgroup);
-        self.process = create(&self.enclosure, &self.mounts, &self.runtime, self.name(), self.generation + 1, io)?;
+        let Some(Mounted { mounts, .. }) = &self.mounted else { return Ok(()) };
+        let (process, gate) = create(&self.enclosure, mounts, &self.runtime, self.name(), self.generation + 1, io)?;
+        (self.process, self.gate) = (process, Mutex::new(gate));
         self.generation += 1;
         Ok(())
+    }
+
+    fn must_have_ended(&self) -> Result<(), Error> {
+        match self.try_wait() {
+            Some(_) => Ok(()),
+            None => {
+                Err(Error::Node { node: self.name().into(), what: "still runs, so it cannot be created again".into() })
+            }
+        }
     }
 
     /// Kills the node and unmounts its root, which is nowhere but among its own mounts. What it wrote stays in
@@ -251,8 +314,23 @@ impl Exec {
 
     /// Kills it with those that it has started and that have not left its process group.
     pub fn kill(&self) -> Result<(), Error> {
-        self.0.kill_group().context(|| "cannot kill a command in a node".into())
+        self.0.signal_group(libc::SIGKILL).context(|| "cannot kill a command in a node".into())
     }
+
+    /// Sends a signal to it and to those that it has started and that have not left its process group.
+    pub fn signal_group(&self, signal: i32) -> Result<(), Error> {
+        self.0.signal_group(signal).context(|| format!("cannot send signal {signal} to a command in a node"))
+    }
+}
+
+/// Mounts what a node sees: for the first time, or what it has left on its disk.
+fn mount(shared: &Arc<Shared>, spec: &NodeSpec, first: bool) -> Result<Mounted, Error> {
+    let mounts = shared.mounts()?;
+    let (root, disk) = shared.call_among(&mounts, {
+        let (shared, spec) = (Arc::clone(shared), spec.clone());
+        move || prepare::prepare(&shared, &spec, first)
+    })??;
+    Ok(Mounted { root, disk, mounts })
 }
 
 fn create(
@@ -262,12 +340,17 @@ fn create(
     name: &str,
     generation: u32,
     io: Io,
-) -> Result<Tracked, Error> {
+) -> Result<(Tracked, Option<File>), Error> {
     let null = host::descriptors::null().context(|| "cannot open /dev/null".into())?;
     let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
     let bundle = shared.staging.join("nodes").join(name);
-    let verb = ["create", "--bundle", &bundle.to_string_lossy()];
-    Request { mounts: Some(mounts), ..request(shared, runtime, name, "create", generation) }.process(&verb, fds)
+    let bundle = bundle.to_string_lossy();
+    let verb: &[&str] = match io.gate {
+        Some(_) => &["run", "--detach", "--bundle", &bundle],
+        None => &["create", "--bundle", &bundle],
+    };
+    let request = Request { mounts: Some(mounts), ..request(shared, runtime, name, "create", generation) };
+    Ok((request.process(verb, fds)?, io.gate))
 }
 
 fn request<'a>(

@@ -92,8 +92,9 @@ pub(crate) fn unpack(shared: &Shared, spec: &mut NodeSpec) -> Result<(), Error> 
     Ok(())
 }
 
-/// Makes everything but the container: its root, and its disk, if it has one. To be called on the enclosure's thread.
-pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<(RootFs, Option<Volume>), Error> {
+/// Makes everything but the container: its root, and its disk, if it has one. Files are as the node has left them, if
+/// this is not the `first` time. To be called on the enclosure's thread.
+pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(RootFs, Option<Volume>), Error> {
     let bundle = shared.staging.join("nodes").join(&spec.name);
     fs::create_dir_all(&bundle).map_err(|e| Error::file("make", &bundle, e))?;
     let (disk, writes) = match &spec.disk {
@@ -101,7 +102,9 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec) -> Result<(RootFs, Optio
         None => (None, shared.state.join("nodes").join(&spec.name)),
     };
     let root = root(shared, spec, &writes, &bundle.join("root"))?;
-    files(&root, spec)?;
+    if first {
+        files(&root, spec)?;
+    }
     bind_netns(&spec.netns, &bundle.join("net"))?;
 
     let mut shown = shown_files(shared, spec)?;

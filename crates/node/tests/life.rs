@@ -5,13 +5,14 @@ mod common;
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
-use diorama_node::{Error, ExecSpec, Node, Root, Runtime};
+use diorama_node::{Error, ExecSpec, Io, Node, Root, Runtime};
 use host::NetNamespace;
 use host::cgroup::Tree;
 use scale::Tdf;
@@ -49,6 +50,44 @@ fn a_node_runs_its_program_and_its_exit_is_heard() {
         assert_eq!((exit.pid, exit.status.code()), (node.pid(), Some(7)));
         assert_eq!(node.wait(None), Some(exit.status));
         assert_eq!(text(output), "hello from one\n");
+        node.delete().unwrap();
+    });
+}
+
+/// What a node starts with whose program waits for a byte on descriptor 3, and its output.
+fn waiting() -> (Io, File) {
+    let (reads, writes) = std::io::pipe().unwrap();
+    let (mut io, output) = io();
+    io.preserve.push(reads.into());
+    io.gate = Some(OwnedFd::from(writes).into());
+    (io, output)
+}
+
+#[test]
+fn a_node_behind_a_gate_starts_with_a_byte_also_when_it_is_created_again() {
+    with_each_runtime(|world| {
+        let script = "test \"$(head -c 1 <&3 | wc -c)\" = 1 && exec 3<&- && echo started";
+        let (io, output) = waiting();
+        let spec = world.spec("gated", script);
+        let mut node = Node::create(world.enclosure(), &world.runtime, spec, io).expect("a node");
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!((node.try_wait(), text(output.try_clone().unwrap())), (None, String::new()), "it waits");
+        node.start().unwrap();
+        assert_eq!(node.wait(Some(PATIENCE)).unwrap().code(), Some(0));
+        assert_eq!(text(output), "started\n");
+
+        let (io, output) = waiting();
+        node.create_again(io).unwrap();
+        assert_eq!(node.try_wait(), None);
+        node.start().unwrap();
+        assert_eq!(node.wait(Some(PATIENCE)).unwrap().code(), Some(0));
+        assert_eq!(text(output), "started\n");
+
+        // Whoever waits may have been killed.
+        node.create_again(waiting().0).unwrap();
+        node.signal(libc::SIGKILL).unwrap();
+        assert_eq!(node.wait(Some(PATIENCE)).unwrap().signal(), Some(libc::SIGKILL));
+        node.start().unwrap();
         node.delete().unwrap();
     });
 }

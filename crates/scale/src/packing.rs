@@ -76,6 +76,35 @@ pub fn tdf_that_packs(nodes: &[TargetCpu], cores: usize, usable: f64) -> Option<
     enough
 }
 
+/// The smallest TDF, in tenths, from `from` to `to` of which `fits` says so, if what fits at one fits at every larger
+/// one; `None` if not even the largest does. It is asked about the logarithm of the answer's distance from `from`, in
+/// tenths, times two.
+pub fn smallest_that_fits(from: Tdf, to: Tdf, mut fits: impl FnMut(Tdf) -> bool) -> Option<Tdf> {
+    let tenth = |tenths: u64| Tdf::new(tenths, 10).ok();
+    let [first, last] = [from, to].map(|tdf| (tdf.as_f64() * 10.0 - ROUNDING).ceil() as u64);
+    let (mut below, mut step) = (first.checked_sub(1)?, 1);
+    // Upwards in strides that double, until one fits.
+    let mut above = loop {
+        let at = (below + step).min(last);
+        if at <= below {
+            return None;
+        }
+        if fits(tenth(at)?) {
+            break at;
+        }
+        (below, step) = (at, step * 2);
+    };
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if fits(tenth(middle)?) {
+            above = middle;
+        } else {
+            below = middle;
+        }
+    }
+    tenth(above)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -119,6 +148,23 @@ mod tests {
         assert_eq!(tdf(&[1e9], 7), None);
         assert_eq!(tdf(&[], 1), Some(1.0));
         assert_eq!(tdf(&[64_000.0; 3], 2), None, "two would need twice the largest factor on one core");
+    }
+
+    #[test]
+    fn the_smallest_that_fits_is_found_with_few_questions() {
+        let tdf = |text: &str| text.parse::<Tdf>().unwrap();
+        for (from, to, least) in [("1", "100", "1"), ("1.5", "100", "37.3"), ("2", "7", "7"), ("1", "100000", "9999.9")]
+        {
+            let mut asked = 0;
+            let found = smallest_that_fits(tdf(from), tdf(to), |tdf| {
+                asked += 1;
+                tdf >= least.parse().unwrap()
+            });
+            assert_eq!(found, Some(tdf(least)));
+            assert!(asked <= 36, "{asked}");
+        }
+        assert_eq!(smallest_that_fits(tdf("1"), tdf("9"), |_| false), None);
+        assert_eq!(smallest_that_fits(tdf("9"), tdf("1"), |_| true), None);
     }
 
     fn shares() -> impl Strategy<Value = Vec<f64>> {

@@ -57,10 +57,12 @@ impl Turns {
         (slowest > 0.0 && slowest.is_finite()).then(|| Turns::of_length(length, slowest).nearest(slowest))
     }
 
-    /// How long a turn of each of these nodes, which are all that share the core, lasts.
-    pub fn of_nodes(&self, nodes: &[TargetCpu]) -> Vec<RealDuration> {
+    /// How long a turn of each of these nodes, which are all that share the core, lasts, where turns can have such
+    /// lengths.
+    pub fn of_nodes(&self, nodes: &[TargetCpu], lengths: Lengths) -> Vec<RealDuration> {
         let slowest = slowest(nodes).unwrap_or(1.0);
-        nodes.iter().map(|node| Turns::stretched(self.length, self.stretch(together(node), slowest))).collect()
+        let stretch = |node| lengths.nearest(self.stretch(together(node), slowest));
+        nodes.iter().map(|node| Turns::stretched(self.length, stretch(node))).collect()
     }
 
     /// Turns of this length; `slowest` is the speed of the slowest node.
@@ -96,6 +98,28 @@ impl Turns {
         let path = shortest_path.unwrap_or(VirtualDuration::ZERO);
         let grain = VirtualDuration::from_secs_f64(path.as_secs_f64() * OF_PATH);
         Turns::of_grain(grain, slowest).nearest(slowest)
+    }
+}
+
+/// Which lengths the turns of nodes can have beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// All have the same.
+    One,
+    /// Whole multiples of the shortest.
+    Multiples,
+    /// Any that is not below the shortest.
+    Any,
+}
+
+impl Lengths {
+    /// The nearest to so many times the shortest.
+    fn nearest(self, stretch: f64) -> f64 {
+        match self {
+            Lengths::One => 1.0,
+            Lengths::Multiples => stretch.round().max(1.0),
+            Lengths::Any => stretch,
+        }
     }
 }
 
@@ -171,8 +195,11 @@ mod tests {
         let waits = |speed: f64| turns.stretch(speed, 0.08) / speed;
         assert!([0.08, 0.1, 0.2, 0.5].map(waits).is_sorted_by(|a, b| a > b));
         let nodes = [(1, 0.08), (4, 0.08), (1, 0.18), (1, 100.0)].map(|(cpus, speed)| TargetCpu { cpus, speed });
-        let each: Vec<_> = turns.of_nodes(&nodes).iter().map(|turn| turn.as_nanos()).collect();
+        let each: Vec<_> = turns.of_nodes(&nodes, Lengths::Any).iter().map(|turn| turn.as_nanos()).collect();
         assert_eq!(each, [100_000, 200_000, 150_000, Turns::LONGEST.as_nanos()]);
+        let whole = turns.of_nodes(&nodes, Lengths::Multiples);
+        assert_eq!(whole[..3].iter().map(|turn| turn.as_nanos()).collect::<Vec<_>>(), [100_000, 200_000, 200_000]);
+        assert_eq!(turns.of_nodes(&nodes, Lengths::One), [turns.length; 4]);
     }
 
     #[test]

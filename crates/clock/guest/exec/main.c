@@ -6,7 +6,7 @@
 #define SCM_RIGHTS 1
 #define MSG_NOSIGNAL 0x4000
 #define PATH_ROOM 4096
-#define USAGE "dilate-exec [--fd N] -- COMMAND [ARG...]"
+#define USAGE "dilate-exec [--wait N] [--fd N | --native] -- COMMAND [ARG...]"
 
 __asm__(".text\n"
 	".globl _start\n"
@@ -110,10 +110,23 @@ static long execute(char **argv, char **envp)
 	}
 }
 
-static __attribute__((noreturn)) void dilate(i32 socket, char **argv, char **envp)
+/* Waits for a byte from descriptor `fd`. If its other end is closed before, nobody is left to run anything for. */
+static void await_start(i32 fd)
 {
-	if (!argv[0])
-		fail("no command: " USAGE, 0);
+	u8 byte;
+	long got;
+	do
+		got = syscall(__NR_read, fd, &byte, 1);
+	while (got == -EINTR);
+	if (got < 0)
+		fail("the descriptor of --wait cannot be read", got);
+	if (got == 0)
+		quit(EXIT_OWN);
+	syscall(__NR_close, fd);
+}
+
+static void dilate(i32 socket)
+{
 	long error = syscall(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1);
 	if (error)
 		fail("no_new_privs cannot be set", error);
@@ -127,7 +140,11 @@ static __attribute__((noreturn)) void dilate(i32 socket, char **argv, char **env
 		fail("the descriptor (3, or that of --fd) leads to no injector", error);
 	syscall(__NR_close, listener);
 	syscall(__NR_close, socket);
-	error = execute(argv, envp);
+}
+
+static __attribute__((noreturn)) void command(char **argv, char **envp)
+{
+	long error = execute(argv, envp);
 	say("diorama: ");
 	say(argv[0]);
 	if (error == -ENOENT || error == -ENOTDIR) {
@@ -152,13 +169,27 @@ __attribute__((used, noreturn)) void start(u64 *stack)
 	u64 *auxv = (u64 *)envp;
 	while (*auxv++)
 		;
-	if (stack[0] >= 2 && same(argv[1], "--"))
-		dilate(DIORAMA_SOCKET, argv + 2, envp);
-	if (stack[0] >= 4 && same(argv[1], "--fd") && same(argv[3], "--"))
-		dilate((i32)parse(argv[2]), argv + 4, envp);
 	if (stack[0] == 2 && same(argv[1], "--probe"))
 		quit(probe(auxv));
 	if (stack[0] == 4 && same(argv[1], "--measure"))
 		quit(measure(argv + 2, envp, auxv));
+	i32 socket = DIORAMA_SOCKET, gate = -1;
+	for (char **at = argv + 1; stack[0] && *at; at++) {
+		if (same(*at, "--native")) {
+			socket = -1;
+		} else if (same(*at, "--") && at[1]) {
+			if (gate >= 0)
+				await_start(gate);
+			if (socket >= 0)
+				dilate(socket);
+			command(at + 1, envp);
+		} else if (same(*at, "--fd") && at[1]) {
+			socket = (i32)parse(*++at);
+		} else if (same(*at, "--wait") && at[1]) {
+			gate = (i32)parse(*++at);
+		} else {
+			break;
+		}
+	}
 	fail("usage: " USAGE, 0);
 }

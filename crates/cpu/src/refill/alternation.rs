@@ -30,6 +30,7 @@ const ORDERS: [[usize; LENGTHS]; 6] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alternation {
     turns: [RealDuration; LENGTHS],
+    window: RealDuration,
     dwell: RealDuration,
 }
 
@@ -64,12 +65,24 @@ impl Alternation {
         let cycle = secs / smallest_share.clamp(1e-4, 1.0);
         let of_run = lasts.as_secs_f64() / (ROUNDS * LENGTHS as f64);
         let dwell = RealDuration::from_secs_f64(of_run.max(CYCLES * cycle)).clamp(SHORTEST, LONGEST);
-        Alternation { turns: [short, (short * long).sqrt(), long].map(RealDuration::from_secs_f64), dwell }
+        let turns = [short, (short * long).sqrt(), long].map(RealDuration::from_secs_f64);
+        Alternation { turns, window: LONGEST_SLICE, dwell }
     }
 
     /// The same for a node whose turns are so many times as long.
     pub fn stretched(&self, stretch: f64) -> Alternation {
         Alternation { turns: self.turns.map(|turn| Turns::stretched(turn, stretch)), ..*self }
+    }
+
+    /// The same for a node whose turns last so long in its [windows](super::Windows); otherwise that is the longest
+    /// slice.
+    pub fn with_windows_of(self, window: RealDuration) -> Alternation {
+        Alternation { window, ..self }
+    }
+
+    /// How long turns last in a window.
+    pub fn in_windows(&self) -> RealDuration {
+        self.window
     }
 
     /// The lengths, the shortest first.

@@ -6,7 +6,6 @@ use scale::RealDuration;
 
 use super::alternation::{Alternation, LENGTHS};
 use super::{Curve, Guess, Refill, SHAPES, Shape};
-use crate::terms::LONGEST_SLICE;
 
 /// What a node used and did while turns had one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,6 +111,8 @@ struct Parts {
 pub struct Estimator {
     guess: Guess,
     turns: [RealDuration; LENGTHS],
+    /// How long turns are in a window.
+    window: RealDuration,
     /// The newest last.
     rounds: VecDeque<Round>,
     longs: VecDeque<Long>,
@@ -130,6 +131,7 @@ impl Estimator {
         Estimator {
             guess,
             turns: around.turns(),
+            window: around.in_windows(),
             rounds: VecDeque::new(),
             longs: VecDeque::new(),
             seen: 0,
@@ -216,7 +218,8 @@ impl Estimator {
             let (depth, error, misfit) = self.under(curve, weight);
             (Shape { curve, weight: before, depth, error }, misfit)
         };
-        let found: [(Shape, f64); SHAPES] = Curve::considered(!self.longs.is_empty()).map(under);
+        let found: [(Shape, f64); SHAPES] =
+            Curve::considered((!self.longs.is_empty()).then_some(self.window)).map(under);
         let least = found.iter().map(|(_, misfit)| *misfit).fold(f64::INFINITY, f64::min);
         let per_freedom = self.per_freedom(least, weight);
         let mut shapes = found.map(|(shape, misfit)| {
@@ -247,7 +250,7 @@ impl Estimator {
         if weight <= 0.0 {
             return (guess, guess_error, 0.0);
         }
-        let parts = Parts { by_turn: self.turns.map(|turn| curve.part(turn)), long: curve.part(LONGEST_SLICE) };
+        let parts = Parts { by_turn: self.turns.map(|turn| curve.part(turn)), long: curve.part(self.window) };
         let own = self.depth(parts);
         let own_error = self.error_at(parts, own, weight);
         let (mut depth, mut error) = (guess, guess_error);

@@ -3,7 +3,6 @@
 use scale::RealDuration;
 
 use super::*;
-use crate::terms::LONGEST_SLICE;
 
 /// SplitMix64 (Steele, Lea, Flood: *Fast splittable pseudorandom number generators*, OOPSLA 2014, figure 17).
 struct Random(u64);
@@ -182,7 +181,7 @@ impl Running<'_> {
 fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64, gives_back: bool) -> Outcome {
     let around = around(turn_us);
     let mut estimator = Estimator::new(Guess::NONE, &around);
-    let candidate = Candidate { core: 0, share: server.share, turn: around.mean() };
+    let candidate = Candidate { core: 0, share: server.share, turn: around.mean(), window: around.in_windows() };
     let mut schedule = Windows::new([candidate], ns(seconds * 1e6));
     let mut running = Running {
         server,
@@ -209,7 +208,7 @@ fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64,
             estimator.observe(whole);
             let window = schedule.next(ns(running.clock), &[ns(running.used)]).filter(|_| !weather.no_windows);
             if let Some(Window { wash_out, counted, .. }) = window {
-                estimator.observe_long(running.turns(LONGEST_SLICE, wash_out, counted, factors.long));
+                estimator.observe_long(running.turns(around.in_windows(), wash_out, counted, factors.long));
             }
         }
         n += 1;

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 use scale::RealDuration;
 
-use crate::terms::LONGEST_SLICE;
-
 /// How long a window is, in cycles of the node: those that are not counted, as what is done in them was begun in turns
 /// of another length, and those that are.
 const WASH_OUT: f64 = 2.0;
@@ -40,6 +38,8 @@ pub struct Candidate {
     pub share: f64,
     /// The mean length of its turns.
     pub turn: RealDuration,
+    /// How long they are in a window.
+    pub window: RealDuration,
 }
 
 /// Some nodes have the longest turns, of each core one at most. All others have those of middle length.
@@ -77,10 +77,10 @@ struct Node {
 impl Windows {
     /// For a run that lasts for at least so long; zero if nobody knows.
     pub fn new(nodes: impl IntoIterator<Item = Candidate>, lasts: RealDuration) -> Windows {
-        let node = |Candidate { core, share, turn }| {
-            let cycle = LONGEST_SLICE.as_secs_f64() / f64::max(share, 1e-6);
+        let node = |Candidate { core, share, turn, window }| {
+            let cycle = window.as_secs_f64() / f64::max(share, 1e-6);
             let takes = RealDuration::from_secs_f64((WASH_OUT + COUNTED) * cycle).max(SHORTEST);
-            let learns = turn.as_secs_f64() <= MUCH_SHORTER * LONGEST_SLICE.as_secs_f64();
+            let learns = turn.as_secs_f64() <= MUCH_SHORTER * window.as_secs_f64();
             Node {
                 core,
                 share,
@@ -135,13 +135,14 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::LONGEST_SLICE;
 
     fn secs(s: f64) -> RealDuration {
         RealDuration::from_secs_f64(s)
     }
 
     fn of(core: usize, share: f64, turn_us: u64) -> Candidate {
-        Candidate { core, share, turn: RealDuration::from_nanos(turn_us * 1_000) }
+        Candidate { core, share, turn: RealDuration::from_nanos(turn_us * 1_000), window: LONGEST_SLICE }
     }
 
     /// The windows of a run of so many seconds, each with when it began, in rounds of `round` s; nodes use a part of

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use scale::RealDuration;
 
-use super::files::{self, OUT_OF_MEMORY, SCHEDULER, USAGE_BY_CORE, Version};
+use super::files::{self, MEMBERS, OUT_OF_MEMORY, SCHEDULER, USAGE_BY_CORE, Version};
 use super::group::Group;
 use super::hierarchies::{self, Hierarchies};
 use crate::error::Error;
@@ -129,6 +129,13 @@ fn run_by_core(text: &str) -> Vec<u64> {
         }
     }
     by_core
+}
+
+/// The processes of the group at `path` (as [`super::Tree::path`] gives it), by their ids; none if it is gone.
+pub fn processes(path: &str) -> Vec<u32> {
+    let Some((mount, _)) = hierarchies::memory() else { return Vec::new() };
+    let text = fs::read_to_string(mount.join(path.trim_start_matches('/')).join(MEMBERS)).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Processes of the group at `path` (as [`super::Tree::path`] gives it) and its descendants that the kernel's OOM

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::files::MEMBERS;
-use crate::error::{Error, Lack};
+use crate::error::{CONTAINER, Error, Lack};
 
 /// What the name of a scope ends with.
 pub(super) const SUFFIX: &str = ".scope";
@@ -80,7 +80,14 @@ fn settle(top: &Path, keeper: u32) -> Result<(), Error> {
         sleep(Duration::from_millis(2));
     }
     let home = top.join(KEEPER);
-    fs::create_dir(&home).map_err(|e| Error::file("make the control group", &home, e))?;
+    fs::create_dir(&home).map_err(|source| match source.raw_os_error() {
+        // systemd can do there what this process cannot.
+        Some(libc::EROFS | libc::EACCES | libc::EPERM) => {
+            let what = format!("cannot make control groups in {}: {source}", top.display());
+            Error::Machine(Lack::new(what, format!("run on the host itself, or in a container with {CONTAINER}")))
+        }
+        _ => Error::file("make the control group", &home, source),
+    })?;
     let members = home.join(MEMBERS);
     fs::write(&members, keeper.to_string()).map_err(|e| Error::file("write to", &members, e))
 }

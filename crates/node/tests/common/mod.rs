@@ -118,7 +118,7 @@ pub fn program() -> PathBuf {
 pub fn io() -> (Io, File) {
     let file = tempfile::tempfile().expect("a file");
     let copy = || file.try_clone().expect("a copy");
-    (Io { stdout: copy(), stderr: copy(), preserve: Vec::new() }, file)
+    (Io { stdout: copy(), stderr: copy(), preserve: Vec::new(), gate: None }, file)
 }
 
 pub fn text(mut file: File) -> String {
