@@ -166,7 +166,8 @@ without_cpu() {
   # Where systemd owns the groups, it is not to be found there.
   # shellcheck disable=SC2016
   begin poor sh -c 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"' sh "$inside" \
-    unshare -C -m sh -c 'mount -t cgroup2 none "$1" && { [ ! -d /run/systemd ] || mount -t tmpfs none /run/systemd; } &&
+    unshare -C -m sh -c 'umount -l "$1" && mount -t cgroup2 none "$1" &&
+      { [ ! -d /run/systemd ] || mount -t tmpfs none /run/systemd; } &&
       ! grep -w cpu "$1/cgroup.controllers" && shift && exec "$@"' sh "$groups" \
     "$diorama" run stock --out "$scratch/runs/poor"
   refused cpu poor || code=1

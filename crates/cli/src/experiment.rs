@@ -1,7 +1,42 @@
 //! What the verbs that take an experiment have in common.
 
-use engine::CoreChoice;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use engine::{CoreChoice, Description, Experiment, Tdf, Wanted};
 use record::Variant;
+
+use crate::failure::Failure;
+
+/// `--tdf`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TdfArg {
+    /// This one.
+    Given(Tdf),
+    /// The smallest that fits.
+    Auto,
+}
+
+impl FromStr for TdfArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TdfArg, String> {
+        match text {
+            "auto" => Ok(TdfArg::Auto),
+            _ => text.parse().map(TdfArg::Given).map_err(|wrong| format!("{wrong}; or write `auto`")),
+        }
+    }
+}
+
+impl TdfArg {
+    /// The factor, for a plan of `wanted`.
+    pub fn of(self, wanted: &Wanted<'_>) -> Result<Tdf, Failure> {
+        match self {
+            TdfArg::Given(tdf) => Ok(tdf),
+            TdfArg::Auto => Ok(wanted.smallest_tdf()?),
+        }
+    }
+}
 
 /// `--variant`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +57,39 @@ impl From<VariantArg> for Variant {
             VariantArg::Naive => Variant::Naive,
         }
     }
+}
+
+/// `--machines`, which holds for ns scripts.
+#[derive(clap::Args, Clone, Debug)]
+pub struct HardwareArgs {
+    /// For an ns script: what the hardware and operating systems that it names are here [default: hardware.yaml beside
+    /// the script, in addition to what is built in]
+    #[arg(long, value_name = "FILE")]
+    machines: Option<PathBuf>,
+}
+
+impl HardwareArgs {
+    /// The description of an experiment on the command line.
+    pub fn describes<'a>(
+        &'a self,
+        path: &'a Path,
+        overrides: &'a [(String, String)],
+        cores: CoreArgs,
+    ) -> Description<'a> {
+        Description { path, overrides, hardware: self.machines.as_deref(), cores: cores.into() }
+    }
+}
+
+/// The experiment of a description; what is to be said about it goes to standard error.
+pub fn open(description: Description<'_>) -> Result<Experiment, Failure> {
+    let opened = description.open()?;
+    tell(&opened.notes);
+    Ok(opened.experiment)
+}
+
+/// Tells what is to be said about a script.
+pub fn tell(notes: &[String]) {
+    notes.iter().for_each(|note| engine::warn(format_args!("note: {note}")));
 }
 
 /// What the user says of cores.

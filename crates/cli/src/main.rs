@@ -3,12 +3,15 @@
 mod bench;
 mod check;
 mod compare;
+mod convert;
 mod dilate;
 mod doctor;
+mod event;
 mod exec;
 mod experiment;
 mod failure;
 mod logs;
+mod map;
 mod progress;
 mod run;
 mod terminal;
@@ -30,8 +33,14 @@ enum Verb {
     Run(run::Args),
     /// Validate an experiment and print its plan; nothing is started
     Check(check::Args),
+    /// Find machines of a harness for the nodes of an experiment; nothing is started
+    Map(map::Args),
+    /// Print the experiment's file that an ns script becomes
+    Convert(convert::Args),
     /// Run a command inside a live node, dilated, in the node's share
     Exec(exec::Args),
+    /// Have something happen in a live run: to a link, a node or a disk
+    Event(event::Args),
     /// Print what the nodes of a run wrote
     Logs(logs::Args),
     /// Compare two runs, or two folders of runs
@@ -57,7 +66,10 @@ fn main() -> ExitCode {
     let outcome = match verb {
         Verb::Run(args) => run::main(args),
         Verb::Check(args) => check::main(args),
+        Verb::Map(args) => map::main(args),
+        Verb::Convert(args) => convert::main(args),
         Verb::Exec(args) => exec::main(args),
+        Verb::Event(args) => event::main(args),
         Verb::Logs(args) => logs::main(args),
         Verb::Compare(args) => compare::main(args),
         Verb::Dilate(args) => dilate::main(args),

@@ -5,12 +5,12 @@ mod confirm;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Outcome, Request, Tdf, Wanted};
+use engine::{Outcome, Request, Wanted};
 use record::{MetricRecord, Status, Variant, Verdict};
 use report::{Bound, significant};
 
 use self::confirm::Confirmation;
-use crate::experiment::{CoreArgs, VariantArg, parse_override};
+use crate::experiment::{CoreArgs, HardwareArgs, TdfArg, VariantArg, open, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::terminal;
@@ -18,15 +18,16 @@ use crate::terminal;
 /// Arguments of `diorama run`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The experiment: its folder, or its YAML file
+    /// The experiment: its folder, its YAML file, or its ns script
     experiment: PathBuf,
     /// With which resources: `scaled` as the plan says, `baseline` at TDF 1 with every node's full target share,
     /// `naive` at TDF 1 with the scaled variant's resources
     #[arg(long, value_enum, default_value = "scaled")]
     variant: VariantArg,
-    /// Another time dilation factor than the experiment's (scaled variant only)
-    #[arg(long, value_name = "N")]
-    tdf: Option<Tdf>,
+    /// Another time dilation factor than the experiment's, or `auto` for the smallest that fits this machine (scaled
+    /// variant only)
+    #[arg(long, value_name = "N|auto")]
+    tdf: Option<TdfArg>,
     /// Where the results go, new or empty [default: runs/NAME/VARIANT; an earlier one moves to VARIANT.1, …]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -54,6 +55,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "repeat")]
     keep: bool,
     #[command(flatten)]
+    hardware: HardwareArgs,
+    #[command(flatten)]
     cores: CoreArgs,
     /// Where other runs have the cores, wait until they have ended, and say which they are
     #[arg(long)]
@@ -70,9 +73,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     // First of all: from here on, signals that ask the run to end are received.
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
     engine::sweep();
-    let experiment = engine::load(&args.experiment, &args.set)?;
+    let experiment = open(args.hardware.describes(&args.experiment, &args.set, args.cores))?;
     let variant: Variant = args.variant.into();
-    let wanted = Wanted { experiment: &experiment, variant, tdf: args.tdf, cores: args.cores.into() };
+    let mut wanted = Wanted { experiment: &experiment, variant, tdf: None, cores: args.cores.into() };
+    wanted.tdf = args.tdf.map(|tdf| tdf.of(&wanted)).transpose()?;
     let plan = wanted.plan()?;
     let accuracy = engine::accuracy(&experiment, &args.accuracy)?;
     // What could not be done in the end is refused now.

@@ -48,6 +48,21 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
 }
 
 #[test]
+fn the_smallest_tdf_is_the_one_that_a_refusal_names() {
+    let fast = |args: &[&str]| check("experiments/web-net", &[&["--set", "machines.server.speed=3"], args].concat());
+    let refused = fast(&["--tdf", "1"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stdout));
+    let message = text(&refused.stderr);
+    let named = message.split("`--tdf ").nth(1).and_then(|rest| rest.split('`').next()).expect(&message);
+    let auto = fast(&["--tdf", "auto", "--json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&auto.stdout).unwrap();
+    assert_eq!(plan["tdf"].as_f64(), named.parse().ok(), "{message}");
+    let naive = fast(&["--tdf", "auto", "--variant", "naive"]);
+    assert_eq!(naive.status.code(), Some(2));
+    assert!(text(&naive.stderr).contains("--tdf cannot be given with the naive variant"));
+}
+
+#[test]
 fn wrong_input_is_2_with_its_place() {
     let out = check("crates/model/tests/bad/several.yaml", &[]);
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));

@@ -136,6 +136,70 @@ fn a_run_that_is_interrupted_takes_its_disks_along() {
     assert_eq!(loop_devices(), [] as [&str; 0]);
 }
 
+/// Adds rows to a database, and says which it has added, and at first which it has found.
+const ROWS: &str = r#"
+import sqlite3
+db = sqlite3.connect('/out/rows', isolation_level=None)
+db.execute('pragma synchronous = extra')
+db.execute('create table if not exists rows (n integer primary key)')
+count, last = db.execute('select count(*), coalesce(max(n), 0) from rows').fetchone()
+sound, = db.execute('pragma integrity_check').fetchone()
+print('found', count, last, sound, flush=True)
+while True:
+    last += 1
+    db.execute('insert into rows values (?)', (last,))
+    print('added', last, flush=True)
+"#;
+
+#[test]
+fn a_database_has_what_it_has_acknowledged_after_power_cuts() {
+    let lab = lab("");
+    std::fs::write(lab.path().join("lab/script.py"), ROWS).unwrap();
+    let events = "events:\n  - { at: 2s, node: reader, do: power-off }\n  - { at: 3s, node: reader, do: power-on }\n  \
+                  - { at: 5s, node: reader, do: power-off }\n  - { at: 5s, node: reader, do: power-on }\n";
+    let metrics = EXPERIMENT.find("metrics:").unwrap();
+    let text = format!("{}{events}ends: {{ limit: 6s }}\n", &EXPERIMENT[..metrics]).replace("tdf: 4", "tdf: 2");
+    std::fs::write(lab.path().join("lab/experiment.yaml"), text).unwrap();
+    let done = lab.diorama(&["run", "lab"]);
+    let said = lab.read("runs/disks/scaled/nodes/reader/stdout.log");
+    assert_eq!(done.code, 0, "{} {said}", done.stderr);
+    let (mut added, mut boots) = (0_u64, 0);
+    for line in said.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[..] {
+            ["added", n] => added = n.parse().unwrap(),
+            ["found", count, last, sound] => {
+                boots += 1;
+                let last: u64 = last.parse().unwrap();
+                assert!(last >= added && count == last.to_string() && sound == "ok", "{line} after {added}: {said}");
+                assert!(boots == 1 || last > 0, "{said}");
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    assert_eq!(boots, 3, "{said}");
+    let events = lab.read("runs/disks/scaled/events.jsonl");
+    assert_eq!(events.matches("\"power-off\"").count(), 2, "{events}");
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+    assert_eq!(loop_devices(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_full_disk_has_no_room() {
+    let lab = lab("");
+    let script = "import time\nfor n in range(40):\n    time.sleep(0.1)\n    try: open('/out/%d' % n, 'w').write('x' * \
+                  9000)\n    except OSError as e: print(e.strerror); break\n";
+    std::fs::write(lab.path().join("lab/script.py"), script).unwrap();
+    let metrics = EXPERIMENT.find("metrics:").unwrap();
+    let events = "events: [{ at: 1s, node: reader, do: full-disk }]\nends: { exited: [reader], limit: 30s }\n";
+    let text = format!("{}{events}", &EXPERIMENT[..metrics]);
+    std::fs::write(lab.path().join("lab/experiment.yaml"), text.replace("tdf: 4", "tdf: 2")).unwrap();
+    let done = lab.diorama(&["run", "lab"]);
+    let said = lab.read("runs/disks/scaled/nodes/reader/stdout.log");
+    assert_eq!(done.code, 0, "{} {said}", done.stderr);
+    assert_eq!(said.trim(), "No space left on device");
+}
+
 #[test]
 fn what_is_wrong_with_a_disk_is_said_at_its_place() {
     let lab = Lab::new(&EXPERIMENT.replace("hdd-7200", "hdd-7300"));

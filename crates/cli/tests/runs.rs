@@ -273,6 +273,101 @@ fn nodes_and_links_obey_the_events() {
 }
 
 #[test]
+fn what_is_asked_for_by_hand_happens_in_a_live_run() {
+    // Nothing but what is done by hand keeps the server from waiting for ever.
+    let yaml = r#"
+name: waiting
+tdf: 2
+machines: { small: { cpus: 1, speed: 0.1, memory: 64MiB } }
+nodes:
+  server: { machine: small, run: [sh, -c, 'echo begun; exec sleep infinity'] }
+  client: { machine: small, run: [sh, -c, 'trap exit TERM; while :; do sleep 0.1; done'] }
+links: [{ from: server, to: client, delay: 5ms }]
+ends: { exited: [client], limit: 1000s }
+"#;
+    let lab = Lab::new(yaml);
+    let mut started = lab.start(&["run", "lab"]);
+    let log = || {
+        let path = lab.path().join("runs/waiting/scaled/nodes/server/stdout.log");
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    wait_until("the server begins", PATIENCE, || log() == "begun\n");
+    let event = |text: &str| lab.diorama(&["event", "waiting", text]);
+    for (wrong, part) in [
+        ("link: server--client, set: { delay: soon }", "soon"),
+        ("link: server--nobody, set: { up: false }", "there is no link `server--nobody`"),
+        ("node: server, do: dance", "`dance` is not one of"),
+        ("at: 5s, node: server, do: kill", "at"),
+        ("node: server, do: kill }, { node: client, do: kill", ""),
+        ("link: server--client, set: { bandwidth: 1000Tbit/s }", ""),
+        ("", ""),
+    ] {
+        let done = event(wrong);
+        assert!(done.code == 2 && done.stderr.contains(part), "`{wrong}`: {} {}", done.code, done.stderr);
+    }
+    let done = event("link: server--*, set: { delay: 20ms, ab: { loss: 10% } }");
+    assert!(done.code == 0 && done.stdout.starts_with("at ") && done.stdout.contains("virtual"), "{}", done.stdout);
+    assert_eq!(event("node: server, do: kill").code, 0);
+    assert_eq!(event("node: server, do: start").code, 0);
+    wait_until("the server begins again", PATIENCE, || log() == "begun\nbegun\n");
+    // A program beside the node's own, and what it has started, get a signal that ends them.
+    let run =
+        r#"node: client, program: pair, run: [sh, -c, "trap 'echo over; exit' USR1; echo both; sleep 500 & wait"]"#;
+    assert_eq!(event(run).code, 0);
+    let of_client = || {
+        let path = lab.path().join("runs/waiting/scaled/nodes/client/stdout.log");
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    wait_until("the program runs", PATIENCE, || of_client() == "both\n");
+    assert_eq!(event(run).code, 0);
+    assert_eq!(event("node: client, program: pair, signal: USR1").code, 0);
+    wait_until("the program ends", PATIENCE, || of_client() == "both\nover\n");
+    assert_eq!(event("node: client, do: stop").code, 0);
+    let code = started.wait().unwrap().code();
+    let events = lab.read("runs/waiting/scaled/events.jsonl");
+    assert_eq!(code, Some(0), "{}\n{events}", lab.said());
+    assert_eq!(events.matches("\"event\":\"by-hand\"").count(), 7, "{events}");
+    assert!(events.contains("set: { delay: 20ms, ab: { loss: 10% } }"), "{events}");
+    // The second time it ran already.
+    assert_eq!(events.matches("\"event\":\"program\"").count(), 2, "{events}");
+    assert_eq!(events.matches("\"event\":\"no-effect\"").count(), 1, "{events}");
+    assert_eq!(events.matches("\"event\":\"link\"").count(), 1, "{events}");
+    assert_eq!(event("node: client, do: stop").code, 2);
+}
+
+#[test]
+fn an_ns_script_is_run_as_it_is() {
+    let lab = Lab::new("");
+    let script = r#"
+set ns [new Simulator]
+source tb_compat.tcl
+set west [$ns node]
+set east [$ns node]
+tb-set-hardware $west tiny
+tb-set-hardware $east tiny
+set line [$ns duplex-link $west $east 1Mb 5ms DropTail]
+tb-set-node-startcmd $east "echo up on `hostname`; exec sleep 1000"
+set prog [$west program-agent -command "echo program"]
+$ns at 0.2 "$prog start"
+$ns at 0.4 "$line down"
+$ns at 0.6 "$line up; $line delay 9ms"
+$ns at 1.5 "$ns swapout"
+$ns run
+"#;
+    std::fs::write(lab.path().join("short.ns"), script).unwrap();
+    std::fs::write(lab.path().join("mine.yaml"), "machines: { tiny: { speed: 0.1, memory: 64MiB } }").unwrap();
+    let done = lab.diorama(&["run", "short.ns", "--machines", "mine.yaml", "--set", "tdf=2"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let log = |node: &str| lab.read(&format!("runs/short/scaled/nodes/{node}/stdout.log"));
+    assert_eq!((log("east").as_str(), log("west").as_str()), ("up on east\n", "program\n"));
+    let events = lab.read("runs/short/scaled/events.jsonl");
+    assert_eq!(events.matches("\"event\":\"link\"").count(), 3, "{events}");
+    // The experiment's file of the run directory is what the script became.
+    assert!(lab.read("runs/short/scaled/experiment.yaml").contains("west"));
+    assert_eq!(lab.result("short/scaled").tdf.to_string(), "2");
+}
+
+#[test]
 fn one_can_look_into_a_live_run() {
     let lab = Lab::new(ECHO);
     let mut run = lab.start(&["run", "lab", "--keep", "--tdf", "10"]);
@@ -289,6 +384,8 @@ fn one_can_look_into_a_live_run() {
     assert!(done.stderr.contains("client-1, client-2, server"), "{}", done.stderr);
 
     wait_until("the results", PATIENCE, || lab.said().contains("kept until Ctrl-C"));
+    let late = lab.diorama(&["event", "echo", "node: server, do: kill"]);
+    assert!(late.code == 2 && late.stderr.contains("its virtual time is over"), "{}", late.stderr);
     assert!(lab.diorama(&["logs", "echo", "client-1"]).stdout.contains("done=5"));
     assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "true"]).code, 0);
     // A command that is cut off with its node takes what it has started with it, and its client is told.

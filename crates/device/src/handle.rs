@@ -10,7 +10,7 @@ use scale::{RealDuration, RealInstant, Tdf};
 
 use crate::error::Error;
 use crate::queue::Counters;
-use crate::wire::{Answer, Change, DiskSetup, Order};
+use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.
 const TO_MAKE: Duration = Duration::from_secs(300);
@@ -76,8 +76,10 @@ impl Disks {
 
     /// Lets go of the devices: each is there for as long as somebody has it open or mounted, and free after that, while
     /// there still is somebody who answers what is written then.
-    pub fn let_go(&mut self) -> Result<(), Error> {
-        self.tell(&Order::LetGo)
+    ///
+    /// Devices of disks whose power may be cut are let go of only if it is of `all`: they are mounted once more.
+    pub fn let_go(&mut self, all: bool) -> Result<(), Error> {
+        self.tell(&Order::LetGo { all })
     }
 
     /// From now on the disks take the time that their models say. Virtual zero was at `zero`.
@@ -85,9 +87,13 @@ impl Disks {
         self.tell(&Order::Begin { zero, tdf })
     }
 
-    /// Has something happen to a disk, by its place.
-    pub fn change(&mut self, disk: usize, change: Change) -> Result<(), Error> {
-        self.tell(&Order::Change { disk, change })
+    /// Has something happen to a disk, by its place. The answer is what a power cut took.
+    pub fn change(&mut self, disk: usize, change: Change) -> Result<Cut, Error> {
+        match self.ask(&Order::Change { disk, change }, PATIENCE)? {
+            Answer::Done => Ok(Cut::default()),
+            Answer::Cut(cut) => Ok(cut),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// From now on they take none again.

@@ -11,6 +11,9 @@ use rustix::fs::{SeekFrom, seek};
 use crate::error::Error;
 use crate::{lacks, loops};
 
+/// The block of the file systems, in bytes.
+const BLOCK: u64 = 4096;
+
 /// Makes a file of so many bytes with an empty ext4 file system, for a disk. The same seed gives the same file system.
 pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
     let file = File::create(path).map_err(|e| Error::file("make", path, e))?;
@@ -28,7 +31,7 @@ pub(crate) fn format(path: &Path, bytes: u64, seed: u64) -> Result<(), Error> {
     // the run (`noinit_itable`).
     let extended = format!("hash_seed={uuid},lazy_itable_init=1,lazy_journal_init=1,nodiscard");
     let mut command = Command::new("mkfs.ext4");
-    command.args(["-q", "-F", "-b", "4096", "-U", &uuid, "-E", &extended]).arg(path);
+    command.args(["-q", "-F", "-b", &BLOCK.to_string(), "-U", &uuid, "-E", &extended]).arg(path);
     command.env("PATH", lacks::search_path()).env("LC_ALL", "C");
     let output = command.stdin(Stdio::null()).output().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::Machine(lacks::no_mkfs()),
@@ -76,6 +79,16 @@ fn copy_range(source: &File, target: &File, mut at: u64, end: u64) -> io::Result
         at += part as u64;
     }
     Ok(())
+}
+
+/// Has the file system on a device, which is mounted and has so many bytes, refuse to take anything more.
+///
+/// Nothing is written: all that is free is set aside.
+pub(crate) fn fill(device: &Path, bytes: u64) -> Result<(), Error> {
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let setting = Path::new("/sys/fs/ext4").join(&*name).join("reserved_clusters");
+    // One less than there are: the kernel takes no more.
+    fs::write(&setting, (bytes / BLOCK - 1).to_string()).map_err(|e| Error::file("write", &setting, e))
 }
 
 /// Where the numbers of the loop devices are that there were not before.

@@ -1,6 +1,7 @@
 //! The block devices of nodes: what is asked of a disk is done in a file, and answered when the disk's model says.
 //!
-//! - [`queue`] is pure: a disk's requests, by the model and in real time, which is always an argument;
+//! - [`queue`] is pure: a disk's requests, by the model and in real time, which is always an argument; so is [`undo`]:
+//!   what a power cut takes back;
 //! - everything else is real: a process of its own (`diorama __disks`, [`disks_main`]) serves one FUSE file per disk,
 //!   on each of which there is a loop device; [`Disks`] is that process, as who makes a run sees it.
 //!
@@ -14,11 +15,13 @@ mod lacks;
 mod loops;
 pub mod queue;
 mod server;
+pub mod undo;
 mod wire;
 
 pub use error::Error;
 pub use handle::{Counted, Disks};
 pub use image::remove_devices;
 pub use lacks::lacks;
+pub use loops::await_unmounted;
 pub use server::disks_main;
-pub use wire::{Change, DiskSetup};
+pub use wire::{Change, Cut, DiskSetup};

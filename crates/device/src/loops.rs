@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use host::Lack;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::error::Error;
 use crate::lacks;
@@ -109,6 +111,30 @@ impl LoopDevice {
             "wait until they have theirs (`losetup --list`), and run again",
         )))
     }
+}
+
+/// How long it may take until nobody has a device mounted, once the last has let go.
+const LONGEST_UNMOUNT: Duration = Duration::from_secs(10);
+/// `BLKFLSBUF` of <linux/fs.h>.
+const FORGET: libc::c_ulong = 0x1261;
+
+/// Waits until nobody has a block device mounted, and has the kernel forget what it has kept of it.
+///
+/// # Errors
+/// If somebody has it mounted still, after some seconds.
+pub fn await_unmounted(device: &Path) -> Result<(), Error> {
+    let end = Instant::now() + LONGEST_UNMOUNT;
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    let open = loop {
+        match openat(CWD, device, flags, Mode::empty()) {
+            Err(rustix::io::Errno::BUSY) if Instant::now() < end => std::thread::sleep(Duration::from_millis(2)),
+            other => break other.map_err(|e| Error::file("have for oneself", device, e))?,
+        }
+    };
+    // What it could not write, since there was no power, it has given up already.
+    // SAFETY: the call takes no argument but its number.
+    let _ = checked(unsafe { libc::ioctl(open.as_raw_fd(), FORGET, 0) });
+    Ok(())
 }
 
 /// The loop devices that there are.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use disk::{Disk, Event, EventKind, Op, Refused, Request};
+use disk::{Disk, Event, EventKind, Lost, Op, Refused, Request};
 use scale::{DiskClock, RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +29,12 @@ pub struct Queue {
     /// Until when the model has been asked.
     asked: VirtualInstant,
     events: Vec<Event>,
+    /// Writes that have become durable, for whoever wants to know.
+    durable: Vec<RequestId>,
     /// How late those were answered that were to be after a time.
     waking: Vec<RealDuration>,
+    /// Its clock, while everything is done at once until the disk is as before.
+    later: Option<DiskClock>,
 }
 
 /// When requests are answered.
@@ -139,7 +143,9 @@ impl Queue {
             outstanding: 0,
             asked: VirtualInstant::ZERO,
             events: Vec::new(),
+            durable: Vec::new(),
             waking: Vec::new(),
+            later: None,
         }
     }
 
@@ -164,6 +170,7 @@ impl Queue {
         // The model may have served before, and knows no way back.
         self.counted = VirtualInstant::ZERO;
         self.mode = Mode::Modelled(clock.continuing(self.asked));
+        self.later = None;
     }
 
     /// From now on everything takes so many times as long as the model says; nothing happens before it has begun.
@@ -171,11 +178,48 @@ impl Queue {
         if let Mode::Modelled(clock) = self.mode {
             self.mode = Mode::Modelled(clock.slowed(now, factor));
         }
+        self.later = self.later.map(|clock| clock.slowed(now, factor));
+    }
+
+    /// Cuts the power: which writes are not on the medium. What waits is never answered, and what comes from now on is
+    /// done at once, until [`Queue::resume`]. Nothing is lost of a disk that has no model's time, before virtual zero.
+    pub fn cut_power(&mut self, now: RealInstant) -> Vec<Lost> {
+        let mut lost = Vec::new();
+        if let Mode::Modelled(clock) = self.mode {
+            let at = clock.arrival(now).max(self.asked);
+            self.count(clock.shown(at));
+            let mut events = Vec::new();
+            lost = self.model.cut_power(at, &mut events);
+            self.durable.extend(events.iter().filter(|e| e.kind == EventKind::Durable).map(|e| e.id));
+            self.asked = at;
+            (self.later, self.mode) = (Some(clock), Mode::AtOnce);
+        }
+        self.waiting.clear();
+        self.due.clear();
+        self.outstanding = 0;
+        lost
+    }
+
+    /// From now on the disk takes its model's time again, after a power cut.
+    pub fn resume(&mut self) {
+        if let Some(clock) = self.later.take() {
+            self.mode = Mode::Modelled(clock);
+        }
+    }
+
+    /// The writes that have become durable since this was last asked, by the model.
+    pub fn durable(&mut self) -> impl Iterator<Item = RequestId> {
+        self.durable.drain(..)
+    }
+
+    /// Whether the model is asked now, so that what is written may be lost for a while.
+    pub fn is_modelled(&self) -> bool {
+        matches!(self.mode, Mode::Modelled(_))
     }
 
     /// From now on requests are answered at once, those too that wait.
     pub fn pass(&mut self, now: RealInstant) {
-        self.mode = Mode::AtOnce;
+        (self.mode, self.later) = (Mode::AtOnce, None);
         for (id, waiting) in &mut self.waiting {
             if let Some(due) = waiting.due.replace(now) {
                 self.due.remove(&(due, *id));
@@ -286,7 +330,8 @@ impl Queue {
     }
 
     fn note(&mut self, event: Event, clock: DiskClock) {
-        if event.kind != EventKind::Completed {
+        if event.kind == EventKind::Durable {
+            self.durable.push(event.id);
             return;
         }
         self.count(clock.shown(event.at));

@@ -8,11 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use disk::{Disk, Op};
+use disk::{Disk, Op, Span};
 use fuser::{Config, Errno, ReplyData, ReplyEmpty, ReplyWrite, Session, SessionACL};
 use host::Lack;
 use host::sched::{self, Class};
@@ -27,7 +28,8 @@ use crate::image;
 use crate::lacks;
 use crate::loops::LoopDevice;
 use crate::queue::{Queue, RequestId};
-use crate::wire::{Answer, Change, DiskSetup, Order};
+use crate::undo::Undo;
+use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// Right below the emulator, which a frame waits for: here a request waits, which takes longer by itself.
 const PRIORITY: u8 = 49;
@@ -72,6 +74,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Wakes the thread that answers, if something is to be answered before it would wake up by itself.
     sooner: Condvar,
+    /// Wakes who waits until nobody is at a file.
+    left: Condvar,
 }
 
 struct State {
@@ -85,6 +89,12 @@ struct State {
     asleep_until: RealInstant,
     /// The disks that do nothing any more.
     broken: Vec<bool>,
+    /// Those without power.
+    off: Vec<bool>,
+    /// How many requests are being done in each file.
+    working: Vec<u32>,
+    /// What a power cut would take back; none of disks whose power is never cut.
+    undo: Vec<Option<Undo>>,
     /// The first request that could not be done, and why.
     failure: Option<String>,
 }
@@ -93,18 +103,21 @@ struct State {
 const NEVER: RealInstant = RealInstant::from_nanos(u64::MAX);
 
 impl Shared {
-    fn new(files: Vec<File>, queues: Vec<Queue>) -> Shared {
+    fn new(files: Vec<File>, queues: Vec<Queue>, may_lose_power: impl Iterator<Item = bool>) -> Shared {
         let capacities = queues.iter().map(Queue::capacity_bytes).collect();
         let state = State {
             done: HashMap::new(),
             wake: vec![None; queues.len()],
             broken: vec![false; queues.len()],
+            off: vec![false; queues.len()],
+            working: vec![0; queues.len()],
+            undo: may_lose_power.map(|may| may.then(Undo::default)).collect(),
             by_time: BTreeSet::new(),
             asleep_until: NEVER,
             failure: None,
             queues,
         };
-        Shared { files, capacities, state: Mutex::new(state), sooner: Condvar::new() }
+        Shared { files, capacities, state: Mutex::new(state), sooner: Condvar::new(), left: Condvar::new() }
     }
 
     pub fn disks(&self) -> usize {
@@ -126,14 +139,14 @@ impl Shared {
         work: impl FnOnce(&File, &mut Reply) -> io::Result<()>,
     ) {
         let met = host::now();
-        let id = {
+        let (id, keep) = {
             let mut state = self.state();
-            if state.broken[disk] {
+            if state.broken[disk] || state.off[disk] {
                 drop(state);
                 return reply.refuse(Errno::EIO);
             }
             match state.queues[disk].arrive(met, op, offset, length) {
-                Ok(id) => id,
+                Ok(id) => (id, state.begin(disk, id, op, offset, length)),
                 Err(refused) => {
                     state.fail(format!("a request was refused: {refused}"));
                     drop(state);
@@ -141,8 +154,19 @@ impl Shared {
                 }
             }
         };
-        let done = work(&self.files[disk], &mut reply);
+        let file = &self.files[disk];
+        let mut before = vec![0; if keep { length as usize } else { 0 }];
+        let done = file.read_exact_at(&mut before, offset).and_then(|()| work(file, &mut reply));
         let mut state = self.state();
+        state.working[disk] -= 1;
+        self.left.notify_all();
+        if state.off[disk] {
+            // The power was cut meanwhile: nobody will know.
+            state.keep(disk, id, keep, before);
+            drop(state);
+            return reply.refuse(Errno::EIO);
+        }
+        state.keep(disk, id, keep, before);
         if let Err(e) = done {
             state.queues[disk].fail(id);
             state.fail(format!("{op:?} of {length} bytes at {offset} in the file behind a disk: {e}"));
@@ -196,6 +220,30 @@ impl Shared {
         }
     }
 
+    /// Cuts the power of a disk: puts back what was there before all that is lost.
+    fn cut_power(&self, disk: usize) -> io::Result<Cut> {
+        let mut state = self.state();
+        state.off[disk] = true;
+        while state.working[disk] > 0 {
+            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let lost = state.queues[disk].cut_power(host::now());
+        state.note_durable(disk);
+        let unanswered: Vec<_> = state.done.extract_if(|(of, _), _| *of == disk).map(|(_, reply)| reply).collect();
+        self.reschedule(&mut state, disk);
+        let back = state.undo[disk].as_mut().map(|undo| undo.cut(&lost)).unwrap_or_default();
+        let mut cut = Cut::default();
+        for lost in &lost {
+            *(if lost.completed { &mut cut.lost } else { &mut cut.unfinished }) += 1;
+        }
+        cut.lost_bytes = back.iter().map(|(_, before)| before.len() as u64).sum();
+        drop(state);
+        // Nobody else is at the file: it has no power.
+        back.iter().try_for_each(|(offset, before)| self.files[disk].write_all_at(before, *offset))?;
+        unanswered.into_iter().for_each(|reply| reply.refuse(Errno::EIO));
+        Ok(cut)
+    }
+
     /// Changes how all disks answer.
     fn change(&self, change: impl Fn(&mut Queue)) {
         let mut state = self.state();
@@ -216,7 +264,39 @@ impl State {
     fn answer(&mut self, disk: usize, now: RealInstant) -> Vec<Reply> {
         let mut ids = Vec::new();
         self.queues[disk].advance(now, &mut ids);
+        self.note_durable(disk);
         ids.into_iter().filter_map(|id| self.done.remove(&(disk, id))).collect()
+    }
+
+    /// Notes that a request is being done; whether what was there before is to be kept.
+    fn begin(&mut self, disk: usize, id: RequestId, op: Op, offset: u64, length: u64) -> bool {
+        self.working[disk] += 1;
+        let modelled = self.queues[disk].is_modelled();
+        let Some(undo) = self.undo[disk].as_mut().filter(|_| modelled) else { return false };
+        let writes = matches!(op, Op::Write | Op::WriteThrough);
+        if writes || op == Op::Trim {
+            undo.begin(id, Span { begin: offset, end: offset + length });
+        }
+        // What is trimmed is so at once.
+        if op == Op::Trim {
+            undo.durable(id);
+        }
+        writes
+    }
+
+    fn keep(&mut self, disk: usize, id: RequestId, keep: bool, before: Vec<u8>) {
+        if let Some(undo) = self.undo[disk].as_mut().filter(|_| keep) {
+            undo.before(id, before);
+        }
+    }
+
+    fn note_durable(&mut self, disk: usize) {
+        let undo = self.undo[disk].as_mut();
+        let durable = self.queues[disk].durable();
+        match undo {
+            Some(undo) => durable.for_each(|id| undo.durable(id)),
+            None => drop(durable),
+        }
     }
 
     fn schedule(&mut self, disk: usize) {
@@ -266,6 +346,8 @@ struct Made {
     spent: RealDuration,
     waking: RealDuration,
     devices: Vec<LoopDevice>,
+    /// Where the devices are, and whether their file systems are full.
+    places: Vec<(PathBuf, bool)>,
 }
 
 fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
@@ -275,7 +357,7 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         *made = Some(all);
         return Ok(answer);
     }
-    let Made { shared, spent, waking, devices } =
+    let Made { shared, spent, waking, devices, places } =
         made.as_mut().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
     Ok(match order {
         Order::Begin { zero, tdf } => {
@@ -287,16 +369,32 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
             if disk >= shared.disks() {
                 return Err(Error::Server(format!("there is no disk {disk}")));
             }
+            if change == Change::PowerOff {
+                let failed = |e| Error::system("cannot take back what a disk has lost", e);
+                return Ok(Answer::Cut(shared.cut_power(disk).map_err(failed)?));
+            }
+            let (place, full) = &mut places[disk];
+            *full |= change == Change::Full;
+            // The kernel forgets it with the mount.
+            if *full && matches!(change, Change::Full | Change::Resume) {
+                image::fill(place, shared.capacity(disk))?;
+            }
             let (now, mut state) = (host::now(), shared.state());
             match change {
+                Change::Full => {}
                 Change::Slow(factor) => state.queues[disk].slow_down(now, factor),
                 Change::Fail => state.broken[disk] = true,
+                Change::PowerOff => unreachable!("done above"),
+                Change::PowerOn => state.off[disk] = false,
+                Change::Resume => state.queues[disk].resume(),
             }
             shared.reschedule(&mut state, disk);
             Answer::Done
         }
-        Order::LetGo => {
-            devices.clear();
+        Order::LetGo { all } => {
+            let state = shared.state();
+            let mut disk = 0..;
+            devices.retain(|_| !all && disk.next().is_some_and(|disk| state.undo[disk].is_some()));
             Answer::Done
         }
         Order::Pass => {
@@ -317,7 +415,7 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
 /// Makes the disks: files, file systems, FUSE, loop devices.
 fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), Error> {
     let mut queues = Vec::new();
-    for DiskSetup { name, parameters, seed } in disks {
+    for DiskSetup { name, parameters, seed, .. } in disks {
         let model = Disk::new(parameters, *seed).map_err(|e| Error::Input(format!("the disk of {name}: {e}")))?;
         queues.push(Queue::new(model));
     }
@@ -325,7 +423,8 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         disks.iter().zip(&queues).map(|(disk, queue)| (disk.name.clone(), queue.capacity_bytes())).collect();
     let seed = disks.first().map_or(0, |disk| disk.seed);
     let files = image::make_all(directory, &sizes, seed)?;
-    let shared = Arc::new(Shared::new(files, queues));
+    let may_lose_power = disks.iter().map(|disk| disk.may_lose_power);
+    let shared = Arc::new(Shared::new(files, queues, may_lose_power));
     let mount = directory.join("fuse");
     start(&shared, &mount)?;
     let mut devices = Vec::new();
@@ -343,8 +442,9 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         Some(device) => on_the_way(&shared, &device.path)?,
         None => (RealDuration::ZERO, RealDuration::ZERO),
     };
-    let paths = devices.iter().map(|device| device.path.clone()).collect();
-    Ok((paths, Made { shared, spent, waking, devices }))
+    let paths: Vec<_> = devices.iter().map(|device| device.path.clone()).collect();
+    let places = paths.iter().map(|path| (path.clone(), false)).collect();
+    Ok((paths, Made { shared, spent, waking, devices, places }))
 }
 
 /// Mounts the files where nobody else sees them, and starts the threads.

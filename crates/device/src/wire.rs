@@ -18,6 +18,8 @@ pub struct DiskSetup {
     pub parameters: disk::Parameters,
     /// For what it leaves to chance.
     pub seed: u64,
+    /// Whether its power may be cut: what would be lost is kept in memory, as much as the drive's cache holds.
+    pub may_lose_power: bool,
 }
 
 /// What may happen to a disk.
@@ -28,6 +30,25 @@ pub enum Change {
     Slow(f64),
     /// It does nothing any more: every request fails.
     Fail,
+    /// Its file system has no room any more, for nobody.
+    Full,
+    /// Its power is cut: what it has not made durable is lost, and every request fails.
+    PowerOff,
+    /// It has power again, and does everything at once.
+    PowerOn,
+    /// And takes its model's time again.
+    Resume,
+}
+
+/// What a power cut took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Writes that the disk had said to be complete, and that are not there, or not all of them.
+    pub lost: u64,
+    /// Their bytes, as far as they are not there.
+    pub lost_bytes: u64,
+    /// Writes that were under way.
+    pub unfinished: u64,
 }
 
 /// What is told.
@@ -36,8 +57,9 @@ pub enum Change {
 pub(crate) enum Order {
     /// Make these disks, and keep what is written to them in this directory. The first order.
     Make { directory: PathBuf, disks: Vec<DiskSetup> },
-    /// Let go of the devices: from now on each is there for as long as somebody else has it open or mounted.
-    LetGo,
+    /// Let go of the devices: from now on each is there for as long as somebody else has it open or mounted. Not of
+    /// those whose power may be cut, unless it is of all.
+    LetGo { all: bool },
     /// Virtual time has begun, and with it the disks' own.
     Begin { zero: RealInstant, tdf: Tdf },
     /// What has been counted?
@@ -56,6 +78,8 @@ pub(crate) enum Answer {
     Made { devices: Vec<PathBuf>, spent: RealDuration },
     /// It is done.
     Done,
+    /// It is done: the power is cut.
+    Cut(Cut),
     /// What each disk has counted, the CPU time that the process has used, and the first request that failed, if any.
     Counted { disks: Vec<Counters>, cpu: RealDuration, failure: Option<String> },
     /// It cannot be done.

@@ -13,7 +13,7 @@ use scale::Tdf;
 
 use crate::error::{Error, Kind, Result};
 use crate::interrupt::Interrupts;
-use crate::plan::{CoreChoice, Plan, Supply, usable_cores};
+use crate::plan::{CoreChoice, Plan, Refusal, Supply, usable_cores};
 use crate::registry::{CoreLocks, Held, in_use, told};
 
 /// How often it is tried again.
@@ -40,6 +40,18 @@ impl Wanted<'_> {
     /// If they are too few, or the experiment cannot be kept to.
     pub fn plan(&self) -> Result<Plan> {
         self.plan_on(&Supply::here(&self.cores)?)
+    }
+
+    /// The smallest TDF at which there is a plan on all cores that this process may use, whoever has them.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the variant runs in real time.
+    pub fn smallest_tdf(&self) -> Result<Tdf> {
+        if self.variant != Variant::Scaled {
+            return Err(Refusal::TdfOfVariant(self.variant).into());
+        }
+        Plan::smallest_tdf(&Supply::here(&self.cores)?, self.experiment)
     }
 
     fn plan_on(&self, supply: &Supply) -> Result<Plan> {

@@ -342,8 +342,13 @@ mod tests {
         let set = [("machines.m.speed".to_owned(), speed.to_owned())];
         let experiment = model::load(temp.path(), &set).unwrap();
         let cores = Supply::of(vec![vec![0], vec![1]], &crate::plan::CoreChoice::default())?;
-        let host =
-            crate::plan::Host { offers: tcp::Offers::ALL, cores, reference: None, weights: None, own_turns: true };
+        let host = crate::plan::Host {
+            offers: tcp::Offers::ALL,
+            cores,
+            reference: None,
+            weights: None,
+            lengths: scale::Lengths::Any,
+        };
         let of = |real_seconds: f64| {
             let plan = |tdf| Plan::with(&host, &experiment, Variant::Scaled, Some(tdf));
             Seconds::with(tdf.parse().unwrap(), plan).map(|seconds| seconds.choose(real_seconds).tdf.to_string())

@@ -1,8 +1,9 @@
-//! The socket between a live run and `diorama exec`: requests, replies, and the descriptors that go with them.
+//! The sockets of a live run, for `diorama exec` and `diorama event`: requests, replies, and the descriptors that go
+//! with them.
 //!
-//! One connection is one command. The client sends an [`ExecRequest`] together with its standard input, output and
-//! error; after that it may send signals, and the engine answers with one [`ExecReply`] when the command has ended. A
-//! client that goes away takes its command with it.
+//! One connection of `exec` is one command. The client sends an [`ExecRequest`] together with its standard input,
+//! output and error; after that it may send signals, and the engine answers with one [`ExecReply`] when the command has
+//! ended. A client that goes away takes its command with it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,6 +45,23 @@ pub enum ExecReply {
     /// With this exit code; 128 + signal if a signal ended it.
     Exit(i32),
     /// It could not be started.
+    Refused(ErrorReport),
+}
+
+/// An event that is to happen now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRequest {
+    /// What an experiment's file has after `at: …,`.
+    pub event: String,
+}
+
+/// What came of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventReply {
+    /// It has happened at this virtual time, in seconds.
+    Happened(f64),
+    /// It has not.
     Refused(ErrorReport),
 }
 
@@ -93,10 +111,7 @@ pub fn receive_message<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::R
 fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let bytes = serde_json::to_vec(message)?;
     if bytes.len() > LONGEST {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("the command line is longer than {LONGEST} bytes"),
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("this is longer than {LONGEST} bytes")));
     }
     Ok(bytes)
 }

@@ -151,6 +151,14 @@ impl HostSpeed {
         }
     }
 
+    /// What shares are related to, if it is known.
+    pub fn reference(&self) -> Option<Speed> {
+        match self.known() {
+            Known::Speeds { reference, .. } => Some(reference),
+            Known::Nothing | Known::Unreadable(_) => None,
+        }
+    }
+
     /// The best, if it is known.
     pub fn best(&self) -> Option<Speed> {
         match self.known() {

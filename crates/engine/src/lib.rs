@@ -4,6 +4,7 @@
 //! [`run`](run()) decides what happens and when, on a [`site::Site`], which does it.
 
 mod accuracy;
+mod by_hand;
 mod claim;
 pub mod confirm;
 mod control;
@@ -25,16 +26,18 @@ pub mod site;
 mod timeline;
 
 pub use accuracy::asked as accuracy;
+pub use by_hand::event;
 pub use claim::Wanted;
+pub use cpu::PLANNED_USABLE;
 pub use error::{Error, ErrorReport, Kind, Result};
 pub use exec::exec;
 pub use helper::become_helper;
 pub use interrupt::{Interrupts, listen as interrupts};
-pub use load::load;
+pub use load::{Description, Opened, load};
 pub use logs::{find_live, find_run, print as print_logs};
 pub use model::Experiment;
 pub use notice::{Notice, Tick, warn};
-pub use plan::{CoreChoice, Plan, Supply};
+pub use plan::{CoreChoice, Plan, SMALLEST_SHARE, Supply};
 pub use registry::{CoreLocks, LiveRun, live_runs, sweep};
 pub use run::{Outcome, Request, claim_directory, run, run_through};
 pub use scale::Tdf;

@@ -3,8 +3,38 @@
 use std::path::Path;
 
 use model::Experiment;
+use ns::Converted;
+use record::Variant;
+use scale::Tdf;
 
+use crate::claim::Wanted;
 use crate::error::{Error, Result};
+use crate::plan::{CoreChoice, Refusal};
+
+/// How often a TDF is looked for that fits; the first that is found fits in all cases known.
+const TRIES: usize = 8;
+
+/// What the user says an experiment is.
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'a> {
+    /// Its folder, its YAML file, or its ns script.
+    pub path: &'a Path,
+    /// The `(path, value)` of every `--set`.
+    pub overrides: &'a [(String, String)],
+    /// For a script: the file that says what hardware and operating systems are here.
+    pub hardware: Option<&'a Path>,
+    /// What was said of cores.
+    pub cores: CoreChoice,
+}
+
+/// An experiment, with what is to be said about its description.
+#[derive(Debug)]
+pub struct Opened {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// What a script asks for and is different here, and what it prints.
+    pub notes: Vec<String>,
+}
 
 /// Loads an experiment from its folder or its YAML file, with the `(path, value)` of every `--set` applied to it.
 ///
@@ -13,4 +43,78 @@ use crate::error::{Error, Result};
 /// [`Error::Experiment`]: what is wrong with it, each place with its line and a pointer into that line.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
     model::load(path, overrides).map_err(|e| Error::Experiment(e.render()))
+}
+
+impl Description<'_> {
+    /// The experiment. A script says no TDF: it gets the smallest that fits this machine, unless `--set` says one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Experiment`]: what is wrong with it, each place with its line.
+    pub fn open(&self) -> Result<Opened> {
+        if !ns::is_script(self.path) {
+            return Ok(Opened { experiment: load(self.path, self.overrides)?, notes: Vec::new() });
+        }
+        let converted = ns::convert(self.path, self.hardware).map_err(of_script)?;
+        let (experiment, _) = self.at_its_tdf(&converted)?;
+        Ok(Opened { experiment, notes: notes(&converted) })
+    }
+
+    /// The text of the experiment's file that a script becomes, with what is to be said about it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Description::open`].
+    pub fn convert(&self) -> Result<(String, Vec<String>)> {
+        if !ns::is_script(self.path) {
+            let shown = self.path.display();
+            return Err(Error::Usage(format!("{shown} is no ns script: the name of one ends in .ns or .tcl")));
+        }
+        let converted = ns::convert(self.path, self.hardware).map_err(of_script)?;
+        let (_, tdf) = self.at_its_tdf(&converted)?;
+        Ok((converted.text(&tdf.to_string()), notes(&converted)))
+    }
+
+    fn at_its_tdf(&self, converted: &Converted) -> Result<(Experiment, Tdf)> {
+        let load = |set: &[(String, String)]| converted.load(set).map_err(of_script);
+        let experiment = load(self.overrides)?;
+        if self.overrides.iter().any(|(path, _)| path == "tdf") {
+            let tdf = experiment.tdf;
+            return Ok((experiment, tdf));
+        }
+        let tdf = smallest_tdf(&experiment, self.cores)?;
+        let mut set = vec![("tdf".to_owned(), tdf.to_string())];
+        set.extend(self.overrides.iter().cloned());
+        Ok((load(&set)?, tdf))
+    }
+}
+
+/// The smallest TDF at which the nodes have room on the cores of this machine. What else may stand in the way of a run
+/// is left to its plan.
+fn smallest_tdf(experiment: &Experiment, cores: CoreChoice) -> Result<Tdf> {
+    let mut tdf = Tdf::ONE;
+    for _ in 0..TRIES {
+        let wanted = Wanted { experiment, variant: Variant::Scaled, tdf: Some(tdf), cores };
+        match wanted.plan() {
+            Err(Error::Plan(refusal)) => match *refusal {
+                Refusal::TooMuchCpu { fits: Some(fits), .. } if fits > tdf => tdf = fits,
+                _ => return Ok(tdf),
+            },
+            Err(other) => return Err(other),
+            Ok(_) => return Ok(tdf),
+        }
+    }
+    Ok(tdf)
+}
+
+fn notes(converted: &Converted) -> Vec<String> {
+    let printed = converted.printed.iter().map(|line| format!("the script says: {line}"));
+    printed.chain(converted.notes.iter().map(ToString::to_string)).collect()
+}
+
+fn of_script(error: ns::Error) -> Error {
+    match error {
+        ns::Error::Machine { what, help } => Error::Machine { what, help },
+        other => Error::Experiment(other.to_string()),
+    }
 }

@@ -17,17 +17,18 @@ use std::path::Path;
 use clock::CpuRate;
 use cpu::{Speed, Terms};
 use host::cgroup::{self, Weights};
-use host::slices::{self, Slices};
+use host::slices;
 use indexmap::IndexMap;
-use model::{Action, Address, Experiment, Lan, LinkChange, Route};
+use model::{Action, Address, Experiment, Lan, LinkChange, NodeAction, Route};
 use net::{AddressSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
-use scale::{Tdf, Turns, VirtualDuration, VirtualInstant};
+use scale::{Lengths, Tdf, Turns, VirtualDuration, VirtualInstant};
 use tcp::Offers;
 
 pub(crate) use self::cores::usable as usable_cores;
 pub use self::cores::{CoreChoice, Supply};
+pub use self::fit::SMALLEST_SHARE;
 pub use self::refusal::Refusal;
 use crate::error::{Error, Result};
 use crate::host_speed::HostSpeed;
@@ -61,8 +62,8 @@ pub struct Host {
     pub reference: Option<Speed>,
     /// By what its kernel divides a core, if it does.
     pub weights: Option<Weights>,
-    /// Whether nodes can have turns of lengths of their own.
-    pub own_turns: bool,
+    /// Which lengths turns can have there.
+    pub lengths: Lengths,
 }
 
 impl Deref for Plan {
@@ -84,8 +85,8 @@ impl Host {
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
         let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
-        let own_turns = slices::offered().0 == Slices::OfTasks;
-        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights: cgroup::weights(), own_turns })
+        let (weights, lengths) = (cgroup::weights(), slices::lengths());
+        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights, lengths })
     }
 }
 
@@ -123,7 +124,7 @@ impl Plan {
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
         let turns = sharing::turns(experiment, &cpus, shortest_path)?;
-        let lengths = if host.own_turns { turns.of_nodes(&cpus) } else { vec![turns.length; cpus.len()] };
+        let lengths = turns.of_nodes(&cpus, host.lengths);
         let mut nodes = IndexMap::new();
         for (((n, cpu), core), turn) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(lengths) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
@@ -182,6 +183,33 @@ impl Plan {
         Ok(Plan { record, shortest_path, offers, turns, terms })
     }
 
+    /// The smallest TDF at which the scaled variant of an experiment can be planned on these cores of this machine, in
+    /// tenths.
+    ///
+    /// # Errors
+    ///
+    /// If there is none: what is in the way at the smallest at which the nodes have room.
+    pub fn smallest_tdf(cores: &Supply, experiment: &Experiment) -> Result<Tdf> {
+        Plan::smallest_tdf_with(&Host::here(cores, experiment, Variant::Scaled)?, experiment)
+    }
+
+    /// The same, on a given machine; pure.
+    pub fn smallest_tdf_with(host: &Host, experiment: &Experiment) -> Result<Tdf> {
+        let mut tdf = Tdf::ONE;
+        loop {
+            let refusal = match Plan::with(host, experiment, Variant::Scaled, Some(tdf)) {
+                Ok(_) => return Ok(tdf),
+                Err(Error::Plan(refusal)) => refusal,
+                Err(error) => return Err(error),
+            };
+            match refusal.least_tdf().filter(|least| *least > tdf) {
+                Some(least) => tdf = least,
+                None if tdf == Tdf::ONE => return Err(Error::Plan(refusal)),
+                None => return Err(Refusal::NoTdf { least: tdf, why: Box::new(refusal.at_any_tdf()) }.into()),
+            }
+        }
+    }
+
     /// How many times as long as the shortest the turns of a node are.
     pub fn stretch(&self, node: &PlannedNode) -> f64 {
         node.turn_s.map_or(1.0, |turn| (turn / self.turns.length.as_secs_f64()).max(1.0))
@@ -236,6 +264,10 @@ impl Plan {
 
     fn node_setup(&self, node: &model::Node, experiment: &Experiment) -> NodeSetup {
         let planned = &self.nodes[&node.name];
+        let cuts = |action: &Action| match action {
+            Action::Node { node: of, act } => *act == NodeAction::PowerOff && experiment.nodes[*of].name == node.name,
+            _ => false,
+        };
         let source = |path: &Path| match path.strip_prefix(&experiment.dir) {
             Ok(below) => Source::Experiment(below.to_path_buf()),
             Err(_) => Source::Machine(path.to_path_buf()),
@@ -259,6 +291,7 @@ impl Plan {
             dilated_tsc: node.dilated_tsc,
             congestion: planned.congestion,
             disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
+            may_lose_power: experiment.events.iter().any(|event| cuts(&event.action)),
         }
     }
 

@@ -195,6 +195,11 @@ impl Registration {
         self.live.join("control.sock")
     }
 
+    /// The socket at which `diorama event` finds the run.
+    pub fn event_socket(&self) -> PathBuf {
+        self.live.join("events.sock")
+    }
+
     /// The control groups of the run.
     pub fn groups(&self) -> Result<Tree> {
         Ok(Tree::of(&self.id)?)
@@ -240,6 +245,11 @@ pub fn with_live_directories<R>(work: impl FnOnce(&[PathBuf]) -> Result<R>) -> R
 /// The socket of a live run.
 pub fn control_socket_of(run: &LiveRun) -> PathBuf {
     Path::new(LIVE).join(&run.id).join("control.sock")
+}
+
+/// The socket of a live run for events.
+pub fn event_socket_of(run: &LiveRun) -> PathBuf {
+    Path::new(LIVE).join(&run.id).join("events.sock")
 }
 
 /// Removes what dead runs left behind; does nothing without root, or where another command is about to.

@@ -23,6 +23,7 @@ use serde_json::json;
 pub use self::samples::MetricError;
 
 use self::observer::Observer;
+use crate::by_hand::Requests;
 use crate::error::{Error, Result};
 use crate::host_speed::HostSpeed;
 use crate::notice::{Notice, warn};
@@ -103,10 +104,12 @@ pub fn run_through(
         })?;
         Ok(dir)
     })?;
+    let socket = registration.event_socket();
+    let by_hand = Requests::at(&socket).map_err(Error::io(socket.display()))?;
     let unmeasured = results::unmeasured(experiment, &request.plan);
     let folder = experiment.dir.clone();
     let mut site = reach(LocalSite::new(Place { registration, folder, results: dir.clone() }));
-    let outcome = run_on(&mut *site, request, &dir, interrupts, tell);
+    let outcome = run_on(&mut *site, request, &dir, by_hand, interrupts, tell);
     // Also if the run has failed, whose reason is then the one that counts.
     let outcome = match site.tear_down() {
         Err(e) if outcome.is_ok() => Err(e),
@@ -126,6 +129,7 @@ fn run_on(
     site: &mut dyn Site,
     request: Request,
     dir: &RunDir,
+    mut by_hand: Requests,
     interrupts: &Receiver<i32>,
     tell: &mut dyn FnMut(&Notice),
 ) -> Result<Outcome> {
@@ -137,12 +141,14 @@ fn run_on(
 
     // What fails from here on costs its own part of the results and no other.
     let mut broken = None;
-    let mut ending = run.until_the_end(interrupts, tell).unwrap_or_else(|e| {
+    let mut ending = run.until_the_end(&mut by_hand, interrupts, tell).unwrap_or_else(|e| {
         let why = e.to_string();
         broken = Some(e);
         Ending::Broken(why)
     });
     let end = host::now();
+    // Nothing happens any more, and who asks is told so.
+    drop(by_hand);
     tell(&Notice::Step("collecting the results".into()));
     let closed = run.close(end, &mut broken);
     if let (Some(e), Ending::Exited | Ending::Limit | Ending::Late(_)) = (&broken, &ending) {
@@ -397,11 +403,21 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
         let what = match &event.action {
             Action::Link { .. } => schedule::Event::Link(index),
             Action::Disk { .. } => schedule::Event::Disk(index),
-            Action::Node { node, act: NodeAction::Kill } => schedule::Event::Kill(*node),
-            Action::Node { node, act: NodeAction::Stop } => schedule::Event::Stop(*node),
-            Action::Node { node, act: NodeAction::Start } => schedule::Event::Start(*node),
+            Action::Program { .. } => schedule::Event::Program(index),
+            Action::Node { node, act } => of_node(*node, *act),
         };
         (event.at, what)
     });
     Schedule::new(rules.collect(), events.collect(), experiment.ends.limit)
+}
+
+/// What is done to a node, as the schedule has it.
+fn of_node(node: NodeIndex, act: NodeAction) -> schedule::Event {
+    match act {
+        NodeAction::Kill => schedule::Event::Kill(node),
+        NodeAction::Stop => schedule::Event::Stop(node),
+        NodeAction::Start => schedule::Event::Start(node),
+        NodeAction::PowerOff => schedule::Event::PowerOff(node),
+        NodeAction::PowerOn => schedule::Event::PowerOn(node),
+    }
 }

@@ -30,12 +30,18 @@ pub enum Event {
     Link(usize),
     /// Change the disk of a node, likewise.
     Disk(usize),
+    /// Start a program beside a node's own, or send one a signal, likewise.
+    Program(usize),
     /// SIGKILL a node.
     Kill(NodeIndex),
     /// SIGTERM a node, and SIGKILL after [`GRACE`].
     Stop(NodeIndex),
     /// Start a node that is not running, or that has been told to end: then as soon as it has.
     Start(NodeIndex),
+    /// Cut the power of a node.
+    PowerOff(NodeIndex),
+    /// Boot a node without power, as soon as its processes have ended.
+    PowerOn(NodeIndex),
 }
 
 /// What the engine is to do now.
@@ -45,15 +51,22 @@ pub enum Action {
     Start(NodeIndex),
     /// Start a node's program again.
     Restart(NodeIndex),
+    /// Boot a node that has had no power, and start its program again.
+    Boot(NodeIndex),
     /// Ask a node to end.
     Terminate(NodeIndex),
     /// End a node at once.
     Kill(NodeIndex),
+    /// End a node at once, and have its disk lose what it would.
+    CutPower(NodeIndex),
     /// Apply a link event.
     Link(usize),
     /// Apply an event of a disk.
     Disk(usize),
-    /// An event (`kill`, `stop`, `start`) found a node as it should become: nothing is to be done but to say so.
+    /// Apply an event of a program.
+    Program(usize),
+    /// An event (`kill`, `stop`, `start`, `power-off`, `power-on`) found a node as it should become: nothing is to
+    /// be done but to say so.
     Nothing(NodeIndex, &'static str),
     /// The run is over.
     End(Ending),
@@ -116,6 +129,8 @@ struct NodeState {
     started: bool,
     /// It is to be started as soon as it has ended.
     again: bool,
+    /// It has no power, or has to boot.
+    off: bool,
     /// It was ready at least once.
     was_ready: bool,
     /// An event ended it at least once, or kept it from starting.
@@ -147,6 +162,7 @@ impl Schedule {
                 dismissed: None,
                 started: false,
                 again: false,
+                off: false,
                 was_ready: false,
                 cut_short: false,
                 outcome: None,
@@ -188,6 +204,12 @@ impl Schedule {
         matches!(self.nodes[node].state, State::Starting | State::Ready)
     }
 
+    /// Has something happen that the experiment does not say: after what it says for that instant.
+    pub fn add(&mut self, at: VirtualInstant, event: Event) {
+        let place = self.events.partition_point(|(other, _)| *other <= at);
+        self.events.insert(place, (at, event));
+    }
+
     /// What is to be done at `now`. To be called at the start, at every deadline and after every report.
     pub fn advance(&mut self, now: VirtualInstant) -> Vec<Action> {
         let mut actions = Vec::new();
@@ -210,8 +232,9 @@ impl Schedule {
         }
         for node in 0..self.nodes.len() {
             if self.nodes[node].state == State::Ended && self.nodes[node].again {
+                let off = self.nodes[node].off;
                 self.enter(node);
-                actions.push(Action::Restart(node));
+                actions.push(if off { Action::Boot(node) } else { Action::Restart(node) });
             }
         }
         self.start_what_can(&mut actions);
@@ -252,6 +275,7 @@ impl Schedule {
         match event {
             Event::Link(event) => actions.push(Action::Link(event)),
             Event::Disk(event) => actions.push(Action::Disk(event)),
+            Event::Program(event) => actions.push(Action::Program(event)),
             Event::Kill(node) if self.is_running(node) => {
                 self.dismiss(node, Ended::Killed);
                 actions.push(Action::Kill(node));
@@ -261,6 +285,21 @@ impl Schedule {
                 self.graces.insert((now + GRACE, node), ());
                 actions.push(Action::Terminate(node));
             }
+            Event::PowerOff(node) if self.nodes[node].off => actions.push(Action::Nothing(node, "power-off")),
+            Event::PowerOff(node) => {
+                // A program that has ended keeps its end. One that has yet to start is in its container, which ends.
+                if self.nodes[node].state != State::Ended {
+                    self.dismiss(node, Ended::Killed);
+                    self.nodes[node].state = State::Ready;
+                }
+                (self.nodes[node].off, self.nodes[node].cut_short) = (true, true);
+                actions.push(Action::CutPower(node));
+            }
+            Event::PowerOn(node) if !self.nodes[node].off || self.nodes[node].again => {
+                actions.push(Action::Nothing(node, "power-on"));
+            }
+            Event::PowerOn(node) => self.nodes[node].again = true,
+            Event::Start(node) if self.nodes[node].off => actions.push(Action::Nothing(node, "start")),
             Event::Start(node) if !self.is_running(node) => {
                 // One may have been kept from starting until now.
                 let first = !self.nodes[node].started;
@@ -293,7 +332,7 @@ impl Schedule {
         node_state.was_ready |= !node_state.rules.has_ready;
         node_state.dismissed = None;
         node_state.started = true;
-        node_state.again = false;
+        (node_state.again, node_state.off) = (false, false);
         node_state.outcome = None;
     }
 
@@ -350,7 +389,7 @@ impl Schedule {
 
     /// Whether an event that has still to come starts this node.
     fn will_start(&self, node: NodeIndex) -> bool {
-        self.events.iter().any(|(_, event)| *event == Event::Start(node))
+        self.events.iter().any(|(_, event)| matches!(event, Event::Start(n) | Event::PowerOn(n) if *n == node))
     }
 }
 
@@ -479,6 +518,38 @@ mod tests {
     }
 
     #[test]
+    fn a_node_without_power_boots_when_it_has_some_and_its_processes_have_ended() {
+        let both = |off: u64, on: u64| vec![(at(off), Event::PowerOff(0)), (at(on), Event::PowerOn(0))];
+        let mut schedule = server_and_clients([both(1, 3), vec![(at(2), Event::Start(0))], both(4, 4)].concat());
+        schedule.advance(at(0));
+        schedule.ready(0);
+        schedule.advance(at(0));
+        assert_eq!(schedule.advance(at(1)), [Action::CutPower(0)]);
+        schedule.exited(0, Exit::Signal(9));
+        assert_eq!(schedule.outcome(0), Some((Ended::Killed, Exit::Signal(9))));
+        // A program does not start where there is no power.
+        assert_eq!(schedule.advance(at(2)), [Action::Nothing(0, "start")]);
+        assert_eq!(schedule.advance(at(3)), [Action::Boot(0)]);
+        assert_eq!(schedule.awaiting_readiness(), [0]);
+        assert_eq!(schedule.advance(at(4)), [Action::CutPower(0)]);
+        assert_eq!(schedule.advance(at(5)), [], "it waits for the end of what ran");
+        schedule.exited(0, Exit::Signal(9));
+        assert_eq!(schedule.advance(at(5)), [Action::Boot(0)]);
+        assert!(schedule.was_cut_short(0));
+
+        // One whose program has ended by itself, and one that has yet to start.
+        let events = [both(2, 3), vec![(at(2), Event::PowerOff(1)), (at(2), Event::PowerOff(1))]].concat();
+        let mut schedule =
+            Schedule::new(vec![Rules::default(), Rules { after: vec![0], ..Rules::default() }], events, at(9));
+        schedule.advance(at(0));
+        schedule.exited(0, Exit::Code(0));
+        let nothing = Action::Nothing(1, "power-off");
+        assert_eq!(schedule.advance(at(2)), [Action::CutPower(0), Action::CutPower(1), nothing]);
+        assert_eq!(schedule.outcome(0), Some((Ended::Exited, Exit::Code(0))));
+        assert_eq!(schedule.advance(at(3)), [Action::Boot(0)]);
+    }
+
+    #[test]
     fn a_run_waits_for_an_awaited_node_that_will_start_again() {
         let rules = Rules { awaited: true, ..Rules::default() };
         let events = vec![(at(8), Event::Kill(0)), (at(9), Event::Start(0))];
@@ -531,6 +602,18 @@ mod tests {
             server_and_clients(vec![(at(6), Event::Link(1)), (at(5), Event::Link(0)), (at(6), Event::Link(2))]);
         schedule.advance(at(0));
         assert_eq!(schedule.advance(at(7)), [Action::Link(0), Action::Link(1), Action::Link(2)]);
+    }
+
+    #[test]
+    fn what_is_added_happens_among_the_events_of_the_experiment() {
+        let mut schedule = server_and_clients(vec![(at(5), Event::Link(0)), (at(7), Event::Link(1))]);
+        schedule.advance(at(0));
+        for event in [Event::Disk(8), Event::Disk(9)] {
+            schedule.add(at(5), event);
+        }
+        assert_eq!(schedule.next_deadline(), at(5));
+        assert_eq!(schedule.advance(at(6)), [Action::Link(0), Action::Disk(8), Action::Disk(9)]);
+        assert_eq!(schedule.advance(at(7)), [Action::Link(1)]);
     }
 
     #[test]

@@ -64,6 +64,13 @@ pub trait Site {
     /// Has something happen to the disk of a node, which has one.
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()>;
 
+    /// Ends all that runs in a node which has a disk, at once, and has the disk lose what a power cut takes.
+    fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut>;
+
+    /// Starts a program beside a node's own, or sends one a signal; whether there was anything to do: one that runs is
+    /// not started, and one that does not run gets no signal.
+    fn change_program(&mut self, change: &ProgramChange) -> Result<bool>;
+
     /// Which of these nodes listen on the TCP port that is given with each.
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>>;
 
@@ -152,6 +159,8 @@ pub struct NodeSetup {
     pub congestion: Congestion,
     /// The disk that holds what it writes; none: that takes the machine's time.
     pub disk: Option<disk::Parameters>,
+    /// Whether its power is cut during the run.
+    pub may_lose_power: bool,
 }
 
 /// A file or folder that the user named.
@@ -218,8 +227,19 @@ pub struct Zero {
 pub struct Start {
     /// Which.
     pub node: NodeIndex,
-    /// Whether it has run before.
-    pub again: bool,
+    /// In which way.
+    pub how: How,
+}
+
+/// How a node starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// For the first time.
+    First,
+    /// Its program again, after its end.
+    Again,
+    /// From its disk, after its power was cut.
+    Boot,
 }
 
 /// How a node's program is ended.
@@ -289,6 +309,26 @@ pub struct Command {
     pub argv: Vec<String>,
     /// It is killed when it has not ended after this time.
     pub limit: RealDuration,
+}
+
+/// What happens to a program beside a node's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramChange {
+    /// The node.
+    pub node: NodeIndex,
+    /// What the program is called in it.
+    pub program: String,
+    /// What is done.
+    pub what: ProgramDeed,
+}
+
+/// What is done to a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProgramDeed {
+    /// It is started: the program and its arguments. What it prints is added to the node's own logs.
+    Run(Vec<String>),
+    /// It, and what it has started, get this signal.
+    Signal(i32),
 }
 
 /// What came of a command in a node.

@@ -10,7 +10,7 @@ use host::cgroup::Weights;
 use model::Experiment;
 use record::Variant;
 use record::plan::{Congestion, PipeValues};
-use scale::{Tdf, VirtualDuration};
+use scale::{Lengths, Tdf, VirtualDuration};
 use tcp::Offers;
 
 const WEB: &str = r#"
@@ -42,7 +42,7 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
 /// A machine with so many offers to TCP, whose cores usually do 1000 units/us.
 fn host(offers: Offers) -> Host {
     let reference = Speed::from_units_per_us(1000.0);
-    Host { offers, cores: machine(2), reference, weights: Some(Weights::fine()), own_turns: true }
+    Host { offers, cores: machine(2), reference, weights: Some(Weights::fine()), lengths: Lengths::Any }
 }
 
 fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
@@ -51,8 +51,8 @@ fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str,
 
 #[test]
 fn turns_are_all_of_one_length_where_the_kernel_has_no_others() {
-    let turns_on = |own_turns| {
-        let host = Host { own_turns, ..host(Offers::ALL) };
+    let turns_on = |lengths| {
+        let host = Host { lengths, ..host(Offers::ALL) };
         let experiment = experiment(&[("machines.server.speed", "0.4")]);
         let plan = Plan::with(&host, &experiment, Variant::Baseline, None).unwrap();
         let mut turns: Vec<u64> = plan.nodes.values().map(|n| (n.turn_s.unwrap() * 1e9).round() as u64).collect();
@@ -60,7 +60,7 @@ fn turns_are_all_of_one_length_where_the_kernel_has_no_others() {
         turns.dedup();
         (turns, plan.turns.length.as_nanos())
     };
-    let ((own, shortest), (equal, length)) = (turns_on(true), turns_on(false));
+    let ((own, shortest), (equal, length)) = (turns_on(Lengths::Any), turns_on(Lengths::One));
     assert!(own.len() > 1 && own[0] == shortest, "{own:?}");
     assert_eq!((equal, length), (vec![shortest], shortest));
 }
@@ -125,6 +125,21 @@ fn only_the_scaled_variant_takes_another_tdf() {
     for variant in [Variant::Baseline, Variant::Naive] {
         assert!(refusal(variant, Some("20"), &[]).contains("--tdf cannot be given"));
     }
+}
+
+#[test]
+fn the_smallest_tdf_is_the_one_that_a_refusal_would_name() {
+    let smallest = |overrides: &[(&str, &str)]| Plan::smallest_tdf_with(&host(Offers::ALL), &experiment(overrides));
+    assert_eq!(smallest(&[]).unwrap(), Tdf::ONE);
+    let fast = ("machines.server.speed", "10");
+    assert_eq!(smallest(&[fast]).unwrap().as_f64(), 11.5);
+    // At the TDF at which a server of 200 cores has room, too little is left of clients that have 0.08 of one.
+    let what = match smallest(&[("machines.server.speed", "200")]) {
+        Err(e) if e.kind() == Kind::Input => e.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(what.contains("no TDF fits") && what.contains("only from TDF 222.6 on"), "{what}");
+    assert!(what.contains("`client-1` gets") && what.contains("a higher speed") && !what.contains("--tdf"), "{what}");
 }
 
 #[test]

@@ -32,8 +32,13 @@ ends: { limit: 60s }
 fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
     let experiment = load(WEB, overrides);
     let reference = reference.and_then(Speed::from_units_per_us);
-    let host =
-        Host { offers: Offers::ALL, cores: machine(2), reference, weights: Some(Weights::fine()), own_turns: true };
+    let host = Host {
+        offers: Offers::ALL,
+        cores: machine(2),
+        reference,
+        weights: Some(Weights::fine()),
+        lengths: scale::Lengths::Any,
+    };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 

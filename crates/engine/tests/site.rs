@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use diorama_engine::site::wire::{RemoteSite, serve};
-use diorama_engine::site::{Command, Exit, LocalSite, Site, Start, Stop};
+use diorama_engine::site::{Command, Exit, How, LocalSite, Site, Start, Stop};
 use diorama_engine::{CoreChoice, CoreLocks, Plan, Request, Wanted, run_through};
 use model::Experiment;
 use record::{NodeOutcome, RunDir, RunResult, Status, Variant};
@@ -183,7 +183,7 @@ fn a_command_over_a_byte_stream() {
     let now = site.now().unwrap();
     let zero = site.start_clock(now + RealDuration::from_nanos(50_000_000)).unwrap();
     assert!(zero.real.since(now).as_nanos() >= 50_000_000, "virtual time begins when it was asked to");
-    site.start(&[Start { node: 0, again: false }]).unwrap();
+    site.start(&[Start { node: 0, how: How::First }]).unwrap();
     let argv = ["sh", "-c", "hostname; echo no >&2; exit 3"].map(String::from).to_vec();
     let limit = RealDuration::from_nanos(30_000_000_000);
     let done = site.exec(&Command { node: 0, argv, limit }).unwrap();

@@ -10,7 +10,11 @@ use crate::names::did_you_mean;
 use crate::tree::{Data, Fault, Key, Span, Value, shorten};
 
 /// Reads a `T` from a value of the tree.
-pub(crate) fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, Fault> {
+///
+/// # Errors
+///
+/// The place of the mistake, what is wrong there and what would be right.
+pub fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, Fault> {
     T::deserialize(Reader(value)).map_err(|e| (e.span.unwrap_or(value.span), e.what))
 }
 
@@ -74,7 +78,7 @@ impl de::Error for Mistake {
 }
 
 /// The message for a key that is not known, with the nearest one that is.
-pub(crate) fn unknown_key(key: &str, known: &[&str]) -> String {
+pub fn unknown_key(key: &str, known: &[&str]) -> String {
     let near = did_you_mean(key, known);
     let near = match near.is_empty() {
         true => format!(": the keys here are {}", known.join(", ")),

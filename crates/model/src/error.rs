@@ -44,7 +44,8 @@ impl Error {
             return self.to_string();
         }
         let handler = GraphicalReportHandler::new().with_context_lines(1);
-        let mut text = String::from("the experiment cannot be used:\n");
+        let what = self.problems()[0].kind;
+        let mut text = format!("{what} cannot be used:\n");
         for problem in self.problems().iter().take(SHOWN) {
             if handler.render_report(&mut text, problem).is_err() {
                 return self.to_string();
@@ -77,6 +78,8 @@ pub struct Problem {
     length: usize,
     line: usize,
     column: usize,
+    /// What the file is, such as `the experiment`.
+    kind: &'static str,
     what: String,
 }
 
@@ -119,18 +122,19 @@ impl Diagnostic for Problem {
     }
 }
 
-/// The texts that an experiment came from, and what is wrong with them so far.
+/// The texts that a file's contents came from, and what is wrong with them so far.
 #[derive(Debug)]
-pub(crate) struct Problems {
+pub struct Problems {
+    kind: &'static str,
     sources: Vec<Arc<NamedSource<String>>>,
     found: Vec<(Span, String)>,
 }
 
 impl Problems {
-    /// No problems yet in the file `path` with these contents.
-    pub(crate) fn new(path: &Path, text: &str) -> Problems {
+    /// No problems yet in the file `path` with these contents; `kind` is what it is, such as `the catalog`.
+    pub fn new(kind: &'static str, path: &Path, text: &str) -> Problems {
         let name = path.display().to_string();
-        Problems { sources: vec![Arc::new(NamedSource::new(name, text.to_owned()))], found: Vec::new() }
+        Problems { kind, sources: vec![Arc::new(NamedSource::new(name, text.to_owned()))], found: Vec::new() }
     }
 
     /// Makes another text known; its number is for [`Span::source`].
@@ -140,14 +144,14 @@ impl Problems {
     }
 
     /// Notes what is wrong, and what would be right, at a place; unless so much is wrong that nobody will read it.
-    pub(crate) fn add(&mut self, at: Span, what: impl Into<String>) {
+    pub fn add(&mut self, at: Span, what: impl Into<String>) {
         if !self.full() {
             self.found.push((at, what.into()));
         }
     }
 
     /// Whether further notes are dropped, so that looking for what would be right is in vain.
-    pub(crate) fn full(&self) -> bool {
+    pub fn full(&self) -> bool {
         self.found.len() >= NOTED
     }
 
@@ -157,12 +161,12 @@ impl Problems {
     }
 
     /// Whether nothing is wrong so far.
-    pub(crate) fn none(&self) -> bool {
+    pub fn none(&self) -> bool {
         self.found.is_empty()
     }
 
     /// All that was noted, in the order of the file.
-    pub(crate) fn into_error(mut self) -> Error {
+    pub fn into_error(mut self) -> Error {
         self.found.sort_by_key(|(span, _)| (span.source, span.start));
         self.found.dedup();
         let problems = self.found.iter().map(|(span, what)| self.problem(*span, what)).collect();
@@ -186,6 +190,7 @@ impl Problems {
             length: end.saturating_sub(start),
             line,
             column,
+            kind: self.kind,
             what: what.to_owned(),
         }
     }

@@ -6,6 +6,7 @@ mod lans;
 mod link;
 mod network;
 mod nodes;
+mod placement;
 mod routes;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use serde::Deserialize;
 
 use crate::de;
 use crate::error::Problems;
-use crate::experiment::{Accuracy, Cpu, Experiment};
+use crate::experiment::{Accuracy, Cpu, Event, Experiment};
 use crate::file;
 use crate::glob;
 use crate::names::{self, did_you_mean};
@@ -61,6 +62,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let lans = top.entries("lans", false, "shared segments");
     let routes = top.items("routes");
     let switches = top.items("switches");
+    let placement = top.items("placement");
     let metrics = top.entries("metrics", false, "metrics");
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
@@ -77,11 +79,13 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     net.check_shape(&names, &places, root, problems);
     let network::Network { links, captures, lans, addresses, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
+    let placement = placement::placement(placement, &names, &places, problems);
     let metrics = behaviour::metrics(metrics, &names, problems);
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
     let events = behaviour::events(events, &names, &has_disk, &links, problems);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
+    behaviour::check_programs(&events, problems);
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {
         name: name?,
@@ -103,11 +107,22 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         captures,
         switches,
         routes,
+        placement,
         metrics,
         events: behaviour::in_order(events),
         ends,
         resolved: String::new(),
     })
+}
+
+/// An event of an experiment that is there already.
+pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Problems) -> Vec<Event> {
+    let value = de::read(root).map_err(|(at, what)| problems.add(at, what)).ok();
+    let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();
+    let has_disk: Vec<bool> = experiment.nodes.iter().map(|n| experiment.machines[n.machine].disk.is_some()).collect();
+    let entry = Entry { key: None, node: root, value };
+    let events = behaviour::events(vec![entry], &names, &has_disk, &experiment.links, problems);
+    behaviour::in_order(events)
 }
 
 /// How exact results must be.
@@ -127,36 +142,39 @@ fn exactness(written: file::Accuracy, root: &Value, problems: &mut Problems) -> 
 }
 
 /// One entry of a section, read, with its places.
-pub(crate) struct Entry<'a, T> {
+pub struct Entry<'a, T> {
     /// The key; in a list, none.
-    pub(crate) key: Option<&'a Key>,
-    pub(crate) node: &'a Value,
+    pub key: Option<&'a Key>,
+    /// All of its value.
+    pub node: &'a Value,
     /// `None` if it could not be read, which has been noted.
-    pub(crate) value: Option<T>,
+    pub value: Option<T>,
 }
 
 impl<T> Entry<'_, T> {
     /// The place of the value of a key, or of the whole entry.
-    pub(crate) fn at(&self, key: &str) -> Span {
+    pub fn at(&self, key: &str) -> Span {
         self.node.get(key).map_or(self.node.span, |v| v.span)
     }
 
     /// The place of an item of the list under a key.
-    pub(crate) fn at_item(&self, key: &str, i: usize) -> Span {
+    pub fn at_item(&self, key: &str, i: usize) -> Span {
         item_span(self.node, key, i)
     }
 
-    pub(crate) fn key_span(&self) -> Span {
+    /// The place of its key, or of the whole entry.
+    pub fn key_span(&self) -> Span {
         self.key.map_or(self.node.span, |k| k.span)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Its key; empty in a list.
+    pub fn name(&self) -> &str {
         self.key.map_or("", |k| k.text.as_str())
     }
 }
 
 /// The place of an item of the list under a key of a map.
-pub(crate) fn item_span(node: &Value, key: &str, i: usize) -> Span {
+pub fn item_span(node: &Value, key: &str, i: usize) -> Span {
     match node.get(key).map(|v| (&v.data, v.span)) {
         Some((Data::List(items), span)) => items.get(i).map_or(span, |item| item.span),
         Some((_, span)) => span,
@@ -165,7 +183,7 @@ pub(crate) fn item_span(node: &Value, key: &str, i: usize) -> Span {
 }
 
 /// The place of a key of the map under a key.
-pub(crate) fn key_span(node: &Value, map: &str, key: &str) -> Span {
+pub fn key_span(node: &Value, map: &str, key: &str) -> Span {
     match node.get(map).map(|v| (&v.data, v.span)) {
         Some((Data::Map(entries), span)) => entries.iter().find(|(k, _)| k.text == key).map_or(span, |(k, _)| k.span),
         Some((_, span)) => span,
@@ -173,10 +191,12 @@ pub(crate) fn key_span(node: &Value, map: &str, key: &str) -> Span {
     }
 }
 
-/// The top of the file.
-struct Top<'a, 'p> {
-    root: &'a Value,
-    problems: &'p mut Problems,
+/// The top of the file: a map of sections.
+pub struct Top<'a, 'p> {
+    /// All of the file.
+    pub root: &'a Value,
+    /// What is wrong with it so far.
+    pub problems: &'p mut Problems,
 }
 
 impl<'a> Top<'a, '_> {
@@ -190,12 +210,14 @@ impl<'a> Top<'a, '_> {
         found.filter(|v| !v.is_null())
     }
 
-    fn one<T: Deserialize<'a>>(&mut self, key: &str, needed: bool) -> Option<T> {
+    /// The value of a key; a note if it is wrong, or needed and missing.
+    pub fn one<T: Deserialize<'a>>(&mut self, key: &str, needed: bool) -> Option<T> {
         let value = self.present(key, needed)?;
         de::read(value).map_err(|(at, what)| self.problems.add(at, what)).ok()
     }
 
-    fn entries<T: Deserialize<'a>>(&mut self, key: &str, needed: bool, what: &str) -> Vec<Entry<'a, T>> {
+    /// The entries of a map of things by name; `what` says what they are.
+    pub fn entries<T: Deserialize<'a>>(&mut self, key: &str, needed: bool, what: &str) -> Vec<Entry<'a, T>> {
         let Some(value) = self.present(key, needed) else { return Vec::new() };
         let Data::Map(entries) = &value.data else {
             let message =
@@ -204,7 +226,7 @@ impl<'a> Top<'a, '_> {
             return Vec::new();
         };
         if entries.is_empty() && needed {
-            self.problems.add(value.span, format!("`{key}` is empty: an experiment has at least one"));
+            self.problems.add(value.span, format!("`{key}` is empty: write at least one"));
         }
         let mut all = Vec::with_capacity(entries.len());
         for (key, node) in entries {
@@ -214,7 +236,8 @@ impl<'a> Top<'a, '_> {
         all
     }
 
-    fn items<T: Deserialize<'a>>(&mut self, key: &str) -> Vec<Entry<'a, T>> {
+    /// The items of a list.
+    pub fn items<T: Deserialize<'a>>(&mut self, key: &str) -> Vec<Entry<'a, T>> {
         let Some(value) = self.present(key, false) else { return Vec::new() };
         let Data::List(items) = &value.data else {
             self.problems
@@ -239,7 +262,7 @@ impl<'a> Top<'a, '_> {
 }
 
 /// The places of the names that match a pattern; a note if there are none.
-pub(crate) fn select(pattern: &str, names: &[&str], kind: &str, at: Span, problems: &mut Problems) -> Vec<usize> {
+pub fn select(pattern: &str, names: &[&str], kind: &str, at: Span, problems: &mut Problems) -> Vec<usize> {
     let found: Vec<usize> = (0..names.len()).filter(|i| glob::matches(pattern, names[*i])).collect();
     if found.is_empty() && !problems.full() {
         let shown = shorten(pattern);

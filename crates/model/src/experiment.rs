@@ -43,6 +43,8 @@ pub struct Experiment {
     pub switches: Vec<String>,
     /// Routes that take the place of the shortest ones.
     pub routes: Vec<Route>,
+    /// Which machines of a harness nodes may be on.
+    pub placement: Vec<Placement>,
     /// What is measured.
     pub metrics: Vec<Metric>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
@@ -213,6 +215,23 @@ pub struct Route {
     pub links: Vec<usize>,
 }
 
+/// Which machines of a harness some nodes may be on. Weights are from 0 to 1; with 1 it must be so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// The names of the nodes and switches that it is about, in the order of the file.
+    pub nodes: Vec<String>,
+    /// The type that their machine must have.
+    pub kind: Option<String>,
+    /// What their machine should have, and with which weight.
+    pub wants: Vec<(String, f64)>,
+    /// The machine that they must be on.
+    pub on: Option<String>,
+    /// The weight of being all on one machine.
+    pub together: Option<f64>,
+    /// The weight of being each on a machine of its own.
+    pub apart: Option<f64>,
+}
+
 /// Something that is measured.
 #[derive(Clone, Debug)]
 pub struct Metric {
@@ -317,6 +336,24 @@ pub enum Action {
         /// What is done.
         change: DiskChange,
     },
+    /// Starts a program beside a node's own, or sends it a signal.
+    Program {
+        /// A place in [`Experiment::nodes`].
+        node: usize,
+        /// What the program is called in the node.
+        program: String,
+        /// What is done.
+        act: ProgramAction,
+    },
+}
+
+/// What an event does to a program beside a node's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramAction {
+    /// Starts it: the program and its arguments.
+    Run(Vec<String>),
+    /// Sends it, and what it has started, a signal of this number.
+    Signal(i32),
 }
 
 /// What an event does to a disk.
@@ -326,6 +363,8 @@ pub enum DiskChange {
     Slow(f64),
     /// All requests fail from now on.
     Fail,
+    /// There is no room any more.
+    Full,
 }
 
 /// What an event does to a node.
@@ -337,6 +376,10 @@ pub enum NodeAction {
     Stop,
     /// Starts its program again.
     Start,
+    /// Cuts its power.
+    PowerOff,
+    /// Gives it power again: it boots.
+    PowerOn,
 }
 
 /// When the run is over.

@@ -20,7 +20,12 @@ use crate::units::{Factor, Grain, Percent, Size, Speed, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
-    let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<File>().into();
+    schema_of::<File>()
+}
+
+/// The JSON Schema of a file of YAML, whose keys have no null values.
+pub fn schema_of<T: JsonSchema>() -> serde_json::Value {
+    let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().into();
     refuse_null(&mut schema);
     schema
 }
@@ -88,6 +93,8 @@ pub(crate) struct File {
     routes: Option<Vec<Route>>,
     /// The names of the switches
     switches: Option<Vec<String>>,
+    /// Which machines of a harness nodes may be on, for `diorama map`
+    placement: Option<Vec<Placement>>,
     /// What is measured, by name
     metrics: Option<BTreeMap<String, Metric>>,
     /// What happens during the run
@@ -97,9 +104,24 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 16] = [
-    "name", "tdf", "measure", "cpu", "refill", "grain", "accuracy", "machines", "nodes", "links", "lans", "routes",
-    "switches", "metrics", "events", "ends",
+pub(crate) const KEYS: [&str; 17] = [
+    "name",
+    "tdf",
+    "measure",
+    "cpu",
+    "refill",
+    "grain",
+    "accuracy",
+    "machines",
+    "nodes",
+    "links",
+    "lans",
+    "routes",
+    "switches",
+    "placement",
+    "metrics",
+    "events",
+    "ends",
 ];
 
 /// What nodes are entitled to of the core
@@ -268,6 +290,29 @@ pub(crate) struct Route {
     pub(crate) via: Vec<String>,
 }
 
+/// Which machines of a harness some nodes may be on. Weights are from 0 to 1, and with 1 it must be so
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Placement {
+    /// The nodes and switches that this is about; `*` stands for any characters
+    #[schemars(length(min = 1))]
+    pub(crate) nodes: Vec<String>,
+    /// The type that their machine must have in the catalog
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    /// What their machine should have in the catalog, and with which weight
+    #[serde(default)]
+    pub(crate) wants: BTreeMap<String, f64>,
+    /// The machine that they must be on
+    pub(crate) on: Option<String>,
+    /// The weight of being all on one machine
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) together: Option<f64>,
+    /// The weight of being each on a machine of its own
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) apart: Option<f64>,
+}
+
 /// What is measured: either `rows` of a file (with `value` and, for the time, `start`), or a `line` of output (with
 /// `from` and `combine`)
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -311,7 +356,8 @@ pub(crate) enum Combine {
     Max,
 }
 
-/// Something that happens: either to a `link` (with `set`) or to a `node` (with `do`)
+/// Something that happens: to a `link` (with `set`), to a `node` (with `do`), or to a `program` of a node (with `run`
+/// or `signal`)
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {
@@ -329,6 +375,44 @@ pub(crate) struct Event {
     /// With `slow-disk`: how many times as long everything takes from then on
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) factor: Option<f64>,
+    /// What a program beside the node's own is called
+    pub(crate) program: Option<String>,
+    /// That program and its arguments, which is started: words as in a POSIX shell (no shell runs), or a list
+    pub(crate) run: Option<Command>,
+    /// The signal that it is sent
+    pub(crate) signal: Option<Signal>,
+}
+
+/// The signal that a program is sent
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum Signal {
+    Hup,
+    Int,
+    Quit,
+    Kill,
+    Usr1,
+    Usr2,
+    Term,
+    Cont,
+    Stop,
+}
+
+impl Signal {
+    /// Its number, the same on all that Linux runs on that Diorama does.
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            Signal::Hup => 1,
+            Signal::Int => 2,
+            Signal::Quit => 3,
+            Signal::Kill => 9,
+            Signal::Usr1 => 10,
+            Signal::Usr2 => 12,
+            Signal::Term => 15,
+            Signal::Cont => 18,
+            Signal::Stop => 19,
+        }
+    }
 }
 
 /// What is done to a node
@@ -340,6 +424,9 @@ pub(crate) enum NodeAction {
     Start,
     SlowDisk,
     FailDisk,
+    FullDisk,
+    PowerOff,
+    PowerOn,
 }
 
 /// When the run is over

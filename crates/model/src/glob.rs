@@ -1,7 +1,7 @@
 //! Names with `*` in them.
 
 /// Whether `name` matches `pattern`, in which each `*` stands for any characters, also none.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = name.strip_prefix(first) else { return false };

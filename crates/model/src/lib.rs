@@ -23,13 +23,28 @@ mod topology;
 mod tree;
 mod units;
 
+/// Other files than experiments, whose mistakes are told with their place, too.
+pub mod yaml {
+    pub use crate::de::{read, unknown_key};
+    pub use crate::error::Problems;
+    pub use crate::expand::{Entry, Top, item_span, key_span, select};
+    pub use crate::file::schema_of;
+    pub use crate::glob::matches;
+    pub use crate::load::{Kind, open, read as text};
+    pub use crate::names::{did_you_mean, wrong_label, wrong_word};
+    pub use crate::tree::{Data, Fault, Key, Span, Value, shorten};
+    pub use crate::units::{Bandwidth, Probability, Size, Time};
+}
+
 pub use error::{Error, Problem};
 pub use experiment::{
     Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, Disk, DiskChange, Ends, Event, Experiment, Lan,
-    Machine, Metric, Node, NodeAction, Ready, Root, Route, Source, Stream, Unit,
+    Machine, Metric, Node, NodeAction, Placement, ProgramAction, Ready, Root, Route, Source, Stream, Unit,
 };
 pub use file::schema;
+pub use glob::matches;
 pub use link::{Jitter, Link, LinkChange, Pipe, PipeChange};
-pub use load::load;
+pub use load::{load, load_text, read_event, read_yaml};
+pub use names::nearest;
 pub use scale::link::{Distribution, GilbertElliott, Limit, Loss, Queue, Red};
 pub use units::Speed;

@@ -4,9 +4,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+
 use crate::error::{Error, Problems};
-use crate::experiment::Experiment;
-use crate::{emit, expand, overrides, tree};
+use crate::experiment::{Event, Experiment};
+use crate::tree::Value;
+use crate::{de, emit, expand, overrides, tree};
 
 /// What the file in an experiment's folder is called.
 const FILE: &str = "experiment.yaml";
@@ -17,24 +20,110 @@ const LONGEST: u64 = 1 << 20;
 /// before it is checked.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment, Error> {
     let (file, dir) = locate(path)?;
-    let text = read(&file)?;
-    let mut problems = Problems::new(&file, &text);
-    let mut root = match tree::parse(&text, 0) {
-        Ok((root, faults)) => {
-            faults.into_iter().for_each(|(at, what)| problems.add(at, what));
-            root
-        }
-        Err((at, what)) => {
-            problems.add(at, what);
-            return Err(problems.into_error());
-        }
-    };
+    experiment(open(&file, &EXPERIMENT)?, &dir, overrides)
+}
+
+fn experiment(
+    (mut root, mut problems): (Value, Problems),
+    dir: &Path,
+    overrides: &[(String, String)],
+) -> Result<Experiment, Error> {
     overrides::apply(&mut root, overrides, &mut problems);
-    let experiment = expand::experiment(&root, &dir, &mut problems);
+    let experiment = expand::experiment(&root, dir, &mut problems);
     match experiment {
         Some(experiment) if problems.none() => Ok(Experiment { resolved: emit::document(&root), ..experiment }),
         _ => Err(problems.into_error()),
     }
+}
+
+/// What a file is, for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// With an article, such as `the catalog`.
+    pub the: &'static str,
+    /// What it is said to be, such as `a catalog is a YAML file`.
+    pub is: &'static str,
+    /// What helps where there is no such file.
+    pub missing: &'static str,
+    /// How long it may be, in bytes.
+    pub longest: u64,
+}
+
+const EXPERIMENT: Kind = Kind {
+    the: "the experiment",
+    is: "an experiment is a YAML file",
+    missing: "the folder of an experiment holds a file `experiment.yaml`",
+    longest: LONGEST,
+};
+
+/// Reads a YAML file as a tree, and begins to note what is wrong with it.
+///
+/// # Errors
+///
+/// If there is no such file, or it is no YAML.
+pub fn open(file: &Path, kind: &Kind) -> Result<(Value, Problems), Error> {
+    parse(&read(file, kind)?, file, kind)
+}
+
+fn parse(text: &str, file: &Path, kind: &Kind) -> Result<(Value, Problems), Error> {
+    let mut problems = Problems::new(kind.the, file, text);
+    match tree::parse(text, 0) {
+        Ok((root, faults)) => {
+            faults.into_iter().for_each(|(at, what)| problems.add(at, what));
+            Ok((root, problems))
+        }
+        Err((at, what)) => {
+            problems.add(at, what);
+            Err(problems.into_error())
+        }
+    }
+}
+
+/// Loads an experiment from YAML that a program wrote, for a file that lies in the folder `dir` and is called `name` in
+/// messages.
+pub fn load_text(text: &str, name: &Path, dir: &Path, overrides: &[(String, String)]) -> Result<Experiment, Error> {
+    experiment(parse(text, name, &EXPERIMENT)?, dir, overrides)
+}
+
+/// Reads a YAML file of some kind, or the text of one, into types that are not those of an experiment.
+///
+/// # Errors
+///
+/// What is wrong with it, with line and column.
+pub fn read_yaml<T: DeserializeOwned>(path: &Path, text: Option<&str>, kind: &Kind) -> Result<T, Error> {
+    let (root, mut problems) = match text {
+        Some(text) => parse(text, path, kind)?,
+        None => open(path, kind)?,
+    };
+    let found = de::read(&root).map_err(|(at, what)| problems.add(at, what));
+    match found {
+        Ok(found) if problems.none() => Ok(found),
+        _ => Err(problems.into_error()),
+    }
+}
+
+/// Reads an event that is to happen at `at` in a run of an experiment: what stands in the experiment's file after
+/// `at: …,`, such as `link: A--B, set: { up: false }`. A pattern makes an event for each that it names.
+///
+/// # Errors
+///
+/// What is wrong with it, in the words in which a file's events are refused.
+pub fn read_event(text: &str, at: &str, experiment: &Experiment) -> Result<Vec<Event>, Error> {
+    let name = Path::new("the event");
+    if text.contains('\n') {
+        return Err(Error::Unreadable { path: name.to_owned(), why: "an event is one line".into() });
+    }
+    let text = format!("{{ {text}, at: {at} }}");
+    let mut problems = Problems::new(EXPERIMENT.the, name, &text);
+    let mut events = Vec::new();
+    match tree::parse(&text, 0) {
+        Ok((root, faults)) => {
+            faults.into_iter().for_each(|(at, what)| problems.add(at, what));
+            events = expand::event(&root, experiment, &mut problems);
+        }
+        Err((at, what)) => problems.add(at, what),
+    }
+    if problems.none() { Ok(events) } else { Err(problems.into_error()) }
 }
 
 fn locate(path: &Path) -> Result<(PathBuf, PathBuf), Error> {
@@ -52,24 +141,26 @@ fn locate(path: &Path) -> Result<(PathBuf, PathBuf), Error> {
     Ok((path.to_owned(), dir.to_owned()))
 }
 
-fn read(file: &Path) -> Result<String, Error> {
+/// Reads a file of text, which must be short enough to be of that kind.
+///
+/// # Errors
+///
+/// If there is no such file, or it cannot be one.
+pub fn read(file: &Path, kind: &Kind) -> Result<String, Error> {
     let unreadable = |why: String| Error::Unreadable { path: file.to_owned(), why };
-    let meta = file
-        .metadata()
-        .map_err(|e| unreadable(format!("{}; the folder of an experiment holds a file `{FILE}`", reason(&e))))?;
+    let meta = file.metadata().map_err(|e| unreadable(format!("{}; {}", reason(&e), kind.missing)))?;
     // Opening a FIFO would wait for ever.
     if !meta.is_file() {
-        return Err(unreadable("this is not a file: an experiment is a YAML file".into()));
+        return Err(unreadable(format!("this is not a file: {}", kind.is)));
     }
-    let too_long =
-        || unreadable(format!("the file is longer than {} KiB: an experiment is a page or two", LONGEST / 1024));
-    if meta.len() > LONGEST {
+    let too_long = || unreadable(format!("the file is longer than {} KiB: {}", kind.longest >> 10, kind.is));
+    if meta.len() > kind.longest {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|f| f.take(LONGEST + 1).read_to_end(&mut bytes));
+    let opened = File::open(file).and_then(|f| f.take(kind.longest + 1).read_to_end(&mut bytes));
     opened.map_err(|e| unreadable(reason(&e)))?;
-    if bytes.len() as u64 > LONGEST {
+    if bytes.len() as u64 > kind.longest {
         return Err(too_long());
     }
     let text = String::from_utf8(bytes).map_err(|e| {

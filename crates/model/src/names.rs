@@ -4,7 +4,7 @@
 const LONGEST: usize = 63;
 
 /// What is wrong with a name that becomes a host name and a part of link names; none if it is right.
-pub(crate) fn wrong_label(name: &str) -> Option<String> {
+pub fn wrong_label(name: &str) -> Option<String> {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let shown = crate::tree::shorten(name);
     if name.len() > LONGEST {
@@ -32,7 +32,7 @@ pub(crate) fn wrong_link(name: &str) -> Option<String> {
 }
 
 /// What is wrong with a name that becomes a file name; none if it is right.
-pub(crate) fn wrong_word(name: &str) -> Option<String> {
+pub fn wrong_word(name: &str) -> Option<String> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let shown = crate::tree::shorten(name);
     if name.len() > LONGEST {
@@ -43,7 +43,7 @@ pub(crate) fn wrong_word(name: &str) -> Option<String> {
 }
 
 /// The known name that is most like `name`, if one is like it at all.
-pub(crate) fn nearest<'a, S: AsRef<str>>(name: &str, known: &'a [S]) -> Option<&'a str> {
+pub fn nearest<'a, S: AsRef<str>>(name: &str, known: &'a [S]) -> Option<&'a str> {
     // Long texts are not misspelt names, and comparing them takes quadratic time.
     if name.len() > 100 {
         return None;
@@ -58,6 +58,6 @@ pub(crate) fn nearest<'a, S: AsRef<str>>(name: &str, known: &'a [S]) -> Option<&
 }
 
 /// `: did you mean …?`, or nothing if no known name is near.
-pub(crate) fn did_you_mean<S: AsRef<str>>(name: &str, known: &[S]) -> String {
+pub fn did_you_mean<S: AsRef<str>>(name: &str, known: &[S]) -> String {
     nearest(name, known).map_or(String::new(), |k| format!(": did you mean `{k}`?"))
 }

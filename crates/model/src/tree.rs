@@ -8,53 +8,61 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-/// How deep values may be nested; an experiment needs five levels.
+/// How deep values may be nested; an experiment needs five levels, a Compose file seven.
 const DEPTH: usize = 24;
 /// How many values a document may have after its aliases are expanded.
 const VALUES: usize = 200_000;
 
 /// A range of characters of one source text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     /// Which text: 0 is the file, others are `--set` arguments.
-    pub(crate) source: usize,
+    pub source: usize,
     /// The first character, counted from 0.
-    pub(crate) start: usize,
+    pub start: usize,
     /// The character after the last.
-    pub(crate) end: usize,
+    pub end: usize,
 }
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
-    pub(crate) span: Span,
-    pub(crate) data: Data,
+pub struct Value {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub data: Data,
 }
 
 /// What a value is.
 #[derive(Clone, Debug)]
-pub(crate) enum Data {
-    /// `plain` is false if it was quoted or a block, and so can only be text.
+pub enum Data {
+    /// A word, a number, a text.
     Scalar {
+        /// As written, without quotes.
         text: String,
+        /// False if it was quoted or a block, and so can only be text.
         plain: bool,
     },
+    /// Values in order.
     List(Vec<Value>),
+    /// Keys and their values, in the order of the file.
     Map(Vec<(Key, Value)>),
 }
 
 /// A key of a map.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) span: Span,
-    pub(crate) text: String,
+pub struct Key {
+    /// Where it stands.
+    pub span: Span,
+    /// As written, without quotes.
+    pub text: String,
     /// False if it was quoted.
-    pub(crate) plain: bool,
+    pub plain: bool,
 }
 
 impl Value {
     /// The value of a key, if this is a map that has it.
-    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+    pub fn get(&self, key: &str) -> Option<&Value> {
         match &self.data {
             Data::Map(entries) => entries.iter().find(|(k, _)| k.text == key).map(|(_, v)| v),
             _ => None,
@@ -62,12 +70,12 @@ impl Value {
     }
 
     /// Whether nothing was written, or `null`.
-    pub(crate) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         matches!(&self.data, Data::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
     /// What this is, for messages.
-    pub(crate) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         match &self.data {
             _ if self.is_null() => "nothing".into(),
             Data::Scalar { text, plain: true } => format!("`{}`", shorten(text)),
@@ -95,7 +103,7 @@ impl Value {
 }
 
 /// A text short enough for a message, on one line.
-pub(crate) fn shorten(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(40).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(40).is_some() {
         short.push('…');
@@ -104,7 +112,7 @@ pub(crate) fn shorten(text: &str) -> String {
 }
 
 /// A mistake and its place.
-pub(crate) type Fault = (Span, String);
+pub type Fault = (Span, String);
 
 /// Reads one YAML document. `source` is the number that its spans get. The faults that do not prevent a tree
 /// (duplicate keys) come with it.
@@ -119,7 +127,7 @@ pub(crate) fn parse(text: &str, source: usize) -> Result<(Value, Vec<Fault>), Fa
         builder.event(event, span)?;
     }
     let start = Span { source, start: 0, end: 0 };
-    let value = builder.root.ok_or((start, "the file is empty: an experiment begins with `name: …`".into()))?;
+    let value = builder.root.ok_or((start, "the file is empty".into()))?;
     Ok((value, builder.faults))
 }
 
@@ -172,7 +180,7 @@ impl Builder {
                 self.complete(value, 0)
             }
             Event::DocumentStart(_) if self.root.is_some() => {
-                Err((span, "a second YAML document begins here: an experiment is one document".into()))
+                Err((span, "a second YAML document begins here: keep one, in a file of its own".into()))
             }
             _ => Ok(()),
         }
@@ -181,7 +189,7 @@ impl Builder {
     fn spend(&mut self, values: usize, span: Span) -> Result<(), Fault> {
         self.values += values;
         if self.values > VALUES {
-            return Err((span, format!("this is more than {VALUES} values: an experiment is a few hundred")));
+            return Err((span, format!("this is more than {VALUES} values: such a file has a few hundred")));
         }
         Ok(())
     }
@@ -231,7 +239,7 @@ impl Builder {
 }
 
 fn too_deep() -> String {
-    format!("this is nested more than {DEPTH} levels deep: an experiment needs five")
+    format!("this is nested more than {DEPTH} levels deep: such a file needs a few")
 }
 
 #[cfg(test)]

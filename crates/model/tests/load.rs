@@ -176,6 +176,10 @@ fn all_keys_are_read() {
     assert!(matches!(e.metrics[0].source, Source::Rows { start: None, value: 2, .. }));
     assert!(matches!(e.metrics[1].source, Source::Line { from: Stream::Stderr, combine: Combine::Max, .. }));
     assert!(e.ends.exited.is_empty());
+    let [near, own] = &e.placement[..] else { panic!("{:?}", e.placement) };
+    assert_eq!((&near.nodes[..], near.together), (&["app-1", "app-2", "sw"].map(String::from)[..], Some(0.5)));
+    assert_eq!((own.kind.as_deref(), own.on.as_deref(), own.apart), (Some("pc"), Some("rack1-3"), Some(1.0)));
+    assert_eq!(own.wants, [("gpu".to_owned(), 0.25), ("ssd".to_owned(), 1.0)]);
     assert_eq!(e.tdf, Tdf::new(3, 2).unwrap());
 }
 
@@ -342,8 +346,21 @@ fn the_schema_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/experiment.schema.json");
     let schema = diorama_model::schema();
     for key in [
-        "name", "tdf", "measure", "cpu", "refill", "grain", "accuracy", "machines", "nodes", "links", "switches",
-        "metrics", "events", "ends",
+        "name",
+        "tdf",
+        "measure",
+        "cpu",
+        "refill",
+        "grain",
+        "accuracy",
+        "machines",
+        "nodes",
+        "links",
+        "switches",
+        "placement",
+        "metrics",
+        "events",
+        "ends",
     ] {
         assert!(schema["properties"].get(key).is_some(), "{key}");
     }

@@ -9,6 +9,8 @@ use crate::Breach;
 const ROOMS: &[(&str, &[&str])] = &[
     ("scale", &[]),
     ("model", &["scale", "disk"]),
+    ("map", &["scale", "model"]),
+    ("ns", &["model"]),
     ("host", &["scale"]),
     ("clock", &["scale", "host"]),
     ("net", &["scale", "host"]),
@@ -23,8 +25,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "scale", "model", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record", "fidelity",
-            "report",
+            "scale", "model", "ns", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record",
+            "fidelity", "report",
         ],
     ),
     (
@@ -34,7 +36,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "engine",
         ],
     ),
-    ("cli", &["engine", "record", "report", "bench"]),
+    ("cli", &["map", "engine", "record", "report", "bench"]),
     ("trials", &["scale", "record", "fidelity", "report"]),
     ("rules", &[]),
 ];

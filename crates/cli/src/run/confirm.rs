@@ -27,7 +27,8 @@ impl Confirmation {
         }
         let mut set = args.set.clone();
         set.extend(args.grain.iter().map(|grain| ("grain".to_owned(), grain.clone())));
-        let experiment = engine::load(&args.experiment, &set)?;
+        // What there is to say about it has been said.
+        let experiment = args.hardware.describes(&args.experiment, &set, args.cores).open()?.experiment;
         let seconds = Seconds::of(&experiment, plan)?;
         Ok(Confirmation { experiment, seconds })
     }

@@ -11,7 +11,7 @@ use super::{Host, Refusal};
 use crate::error::Result;
 
 /// The smallest share that weights express well enough in either version of control groups, as a fraction of a core.
-const SMALLEST_SHARE: f64 = 0.0005;
+pub const SMALLEST_SHARE: f64 = 0.0005;
 
 /// A frame with the first segment of a connection: 20 bytes of IP, 40 of TCP with its usual options, 14 of Ethernet.
 const SYN_BYTES: usize = 74;

@@ -59,6 +59,14 @@ pub enum Refusal {
         /// The largest TDF that would leave it enough.
         fits: Option<Tdf>,
     },
+    /// What must be slower for one reason must not be for another.
+    #[error("no TDF fits, for the nodes have room on the cores only from TDF {least} on, and there: {why}")]
+    NoTdf {
+        /// The smallest at which the nodes have room on the cores.
+        least: Tdf,
+        /// What is in the way there.
+        why: Box<Refusal>,
+    },
     /// An absolute speed is no speed that a node can have on this host.
     #[error(
         "{experiment}: the machine `{machine}` does {units} units/us, {:.4} times what a core of this host usually \
@@ -141,6 +149,24 @@ pub enum Refusal {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl Refusal {
+    /// The smallest TDF at which the nodes have room on the cores, where that is what is in the way.
+    pub(super) fn least_tdf(&self) -> Option<Tdf> {
+        match self {
+            Refusal::TooMuchCpu { fits, .. } => *fits,
+            _ => None,
+        }
+    }
+
+    /// The same where another TDF is no way out.
+    pub(super) fn at_any_tdf(mut self) -> Refusal {
+        if let Refusal::TooLittleCpu { fits, .. } | Refusal::RoundTripTooLong { fits, .. } = &mut self {
+            *fits = None;
+        }
+        self
+    }
 }
 
 /// `one core, of which a plan may sell 0.9`

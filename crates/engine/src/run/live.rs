@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use device::Change;
-use model::{Action as EventAction, DiskChange, Ready};
+use model::{Action as EventAction, DiskChange, LinkChange, ProgramAction, Ready};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
-use super::{GLANCE, Run};
-use crate::error::Result;
+use super::{GLANCE, Run, of_node};
+use crate::by_hand::Requests;
+use crate::error::{Error, Result};
 use crate::notice::{Notice, Tick};
 use crate::schedule::{Action, Ending};
-use crate::site::{NodeExit, Start, Stop};
+use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Start, Stop};
 
 /// How often a node that is to become ready is looked at, in real time.
 const READINESS: Duration = Duration::from_millis(4);
@@ -24,6 +25,7 @@ impl Run<'_> {
     /// Follows the schedule until it says that the run is over, or the user does.
     pub(super) fn until_the_end(
         &mut self,
+        by_hand: &mut Requests,
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Ending> {
@@ -32,6 +34,10 @@ impl Run<'_> {
         let mut all_ready = false;
         loop {
             let now = self.timeline.now();
+            while let Some(request) = by_hand.asked() {
+                let outcome = self.happen_by_hand(&request.event, now);
+                request.answer(outcome);
+            }
             if let Some(ending) = self.act(now)? {
                 self.site.note_programs()?;
                 return Ok(ending);
@@ -75,15 +81,22 @@ impl Run<'_> {
 
     /// Does what the schedule says is due.
     fn act(&mut self, now: VirtualInstant) -> Result<Option<Ending>> {
-        let mut starts = Vec::new();
+        let (mut starts, mut programs) = (Vec::new(), Vec::new());
         let mut ending = None;
         let actions = self.schedule.advance(now);
         // First, because the others take their time.
-        self.change_links(&actions)?;
+        let events = &self.experiment.events;
+        let changes = actions.iter().filter_map(|action| match action {
+            Action::Link(event) => of_link(&events[*event].action),
+            _ => None,
+        });
+        self.change_links(&changes.collect::<Vec<_>>())?;
         for action in actions {
             match action {
-                Action::Start(node) => starts.push(Start { node, again: false }),
-                Action::Restart(node) => starts.push(Start { node, again: true }),
+                Action::Start(node) => starts.push(Start { node, how: How::First }),
+                Action::Restart(node) => starts.push(Start { node, how: How::Again }),
+                Action::Boot(node) => starts.push(Start { node, how: How::Boot }),
+                Action::CutPower(node) => self.cut_power(node)?,
                 Action::Terminate(node) => {
                     self.event("stop", Some(node), serde_json::Value::Null);
                     self.site.stop(node, Stop::Ask)?;
@@ -94,39 +107,97 @@ impl Run<'_> {
                 }
                 Action::Nothing(node, what) => self.event("no-effect", Some(node), serde_json::json!({ "do": what })),
                 Action::Link(_) => {}
-                Action::Disk(event) => self.change_disk(event)?,
+                Action::Disk(event) => {
+                    if let EventAction::Disk { node, change } = self.experiment.events[event].action {
+                        self.change_disk(node, change)?;
+                    }
+                }
+                Action::Program(event) => programs.push(event),
                 Action::End(how) => ending = Some(how),
             }
         }
         if !starts.is_empty() {
             for start in &starts {
-                self.event("start", Some(start.node), serde_json::Value::Null);
+                let what = if start.how == How::Boot { "power-on" } else { "start" };
+                self.event(what, Some(start.node), serde_json::Value::Null);
             }
             self.site.start(&starts)?;
+        }
+        // Last, for a node may have started at the same moment.
+        let experiment = self.experiment;
+        for event in programs {
+            if let EventAction::Program { node, program, act } = &experiment.events[event].action {
+                self.change_program(*node, program, act)?;
+            }
         }
         Ok(ending)
     }
 
-    /// Does to a disk what an event of the experiment says.
-    fn change_disk(&mut self, event: usize) -> Result<()> {
-        let EventAction::Disk { node, change } = self.experiment.events[event].action else { return Ok(()) };
+    /// Has happen what somebody asks for during the run, or as soon as a node lets it; the virtual time of that, in
+    /// seconds. What cannot be done is the asker's mistake, and the run goes on.
+    fn happen_by_hand(&mut self, text: &str, now: VirtualInstant) -> Result<f64> {
+        let wrong = |e: model::Error| {
+            let problems: Vec<String> = e.problems().iter().map(ToString::to_string).collect();
+            Error::Usage(if problems.is_empty() { e.to_string() } else { problems.join("\n") })
+        };
+        let events = model::read_event(text, "0s", self.experiment).map_err(wrong)?;
+        let links: Vec<_> = events.iter().filter_map(|event| of_link(&event.action)).collect();
+        // Changes that the emulator does not take leave everything as it was.
+        self.change_links(&links).map_err(|e| Error::Usage(e.to_string()))?;
+        for event in &events {
+            match &event.action {
+                EventAction::Link { .. } => {}
+                EventAction::Disk { node, change } => self.change_disk(*node, *change)?,
+                EventAction::Program { node, program, act } => {
+                    self.change_program(*node, program, act).map_err(|e| Error::Usage(e.to_string()))?;
+                }
+                EventAction::Node { node, act } => self.schedule.add(now, of_node(*node, *act)),
+            }
+        }
+        self.event("by-hand", None, serde_json::json!({ "event": text }));
+        Ok(now.as_secs_f64())
+    }
+
+    /// Does to a program what an event says.
+    fn change_program(&mut self, node: usize, program: &str, act: &ProgramAction) -> Result<()> {
+        let (what, mut detail) = match act {
+            ProgramAction::Run(argv) => (ProgramDeed::Run(argv.clone()), serde_json::json!({ "run": argv })),
+            ProgramAction::Signal(signal) => (ProgramDeed::Signal(*signal), serde_json::json!({ "signal": signal })),
+        };
+        detail["program"] = program.into();
+        let change = ProgramChange { node, program: program.to_owned(), what };
+        let done = self.schedule.is_running(node) && self.site.change_program(&change)?;
+        self.event(if done { "program" } else { "no-effect" }, Some(node), detail);
+        Ok(())
+    }
+
+    /// Does to a disk what an event says.
+    fn change_disk(&mut self, node: usize, change: DiskChange) -> Result<()> {
         let (done, change, detail) = match change {
             DiskChange::Slow(factor) => ("slow-disk", Change::Slow(factor), serde_json::json!({ "factor": factor })),
             DiskChange::Fail => ("fail-disk", Change::Fail, serde_json::Value::Null),
+            DiskChange::Full => ("full-disk", Change::Full, serde_json::Value::Null),
         };
         self.site.change_disk(node, change)?;
         self.event(done, Some(node), detail);
         Ok(())
     }
 
-    /// Changes all links that are to be changed, at one instant.
-    fn change_links(&mut self, actions: &[Action]) -> Result<()> {
-        let mut changed = Vec::new();
-        for action in actions {
-            let Action::Link(event) = action else { continue };
-            let EventAction::Link { link, change } = &self.experiment.events[*event].action else { continue };
-            changed.push((&self.experiment.links[*link].name, self.plan.harness_changes(change)));
-        }
+    /// Cuts the power of a node, and notes what that took.
+    fn cut_power(&mut self, node: NodeIndex) -> Result<()> {
+        let device::Cut { lost, lost_bytes, unfinished } = self.site.cut_power(node)?;
+        let detail = serde_json::json!({ "lost": lost, "lost_bytes": lost_bytes, "unfinished": unfinished });
+        self.event("power-off", Some(node), detail);
+        Ok(())
+    }
+
+    /// Changes links, all at one instant.
+    fn change_links(&mut self, changes: &[(usize, &LinkChange)]) -> Result<()> {
+        let experiment = self.experiment;
+        let changed: Vec<_> = changes
+            .iter()
+            .map(|(link, change)| (&experiment.links[*link].name, self.plan.harness_changes(change)))
+            .collect();
         let pipe = |link: &str, direction, change: &net::PipeChange| {
             (*change != net::PipeChange::default()).then(|| (format!("{link}/{direction}"), change.clone()))
         };
@@ -173,5 +244,13 @@ impl Run<'_> {
             real_left: self.timeline.until(expected_end),
             running: (running, nodes),
         }
+    }
+}
+
+/// The link that an event changes, and how, if it does.
+fn of_link(action: &EventAction) -> Option<(usize, &LinkChange)> {
+    match action {
+        EventAction::Link { link, change } => Some((*link, change)),
+        _ => None,
     }
 }

@@ -11,11 +11,13 @@ mod programs;
 mod refill;
 mod shares;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::RecvTimeoutError;
+use device::Change;
 use node::{Enclosure, EnclosureOptions, Runtime};
 use record::RunDir;
 use scale::{RealDuration, RealInstant};
@@ -29,8 +31,8 @@ use self::nodes::Nodes;
 use self::programs::Programs;
 use self::shares::Shares;
 use super::{
-    Closing, Collected, Command, Conditions, Execution, NodeExit, NodeIndex, Sample, Setup, Site, Start, Stop, Written,
-    Zero,
+    Closing, Collected, Command, Conditions, Execution, How, NodeExit, NodeIndex, ProgramChange, Sample, Setup, Site,
+    Start, Stop, Written, Zero,
 };
 use crate::error::{Error, Result};
 use crate::registry::{CoreLocks, Registration};
@@ -45,6 +47,8 @@ pub struct LocalSite {
     prepared: Option<Prepared>,
     programs: Programs,
     place: Option<Place>,
+    /// The nodes without power.
+    off: BTreeSet<NodeIndex>,
 }
 
 /// Where on this machine a run has its things.
@@ -84,7 +88,14 @@ impl LocalSite {
 
     /// A site that has made nothing yet.
     pub(crate) fn new(place: Place) -> LocalSite {
-        LocalSite { counting: None, nodes: None, prepared: None, programs: Programs::default(), place: Some(place) }
+        LocalSite {
+            counting: None,
+            nodes: None,
+            prepared: None,
+            programs: Programs::default(),
+            place: Some(place),
+            off: BTreeSet::new(),
+        }
     }
 
     fn place(&self) -> Result<&Place> {
@@ -97,6 +108,19 @@ impl LocalSite {
 
     fn nodes(&self) -> Result<&Arc<Nodes>> {
         there(self.nodes.as_ref())
+    }
+
+    /// Gives a node its disk back, as its power cut has left it. The node has ended.
+    fn boot(&mut self, node: NodeIndex) -> Result<()> {
+        let Some(nodes) = self.nodes.clone() else { return there(None) };
+        nodes.await_end(node);
+        // What is open on it.
+        self.programs.close();
+        nodes.unmount(node)?;
+        let disks = there(there(self.prepared.as_mut())?.disks.as_mut())?;
+        disks.mount_again(node, || nodes.mount_again(node))?;
+        self.off.remove(&node);
+        Ok(())
     }
 
     /// The counters at the instant of an observation of the network.
@@ -150,7 +174,17 @@ impl Site for LocalSite {
     }
 
     fn create_nodes(&mut self) -> Result<()> {
-        let nodes = Nodes::create(self.prepared()?, self.place()?)?;
+        let prepared = self.prepared()?;
+        let setup = &prepared.setup;
+        let (own, all) = (setup.cores.engine().to_vec(), [&setup.cores.nodes[..], &setup.cores.harness].concat());
+        // The nodes' cores have nothing to do yet. What cannot be had of them only takes longer.
+        let widened = prepared.enclosure.call(move || host::cores::restrict(&all));
+        let created = Nodes::create(prepared, self.place()?);
+        if matches!(widened, Ok(Ok(()))) {
+            let narrowed = prepared.enclosure.call(move || host::cores::restrict(&own))?;
+            narrowed.map_err(Error::io("the harness's cores"))?;
+        }
+        let nodes = created?;
         self.nodes = Some(Arc::new(nodes));
         there(self.prepared.as_mut())?.disks.as_mut().map_or(Ok(()), NodeDisks::mounted)
     }
@@ -188,6 +222,9 @@ impl Site for LocalSite {
     }
 
     fn start(&mut self, nodes: &[Start]) -> Result<()> {
+        for node in nodes.iter().filter(|start| start.how == How::Boot).map(|start| start.node) {
+            self.boot(node)?;
+        }
         self.nodes()?.start(nodes, &self.place()?.results)
     }
 
@@ -204,7 +241,18 @@ impl Site for LocalSite {
     }
 
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
-        there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, change)
+        there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, change).map(drop)
+    }
+
+    fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut> {
+        // First, so that nobody goes on with what an answer means that never came.
+        self.nodes()?.with(node, node::Node::cut_off)?;
+        self.off.insert(node);
+        there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, Change::PowerOff)
+    }
+
+    fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
+        self.nodes()?.change_program(change, &self.place()?.results)
     }
 
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
@@ -252,6 +300,11 @@ impl Site for LocalSite {
         if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
             disks.pass()?;
         }
+        // What is on the disks of nodes without power is what those find who look after it.
+        for node in std::mem::take(&mut self.off) {
+            // Where that is nothing that can be mounted, nothing is found.
+            let _ = self.boot(node);
+        }
         let injections = self.nodes()?.injections();
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
@@ -276,7 +329,7 @@ impl Site for LocalSite {
             && let Some(disks) = &mut prepared.disks
         {
             // While somebody serves them, they are unmounted in silence: if nobody uses a file of theirs any more.
-            let _ = disks.pass();
+            let _ = disks.ending();
             self.programs = Programs::default();
             nodes.end_those_with_disks();
             drop(nodes);

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Closing, Collected, Command, Conditions, Execution, NodeExit, NodeIndex, Sample, Setup, Site, Start, Stop, Written,
-    Zero,
+    Closing, Collected, Command, Conditions, Execution, NodeExit, NodeIndex, ProgramChange, Sample, Setup, Site, Start,
+    Stop, Written, Zero,
 };
 use crate::error::{Error, ErrorReport, Result};
 
@@ -27,6 +27,8 @@ enum Request {
     Stop(NodeIndex, Stop),
     ChangePipes(Vec<(String, PipeChange)>),
     ChangeDisk(NodeIndex, device::Change),
+    CutPower(NodeIndex),
+    ChangeProgram(ProgramChange),
     Listening(Vec<(NodeIndex, u16)>),
     Exits(RealDuration),
     Exec(Command),
@@ -58,6 +60,8 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::Stop(node, how) => answer(to, site.stop(node, how)),
             Request::ChangePipes(changes) => answer(to, site.change_pipes(&changes)),
             Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
+            Request::CutPower(node) => answer(to, site.cut_power(node)),
+            Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
             Request::Exits(limit) => answer(to, site.exits(limit)),
             Request::Exec(command) => answer(to, site.exec(&command)),
@@ -137,6 +141,14 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
 
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
         self.ask(&Request::ChangeDisk(node, change))
+    }
+
+    fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut> {
+        self.ask(&Request::CutPower(node))
+    }
+
+    fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
+        self.ask(&Request::ChangeProgram(change.clone()))
     }
 
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {

@@ -1,10 +1,15 @@
 //! What is measured, what happens, and when it ends.
 
+use std::collections::HashSet;
+
 use scale::VirtualInstant;
 
+use super::nodes::argv;
 use super::{Entry, MANY, instant, item_span, link, network, select};
 use crate::error::Problems;
-use crate::experiment::{Action, Combine, DiskChange, Ends, Event, Metric, NodeAction, Source, Stream, Unit};
+use crate::experiment::{
+    Action, Combine, DiskChange, Ends, Event, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+};
 use crate::file;
 use crate::link::{Link, LinkChange};
 use crate::names::wrong_word;
@@ -153,8 +158,8 @@ pub(super) fn events(
         let Some(read) = &entry.value else { continue };
         let at = instant(read.at);
         let place = entry.at("at");
-        match (&read.link, &read.set, &read.node, read.act) {
-            (Some(link), Some(set), None, None) => {
+        match (&read.link, &read.set, &read.node, read.act, &read.program) {
+            (Some(link), Some(set), None, None, None) => {
                 let found = select(link, &link_names, "link", entry.at("link"), problems);
                 // It must do for all of them.
                 let mtu = found.iter().map(|link| links[*link].mtu).max().unwrap_or(scale::link::DEFAULT_MTU);
@@ -162,36 +167,51 @@ pub(super) fn events(
                 let event = |link| Event { at, action: Action::Link { link, change: change.clone() } };
                 events.extend(found.into_iter().map(|link| (event(link), place)));
             }
-            (None, None, Some(node), Some(act)) => {
+            (None, None, Some(node), None, Some(program)) => {
+                let found = select(node, nodes, "node", entry.at("node"), problems);
+                if let Some(what) = wrong_word(program) {
+                    problems.add(entry.at("program"), what.replace("`latency`", "`sender`"));
+                }
+                let Some(act) = program_action(read, entry, problems) else { continue };
+                let action = |node| Action::Program { node, program: program.clone(), act: act.clone() };
+                events.extend(found.into_iter().map(|node| (Event { at, action: action(node) }, place)));
+            }
+            (None, None, Some(node), Some(act), None) => {
                 let found = select(node, nodes, "node", entry.at("node"), problems);
                 let of_node = |act| move |node| Action::Node { node, act };
                 let action: Box<dyn Fn(usize) -> Action> = match act {
                     file::NodeAction::Kill => Box::new(of_node(NodeAction::Kill)),
                     file::NodeAction::Stop => Box::new(of_node(NodeAction::Stop)),
                     file::NodeAction::Start => Box::new(of_node(NodeAction::Start)),
-                    file::NodeAction::SlowDisk | file::NodeAction::FailDisk => {
-                        if let Some(without) = found.iter().find(|node| !has_disk[**node]) {
-                            let what = format!(
-                                "the machine of `{}` has no disk: give it one, such as `disk: hdd-7200`",
-                                nodes[*without]
-                            );
-                            problems.add(entry.at("node"), what);
-                        }
+                    file::NodeAction::PowerOff => Box::new(of_node(NodeAction::PowerOff)),
+                    file::NodeAction::PowerOn => Box::new(of_node(NodeAction::PowerOn)),
+                    file::NodeAction::SlowDisk | file::NodeAction::FailDisk | file::NodeAction::FullDisk => {
                         let change = disk_change(act, entry, read.factor, problems);
                         Box::new(move |node| Action::Disk { node, change })
                     }
                 };
-                let of_disk = matches!(act, file::NodeAction::SlowDisk);
-                if read.factor.is_some() && !of_disk {
+                use file::NodeAction::{Kill, SlowDisk, Start, Stop};
+                let needs_disk = !matches!(act, Kill | Stop | Start);
+                if let Some(without) = found.iter().find(|node| needs_disk && !has_disk[**node]) {
+                    let without = nodes[*without];
+                    let what = format!("the machine of `{without}` has no disk: give it one, such as `disk: hdd-7200`");
+                    problems.add(entry.at("node"), what);
+                }
+                if read.factor.is_some() && !matches!(act, SlowDisk) {
                     problems.add(entry.at("factor"), "`factor` belongs to `do: slow-disk`: remove it");
                 }
                 events.extend(found.into_iter().map(|node| (Event { at, action: action(node) }, place)));
             }
             _ => {
                 let what = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
-                            `{ at: 5s, node: NAME, do: kill }`: complete this one or split it";
+                            `{ at: 5s, node: NAME, do: kill }` or `{ at: 5s, node: NAME, program: NAME, run: WORDS }`: \
+                            complete this one or split it";
                 problems.add(entry.node.span, what);
             }
+        }
+        if (read.act.is_some() || read.set.is_some()) && (read.run.is_some() || read.signal.is_some()) {
+            let at = entry.at(if read.run.is_some() { "run" } else { "signal" });
+            problems.add(at, "this is for a program beside the node's own: name it, as in `program: sender`");
         }
         if events.len() > MANY {
             problems.add(entry.node.span, format!("this makes more than {MANY} events"));
@@ -199,6 +219,33 @@ pub(super) fn events(
         }
     }
     events
+}
+
+/// What is done to a program; none, with a note, if that is wrong.
+fn program_action(
+    read: &file::Event,
+    entry: &Entry<'_, file::Event>,
+    problems: &mut Problems,
+) -> Option<ProgramAction> {
+    if read.factor.is_some() {
+        problems.add(entry.at("factor"), "`factor` belongs to `do: slow-disk`: remove it");
+    }
+    match (&read.run, read.signal) {
+        (Some(run), None) => match argv(run) {
+            Ok(argv) => Some(ProgramAction::Run(argv)),
+            Err(what) => {
+                problems.add(entry.at("run"), what);
+                None
+            }
+        },
+        (None, Some(signal)) => Some(ProgramAction::Signal(signal.number())),
+        _ => {
+            let what = "a program is either started, `run: [iperf3, -s]`, or sent a signal, `signal: TERM`: write one \
+                        of them";
+            problems.add(entry.at("program"), what);
+            None
+        }
+    }
 }
 
 fn disk_change(
@@ -210,6 +257,7 @@ fn disk_change(
     const FACTORS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
     match (act, factor) {
         (file::NodeAction::FailDisk, _) => DiskChange::Fail,
+        (file::NodeAction::FullDisk, _) => DiskChange::Full,
         (_, Some(factor)) if FACTORS.contains(&factor) => DiskChange::Slow(factor),
         (_, Some(_)) => {
             let what = "a disk becomes 1 to 1000 times as slow as its model: write `factor: 10`, or `factor: 1` to end \
@@ -267,6 +315,24 @@ pub(super) fn check_times(
     for (event, place) in events {
         if event.at >= ends.limit {
             problems.add(*place, format!("this would happen after the run, whose limit is {limit}"));
+        }
+    }
+}
+
+/// Notes signals for programs that nothing ever starts.
+pub(super) fn check_programs(events: &[(Event, Span)], problems: &mut Problems) {
+    let mut started = HashSet::new();
+    for (event, _) in events {
+        if let Action::Program { node, program, act: ProgramAction::Run(_) } = &event.action {
+            started.insert((*node, program.as_str()));
+        }
+    }
+    for (event, place) in events {
+        if let Action::Program { node, program, act: ProgramAction::Signal(_) } = &event.action
+            && !started.contains(&(*node, program.as_str()))
+        {
+            let what = format!("no event starts a program `{program}` there: add one with `run`");
+            problems.add(*place, what);
         }
     }
 }

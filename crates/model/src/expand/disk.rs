@@ -37,6 +37,18 @@ pub(super) fn disk(written: &file::Disk, entry: &Entry<'_, file::Machine>, probl
         }
         changes.insert("capacity-bytes".into(), (size.0 - size.0 % BLOCK).into());
     }
+    if changes.get("write-cache").is_some_and(|cache| cache == "lies") {
+        // A drive that says that it has flushed its cache, and has not. Each kind has its own name for the cache.
+        let name = match disk::Parameters::like(like, &serde_json::Map::new()) {
+            Ok(disk::Parameters::Ssd(_)) => "cache",
+            _ => "write-cache",
+        };
+        changes.remove("write-cache");
+        let lies = changes.entry(name).or_insert_with(|| serde_json::json!({}));
+        if let Some(lies) = lies.as_object_mut() {
+            lies.insert("ignores-flush".into(), true.into());
+        }
+    }
     match disk::Parameters::like(like, &changes) {
         Ok(parameters) if parameters.capacity_bytes() < SMALLEST => {
             let at = node.and_then(|node| node.get("size").or_else(|| node.get("capacity-bytes")));

@@ -217,7 +217,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
     node
 }
 
-fn argv(run: &Command) -> Result<Vec<String>, String> {
+pub(super) fn argv(run: &Command) -> Result<Vec<String>, String> {
     let words = match run {
         Command::Words(words) => words.clone(),
         Command::Line(line) => shlex::split(line).ok_or_else(|| {

@@ -62,5 +62,20 @@ pub fn native_zero() -> Zero {
 
 /// The command line that dilates `argv`.
 pub fn dilated(argv: &[String]) -> Vec<String> {
-    [clock::DILATE_EXEC_PATH, "--"].map(String::from).into_iter().chain(argv.iter().cloned()).collect()
+    launched(&["--"], argv)
+}
+
+/// The command line of a node's program: it does nothing until a byte comes from descriptor `gate`, and is then
+/// `argv`, dilated or not.
+pub fn waiting(gate: usize, is_dilated: bool, argv: &[String]) -> Vec<String> {
+    let gate = gate.to_string();
+    match is_dilated {
+        true => launched(&["--wait", &gate, "--"], argv),
+        false => launched(&["--wait", &gate, "--native", "--"], argv),
+    }
+}
+
+fn launched(how: &[&str], argv: &[String]) -> Vec<String> {
+    let how = how.iter().map(|word| word.to_string());
+    std::iter::once(clock::DILATE_EXEC_PATH.into()).chain(how).chain(argv.iter().cloned()).collect()
 }

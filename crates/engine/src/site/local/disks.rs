@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use device::queue::Counters;
-use device::{Change, DiskSetup, Disks};
+use device::{Change, Cut, DiskSetup, Disks};
 use node::{Enclosure, NodeDisk};
 use scale::{JournalTimes, RealDuration, RealInstant, Tdf};
 
@@ -25,7 +25,7 @@ impl NodeDisks {
             // What each leaves to chance is its own.
             let seed = setup.seed.wrapping_add(index as u64);
             let parameters = node.disk.clone()?;
-            Some((index, DiskSetup { name: node.name.clone(), parameters, seed }))
+            Some((index, DiskSetup { name: node.name.clone(), parameters, seed, may_lose_power: node.may_lose_power }))
         };
         let (nodes, setups): (Vec<_>, Vec<_>) = setup.nodes.iter().enumerate().filter_map(with).unzip();
         if nodes.is_empty() {
@@ -48,7 +48,13 @@ impl NodeDisks {
 
     /// That all nodes have mounted theirs.
     pub fn mounted(&mut self) -> Result<()> {
-        Ok(self.disks.let_go()?)
+        Ok(self.disks.let_go(false)?)
+    }
+
+    /// That nobody will mount any of them once more.
+    pub fn ending(&mut self) -> Result<()> {
+        self.disks.pass()?;
+        Ok(self.disks.let_go(true)?)
     }
 
     /// From now on they take the time that their models say.
@@ -57,11 +63,24 @@ impl NodeDisks {
     }
 
     /// Has something happen to the disk of a node.
-    pub fn change(&mut self, node: NodeIndex, change: Change) -> Result<()> {
-        match self.nodes.iter().position(|n| *n == node) {
-            Some(disk) => Ok(self.disks.change(disk, change)?),
-            None => Err(Error::SiteLost(format!("node {node} has no disk to which something could happen"))),
-        }
+    pub fn change(&mut self, node: NodeIndex, change: Change) -> Result<Cut> {
+        Ok(self.disks.change(self.place_of(node)?, change)?)
+    }
+
+    /// Has the disk of a node, which nobody uses any more, be there again after a power cut, for what `mount` does: it
+    /// takes no time.
+    pub fn mount_again<R>(&mut self, node: NodeIndex, mount: impl FnOnce() -> Result<R>) -> Result<R> {
+        let disk = self.place_of(node)?;
+        device::await_unmounted(&self.disks.devices()[disk])?;
+        self.disks.change(disk, Change::PowerOn)?;
+        let mounted = mount()?;
+        self.disks.change(disk, Change::Resume)?;
+        Ok(mounted)
+    }
+
+    fn place_of(&self, node: NodeIndex) -> Result<usize> {
+        let place = self.nodes.iter().position(|n| *n == node);
+        place.ok_or_else(|| Error::SiteLost(format!("node {node} has no disk to which something could happen")))
     }
 
     /// From now on they take none.

@@ -12,10 +12,12 @@ use std::time::Duration;
 use node::{ExecSpec, Io, Node, NodeSpec};
 use record::{LogStream, RunDir};
 
-use super::clock::{Dilation, dilated};
+use super::clock::{Dilation, dilated, waiting};
 use super::{Place, Prepared};
 use crate::error::{Error, Result};
-use crate::site::{Command, Execution, Injections, NodeIndex, NodeSetup, Root, Source, Start, Written};
+use crate::site::{
+    Command, Execution, How, Injections, NodeIndex, NodeSetup, ProgramChange, ProgramDeed, Root, Source, Start, Written,
+};
 
 /// How many containers are started at once: most of a start is waiting for the kernel.
 const AT_ONCE: usize = 4;
@@ -32,6 +34,8 @@ pub struct Nodes {
     dilation: Option<Arc<Dilation>>,
     /// Which node each container process is, as the run's PID namespace numbers them.
     pids: Mutex<HashMap<i32, NodeIndex>>,
+    /// Programs beside the nodes' own, by node and name.
+    programs: Mutex<HashMap<(NodeIndex, String), node::Exec>>,
 }
 
 impl Nodes {
@@ -47,7 +51,7 @@ impl Nodes {
         let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
         let pids = Mutex::new(nodes.iter().enumerate().map(|(i, n)| (n.pid(), i)).collect());
         let nodes = nodes.into_iter().map(RwLock::new).collect();
-        Ok(Nodes { nodes, names, dilation: dilation.clone(), pids })
+        Ok(Nodes { nodes, names, dilation: dilation.clone(), pids, programs: Mutex::default() })
     }
 
     /// How many there are.
@@ -83,7 +87,7 @@ impl Nodes {
 
     /// Starts nodes, several at once.
     pub fn start(&self, nodes: &[Start], results: &RunDir) -> Result<()> {
-        for start in nodes.iter().filter(|s| s.again) {
+        for start in nodes.iter().filter(|s| s.how != How::First) {
             self.create_again(start.node, results)?;
         }
         let next = AtomicUsize::new(0);
@@ -100,6 +104,21 @@ impl Nodes {
             let workers: Vec<_> = (0..AT_ONCE.min(nodes.len())).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
         })
+    }
+
+    /// Waits until a node has ended that has been killed.
+    pub fn await_end(&self, node: NodeIndex) {
+        self.with(node, |n| n.wait(Some(LONGEST_END)));
+    }
+
+    /// Takes away what a node sees that has ended.
+    pub fn unmount(&self, node: NodeIndex) -> Result<()> {
+        Ok(self.nodes[node].write().unwrap_or_else(PoisonError::into_inner).unmount()?)
+    }
+
+    /// Mounts it again.
+    pub fn mount_again(&self, node: NodeIndex) -> Result<()> {
+        Ok(self.nodes[node].write().unwrap_or_else(PoisonError::into_inner).mount_again()?)
     }
 
     /// Makes a node that has ended ready to be started again.
@@ -131,6 +150,31 @@ impl Nodes {
             }
             Ok(n.exec(ExecSpec { argv, stdin, stdout, stderr, preserve })?)
         })
+    }
+
+    /// Starts a program beside a node's own, or sends one a signal; whether there was anything to do.
+    pub fn change_program(&self, change: &ProgramChange, results: &RunDir) -> Result<bool> {
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (change.node, change.program.clone());
+        let running = programs.get(&key).filter(|exec| exec.try_wait().is_none() && !exec.is_lost());
+        match (&change.what, running) {
+            (ProgramDeed::Signal(signal), Some(exec)) => {
+                exec.signal_group(*signal)?;
+                Ok(true)
+            }
+            (ProgramDeed::Run(argv), None) => {
+                let name = self.with(change.node, |n| n.name().to_string());
+                let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
+                let [stdout, stderr] = LogStream::ALL.map(|stream| results.append_log(&name, stream));
+                let exec = match self.exec(change.node, argv, [null.into(), stdout?.into(), stderr?.into()]) {
+                    Err(Error::NodeEnded(_)) => return Ok(false),
+                    other => other?,
+                };
+                programs.insert(key, exec);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Runs a command in a node to its end.
@@ -206,12 +250,12 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
             Root::Directory(dir) => node::Root::Dir(here(dir)),
             Root::OciArchive(file) => node::Root::OciArchive(here(file)),
         },
-        argv: if dilation.is_some() { dilated(&node.argv) } else { node.argv.clone() },
+        argv: waiting(gate_of(dilation.is_some()), dilation.is_some(), &node.argv),
         env: node.env.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         cwd: node.cwd.clone().unwrap_or_else(|| "/".into()),
         hosts: network.hosts()[index].clone(),
         files: node.files.iter().map(|(to, from)| (to.into(), here(from))).collect(),
-        tools: dilation.iter().map(|_| (clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)).collect(),
+        tools: vec![(clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)],
         memory_bytes: node.memory_bytes,
         core: node.core,
         cgroup: shares.container_path(&node.name),
@@ -225,9 +269,16 @@ fn admission(dilation: Option<&Dilation>, node: NodeIndex) -> Result<Option<Owne
     dilation.map(|d| d.admit(node)).transpose()
 }
 
-/// The logs of a node and, for a dilated one, the socket to the injector.
+/// The descriptor on which a node's program waits for its start: after the socket to the injector.
+fn gate_of(is_dilated: bool) -> usize {
+    if is_dilated { 4 } else { 3 }
+}
+
+/// The logs of a node, for a dilated one the socket to the injector, and what it waits for.
 fn io_of(results: &RunDir, node: &str, injector: Option<OwnedFd>) -> Result<Io> {
     let log = |stream| results.append_log(node, stream);
     let (stdout, stderr) = (log(LogStream::Stdout)?, log(LogStream::Stderr)?);
-    Ok(Io { stdout, stderr, preserve: injector.into_iter().collect() })
+    let (waits, gate) = io::pipe().map_err(Error::io("a pipe"))?;
+    let preserve = injector.into_iter().chain([waits.into()]).collect();
+    Ok(Io { stdout, stderr, preserve, gate: Some(OwnedFd::from(gate).into()) })
 }

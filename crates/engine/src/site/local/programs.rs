@@ -15,9 +15,18 @@ use sha2::{Digest, Sha256};
 /// processes have gone.
 #[derive(Debug, Default)]
 pub struct Programs {
-    found: BTreeMap<String, File>,
+    found: BTreeMap<String, Program>,
     /// Programs in the enclosure that are Diorama's.
     own: Vec<PathBuf>,
+}
+
+/// A program that ran.
+#[derive(Debug)]
+enum Program {
+    /// Its file.
+    Open(File),
+    /// What `versions` says of its content.
+    Summed(String),
 }
 
 impl Programs {
@@ -42,10 +51,22 @@ impl Programs {
                 continue;
             }
             if let Ok(file) = openat(proc, &link, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-                self.found.insert(path, file.into());
+                self.found.insert(path, Program::Open(file.into()));
             }
         }
         Ok(())
+    }
+
+    /// Lets go of all that was found, but for what it is: to keep a program open is to keep the file system that it is
+    /// on.
+    pub fn close(&mut self) {
+        let open = std::mem::take(&mut self.found).into_iter();
+        self.found = open
+            .map(|(path, program)| match program {
+                Program::Open(file) => (path, Program::Summed(sum_of(&file))),
+                summed => (path, summed),
+            })
+            .collect();
     }
 
     /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
@@ -54,8 +75,11 @@ impl Programs {
         let packages = debian_packages(&self.found.keys().map(String::as_str).collect::<Vec<_>>());
         self.found
             .iter()
-            .map(|(path, file)| {
-                let sum = sha256(file).unwrap_or_else(|e| format!("cannot be read: {e}"));
+            .map(|(path, program)| {
+                let sum = match program {
+                    Program::Open(file) => sum_of(file),
+                    Program::Summed(sum) => sum.clone(),
+                };
                 let version = match packages.get(path.as_str()) {
                     Some(package) => format!("{package} sha256:{sum}"),
                     None => format!("sha256:{sum}"),
@@ -64,6 +88,10 @@ impl Programs {
             })
             .collect()
     }
+}
+
+fn sum_of(file: &File) -> String {
+    sha256(file).unwrap_or_else(|e| format!("cannot be read: {e}"))
 }
 
 fn sha256(mut file: &File) -> io::Result<String> {

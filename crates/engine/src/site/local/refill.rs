@@ -78,15 +78,22 @@ impl Refills {
         };
         let smallest = shares.iter().copied().fold(1.0, f64::min);
         let around = Alternation::around(setup.terms.slice, smallest, setup.lasts);
-        let turns: Vec<_> = setup.nodes.iter().map(|n| around.stretched(n.stretch)).collect();
+        let longest = |n: &NodeSetup| locked(&groups).longest_turn(n.core);
+        let own = |n: &NodeSetup| {
+            let own = around.stretched(n.stretch);
+            longest(n).map_or(own, |longest| own.with_windows_of(longest))
+        };
+        let turns: Vec<_> = setup.nodes.iter().map(own).collect();
         let estimators = guesses.iter().zip(&turns).map(|(guess, own)| Estimator::new(*guess, own)).collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
         let cores: Vec<usize> = setup.nodes.iter().map(|n| n.core).collect();
-        let candidate =
-            |(n, own): (&NodeSetup, &Alternation)| Candidate { core: n.core, share: n.share, turn: own.mean() };
-        let own_turns = locked(&groups).has_own_turns();
-        let candidates = setup.nodes.iter().zip(&turns).filter(|_| own_turns).map(candidate);
+        // One that can have no longer turns learns nothing from a window, and has none.
+        let candidate = |(n, own): (&NodeSetup, &Alternation)| {
+            let window = longest(n).unwrap_or_default();
+            Candidate { core: n.core, share: n.share, turn: own.mean(), window }
+        };
+        let candidates = setup.nodes.iter().zip(&turns).map(candidate);
         let windows = Windows::new(candidates, setup.lasts);
         let mut work =
             Work { groups, cores, shares, progress, around, turns, windows, estimators, known: known.clone(), stopped };
@@ -167,8 +174,7 @@ impl Work {
         Ok(())
     }
 
-    /// Some nodes have the longest turns, and all others those of middle length.
-    /// Returns whether it is to stop.
+    /// Some nodes have the longest turns, and all others those of middle length. Returns whether it is to stop.
     fn is_stopped_in(&mut self, window: &Window, factors: &[Factors]) -> Result<bool> {
         let middle = LENGTHS / 2;
         let of = |node, f: &Factors| if window.nodes.contains(&node) { f.long } else { f.by_turn[middle] };
