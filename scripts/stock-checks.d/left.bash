@@ -16,7 +16,7 @@ there_is() {
   grep -Hs . /sys/block/*/loop/backing_file | sed 's/^/loop device /'
   find /sys/fs/fuse/connections -mindepth 1 -maxdepth 1 -printf 'FUSE connection %f\n' 2>/dev/null
   # But what is kept from run to run.
-  find /run/diorama /var/lib/diorama -mindepth 1 -name cores -prune -o -mindepth 1 ! -name lock ! -name speed.json \
+  find /run/diorama /var/lib/diorama -mindepth 1 -name cores -prune -o -mindepth 1 ! -name lock ! -name "*.json" \
     -printf 'file %p\n' 2>/dev/null
   # By their programs: what else starts meanwhile is the machine's. And those of nodes, whatever they are.
   find /proc/[0-9]*/exe -maxdepth 0 -printf '%h is a process of %l\n' 2>/dev/null | grep -E '/(diorama|crun|runc|perl)$'
