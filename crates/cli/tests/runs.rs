@@ -379,6 +379,8 @@ fn one_can_look_into_a_live_run() {
     let began = std::time::Instant::now();
     assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "sleep", "0.5"]).code, 0);
     assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
+    let done = lab.diorama(&["exec", "echo", "server", "--", "ping", "-6", "-n", "-c", "1", "client-1.ip6"]);
+    assert!(done.code == 0 && done.stdout.contains(" 1 received"), "{} {}", done.stdout, done.stderr);
     let done = lab.diorama(&["exec", "echo", "nobody", "--", "true"]);
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("client-1, client-2, server"), "{}", done.stderr);

@@ -12,4 +12,5 @@ pub(crate) mod observation;
 mod realtime;
 mod rests;
 mod rules;
+mod six;
 pub(crate) mod tap;

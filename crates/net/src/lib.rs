@@ -25,5 +25,6 @@ pub use self::links::network::{Delivery, Network};
 pub use self::links::port::{Lan, Port, Rule};
 pub use self::links::prefix::Prefix;
 pub use self::links::series::PipeInterval;
+pub use self::links::six::twin;
 pub use self::links::spec::{AddressSpec, Jitter, LanSpec, LinkSpec, NetworkSpec, PipeChange, PipeConfig, RouteSpec};
 pub use scale::link::{DEFAULT_MTU, Distribution, GilbertElliott, Limit, Loss, Queue, Red};

@@ -13,6 +13,7 @@ pub(crate) mod pipe;
 pub(crate) mod port;
 pub(crate) mod prefix;
 pub(crate) mod series;
+pub(crate) mod six;
 pub(crate) mod sniffer;
 pub(crate) mod spec;
 pub(crate) mod topology;

@@ -66,7 +66,7 @@ fn until(bed: &Testbed, what: &str, done: impl Fn(&diorama_net::PortObservation)
 fn frames_of_any_kind_are_counted_and_harm_nothing() {
     let bed = Testbed::start(star(2, &PipeConfig::default()), 0);
     let mut frames = Vec::new();
-    for kind in [[0x86, 0xdd], [0x08, 0x06], [0x81, 0x00]] {
+    for kind in [[0x08, 0x06], [0x81, 0x00]] {
         let mut f = frame([10, 0, 0, 2], 100);
         f[12..14].copy_from_slice(&kind);
         frames.push(f);
@@ -75,9 +75,11 @@ fn frames_of_any_kind_are_counted_and_harm_nothing() {
         frames.push(frame(to, 100));
     }
     let unroutable = frames.len() as u64;
-    for (at, byte) in [(14, 0x44), (14, 0x65), (16, 0x10), (17, 3)] {
+    // Wrong lengths and versions, the last one because it says that it is of IPv6.
+    for (at, byte) in [(14, 0x44), (14, 0x65), (16, 0x10), (17, 3), (12, 0x86)] {
         let mut f = frame([10, 0, 0, 2], 100);
         f[at] = byte;
+        f[13] = if f[12] == 0x86 { 0xdd } else { 0 };
         frames.push(f);
     }
     // The node makes its own MTU larger: such a frame is longer than any link carries.

@@ -91,6 +91,11 @@ fn names(dir: &Path) -> Vec<String> {
 
 fn write_all(settings: impl IntoIterator<Item = (String, String)>) -> Vec<NotApplied> {
     let refused = settings.into_iter().filter_map(|(setting, value)| {
+        // A kernel without IPv6 has none of its settings, nor has an interface whose MTU is too short for it.
+        let dir = Path::new(&setting).parent().filter(|dir| dir.starts_with("ipv6"));
+        if dir.is_some_and(|dir| !Path::new(SYSCTL).join(dir).exists()) {
+            return None;
+        }
         let wrong = fs::write(Path::new(SYSCTL).join(&setting), &value).err()?;
         Some(NotApplied { setting, value, why: wrong.to_string() })
     });

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use host::{NetNamespace, cgroup, mounts};
@@ -42,7 +42,7 @@ pub struct NodeSpec {
     /// The directory it starts in, such as `/`.
     pub cwd: String,
     /// The contents of its `/etc/hosts`, beside `localhost`.
-    pub hosts: Vec<(String, Ipv4Addr)>,
+    pub hosts: Vec<(String, IpAddr)>,
     /// Files and folders of the host that are copied into it: (path in the node, path on the host).
     pub files: Vec<(PathBuf, PathBuf)>,
     /// Programs of Diorama's own, shown read-only: (path in the node, content).
@@ -202,7 +202,8 @@ fn submounts(root: &RootFs, mask: &Path, disk: &Path, target: &Path) -> Result<(
 /// Puts the node's own files into its root.
 fn files(root: &RootFs, spec: &NodeSpec) -> Result<(), Error> {
     let entries = spec.hosts.iter().map(|(name, address)| format!("{address}\t{name}\n"));
-    let hosts: String = ["127.0.0.1\tlocalhost\n".to_string()].into_iter().chain(entries).collect();
+    let own = "127.0.0.1\tlocalhost\n::1\tip6-localhost ip6-loopback\n".to_string();
+    let hosts: String = [own].into_iter().chain(entries).collect();
     for (path, text) in [("hosts", hosts), ("hostname", format!("{}\n", spec.name)), ("resolv.conf", String::new())] {
         let path = Path::new("/etc").join(path);
         root.write(&path, text.as_bytes())

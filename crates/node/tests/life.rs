@@ -158,7 +158,7 @@ fn descriptors_tools_files_and_names_reach_the_program() {
         spec.files.push(("/srv/site".into(), folder.path().join("site")));
         spec.files.push(("/srv/run.sh".into(), folder.path().join("run.sh")));
         spec.tools.push(("/.diorama/tool".into(), b"#!/bin/sh\necho tool\n"));
-        spec.hosts.push(("web".into(), Ipv4Addr::new(10, 0, 0, 7)));
+        spec.hosts.push(("web".into(), Ipv4Addr::new(10, 0, 0, 7).into()));
         spec.env.push("COLOUR=blue".into());
         spec.cwd = "/var/tmp".into();
         let (mut io, output) = io();

@@ -34,7 +34,7 @@ pub struct KernelTimer {
 type Setting = (&'static str, Kind, &'static str, u64, u64);
 
 /// Of a namespace as a whole: files below `/proc/sys/net`.
-const SETTINGS: [Setting; 14] = [
+const SETTINGS: [Setting; 17] = [
     // Least retransmission time-out.
     ("ipv4/tcp_rto_min_us", Kind::Time, "us", 200_000, 2_147_483_647),
     // Idle time before the first keepalive probe, and time between probes.
@@ -60,10 +60,14 @@ const SETTINGS: [Setting; 14] = [
     ("ipv4/icmp_msgs_per_sec", Kind::Rate, "1/s", 1_000, 1),
     // Time for which a learnt path MTU is kept.
     ("ipv4/route/mtu_expires", Kind::Time, "s", 600, 2_147_483),
+    // The same of IPv6.
+    ("ipv6/ip6frag_time", Kind::Time, "s", 60, 2_147_483),
+    ("ipv6/icmp/ratelimit", Kind::Time, "ms", 1_000, 2_147_483_647),
+    ("ipv6/route/mtu_expires", Kind::Time, "s", 600, 2_147_483),
 ];
 
 /// Of one interface: files below `/proc/sys/net`, with `*` for its name. They exist once it does.
-const PER_DEVICE: [Setting; 9] = [
+const PER_DEVICE: [Setting; 17] = [
     // How long a neighbour counts as reachable, and the steps of asking again.
     ("ipv4/neigh/*/base_reachable_time_ms", Kind::Time, "ms", 30_000, 2_147_483_647),
     ("ipv4/neigh/*/retrans_time_ms", Kind::Time, "ms", 1_000, 2_147_483_647),
@@ -76,6 +80,15 @@ const PER_DEVICE: [Setting; 9] = [
     // Reports of group membership.
     ("ipv4/conf/*/igmpv2_unsolicited_report_interval", Kind::Time, "ms", 10_000, 2_147_483_647),
     ("ipv4/conf/*/igmpv3_unsolicited_report_interval", Kind::Time, "ms", 1_000, 2_147_483_647),
+    // The same of IPv6.
+    ("ipv6/neigh/*/base_reachable_time_ms", Kind::Time, "ms", 30_000, 2_147_483_647),
+    ("ipv6/neigh/*/retrans_time_ms", Kind::Time, "ms", 1_000, 2_147_483_647),
+    ("ipv6/neigh/*/delay_first_probe_time", Kind::Time, "s", 5, 2_147_483),
+    ("ipv6/neigh/*/gc_stale_time", Kind::Time, "s", 60, 2_147_483),
+    ("ipv6/neigh/*/proxy_delay", Kind::Time, "cs", 80, 2_147_483_647),
+    ("ipv6/neigh/*/anycast_delay", Kind::Time, "cs", 100, 2_147_483_647),
+    ("ipv6/conf/*/mldv1_unsolicited_report_interval", Kind::Time, "ms", 10_000, 2_147_483_647),
+    ("ipv6/conf/*/mldv2_unsolicited_report_interval", Kind::Time, "ms", 1_000, 2_147_483_647),
 ];
 
 impl KernelTimer {

@@ -10,6 +10,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 /// Room for the answer to one request.
 const ANSWER: usize = 4096;
+/// From <linux/rtnetlink.h>, of a route: its gateway is on the link, whatever other routes say.
+pub(super) const ONLINK: u32 = 4;
 /// From <linux/if_link.h>.
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 

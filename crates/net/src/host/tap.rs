@@ -16,6 +16,7 @@ use crate::Error;
 use crate::host::interface::{Control, Interface, Tun};
 use crate::host::netlink::Netlink;
 use crate::host::rules;
+use crate::host::six::Six;
 use crate::links::ids::PortId;
 use crate::links::port::Port;
 
@@ -70,7 +71,7 @@ fn raise_lo(control: &Control, label: &str) -> Result<(), Error> {
 }
 
 impl Tap {
-    /// Creates the interface of `port` inside `netns`: MTU, address and routes set, ARP only on a LAN, no IPv6, up;
+    /// Creates the interface of `port` inside `netns`: MTU, addresses and routes set, ARP only on a LAN, up;
     /// `lo` is brought up too, and forwarding is turned on if the node joins several links.
     ///
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
@@ -83,11 +84,12 @@ impl Tap {
             let interface = Interface { name: &port.name, control: &control };
             interface.set_mac(port.mac).map_err(step("cannot set the hardware address"))?;
             interface.set_mtu(port.mtu).map_err(step("cannot set the MTU"))?;
+            let netlink = Netlink::open().map_err(step("cannot open a socket to set routes"))?;
             if !port.tso {
-                let forbidden = Netlink::open().and_then(|netlink| netlink.forbid_bursts(&port.name));
-                forbidden.map_err(step("cannot turn segmentation offload off"))?;
+                netlink.forbid_bursts(&port.name).map_err(step("cannot turn segmentation offload off"))?;
             }
-            without_ipv6(&port.name).map_err(step("cannot turn IPv6 off"))?;
+            let six = Six::of(port);
+            six.iter().try_for_each(Six::prepare).map_err(step("cannot prepare IPv6 (net.ipv6.conf)"))?;
             interface.set_address(port.address, port.prefix).map_err(step("cannot set the address"))?;
             interface
                 .raise(if port.lan.is_some() { 0 } else { libc::IFF_NOARP })
@@ -100,8 +102,10 @@ impl Tap {
             }
             add_routes(&interface, port).map_err(step("cannot set the routes"))?;
             if !port.rules.is_empty() {
-                rules::install(port).map_err(step("cannot set the routes that were given"))?;
+                rules::install(&netlink, port).map_err(step("cannot set the routes that were given"))?;
             }
+            let installed = six.map_or(Ok(()), |six| six.install(&netlink, rules::table(port)));
+            installed.map_err(step("cannot set its IPv6 address and routes"))?;
             let statistics = File::open("/proc/thread-self/net/dev").map_err(step("cannot read /proc/net/dev"))?;
             Ok(Tap { port: port.id, label: label.clone(), name: port.name.clone(), device, statistics })
         })
@@ -164,14 +168,6 @@ fn attach(name: &str, label: &str) -> Result<OwnedFd, Error> {
     })?;
     tun.persist().map_err(Error::system(format!("{label}: cannot leave a TAP device to its namespace")))?;
     Ok(tun.into())
-}
-
-fn without_ipv6(interface: &str) -> io::Result<()> {
-    match std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1") {
-        // A kernel without IPv6 has nothing to turn off.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 /// A packet may come by another interface than the one by which its source is reached: routes may be given for one

@@ -1,6 +1,12 @@
 //! Frames: buffers that are used again and again, and what the emulator reads in them.
 
+use crate::links::six;
 use scale::link::{DEFAULT_MTU, ETHERNET_HEADER as ETHERNET, largest_frame};
+
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// The length of IPv6's header. What other headers come behind it counts as carried.
+const HEADER_OF_6: usize = 40;
 
 /// The largest frame of a usual link: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
 pub const MAX_FRAME: usize = largest_frame(DEFAULT_MTU);
@@ -53,9 +59,7 @@ impl Frame {
     /// then fails. False if it carries nothing: a damaged IP header would be believed by the pipes and switches that
     /// the frame still has to pass.
     pub(crate) fn flip_bit(&mut self, which: u64) -> bool {
-        let Some(ip @ [first, _, high, low, ..]) = self.bytes().get(ETHERNET..) else { return false };
-        let header = usize::from(first & 0x0f) * 4;
-        let total = usize::from(u16::from_be_bytes([*high, *low])).min(ip.len());
+        let Some((header, total)) = self.packet() else { return false };
         if header >= total {
             return false;
         }
@@ -64,23 +68,40 @@ impl Frame {
         true
     }
 
+    /// How long the IP header is by its own words, and how long the packet, of which no more than there is.
+    fn packet(&self) -> Option<(usize, usize)> {
+        let ip = self.bytes().get(ETHERNET..)?;
+        let length = |at: usize| Some(usize::from(u16::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
+        let (header, total) = match self.protocol()? {
+            IPV6 => (HEADER_OF_6, HEADER_OF_6 + length(4)?),
+            _ => (usize::from(ip.first()? & 0x0f) * 4, length(2)?),
+        };
+        Some((header, total.min(ip.len())))
+    }
+
+    /// The protocol that the frame says it carries.
+    fn protocol(&self) -> Option<[u8; 2]> {
+        self.bytes().get(12..ETHERNET)?.first_chunk().copied()
+    }
+
     /// The hardware address that the frame is for.
     pub(crate) fn destination_mac(&self) -> Result<[u8; 6], Refused> {
         self.bytes().get(..ETHERNET).and_then(|head| head.first_chunk()).copied().ok_or(Refused::Malformed)
     }
 
-    /// The IPv4 address that the frame is for.
+    /// The IPv4 address that the frame is for, or that whose [twin](six) it is for.
     ///
     /// A node may send any bytes at all, so nothing is believed that has not been looked at.
     pub(crate) fn destination(&self) -> Result<[u8; 4], Refused> {
-        let bytes = self.bytes();
-        if bytes.len() < ETHERNET {
-            return Err(Refused::Malformed);
+        match self.protocol().ok_or(Refused::Malformed)? {
+            IPV4 => self.destination_of_4(),
+            IPV6 => self.destination_of_6(),
+            _ => Err(Refused::Unroutable),
         }
-        if bytes[12..14] != [0x08, 0x00] {
-            return Err(Refused::Unroutable);
-        }
-        let ip = &bytes[ETHERNET..];
+    }
+
+    fn destination_of_4(&self) -> Result<[u8; 4], Refused> {
+        let ip = &self.bytes()[ETHERNET..];
         if ip.len() < 20 {
             return Err(Refused::Malformed);
         }
@@ -92,10 +113,24 @@ impl Frame {
         Ok([ip[16], ip[17], ip[18], ip[19]])
     }
 
-    /// The IPv4 address that the frame says it comes from. Only for a frame that has a destination.
+    fn destination_of_6(&self) -> Result<[u8; 4], Refused> {
+        let ip = &self.bytes()[ETHERNET..];
+        let (Some(length), Some(to)) = (ip.get(4..6), ip.get(24..HEADER_OF_6)) else { return Err(Refused::Malformed) };
+        let total = HEADER_OF_6 + usize::from(u16::from_be_bytes([length[0], length[1]]));
+        if ip[0] >> 4 != 6 || total > ip.len() {
+            return Err(Refused::Malformed);
+        }
+        to.first_chunk().and_then(six::of_twin).ok_or(Refused::Unroutable)
+    }
+
+    /// The IPv4 address that the frame says it comes from, or that whose twin it does. Only for a frame that has a
+    /// destination.
     pub(crate) fn source(&self) -> Option<[u8; 4]> {
         let ip = self.bytes().get(ETHERNET..)?;
-        ip.get(12..16)?.first_chunk().copied()
+        match self.protocol()? {
+            IPV6 => six::of_twin(ip.get(8..24)?.first_chunk()?),
+            _ => ip.get(12..16)?.first_chunk().copied(),
+        }
     }
 }
 
@@ -104,7 +139,7 @@ impl Frame {
 pub(crate) enum Refused {
     /// Too short, or an IP header that contradicts itself.
     Malformed,
-    /// Not IPv4, or for an address that no port has.
+    /// Not IP, or for an address that no port has.
     Unroutable,
 }
 
@@ -176,6 +211,54 @@ pub(crate) mod tests {
         frame
     }
 
+    /// The same in IPv6.
+    pub fn ipv6(len: usize, to: Ipv4Addr, mark: u8) -> Frame {
+        let mut frame = Frame::new(len.max(1536));
+        let b = frame.space();
+        b[12..14].copy_from_slice(&IPV6);
+        b[14] = 0x60;
+        b[18..20].copy_from_slice(&((len - ETHERNET - HEADER_OF_6) as u16).to_be_bytes());
+        b[38..54].copy_from_slice(&six::twin(to).octets());
+        b[54] = mark;
+        frame.set_len(len);
+        frame
+    }
+
+    fn changed_6(edit: impl FnOnce(&mut Frame)) -> Result<[u8; 4], Refused> {
+        let mut frame = ipv6(100, Ipv4Addr::new(10, 0, 0, 3), 0);
+        edit(&mut frame);
+        frame.destination()
+    }
+
+    #[test]
+    fn a_frame_of_ipv6_names_the_address_of_its_twin() {
+        assert_eq!(changed_6(|_| ()), Ok([10, 0, 0, 3]));
+        assert_eq!(changed_6(|f| f.space()[18..20].copy_from_slice(&[0, 0])), Ok([10, 0, 0, 3]));
+        for len in [15, 19, 53, 99] {
+            assert_eq!(changed_6(|f| f.set_len(len)), Err(Refused::Malformed), "length {len}");
+        }
+        assert_eq!(changed_6(|f| f.space()[14] = 0x45), Err(Refused::Malformed));
+        assert_eq!(changed_6(|f| f.space()[18] = 1), Err(Refused::Malformed));
+        // Its own multicast, and addresses of its own choice.
+        assert_eq!(changed_6(|f| f.space()[38] = 0xff), Err(Refused::Unroutable));
+        assert_eq!(changed_6(|f| f.space()[49] = 1), Err(Refused::Unroutable));
+    }
+
+    #[test]
+    fn the_header_of_ipv6_stays_whole_and_all_behind_it_can_be_hit() {
+        let original = ipv6(70, Ipv4Addr::new(10, 0, 0, 3), 7);
+        let mut flipped = [0u8; 70];
+        for which in 0..(70 - 54) * 8 {
+            let mut frame = Pool::default().copy(&original);
+            assert!(frame.flip_bit(which));
+            let changed: Vec<usize> = (0..70).filter(|i| frame.bytes()[*i] != original.bytes()[*i]).collect();
+            let [at] = changed[..] else { panic!("{changed:?}") };
+            flipped[at] |= frame.bytes()[at] ^ original.bytes()[at];
+        }
+        assert!(flipped[..54].iter().all(|f| *f == 0) && flipped[54..].iter().all(|f| *f == 0xff));
+        assert!((0..500).all(|which| !ipv6(54, Ipv4Addr::new(10, 0, 0, 3), 0).flip_bit(which)));
+    }
+
     fn changed(edit: impl FnOnce(&mut Frame)) -> Result<[u8; 4], Refused> {
         let mut frame = ipv4(100, Ipv4Addr::new(10, 0, 0, 3), 0);
         edit(&mut frame);
@@ -202,7 +285,7 @@ pub(crate) mod tests {
             });
             assert_eq!(got, Err(Refused::Malformed), "byte {at} = {byte:#x}");
         }
-        for kind in [[0x86, 0xdd], [0x08, 0x06], [0x81, 0x00], [0, 46]] {
+        for kind in [[0x08, 0x06], [0x81, 0x00], [0, 46]] {
             assert_eq!(changed(|f| f.space()[12..14].copy_from_slice(&kind)), Err(Refused::Unroutable), "{kind:x?}");
         }
     }

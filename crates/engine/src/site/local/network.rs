@@ -1,7 +1,7 @@
 //! The nodes' network: a namespace each, their interfaces, the emulator between them, and their kernel's TCP.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
 use host::NetNamespace;
@@ -23,7 +23,7 @@ pub struct Network {
     emulator: Emulator,
     pipes: HashMap<String, PipeId>,
     /// Node by node, the addresses of all others by their names.
-    hosts: Vec<Vec<(String, Ipv4Addr)>>,
+    hosts: Vec<Vec<(String, IpAddr)>>,
     not_applied: Vec<NotApplied>,
 }
 
@@ -64,7 +64,7 @@ impl Network {
         }
         not_applied.dedup();
         let timeout = initial_timeout(setup, &namespaces)?;
-        let hosts = setup.nodes.iter().map(|n| network.hosts_seen_by(&n.name)).collect();
+        let hosts = setup.nodes.iter().map(|n| with_twins(network.hosts_seen_by(&n.name))).collect();
         let options = net::Options { core: setup.cores.emulator(), polling: setup.tdf.polling_interval() };
         let named = |name: &String| Some((name.clone(), network.pipe(name)?));
         let pipes = network.pipe_names().iter().filter_map(named).collect();
@@ -79,7 +79,7 @@ impl Network {
     }
 
     /// What each node finds in its `/etc/hosts`.
-    pub fn hosts(&self) -> &[Vec<(String, Ipv4Addr)>] {
+    pub fn hosts(&self) -> &[Vec<(String, IpAddr)>] {
         &self.hosts
     }
 
@@ -141,4 +141,14 @@ fn initial_timeout(setup: &Setup, namespaces: &[NetNamespace]) -> Result<Option<
     }
     let cookies = namespaces.iter().map(NetNamespace::cookie).collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(Some(InitialTimeout::attach(setup.tdf, &cookies)?))
+}
+
+/// Beside each name that of the same node's IPv6 address: `web.ip6` beside `web`. Under the same name it would be
+/// preferred to the other by most programs (RFC 6724), also where servers listen on IPv4 only.
+fn with_twins(hosts: Vec<(String, Ipv4Addr)>) -> Vec<(String, IpAddr)> {
+    let both = |(name, address): (String, Ipv4Addr)| {
+        let six = format!("{name}.ip6");
+        [(name, address.into()), (six, net::twin(address).into())]
+    };
+    hosts.into_iter().flat_map(both).collect()
 }

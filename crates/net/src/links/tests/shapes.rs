@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use scale::{RealDuration, RealInstant};
 
-use crate::links::frame::tests::ipv4;
+use crate::links::frame::tests::{ipv4, ipv6};
 use crate::{DEFAULT_MTU, Error, LinkSpec, Network, NetworkSpec, PipeConfig, PortCounters, Prefix, Queue};
 
 /// Nodes are lower case, switches are upper case; links are written `a-S`.
@@ -154,14 +154,15 @@ fn what_a_node_should_not_send_is_counted_and_goes_nowhere() {
     for to in [Ipv4Addr::BROADCAST, Ipv4Addr::new(224, 0, 0, 5), Ipv4Addr::LOCALHOST, ip(77), ip(1)] {
         n.inject(port, now, ipv4(60, to, 0));
     }
-    let mut ipv6 = ipv4(60, ip(2), 0);
-    ipv6.space()[12..14].copy_from_slice(&[0x86, 0xdd]);
-    n.inject(port, now, ipv6);
+    n.inject(port, now, ipv6(60, ip(77), 0));
+    let mut neither = ipv4(60, ip(2), 0);
+    neither.space()[12..14].copy_from_slice(&[0x86, 0xdd]);
+    n.inject(port, now, neither);
     let mut jumbo = n.buffer();
     jumbo.set_len(9_000);
     n.inject(port, now, jumbo);
     n.advance(now, |d| panic!("{d:?}"));
-    assert_eq!(n.port_counters(port), PortCounters { unroutable: 6, malformed: 1, ..Default::default() });
+    assert_eq!(n.port_counters(port), PortCounters { unroutable: 6, malformed: 2, ..Default::default() });
 }
 
 #[test]
