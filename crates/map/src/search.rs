@@ -7,7 +7,7 @@ use crate::anneal::{Heat, anneal, is_better};
 use crate::coarse::coarsen;
 use crate::exchange::exchange;
 use crate::instance::Instance;
-use crate::start::by_tree;
+use crate::start::{by_tree, by_walk};
 use crate::state::State;
 
 /// Searches of up to so many items are not made smaller.
@@ -38,6 +38,10 @@ pub(crate) fn search(instance: &Instance, seed: u64) -> State<'_> {
             0 => {
                 let pieces = by_tree(instance, &mut rng);
                 anneal(exchange(pieces, &mut rng), Heat::Warm, moves / 2 / BEGIN, &mut rng)
+            }
+            1 => {
+                let walked = by_walk(instance, &mut rng);
+                anneal(exchange(walked, &mut rng), Heat::Warm, moves / 2 / BEGIN, &mut rng)
             }
             _ => by_levels(instance, moves / 2 / BEGIN, &mut rng),
         };

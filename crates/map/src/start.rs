@@ -62,6 +62,76 @@ pub(crate) fn by_tree<'a>(instance: &'a Instance, rng: &mut Xoshiro256PlusPlus) 
     state
 }
 
+/// Everything somewhere, in the order of a walk along the links: the first to the first machine until it is full, the
+/// next to the machine that is nearest to it. A ring or a line has no better division; a tree or grid mostly has.
+pub(crate) fn by_walk<'a>(instance: &'a Instance, rng: &mut Xoshiro256PlusPlus) -> State<'a> {
+    let mut state = State::empty(instance);
+    for (item, it) in instance.items.iter().enumerate().filter(|(_, it)| it.fixed != NONE) {
+        state.enter(item as u32, it.fixed);
+    }
+    let places = places_in_a_row(instance);
+    let fits = |state: &State<'_>, item: u32, place: u32| {
+        let room = state.has_room(place, item);
+        room && instance.fits[instance.items[item as usize].class][place as usize].wrong == 0.0
+    };
+    let (mut at, mut left) = (0, Vec::new());
+    for item in walk(instance, rng).into_iter().filter(|item| instance.items[*item as usize].fixed == NONE) {
+        match (at..places.len()).find(|at| fits(&state, item, places[*at])) {
+            Some(found) => {
+                state.enter(item, places[found]);
+                at = found;
+            }
+            None => left.push(item),
+        }
+    }
+    let needs: Vec<Need> =
+        instance.items.iter().map(|it| Need { cpu: it.cpu, memory: it.memory, slots: it.slots }).collect();
+    left.iter().for_each(|item| place_piece(&mut state, std::slice::from_ref(item), &needs));
+    state
+}
+
+/// All machines, each followed by the one that is nearest to it of those that are left.
+fn places_in_a_row(instance: &Instance) -> Vec<u32> {
+    let mut left: Vec<u32> =
+        (0..instance.places.len() as u32).filter(|p| !instance.places[*p as usize].switch).collect();
+    let Some(far) = &instance.distances else { return left };
+    let distance = |a: u32, b: u32| far[a as usize * instance.places.len() + b as usize];
+    let mut row: Vec<u32> = left.drain(..left.len().min(1)).collect();
+    while let Some(last) = row.last().copied() {
+        let nearest = (0..left.len()).min_by(|a, b| distance(last, left[*a]).total_cmp(&distance(last, left[*b])));
+        let Some(nearest) = nearest else { break };
+        row.push(left.remove(nearest));
+    }
+    row
+}
+
+/// All items, each followed by one that is joined to it, where there is one that had no turn yet.
+fn walk(instance: &Instance, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    let n = instance.items.len();
+    let mut begins: Vec<(usize, u32, u32)> =
+        (0..n).map(|item| (instance.near[item].len(), rng.random(), item as u32)).collect();
+    // From the end of a line, if there is one.
+    begins.sort_unstable();
+    let mut seen = vec![false; n];
+    let mut order = Vec::with_capacity(n);
+    for (_, _, begin) in begins {
+        let mut open = vec![begin];
+        while let Some(item) = open.pop() {
+            if std::mem::replace(&mut seen[item as usize], true) {
+                continue;
+            }
+            order.push(item);
+            let unseen = instance.near[item as usize].iter().filter(|(_, other)| !seen[*other as usize]);
+            let mut next: Vec<(f64, u32)> =
+                unseen.map(|(edge, other)| (instance.edges[*edge as usize].weight, *other)).collect();
+            // The last is walked to first: the one that belongs most closely to this.
+            next.sort_by(|a, b| a.0.total_cmp(&b.0));
+            open.extend(next.into_iter().map(|(_, other)| other));
+        }
+    }
+    order
+}
+
 fn roomier(a: &Room, b: &Room) -> std::cmp::Ordering {
     (a.slots.min(1e9)).total_cmp(&b.slots.min(1e9)).then(a.cpu.total_cmp(&b.cpu)).then(a.memory.total_cmp(&b.memory))
 }

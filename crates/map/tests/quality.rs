@@ -24,6 +24,7 @@ fn is_close(name: &str, family: &Family, machines: usize, slots: u32) {
 fn rings_are_cut_as_seldom_as_can_be() {
     is_close("10 parts of 20", &ring(10, 20, 7), 10, 20);
     is_close("20 parts of 10 in two racks", &ring(20, 10, 9), 20, 10);
+    is_close("50 parts of 100 in ten racks, of which five would do", &ring(50, 100, 1), 100, 100);
 }
 
 #[test]
