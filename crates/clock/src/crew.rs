@@ -24,8 +24,8 @@ use crate::standstill::Standstill;
 use crate::tracee::{self, Outcome, Recipe, Tracee};
 use crate::{ClockPage, CpuRate, Error, supervise};
 
-/// Of all threads. Beyond it, an exec waits until another is done.
-const MOST: usize = 1024;
+/// Threads beside one for each command. Beyond that an exec waits until another of its command is done.
+const MOST: usize = 256;
 /// Threads that are kept although they have nothing to do.
 const IDLE: usize = 8;
 const STACK: usize = 64 * 1024;
@@ -69,6 +69,8 @@ pub(crate) struct Crew {
 struct State {
     /// Listeners that need a leader.
     vacant: VecDeque<Arc<Listener>>,
+    /// How many there are.
+    listeners: usize,
     threads: usize,
     idle: usize,
     stopped: bool,
@@ -94,7 +96,9 @@ impl Crew {
     pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: CpuRate) {
         notify::take_turns(listener.as_fd());
         let listener = Listener { fd: listener, cpu, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
+        self.state().listeners += 1;
         if !self.find_leader(&Arc::new(listener)) {
+            self.state().listeners -= 1;
             self.report("a command cannot be served: no thread can be started for it");
         }
     }
@@ -137,7 +141,7 @@ impl Crew {
             self.vacancy.notify_one();
             return true;
         }
-        if state.threads >= MOST {
+        if state.threads >= MOST + state.listeners {
             return false;
         }
         let (crew, first) = (self.clone(), listener.clone());
@@ -192,6 +196,7 @@ impl Crew {
                 return;
             }
         }
+        self.state().listeners -= 1;
     }
 
     /// The next notification; `None` when the last process of the command is gone, or all is to stop.

@@ -34,6 +34,23 @@ fn two_hundred_execs_at_once() {
 }
 
 #[test]
+fn more_commands_than_there_are_threads_for_execs() {
+    const COUNT: usize = 400;
+    let dilation = Dilation::new("10");
+    // They all end when what they read does.
+    let (read, write) = std::io::pipe().unwrap();
+    let start = || dilation.command(["cat"]).stdin(read.try_clone().unwrap()).spawn().unwrap();
+    let all: Vec<_> = (0..COUNT).map(|_| start()).collect();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while dilation.injector.counters().injected < COUNT as u64 && std::time::Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(write);
+    assert!(all.into_iter().all(|mut one| one.wait().unwrap().success()), "{:?}", dilation.refusals.lock().unwrap());
+    assert_eq!(dilation.injector.counters().injected, COUNT as u64);
+}
+
+#[test]
 fn threads_that_execute_at_once() {
     let program = compile("execs", &[]);
     for turn in 0..40 {
