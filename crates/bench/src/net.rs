@@ -6,6 +6,7 @@ mod bare;
 mod bed;
 mod cost;
 mod crowd;
+mod lan;
 mod netbed;
 mod traffic;
 
@@ -45,6 +46,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
         rows.extend(cost::capturing(&cores, snap)?);
     }
     rows.push(cost::uncharged(&cores)?);
+    rows.extend(lan::beside_a_switch(100, &cores)?);
     for nodes in [100, 1000] {
         rows.extend(crowd::made_and_removed(nodes, &cores)?);
     }

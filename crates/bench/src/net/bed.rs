@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use host::NetNamespace;
 use net::{
-    Capture, CaptureFile, DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig,
-    PipeId, Tap,
+    Capture, CaptureFile, DEFAULT_MTU, Emulator, LanSpec, LinkSpec, Network, NetworkSpec, Options, PipeChange,
+    PipeConfig, PipeId, Tap,
 };
 use scale::{RealDuration, RealInstant};
 
@@ -26,6 +26,12 @@ pub fn star(nodes: usize, config: &PipeConfig) -> NetworkSpec {
     let nodes: Vec<String> = (1..=nodes).map(|i| format!("n{i}")).collect();
     let links = nodes.iter().map(|n| link(n, "core", config.clone(), config.clone())).collect();
     NetworkSpec { links, nodes, switches: vec!["core".into()], ..Default::default() }
+}
+
+/// Members of a LAN; both directions of each one's link are `config`.
+pub fn lan(members: usize, config: &PipeConfig) -> NetworkSpec {
+    let star = star(members, config);
+    NetworkSpec { switches: Vec::new(), lans: vec![LanSpec { name: "core".into(), subnet: None }], ..star }
 }
 
 fn link(a: &str, b: &str, ab: PipeConfig, ba: PipeConfig) -> LinkSpec {
