@@ -37,6 +37,12 @@ impl From<engine::Error> for Failure {
     }
 }
 
+impl From<queue::Error> for Failure {
+    fn from(e: queue::Error) -> Self {
+        Self { code: e.code(), message: e.to_string() }
+    }
+}
+
 impl From<bench::Error> for Failure {
     fn from(e: bench::Error) -> Self {
         Self { code: e.code(), message: e.to_string() }

@@ -1,5 +1,6 @@
 //! `diorama`: a distributed system as an accurate scale model.
 
+mod batch;
 mod bench;
 mod check;
 mod compare;
@@ -13,7 +14,9 @@ mod failure;
 mod logs;
 mod map;
 mod progress;
+mod ps;
 mod run;
+mod sweep;
 mod terminal;
 
 use std::process::ExitCode;
@@ -35,6 +38,12 @@ enum Verb {
     Check(check::Args),
     /// Find machines of a harness for the nodes of an experiment; nothing is started
     Map(map::Args),
+    /// Keep a queue of runs, and make them one after the other
+    Batch(batch::Args),
+    /// Run an experiment over values of its parameters, and put what comes of it together
+    Sweep(sweep::Args),
+    /// Print the live runs of this machine
+    Ps(ps::Args),
     /// Print the experiment's file that an ns script becomes
     Convert(convert::Args),
     /// Run a command inside a live node, dilated, in the node's share
@@ -67,6 +76,9 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Check(args) => check::main(args),
         Verb::Map(args) => map::main(args),
+        Verb::Batch(args) => batch::main(args),
+        Verb::Sweep(args) => sweep::main(args),
+        Verb::Ps(args) => ps::main(args),
         Verb::Convert(args) => convert::main(args),
         Verb::Exec(args) => exec::main(args),
         Verb::Event(args) => event::main(args),

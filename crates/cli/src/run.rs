@@ -63,6 +63,36 @@ pub struct Args {
     wait: bool,
 }
 
+/// Words of `diorama run` that are kept to be carried out later.
+#[derive(clap::Parser, Debug)]
+#[command(name = "diorama run")]
+struct Later {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Checks words that are to follow `diorama run` some time: that they are understood, that the experiment has no
+/// mistake, and that they leave where the results go, and that the run ends, to whoever makes it then. Gives the
+/// experiment's name.
+pub fn check_later(words: &[String]) -> Result<String, Failure> {
+    let parsed =
+        <Later as clap::Parser>::try_parse_from(std::iter::once("diorama run").chain(words.iter().map(|w| &**w)));
+    let args = parsed.map_err(|e| Failure::input(e.render().to_string().trim_end()))?.args;
+    let refused = [(args.out.is_some(), "--out"), (args.keep, "--keep"), (args.repeat > 1, "--repeat")];
+    if let Some((_, option)) = refused.into_iter().find(|(given, _)| *given) {
+        return Err(Failure::input(format!(
+            "{option} cannot be given here: where results go, how often a run is made and \
+            when it ends is up to who makes it"
+        )));
+    }
+    let experiment = open(args.hardware.describes(&args.experiment, &args.set, args.cores))?;
+    let mut wanted =
+        Wanted { experiment: &experiment, variant: args.variant.into(), tdf: None, cores: args.cores.into() };
+    wanted.tdf = args.tdf.map(|tdf| tdf.of(&wanted)).transpose()?;
+    wanted.plan()?;
+    Ok(experiment.name.clone())
+}
+
 /// Reads `5%` or `p99=20%`.
 fn parse_accuracy(text: &str) -> Result<Bound, String> {
     text.parse().map_err(|_| "write 5%, or mean=5%, p50=5%, p90=10%, p99=20% for one of them".into())

@@ -22,7 +22,10 @@ pub fn listen() -> io::Result<Interrupts> {
     let heeded: Vec<i32> = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     let mut signals = Signals::new(&heeded)?;
     let (send, receive) = bounded(1);
+    let to_hear = heeded.clone();
     thread::Builder::new().name("signals".into()).spawn(move || {
+        // Whoever started this process may have had them blocked, which is inherited.
+        let _ = mask(libc::SIG_UNBLOCK, &to_hear);
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             let since = first.get_or_insert_with(Instant::now).elapsed();
@@ -33,19 +36,22 @@ pub fn listen() -> io::Result<Interrupts> {
     })?;
     // Only that thread is to be interrupted: system calls of all others (this one, and those that it will start) would
     // fail with EINTR wherever a signal happened to find them.
+    mask(libc::SIG_BLOCK, &heeded)?;
+    Ok(receive)
+}
+
+/// Blocks or unblocks signals for the calling thread.
+fn mask(how: i32, signals: &[i32]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset initialises the set before anything reads it; the other calls only read it.
+    // SAFETY: sigemptyset initialises the set before anything reads it; the other calls change or only read it.
     let rc = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
-        for signal in heeded {
-            libc::sigaddset(set.as_mut_ptr(), signal);
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
         }
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut())
+        libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut())
     };
-    if rc != 0 {
-        return Err(io::Error::from_raw_os_error(rc));
-    }
-    Ok(receive)
+    if rc == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(rc)) }
 }
 
 fn is_ignored(signal: i32) -> bool {

@@ -262,6 +262,16 @@ pub fn sweep() {
     }
 }
 
+/// Makes the directory of what is kept from run to run, if it is not there.
+pub fn make_state_directory() -> Result<()> {
+    private_dir(Path::new(STATE))
+}
+
+/// When a live run was registered.
+pub fn begun(run: &LiveRun) -> Option<std::time::SystemTime> {
+    fs::metadata(Path::new(LIVE).join(&run.id).join("lock")).and_then(|lock| lock.modified()).ok()
+}
+
 /// Opens the registry's own lock, held while runs are registered or swept so that neither sees the other half done.
 fn open_registry() -> Result<File> {
     if !rustix::process::geteuid().is_root() {

@@ -2,6 +2,7 @@
 //!
 //! - [`write_report`] makes `report.html` of a run directory.
 //! - [`compare`] compares runs with a base, and shows what came of it as a table, as a page or as JSON.
+//! - [`Swept`] is a sweep over parameters: its table, its page, and a file for notebooks.
 //! - [`lines_page`] draws lines over one another.
 //!
 //! Only what a run has left behind is read here, through `record`; what it means is said by `fidelity`.
@@ -13,6 +14,7 @@ mod lines;
 mod numbers;
 mod page;
 mod run;
+mod sweep;
 #[cfg(test)]
 mod testing;
 
@@ -22,3 +24,4 @@ pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Stat
 pub use fidelity::wording::significant;
 pub use lines::{Line, lines_page};
 pub use run::write_report;
+pub use sweep::{SweepRun, Swept};

@@ -10,6 +10,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("scale", &[]),
     ("model", &["scale", "disk"]),
     ("map", &["scale", "model"]),
+    ("queue", &[]),
     ("ns", &["model"]),
     ("host", &["scale"]),
     ("clock", &["scale", "host"]),
@@ -36,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "engine",
         ],
     ),
-    ("cli", &["map", "engine", "record", "report", "bench"]),
+    ("cli", &["map", "queue", "engine", "record", "report", "bench"]),
     ("trials", &["scale", "record", "fidelity", "report"]),
     ("rules", &[]),
 ];
