@@ -6,8 +6,8 @@
 //! virtual machine change, and so does what clients ask for. So it is believed less than it was ([`BETWEEN_RUNS`]), the
 //! less the older it is ([`HALF_LIFE`]), and not at all once it is found to be of something else ([`OF_ANOTHER`]).
 //!
-//! From run to run this is the filter of Kalman (*A New Approach to Linear Filtering and Prediction Problems*, 1960) for
-//! a value that wanders: what is known at the end of a run is that of before, wandered, and what the run has seen.
+//! From run to run this is the filter of Kalman (*A New Approach to Linear Filtering and Prediction Problems*, 1960)
+//! for a value that wanders: what is known at the end of a run is that of before, wandered, and what the run has seen.
 
 use scale::RealDuration;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::estimator::DEPTHS;
 use super::{Curve, Form, Guess, Refill, SHAPES, Shape};
 
-/// What an earlier run has learned is forgotten when what is seen differs from it by more than this many standard errors
-/// of the difference. Chance does that once in sixteen thousand looks. With a smaller bound, nodes that do little were
+/// What an earlier run has learned is forgotten when what is seen differs from it by more than this many standard
+/// errors of the difference. Chance does that once in sixteen thousand looks. With a smaller bound, nodes that do little were
 /// given 1.3 to 1.6 times their share for nothing: forgetting what is right costs more than keeping for a while what
 /// is not, as that fades.
 pub const OF_ANOTHER: f64 = 4.0;
@@ -77,8 +77,8 @@ pub enum Standing {
 }
 
 impl Learned {
-    /// What is known at the end of a run that began with `before`: rounds and windows of earlier runs. `None` if the run
-    /// itself has seen too little.
+    /// What is known at the end of a run that began with `before`: rounds and windows of earlier runs. `None` if the
+    /// run itself has seen too little.
     pub(super) fn of(refill: &Refill, before: [f64; 2]) -> Option<Learned> {
         let curve = |shape: &Shape| LearnedCurve {
             form: shape.curve.form,
