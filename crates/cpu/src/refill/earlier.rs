@@ -16,9 +16,9 @@ use super::estimator::DEPTHS;
 use super::{Curve, Form, Guess, Refill, SHAPES, Shape};
 
 /// What an earlier run has learned is forgotten when what is seen differs from it by more than this many standard
-/// errors of the difference. Chance does that once in sixteen thousand looks. With a smaller bound, nodes that do little were
-/// given 1.3 to 1.6 times their share for nothing: forgetting what is right costs more than keeping for a while what
-/// is not, as that fades.
+/// errors of the difference. Chance does that once in sixteen thousand looks, if errors are normal. With a smaller
+/// bound, nodes that do little were given 1.3 to 1.6 times their share for nothing: forgetting what is right costs more
+/// than keeping for a while what is not, as that fades.
 pub const OF_ANOTHER: f64 = 4.0;
 /// Before there are so many rounds, their scatter itself is hardly known, and nothing is forgotten.
 pub const ROUNDS_OF_ANOTHER: u32 = 24;
