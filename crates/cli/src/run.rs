@@ -54,6 +54,10 @@ pub struct Args {
     /// Leave the nodes running when the results are written, until Ctrl-C
     #[arg(long, conflicts_with = "repeat")]
     keep: bool,
+    /// Begin without what earlier runs have learned of what nodes lose at the start of their turns, and keep nothing of
+    /// what this one learns
+    #[arg(long)]
+    no_earlier_refills: bool,
     #[command(flatten)]
     hardware: HardwareArgs,
     #[command(flatten)]
@@ -113,6 +117,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             seed: args.seed.wrapping_add(index as u64),
             accuracy,
             keep: args.keep,
+            earlier_refills: !args.no_earlier_refills,
         };
         let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
         progress.finish();
@@ -121,7 +126,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         complain(&outcome);
         failed |= outcome.result.status == Status::Failed;
         if let Some(confirmation) = confirmation {
-            failed |= !confirmation.make(outcome, &plan, &cores, args.seed, accuracy, &interrupts)?;
+            failed |= !confirmation.make(outcome, &plan, &cores, &args, accuracy, &interrupts)?;
             break;
         }
     }

@@ -10,6 +10,7 @@ pub mod confirm;
 mod control;
 pub mod dilate;
 pub mod doctor;
+mod earlier_refills;
 mod error;
 mod exec;
 mod helper;
@@ -23,6 +24,7 @@ mod registry;
 mod run;
 pub mod schedule;
 pub mod site;
+mod state_file;
 mod timeline;
 
 pub use accuracy::asked as accuracy;

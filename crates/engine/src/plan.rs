@@ -253,6 +253,7 @@ impl Plan {
             pool_cap: self.pool_cap(),
             terms: self.terms,
             refill: experiment.refill,
+            earlier_refills: true,
             lasts: self.tdf.to_real(at_least(experiment)),
             nodes: experiment.nodes.iter().map(|n| self.node_setup(n, experiment)).collect(),
             network: network_spec(experiment, self.tdf),
@@ -274,6 +275,7 @@ impl Plan {
         };
         NodeSetup {
             name: node.name.clone(),
+            role: format!("{}/{}", experiment.name, node.group),
             root: match &node.root {
                 model::Root::Host => Root::Host,
                 model::Root::Directory(dir) => Root::Directory(source(dir)),

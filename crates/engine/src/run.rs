@@ -30,7 +30,7 @@ use crate::notice::{Notice, warn};
 use crate::plan::Plan;
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
 use crate::schedule::{self, Ending, Rules, Schedule};
-use crate::site::{Closing, Conditions, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Site, Stop};
+use crate::site::{Closing, Conditions, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Setup, Site, Stop};
 use crate::timeline::Timeline;
 
 /// How long nodes may take to heed the end of the run; then they are killed.
@@ -58,6 +58,8 @@ pub struct Request<'a> {
     pub accuracy: Accuracy,
     /// Whether the nodes stay until an interrupt.
     pub keep: bool,
+    /// Whether it begins with what earlier runs have learned of nodes' refills, and later ones with what it learns.
+    pub earlier_refills: bool,
 }
 
 /// What came of a run.
@@ -224,13 +226,13 @@ impl<'a> Run<'a> {
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Run<'a>> {
-        let Request { experiment, plan, seed, accuracy, .. } = request;
+        let Request { experiment, plan, seed, accuracy, earlier_refills, .. } = request;
         let mut step = |what: String| {
             tell(&Notice::Step(what));
             if interrupts.is_empty() { Ok(()) } else { Err(Error::Interrupted) }
         };
         step(format!("making the network: {} nodes, {} pipes", plan.nodes.len(), plan.pipes.len()))?;
-        site.prepare(plan.setup(experiment, seed))?;
+        site.prepare(Setup { earlier_refills, ..plan.setup(experiment, seed) })?;
         step(format!("creating {} containers", plan.nodes.len()))?;
         site.create_nodes()?;
         let cores = if plan.cores.nodes.len() == 1 { "core" } else { "cores" };

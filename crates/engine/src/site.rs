@@ -114,6 +114,9 @@ pub struct Setup {
     pub terms: Terms,
     /// Whether nodes are given back what they lose at the start of their turns, where shares of work are kept.
     pub refill: bool,
+    /// Whether they begin with what earlier runs have learned of that on the machine, and those after this with what
+    /// this one learns.
+    pub earlier_refills: bool,
     /// How long the run lasts at least, in real time from virtual zero on; zero if nobody knows.
     pub lasts: RealDuration,
     /// The nodes.
@@ -133,6 +136,9 @@ pub struct Setup {
 pub struct NodeSetup {
     /// Its name and host name.
     pub name: String,
+    /// The experiment's name and that under which it describes the node, `EXPERIMENT/NODE`: nodes that it describes
+    /// together, and those of another run of it, have the same.
+    pub role: String,
     /// Its root file system.
     pub root: Root,
     /// Its program and its arguments.
@@ -382,6 +388,23 @@ pub struct NodeRefill {
     pub rounds: u32,
     /// And how many windows, in which the node had the longest turns.
     pub windows: u32,
+    /// What an earlier run had learned of it, with which it began.
+    pub earlier: Option<EarlierRefill>,
+}
+
+/// What an earlier run had learned of a node of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlierRefill {
+    /// How long ago, at the start of this run.
+    pub age: RealDuration,
+    /// From how many rounds.
+    pub rounds: u32,
+    /// What was to be lost of a turn by it.
+    pub refill: RealDuration,
+    /// The standard error of that, for a run so much later.
+    pub error: RealDuration,
+    /// Whether what this run saw was so different that it was forgotten.
+    pub rejected: bool,
 }
 
 /// What a site tells when counting ends.

@@ -117,7 +117,16 @@ fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box
     let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
     let (_send, interrupts) = crossbeam_channel::bounded(1);
     let accuracy = diorama_engine::accuracy(experiment, &[]).unwrap();
-    let request = Request { experiment, plan, cores, out: Some(out.to_path_buf()), seed: 1, accuracy, keep: false };
+    let request = Request {
+        experiment,
+        plan,
+        cores,
+        out: Some(out.to_path_buf()),
+        seed: 1,
+        accuracy,
+        keep: false,
+        earlier_refills: true,
+    };
     run_through(request, &interrupts, &mut |_| {}, reach).unwrap().result
 }
 

@@ -12,7 +12,7 @@ use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers}
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{PipeCounters, PipeInterval};
-use record::{Counters, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
+use record::{Counters, EarlierRefill, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
 
 use super::Judged;
@@ -210,9 +210,17 @@ impl Observer {
 }
 
 fn recorded_refill(known: &crate::site::NodeRefill) -> NodeRefill {
-    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds, windows } = *known;
-    let [refill_us, error_us, turn_us] = [refill, error, turn].map(|d| d.as_nanos() as f64 / 1e3);
-    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows }
+    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds, windows, earlier } = *known;
+    let us = |time: RealDuration| time.as_nanos() as f64 / 1e3;
+    let [refill_us, error_us, turn_us] = [refill, error, turn].map(us);
+    let earlier = earlier.map(|crate::site::EarlierRefill { age, rounds, refill, error, rejected }| EarlierRefill {
+        age_s: age.as_secs_f64(),
+        rounds,
+        refill_us: us(refill),
+        error_us: us(error),
+        rejected,
+    });
+    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows, earlier }
 }
 
 fn counters(read: host::tcp::Counters) -> TcpCounters {

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cpu::refill::Learned;
 use crossbeam_channel::RecvTimeoutError;
 use device::Change;
 use node::{Enclosure, EnclosureOptions, Runtime};
@@ -34,7 +35,9 @@ use super::{
     Closing, Collected, Command, Conditions, Execution, How, NodeExit, NodeIndex, ProgramChange, Sample, Setup, Site,
     Start, Stop, Written, Zero,
 };
+use crate::earlier_refills::EarlierRefills;
 use crate::error::{Error, Result};
+use crate::notice::warn;
 use crate::registry::{CoreLocks, Registration};
 use crate::timeline::Timeline;
 
@@ -139,6 +142,15 @@ fn only(setup: &Setup) -> Option<usize> {
 /// What is missing if a call comes too early, or after the site was taken down.
 fn there<T>(part: Option<T>) -> Result<T> {
     part.ok_or_else(|| Error::SiteLost("the site was asked for something that is not there yet, or no more".into()))
+}
+
+/// Keeps what was learned of the nodes' refills for the runs after this one. A run does not fail for that.
+fn keep(setup: &Setup, learned: &[Option<Learned>]) {
+    if setup.earlier_refills
+        && let Err(e) = EarlierRefills::here().keep(setup, learned)
+    {
+        warn(format_args!("what this run has learned of nodes' refills is not kept: {e}"));
+    }
 }
 
 impl Site for LocalSite {
@@ -309,7 +321,8 @@ impl Site for LocalSite {
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
         let recordings = captures.finish(&prepared.network).map_err(|e| e.report());
-        let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
+        let Last { clock_error_ppm, caches, learned } = counters.finish(prepared.setup.tdf);
+        keep(&prepared.setup, &learned);
         Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
     }
 

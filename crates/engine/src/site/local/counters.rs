@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::caches::{Sampler, Staleness};
+use cpu::refill::Learned;
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
@@ -38,6 +39,8 @@ pub struct Last {
     pub clock_error_ppm: Option<Result<f64, String>>,
     /// What each core's caches forgot, where that was measured.
     pub caches: Vec<(usize, Staleness)>,
+    /// By node, what later runs may begin with; empty where refills are not given back.
+    pub learned: Vec<Option<Learned>>,
 }
 
 impl Counters {
@@ -73,7 +76,8 @@ impl Counters {
     pub fn finish(self, tdf: Tdf) -> Last {
         let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
         let found = self.caches.into_iter().filter_map(|(core, sampler)| Some((core, sampler.finish()?)));
-        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error) }
+        let learned = self.refills.map(Refills::finish).unwrap_or_default();
+        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error), learned }
     }
 }
 
