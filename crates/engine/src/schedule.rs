@@ -77,7 +77,7 @@ pub enum Action {
 pub enum Ending {
     /// Every awaited node has exited.
     Exited,
-    /// The limit was reached, and nothing was awaited.
+    /// The limit was reached, and nothing was awaited; or the user ended what does not end by itself.
     Limit,
     /// The limit was reached too early.
     Late(Late),

@@ -389,4 +389,6 @@ pub struct Ends {
     pub exited: Vec<usize>,
     /// At the latest.
     pub limit: VirtualInstant,
+    /// Whether it is to go on until somebody ends it. The limit is then only the longest that can be counted.
+    pub never: bool,
 }

@@ -429,13 +429,26 @@ pub(crate) enum NodeAction {
     PowerOn,
 }
 
+pub(crate) type Ends = WordOr<Never, EndsMap>;
+
+/// The run goes on until somebody ends it
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Never {
+    Never,
+}
+
 /// When the run is over
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ends {
+pub(crate) struct EndsMap {
     /// When all these nodes have exited; `*` stands for any characters. Without it, at the limit
     #[serde(default)]
     pub(crate) exited: Vec<String>,
     /// At the latest; if nodes of `exited` still run then, the run has failed
     pub(crate) limit: Time,
+}
+
+impl Expected for EndsMap {
+    const EXPECTED: &'static str = "`never`, or a map with `limit` and perhaps `exited`, such as `{ limit: 60s }`";
 }

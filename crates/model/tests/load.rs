@@ -340,6 +340,18 @@ fn a_window_may_have_no_end() {
     }
 }
 
+#[test]
+fn an_experiment_may_be_without_an_end() {
+    let e = good("web-busy.yaml", &[("ends", "never")]).unwrap();
+    assert!(e.ends.never && e.ends.exited.is_empty());
+    assert_eq!(e.ends.limit, at(3.6e6));
+    assert!(!good("web-busy.yaml", &[]).unwrap().ends.never);
+    let wrong = good("web-busy.yaml", &[("ends", "sometimes")]).unwrap_err().render();
+    assert!(wrong.contains("`sometimes` is not one of `never`"), "{wrong}");
+    let wrong = good("web-busy.yaml", &[("ends", "[1]")]).unwrap_err().render();
+    assert!(wrong.contains("`never`, or a map with `limit`"), "{wrong}");
+}
+
 /// The schema for editors is generated from the types that the file is read into.
 #[test]
 fn the_schema_is_current() {

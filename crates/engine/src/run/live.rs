@@ -66,7 +66,8 @@ impl Run<'_> {
                 tell(&Notice::Tick(self.tick(now)));
             }
             if interrupts.try_recv().is_ok() {
-                return Ok(Ending::Interrupted);
+                // Of a run that does not end by itself, this is the end.
+                return Ok(if self.experiment.ends.never { Ending::Limit } else { Ending::Interrupted });
             }
             let mut wait = self.timeline.wait_until(self.schedule.next_deadline().min(next_sample)).min(GLANCE);
             if !self.schedule.awaiting_readiness().is_empty() {
@@ -235,13 +236,13 @@ impl Run<'_> {
         let limit = self.experiment.ends.limit;
         let measured = self.experiment.measure.and_then(|(_, to)| to).filter(|to| *to > now);
         let expected_end = measured.unwrap_or(limit).min(limit);
+        let ends = measured.is_some() || !self.experiment.ends.never;
         let nodes = self.experiment.nodes.len();
         let running = (0..nodes).filter(|n| self.schedule.is_running(*n)).count();
         Tick {
             virtual_now: now,
             real: host::now().since(self.timeline.zero),
-            expected_end,
-            real_left: self.timeline.until(expected_end),
+            expected_end: ends.then(|| (expected_end, self.timeline.until(expected_end))),
             running: (running, nodes),
         }
     }

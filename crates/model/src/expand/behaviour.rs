@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use scale::VirtualInstant;
+use scale::{VirtualDuration, VirtualInstant};
 
 use super::nodes::argv;
 use super::{Entry, MANY, instant, item_span, link, network, select};
@@ -19,6 +19,9 @@ use crate::units::TIME;
 
 /// The largest compiled regular expression, in bytes.
 const LARGEST_REGEX: usize = 1 << 20;
+
+/// How long a run lasts at most that is never to end: 1000 hours.
+const NEVER: VirtualDuration = VirtualDuration::from_nanos(3_600_000_000_000_000);
 
 /// The name of a file among those of the metrics that is not one of theirs.
 const PIPES: &str = "pipes";
@@ -285,6 +288,12 @@ fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, mtu: u16, prob
 
 /// When the run ends.
 pub(super) fn ends(read: file::Ends, node: &Value, nodes: &[&str], problems: &mut Problems) -> Ends {
+    let read = match read {
+        file::WordOr::Map(map) => map,
+        file::WordOr::Word(file::Never::Never) => {
+            return Ends { exited: Vec::new(), limit: VirtualInstant::ZERO + NEVER, never: true };
+        }
+    };
     let mut exited = Vec::new();
     for (i, pattern) in read.exited.iter().enumerate() {
         exited.extend(select(pattern, nodes, "node", item_span(node, "exited", i), problems));
@@ -295,7 +304,7 @@ pub(super) fn ends(read: file::Ends, node: &Value, nodes: &[&str], problems: &mu
         let at = node.get("limit").map_or(node.span, |l| l.span);
         problems.add(at, "a run lasts longer than no time at all: write a limit such as `60s`");
     }
-    Ends { exited, limit: instant(read.limit) }
+    Ends { exited, limit: instant(read.limit), never: false }
 }
 
 /// Notes what would come after the end.
