@@ -259,6 +259,7 @@ impl Plan {
             seed,
             scales_initial_timeout: self.offers.initial_timeout,
             captures: captures.collect(),
+            continues: None,
         }
     }
 

@@ -59,6 +59,8 @@ impl Confirmation {
             out: Some(dir.confirmation().path().to_path_buf()),
             seed,
             accuracy,
+            choice: engine::CoreChoice::default(),
+            earlier: None,
             keep: false,
         };
         let outcome = engine::run(request, interrupts, &mut |notice| progress.show(notice));

@@ -7,8 +7,9 @@ use device::Change;
 use model::{Action as EventAction, DiskChange, LinkChange, ProgramAction, Ready};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
-use super::{GLANCE, Run, of_node};
+use super::{GLANCE, PutAside, Run, of_node};
 use crate::by_hand::Requests;
+use crate::control::RunRequest;
 use crate::error::{Error, Result};
 use crate::notice::{Notice, Tick};
 use crate::schedule::{Action, Ending};
@@ -26,17 +27,30 @@ impl Run<'_> {
     pub(super) fn until_the_end(
         &mut self,
         by_hand: &mut Requests,
+        aside: &mut PutAside,
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Ending> {
-        let mut next_sample = VirtualInstant::ZERO + SAMPLE;
+        let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
         loop {
             let now = self.timeline.now();
             while let Some(request) = by_hand.asked() {
-                let outcome = self.happen_by_hand(&request.event, now);
-                request.answer(outcome);
+                match &request.what {
+                    RunRequest::Event(event) => {
+                        let outcome = self.happen_by_hand(event, now);
+                        request.answer(outcome);
+                    }
+                    RunRequest::SwapOut => match self.prepare_aside(&aside.id, now) {
+                        Err(e) => request.answer(Err(e)),
+                        Ok(()) => {
+                            aside.asked = Some(request);
+                            self.site.note_programs()?;
+                            return Ok(Ending::Aside);
+                        }
+                    },
+                }
             }
             if let Some(ending) = self.act(now)? {
                 self.site.note_programs()?;
@@ -156,6 +170,7 @@ impl Run<'_> {
             }
         }
         self.event("by-hand", None, serde_json::json!({ "event": text }));
+        self.by_hand.push((now, text.to_owned()));
         Ok(now.as_secs_f64())
     }
 
@@ -173,7 +188,7 @@ impl Run<'_> {
     }
 
     /// Does to a disk what an event says.
-    fn change_disk(&mut self, node: usize, change: DiskChange) -> Result<()> {
+    pub(super) fn change_disk(&mut self, node: usize, change: DiskChange) -> Result<()> {
         let (done, change, detail) = match change {
             DiskChange::Slow(factor) => ("slow-disk", Change::Slow(factor), serde_json::json!({ "factor": factor })),
             DiskChange::Fail => ("fail-disk", Change::Fail, serde_json::Value::Null),
@@ -185,7 +200,7 @@ impl Run<'_> {
     }
 
     /// Cuts the power of a node, and notes what that took.
-    fn cut_power(&mut self, node: NodeIndex) -> Result<()> {
+    pub(super) fn cut_power(&mut self, node: NodeIndex) -> Result<()> {
         let device::Cut { lost, lost_bytes, unfinished } = self.site.cut_power(node)?;
         let detail = serde_json::json!({ "lost": lost, "lost_bytes": lost_bytes, "unfinished": unfinished });
         self.event("power-off", Some(node), detail);
@@ -193,7 +208,7 @@ impl Run<'_> {
     }
 
     /// Changes links, all at one instant.
-    fn change_links(&mut self, changes: &[(usize, &LinkChange)]) -> Result<()> {
+    pub(super) fn change_links(&mut self, changes: &[(usize, &LinkChange)]) -> Result<()> {
         let experiment = self.experiment;
         let changed: Vec<_> = changes
             .iter()
@@ -249,7 +264,7 @@ impl Run<'_> {
 }
 
 /// The link that an event changes, and how, if it does.
-fn of_link(action: &EventAction) -> Option<(usize, &LinkChange)> {
+pub(super) fn of_link(action: &EventAction) -> Option<(usize, &LinkChange)> {
     match action {
         EventAction::Link { link, change } => Some((*link, change)),
         _ => None,

@@ -53,7 +53,7 @@ impl Observer {
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
-            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()),
+            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()).from(timeline.from),
             load: EmulatorLoad::default(),
             speeds: BTreeMap::new(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,

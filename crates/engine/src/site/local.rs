@@ -49,6 +49,8 @@ pub struct LocalSite {
     place: Option<Place>,
     /// The nodes without power.
     off: BTreeSet<NodeIndex>,
+    /// Whether the nodes' files are to be kept.
+    keeps: bool,
 }
 
 /// Where on this machine a run has its things.
@@ -95,6 +97,7 @@ impl LocalSite {
             programs: Programs::default(),
             place: Some(place),
             off: BTreeSet::new(),
+            keeps: false,
         }
     }
 
@@ -121,6 +124,15 @@ impl LocalSite {
         disks.mount_again(node, || nodes.mount_again(node))?;
         self.off.remove(&node);
         Ok(())
+    }
+
+    /// Ends what still runs, and has the disks take what has not been written to them.
+    fn write_out(&mut self) -> Result<()> {
+        let (Some(nodes), Some(prepared)) = (&self.nodes, &mut self.prepared) else { return Ok(()) };
+        let Some(disks) = &mut prepared.disks else { return Ok(()) };
+        nodes.end_those_with_disks();
+        nodes.sync_disks()?;
+        disks.count().map(drop)
     }
 
     /// The counters at the instant of an observation of the network.
@@ -204,11 +216,13 @@ impl Site for LocalSite {
     }
 
     fn start_clock(&mut self, at: RealInstant) -> Result<Zero> {
+        self.place()?.registration.note_begin()?;
         // What was written to the disks by now takes no time.
         self.nodes()?.sync_disks()?;
         std::thread::sleep(Duration::from(at.since(host::now())));
         let prepared = self.prepared()?;
-        let zero = prepared.dilation.as_ref().map_or_else(clock::native_zero, |d| d.start());
+        let zero =
+            prepared.dilation.as_ref().map_or_else(clock::native_zero, |d| d.start(prepared.setup.continues.as_ref()));
         let timeline = Timeline::new(zero, prepared.setup.tdf);
         if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
             disks.begin(zero.real)?;
@@ -323,8 +337,18 @@ impl Site for LocalSite {
         self.nodes()?.read(node, what, limit, &self.place()?.results)
     }
 
+    fn put_aside(&mut self, what: &[u8]) -> Result<()> {
+        self.place()?.registration.write_aside(what)?;
+        self.keeps = true;
+        Ok(())
+    }
+
     fn tear_down(&mut self) -> Result<()> {
         self.counting = None;
+        let written = match self.keeps {
+            true => self.write_out(),
+            false => Ok(()),
+        };
         if let (Some(nodes), Some(prepared)) = (self.nodes.take(), &mut self.prepared)
             && let Some(disks) = &mut prepared.disks
         {
@@ -337,7 +361,12 @@ impl Site for LocalSite {
             let _ = prepared.enclosure.call(|| ());
         }
         self.prepared = None;
+        let kept = match &self.place {
+            // What could be written is kept in any case.
+            Some(place) if self.keeps => place.registration.put_aside(),
+            _ => Ok(()),
+        };
         self.place = None;
-        Ok(())
+        written.and(kept)
     }
 }

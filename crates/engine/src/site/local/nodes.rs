@@ -45,7 +45,8 @@ impl Nodes {
         let mut specs = Vec::new();
         for (index, node) in setup.nodes.iter().enumerate() {
             let io = io_of(&place.results, &node.name, admission(dilation.as_deref(), index)?)?;
-            specs.push((spec_of(index, node, prepared, &place.folder), io));
+            let kept = place.registration.kept_nodes().map(|dir| dir.join(&node.name));
+            specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &place.folder) }, io));
         }
         let nodes = Node::create_all(&prepared.enclosure, &prepared.runtime, specs)?;
         let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
@@ -261,6 +262,7 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
         disk: disks.as_ref().and_then(|disks| disks.of(index)),
+        kept: None,
     }
 }
 
