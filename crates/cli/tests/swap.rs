@@ -144,3 +144,18 @@ fn what_is_on_disks_is_kept_too_and_a_node_without_power_has_none() {
     assert_eq!(second.wait().unwrap().code(), Some(0), "{}", lab.said());
     assert_eq!(left_behind(true), Vec::<String>::new());
 }
+
+#[test]
+fn a_run_in_which_nobody_does_anything_is_put_aside() {
+    let lab = Lab::new(
+        "name: asleep\ntdf: 1\nmachines: { m: { cpus: 1, speed: 0.3, memory: 64MiB } }\n\
+         nodes: { one: { machine: m, run: [sleep, infinity] } }\nends: never\nidle: { after: 2s, then: swap-out }\n",
+    );
+    let done = lab.diorama(&["run", "lab"]);
+    assert!(done.code == 0 && done.stdout.contains("put aside at"), "{}", done.stderr);
+    assert!(done.stderr.contains("nobody has done anything for"), "{}", done.stderr);
+    assert!(lab.read("runs/asleep/scaled/events.jsonl").contains("\"event\":\"idle\""));
+    let done = lab.diorama(&["swap", "remove", "asleep"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(left_behind(true), Vec::<String>::new());
+}

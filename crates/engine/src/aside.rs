@@ -167,7 +167,10 @@ impl Files {
         // First, so that nothing half removed is taken for a run.
         let aside = self.dir.join(ASIDE);
         fs::remove_file(&aside).map_err(Error::file(&aside, "remove"))?;
-        node::remove_tree(&self.dir).map_err(Error::file(&self.dir, "remove"))
+        node::remove_tree(&self.dir).map_err(Error::file(&self.dir, "remove"))?;
+        // If it was the last.
+        let _ = fs::remove_dir(Path::new(STATE).join(SWAPPED));
+        Ok(())
     }
 }
 
@@ -257,7 +260,14 @@ pub(crate) fn keep(state: &Path, id: &str) -> Result<()> {
     device::remove_devices(&dir.join("disks"));
     finish_partial(&dir)?;
     let place = Path::new(STATE).join(SWAPPED).join(id);
-    fs::rename(&dir, &place).map_err(Error::file(&dir, "move"))?;
+    loop {
+        // Another run's files may have been the last there, until now.
+        private_dir(&Path::new(STATE).join(SWAPPED))?;
+        match fs::rename(&dir, &place) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && dir.exists() => {}
+            done => break done.map_err(Error::file(&dir, "move"))?,
+        }
+    }
     sync(&Path::new(STATE).join(SWAPPED))
 }
 

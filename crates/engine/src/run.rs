@@ -3,6 +3,7 @@
 mod aside;
 mod core_speed;
 mod disks;
+mod idle;
 mod live;
 mod observer;
 mod results;

@@ -384,6 +384,8 @@ pub struct Sample {
     pub cores_lost: Option<String>,
     /// What the disks of those nodes have counted that have one.
     pub disks: Vec<(NodeIndex, device::queue::Counters)>,
+    /// How many commands of `diorama exec` have begun, and how many of them go on.
+    pub commands: [u64; 2],
 }
 
 /// What a node loses at the start of each turn, and what it is given for that.

@@ -213,11 +213,9 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
         }
         for dir in ["/run/diorama", "/var/lib/diorama"] {
             // What is kept from run to run: the claims' files, and what is known of this machine.
-            // The folder of runs that were put aside is, too: one that has something in it is not.
-            let kept = ["/cores", "/lock", ".json", "/swapped"];
+            let kept = ["/cores", "/lock", ".json"];
             let known = |n: &String| !kept.iter().any(|name| n.ends_with(name));
             left.extend(names_in(Path::new(dir), "").filter(known).map(|n| format!("state {n}")));
-            left.extend(names_in(&Path::new(dir).join("swapped"), "").map(|n| format!("put aside {n}")));
         }
     }
     left

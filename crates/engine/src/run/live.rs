@@ -7,13 +7,14 @@ use device::Change;
 use model::{Action as EventAction, DiskChange, LinkChange, ProgramAction, Ready};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
+use super::idle::{Counted, Idleness};
 use super::{GLANCE, PutAside, Run, of_node};
 use crate::by_hand::Requests;
 use crate::control::RunRequest;
 use crate::error::{Error, Result};
-use crate::notice::{Notice, Tick};
+use crate::notice::{Notice, Tick, warn};
 use crate::schedule::{Action, Ending};
-use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Start, Stop};
+use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
 /// How often a node that is to become ready is looked at, in real time.
 const READINESS: Duration = Duration::from_millis(4);
@@ -34,6 +35,7 @@ impl Run<'_> {
         let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
+        let mut idleness = self.experiment.idle.map(|idle| Idleness::new(idle.after, self.timeline.from));
         loop {
             let now = self.timeline.now();
             while let Some(request) = by_hand.asked() {
@@ -68,8 +70,12 @@ impl Run<'_> {
             if now >= next_sample {
                 let sample = self.site.sample()?;
                 self.note_lost_cores(&sample);
+                let is_idle = idleness.as_mut().is_some_and(|idleness| self.is_idle(idleness, now, &sample));
                 self.observer.add(&self.plan, sample)?;
                 self.site.note_programs()?;
+                if is_idle && self.put_aside_if_idle(&aside.id, now) {
+                    return Ok(Ending::Aside);
+                }
                 while next_sample <= now {
                     next_sample = next_sample + SAMPLE;
                 }
@@ -92,6 +98,34 @@ impl Run<'_> {
                 self.event("exit", Some(node), serde_json::json!({ "status": exit.to_string() }));
             }
         }
+    }
+
+    /// Whether nobody has done anything for as long as the experiment says.
+    fn is_idle(&self, idleness: &mut Idleness, now: VirtualInstant, sample: &Sample) -> bool {
+        let counted = Counted {
+            frames: sample.network.lateness.all.len(),
+            used_ns: sample.cpu.nodes.iter().map(|node| node.container_ns).collect(),
+            commands: sample.commands[0],
+            sessions: sample.commands[1],
+        };
+        let second = self.timeline.tdf.to_real(SAMPLE).as_secs_f64();
+        let shares: Vec<f64> = self.plan.nodes.values().map(|node| node.share * second).collect();
+        idleness.is_reached(now, counted, &shares)
+    }
+
+    /// Says that the run is idle, and has it put aside if the experiment wants that; whether it is going to be.
+    fn put_aside_if_idle(&mut self, id: &str, now: VirtualInstant) -> bool {
+        let Some(idle) = self.experiment.idle else { return false };
+        self.event("idle", None, serde_json::json!({ "for_s": idle.after.as_secs_f64() }));
+        warn(format_args!("{}: nobody has done anything for {} of virtual time", self.experiment.name, idle.after));
+        if !idle.swap_out {
+            return false;
+        }
+        let prepared = self.prepare_aside(id, now);
+        if let Err(e) = &prepared {
+            warn(format_args!("it is not put aside: {e}"));
+        }
+        prepared.is_ok()
     }
 
     /// Does what the schedule says is due.

@@ -138,7 +138,8 @@ impl LocalSite {
     /// The counters at the instant of an observation of the network.
     fn sample_with(&mut self, network: net::Observation) -> Result<Sample> {
         let prepared = there(self.prepared.as_mut())?;
-        there(self.counting.as_mut())?.counters.sample(network, prepared)
+        let sample = there(self.counting.as_mut())?.counters.sample(network, prepared)?;
+        Ok(Sample { commands: self.nodes()?.commands(), ..sample })
     }
 }
 

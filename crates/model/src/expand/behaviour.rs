@@ -8,7 +8,7 @@ use super::nodes::argv;
 use super::{Entry, MANY, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
-    Action, Combine, DiskChange, Ends, Event, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+    Action, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
@@ -22,6 +22,9 @@ const LARGEST_REGEX: usize = 1 << 20;
 
 /// How long a run lasts at most that is never to end: 1000 hours.
 const NEVER: VirtualDuration = VirtualDuration::from_nanos(3_600_000_000_000_000);
+
+/// The shortest time after which a run may be called idle.
+const LEAST_IDLE: VirtualDuration = VirtualDuration::from_nanos(2_000_000_000);
 
 /// The name of a file among those of the metrics that is not one of theirs.
 const PIPES: &str = "pipes";
@@ -284,6 +287,15 @@ fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, mtu: u16, prob
         problems.add(at.span, "this changes nothing: write what changes, such as `set: { up: false }`");
     }
     change
+}
+
+/// When a run is idle, and what then.
+pub(super) fn idle(read: file::Idle, node: &Value, problems: &mut Problems) -> Idle {
+    if read.after.0 < LEAST_IDLE {
+        let at = node.get("after").map_or(node.span, |after| after.span);
+        problems.add(at, "a run is looked at once in a virtual second: write a time of at least 2s, such as `10min`");
+    }
+    Idle { after: read.after.0, swap_out: matches!(read.then, file::IdleThen::SwapOut) }
 }
 
 /// When the run ends.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -36,6 +36,18 @@ pub struct Nodes {
     pids: Mutex<HashMap<i32, NodeIndex>>,
     /// Programs beside the nodes' own, by node and name.
     programs: Mutex<HashMap<(NodeIndex, String), node::Exec>>,
+    /// Commands from outside: how many have begun, and have ended.
+    begun: AtomicU64,
+    ended: Arc<AtomicU64>,
+}
+
+/// A command from outside that goes on, until this is dropped.
+pub struct Session(Arc<AtomicU64>);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Nodes {
@@ -52,7 +64,29 @@ impl Nodes {
         let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
         let pids = Mutex::new(nodes.iter().enumerate().map(|(i, n)| (n.pid(), i)).collect());
         let nodes = nodes.into_iter().map(RwLock::new).collect();
-        Ok(Nodes { nodes, names, dilation: dilation.clone(), pids, programs: Mutex::default() })
+        let begun = AtomicU64::new(0);
+        Ok(Nodes {
+            nodes,
+            names,
+            dilation: dilation.clone(),
+            pids,
+            programs: Mutex::default(),
+            begun,
+            ended: Arc::default(),
+        })
+    }
+
+    /// Notes that a command from outside has begun.
+    pub fn session(&self) -> Session {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        Session(self.ended.clone())
+    }
+
+    /// How many commands from outside have begun, and how many of them go on.
+    pub fn commands(&self) -> [u64; 2] {
+        let ended = self.ended.load(Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed);
+        [begun, begun.saturating_sub(ended)]
     }
 
     /// How many there are.
