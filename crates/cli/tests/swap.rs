@@ -93,6 +93,7 @@ fn a_run_goes_on_with_its_files_at_the_virtual_time_where_it_stopped() {
     // A run that goes on and is killed leaves the files as they are.
     kill_process(Pid::from_child(&second), Signal::KILL).unwrap();
     second.wait().unwrap();
+    wait_until("nothing of the killed run", PATIENCE, || left_behind(false).is_empty());
     let listed = lab.diorama(&["swap", "list"]).stdout;
     assert!(listed.contains("cut off"), "{listed}");
     let mut third = lab.start(&["swap", "in", "long", "--out", "runs/c"]);
