@@ -260,6 +260,7 @@ impl Plan {
             seed,
             scales_initial_timeout: self.offers.initial_timeout,
             captures: captures.collect(),
+            continues: None,
         }
     }
 
@@ -390,6 +391,7 @@ fn shortest_path(experiment: &Experiment, network: &Network) -> Option<VirtualDu
 /// awaited. Zero if nobody knows.
 fn at_least(experiment: &Experiment) -> VirtualDuration {
     let measured = experiment.measure.and_then(|(_, until)| until).unwrap_or(VirtualInstant::ZERO);
-    let ends = if experiment.ends.exited.is_empty() { experiment.ends.limit } else { VirtualInstant::ZERO };
+    let model::Ends { exited, limit, never } = &experiment.ends;
+    let ends = if exited.is_empty() && !never { *limit } else { VirtualInstant::ZERO };
     measured.max(ends).since(VirtualInstant::ZERO)
 }

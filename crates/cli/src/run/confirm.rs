@@ -59,6 +59,8 @@ impl Confirmation {
             out: Some(dir.confirmation().path().to_path_buf()),
             seed: args.seed,
             accuracy,
+            choice: engine::CoreChoice::default(),
+            earlier: None,
             keep: false,
             earlier_refills: !args.no_earlier_refills,
         };

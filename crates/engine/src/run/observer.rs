@@ -53,7 +53,7 @@ impl Observer {
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
-            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()),
+            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()).from(timeline.from),
             load: EmulatorLoad::default(),
             speeds: BTreeMap::new(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
@@ -176,7 +176,8 @@ impl Observer {
     }
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
-        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, disks: _ } = sample;
+        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, disks: _, commands: _ } =
+            sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.

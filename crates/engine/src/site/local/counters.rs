@@ -69,7 +69,7 @@ impl Counters {
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
         let (disks, serving) = prepared.disks.as_mut().map_or(Ok(Default::default()), NodeDisks::count)?;
         let (own, cores_lost) = (host::time::of_this_process() + serving, prepared.shares.lost_cores());
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost, disks })
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost, disks, commands: [0; 2] })
     }
 
     /// Ends counting.
