@@ -16,6 +16,7 @@ mod map;
 mod progress;
 mod ps;
 mod run;
+mod swap;
 mod sweep;
 mod terminal;
 
@@ -50,6 +51,8 @@ enum Verb {
     Exec(exec::Args),
     /// Have something happen in a live run: to a link, a node or a disk
     Event(event::Args),
+    /// Put a live run aside, list those that were, and go on with one
+    Swap(swap::Args),
     /// Print what the nodes of a run wrote
     Logs(logs::Args),
     /// Compare two runs, or two folders of runs
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Verb::Convert(args) => convert::main(args),
         Verb::Exec(args) => exec::main(args),
         Verb::Event(args) => event::main(args),
+        Verb::Swap(args) => swap::main(args),
         Verb::Logs(args) => logs::main(args),
         Verb::Compare(args) => compare::main(args),
         Verb::Dilate(args) => dilate::main(args),

@@ -42,8 +42,10 @@ impl Progress {
                 let text = line(tick);
                 match &self.bar {
                     Some(bar) => {
-                        let end = tick.expected_end.as_secs_f64().max(1e-9);
-                        bar.set_position((1000.0 * tick.virtual_now.as_secs_f64() / end).min(1000.0) as u64);
+                        if let Some((end, _)) = tick.expected_end {
+                            let end = end.as_secs_f64().max(1e-9);
+                            bar.set_position((1000.0 * tick.virtual_now.as_secs_f64() / end).min(1000.0) as u64);
+                        }
                         bar.set_message(text);
                     }
                     None if self.printed.is_none_or(|at| at.elapsed() >= EVERY) => {
@@ -73,11 +75,13 @@ impl Progress {
 
 fn line(tick: &Tick) -> String {
     let (running, of) = tick.running;
-    format!(
-        "virtual {:.1} of {:.0} s, real {:.0} s, {:.0} s left, {running} of {of} nodes running",
-        tick.virtual_now.as_secs_f64(),
-        tick.expected_end.as_secs_f64(),
-        tick.real.as_secs_f64(),
-        tick.real_left.as_secs_f64(),
-    )
+    let (now, real) = (tick.virtual_now.as_secs_f64(), tick.real.as_secs_f64());
+    match tick.expected_end {
+        Some((end, left)) => format!(
+            "virtual {now:.1} of {:.0} s, real {real:.0} s, {:.0} s left, {running} of {of} nodes running",
+            end.as_secs_f64(),
+            left.as_secs_f64(),
+        ),
+        None => format!("virtual {now:.1} s, real {real:.0} s, {running} of {of} nodes running"),
+    }
 }

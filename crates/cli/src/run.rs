@@ -13,6 +13,7 @@ use self::confirm::Confirmation;
 use crate::experiment::{CoreArgs, HardwareArgs, TdfArg, VariantArg, open, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::swap::put_aside;
 use crate::terminal;
 
 /// Arguments of `diorama run`.
@@ -54,6 +55,10 @@ pub struct Args {
     /// Leave the nodes running when the results are written, until Ctrl-C
     #[arg(long, conflicts_with = "repeat")]
     keep: bool,
+    /// Begin without what earlier runs have learned of what nodes lose at the start of their turns, and keep nothing of
+    /// what this one learns
+    #[arg(long)]
+    no_earlier_refills: bool,
     #[command(flatten)]
     hardware: HardwareArgs,
     #[command(flatten)]
@@ -142,20 +147,34 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             // Repetitions differ as repetitions on the target would.
             seed: args.seed.wrapping_add(index as u64),
             accuracy,
+            choice: args.cores.into(),
+            earlier: None,
             keep: args.keep,
+            earlier_refills: !args.no_earlier_refills,
         };
         let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
         progress.finish();
         let outcome = outcome?;
-        terminal::print(told(&outcome))?;
-        complain(&outcome);
-        failed |= outcome.result.status == Status::Failed;
+        failed |= report(&outcome)? != ExitCode::SUCCESS;
+        if outcome.aside.is_some() {
+            break;
+        }
         if let Some(confirmation) = confirmation {
-            failed |= !confirmation.make(outcome, &plan, &cores, args.seed, accuracy, &interrupts)?;
+            failed |= !confirmation.make(outcome, &plan, &cores, &args, accuracy, &interrupts)?;
             break;
         }
     }
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// Tells what came of a run; the exit code of the command that made it.
+pub fn report(outcome: &Outcome) -> Result<ExitCode, Failure> {
+    terminal::print(told(outcome))?;
+    if let Some((id, at)) = &outcome.aside {
+        terminal::print(put_aside(id, *at))?;
+    }
+    complain(outcome);
+    Ok(ExitCode::from(u8::from(outcome.result.status == Status::Failed)))
 }
 
 /// The results, as a person reads them.

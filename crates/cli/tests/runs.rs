@@ -2,7 +2,7 @@
 
 mod support;
 
-use record::{Ended, Status, Verdict};
+use record::{Ended, RunDir, Status, Verdict};
 use support::{ECHO, Lab, PATIENCE, wait_until};
 
 use std::time::Duration;
@@ -437,11 +437,12 @@ fn a_run_is_confirmed_by_another_at_twice_its_factor() {
 }
 
 #[test]
-fn the_cores_speed_is_followed_and_kept() {
-    // Seven seconds of real time.
-    let lasting = ECHO.replace("for (1..5)", "for ($z = time; time - $z < 1.4;)");
-    let lab = Lab::new(&lasting);
-    assert_eq!(lab.diorama(&["run", "lab"]).code, 0);
+fn what_is_learned_of_cores_and_nodes_is_kept() {
+    // Ten seconds of real time, by a name under which nobody has learned anything.
+    let lasting = ECHO.replace("for (1..5)", "for ($z = time; time - $z < 2;)").replace("0s..30s", "0s..1s");
+    let name = format!("learning-{}", std::process::id());
+    let lab = Lab::new(&lasting.replace("name: echo", &format!("name: {name}")));
+    assert_eq!(lab.diorama(&["run", "lab", "--out", "runs/echo/scaled"]).code, 0);
     let speed = lab.read("runs/echo/scaled/speed.csv");
     assert!(speed.starts_with("virtual_s,core,units_per_us,percent_of_reference,k,capped\n"), "{speed}");
     let plan: serde_json::Value = serde_json::from_str(&lab.read("runs/echo/scaled/plan.json")).unwrap();
@@ -458,6 +459,24 @@ fn the_cores_speed_is_followed_and_kept() {
     let seconds =
         |u: &serde_json::Value| u["seconds"].as_object().unwrap().values().filter_map(|s| s.as_f64()).sum::<f64>();
     assert!(usual.into_iter().any(|u| seconds(u) > 4.0), "{kept}");
+
+    // What the nodes lost at the start of their turns.
+    let refills = || std::fs::read_to_string("/var/lib/diorama/refills.json").unwrap();
+    let kept = refills();
+    assert!(kept.contains(&format!("\"{name}/client\"")), "{kept}");
+    // Too short to teach anything, and ended by its limit.
+    let again = |out: &str, options: &[&str]| {
+        let short = ["--set", "ends.limit=0.4s", "--set", "measure=0s..0.4s"];
+        let done = lab.diorama(&[&["run", "lab", "--out", out], &short[..], options].concat());
+        let result = RunDir::at(lab.path().join(out)).result().expect(&done.stderr);
+        let refills: Vec<_> = result.nodes.values().filter_map(|node| node.refill).collect();
+        assert_eq!(refills.len(), 3, "{result:?}");
+        refills.into_iter().filter_map(|refill| refill.earlier).collect::<Vec<_>>()
+    };
+    assert_eq!(again("first", &["--no-earlier-refills"]), []);
+    let earlier = again("second", &[]);
+    assert!(earlier.len() >= 2 && earlier.iter().all(|e| e.rounds >= 8 && e.age_s < 600.0), "{earlier:?}");
+    assert_eq!(refills(), kept);
 }
 
 #[test]

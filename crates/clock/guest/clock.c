@@ -126,18 +126,20 @@ i64 past_virtual(i64 real)
 }
 
 /*
- * Where on the MONOTONIC clock a date lies; false for dates that are too long ago (about 1735) to be counted from
- * there.
+ * Where on the MONOTONIC clock that goes with `offset` a date lies; false for dates that are too long ago (about 1735)
+ * to be counted from there.
  */
-static bool on_monotonic(i64 date, i64 *at)
+static bool on_monotonic(i64 date, i64 offset, i64 *at)
 {
-	return !__builtin_sub_overflow(date, PAGE->realtime_offset, at);
+	return !__builtin_sub_overflow(date, offset, at);
 }
 
 i64 date_virtual(i64 date)
 {
-	i64 at;
-	return on_monotonic(date, &at) ? past_virtual(at) + PAGE->realtime_offset : date;
+	i64 at, result;
+	if (!on_monotonic(date, PAGE->host_offset, &at))
+		return date;
+	return __builtin_add_overflow(past_virtual(at), PAGE->realtime_offset, &result) ? date : result;
 }
 
 i64 date_real(i64 date)
@@ -148,11 +150,11 @@ i64 date_real(i64 date)
 	do {
 		sequence = begin_read();
 		result = date;
-		if (on_monotonic(date, &at) && find_stretch(&s, at, true)) {
+		if (on_monotonic(date, PAGE->realtime_offset, &at) && find_stretch(&s, at, true)) {
 			u64 span = (u64)at - s.virt;
 			u64 real = s.real + (s.virts ? scale_up(span, s.reals, s.virts) : 0);
 			/* As a date, not more than 63 bits can name. */
-			if (real > FOREVER || __builtin_add_overflow((i64)real, PAGE->realtime_offset, &result))
+			if (real > FOREVER || __builtin_add_overflow((i64)real, PAGE->host_offset, &result))
 				result = (i64)FOREVER;
 		}
 	} while (read_again(sequence));

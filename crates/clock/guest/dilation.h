@@ -68,6 +68,7 @@ struct clock_page {
 	u64 tdf_den;
 	i64 realtime_offset; /* virtual REALTIME - virtual MONOTONIC; fixed, so steps of the host's clock do not leak */
 	i64 tai_offset;      /* virtual TAI - virtual REALTIME */
+	i64 host_offset;     /* the host's REALTIME - its MONOTONIC: the dates that its kernel gives files */
 	u64 second_rate;     /* rate / 10^9 * 2^64: virtual seconds per real ns, rounded down */
 	u64 second;          /* virtual_base in whole seconds, */
 	u64 date_second;     /* and the date then */

@@ -31,7 +31,7 @@ mod tsc;
 
 pub use injector::{Injector, InjectorCounters, RateChanger};
 pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};
-pub use page::{ClockPage, Zero};
+pub use page::{ClockPage, Earlier, Stretch, Zero};
 pub use prober::{ClockReading, Prober, clock_error_ppm};
 pub use rate::CpuRate;
 pub use supervise::{Ended, Reaper};

@@ -51,6 +51,25 @@ impl Past {
         self.change[self.used as usize] = (real, virt);
         self.used += 1;
     }
+
+    /// Adds a time before now, if it can be counted on both clocks: the host has not been started since.
+    fn push_stretch(&mut self, stretch: &Stretch, values: &Values) {
+        let count = |date: u64, offset: i64| u64::try_from((date as i64).checked_sub(offset)?).ok();
+        let ends = [0, 1].map(|end| {
+            Some((count(stretch.real[end], values.host_offset)?, count(stretch.virt[end], values.realtime_offset)?))
+        });
+        let last = self.used.checked_sub(1).map_or((0, 0), |last| self.change[last as usize]);
+        if let [Some(begin), Some(end)] = ends
+            && last.0 <= begin.0
+            && last.1 <= begin.1
+            && begin.0 <= end.0
+            && begin.1 <= end.1
+            && end.0 <= values.real_base.max(begin.0)
+        {
+            self.push(begin.0, begin.1);
+            self.push(end.0, end.1);
+        }
+    }
 }
 
 #[repr(C)]
@@ -64,6 +83,7 @@ struct Values {
     tdf_den: u64,
     realtime_offset: i64,
     tai_offset: i64,
+    host_offset: i64,
     // What follows from the others.
     second_rate: u64,
     second: u64,
@@ -115,8 +135,28 @@ const SETTLE_NS: u64 = 1_000;
 pub struct Zero {
     /// Virtual zero on the host's `CLOCK_MONOTONIC`.
     pub real: RealInstant,
-    /// The date at virtual zero, inside and outside: ns since 1970.
+    /// The date that the nodes see at virtual zero, the host's own if they do not go on from an earlier one: ns since
+    /// 1970.
     pub unix_ns: u64,
+}
+
+/// What clocks showed before, where they are to go on from that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// The date from which they go on: ns since 1970.
+    pub unix_ns: u64,
+    /// When they ran before, earliest first.
+    pub stretches: Vec<Stretch>,
+}
+
+/// A time in which clocks ran at one rate. Files of that time keep their dates by it, as long as the host has not been
+/// started since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The host's date at its beginning and its end: ns since 1970.
+    pub real: [u64; 2],
+    /// The clocks' own date at both.
+    pub virt: [u64; 2],
 }
 
 /// The page that the image in every dilated process reads, and the image itself, in one sealed memfd.
@@ -186,6 +226,7 @@ impl ClockPage {
             (values.real_base, values.virtual_base) = (now, now);
             values.run_at(Tdf::ONE);
             (values.realtime_offset, values.tai_offset) = (realtime_offset, tai_offset);
+            values.host_offset = realtime_offset;
         });
         Ok(page)
     }
@@ -193,14 +234,27 @@ impl ClockPage {
     /// Virtual zero is now: from here on the clocks run at 1/TDF. A second call changes nothing and gives the first
     /// zero.
     pub fn start(&self) -> Zero {
+        self.start_from(None)
+    }
+
+    /// The same, where the clocks go on from what they showed in an earlier run. `CLOCK_MONOTONIC` goes on from the
+    /// host's, as after a boot.
+    pub fn start_from(&self, earlier: Option<&Earlier>) -> Zero {
         let mut writer = self.lock();
         if let Some((zero, _)) = writer.start {
             return zero;
         }
-        let realtime_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
+        let host_offset = offset(libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC);
         let values = writer.write(|values, past, now| {
+            values.host_offset = host_offset;
+            values.realtime_offset = match earlier {
+                Some(earlier) => (earlier.unix_ns as i64).wrapping_sub(values.at(now) as i64),
+                None => host_offset,
+            };
+            for stretch in earlier.into_iter().flat_map(|earlier| &earlier.stretches) {
+                past.push_stretch(stretch, values);
+            }
             values.turn_to(self.0.tdf, now, past);
-            values.realtime_offset = realtime_offset;
         });
         let zero = Zero {
             real: RealInstant::from_nanos(values.real_base),

@@ -9,12 +9,15 @@
 //! all three shows nothing there; so seldom, for a moment, [one](Windows) has turns that lose little. All of this is
 //! arithmetic; who counts and who sets turns is elsewhere.
 //!
+//! A run is short for that, so it [begins](Learned) with what earlier ones have learned of the same kind of node.
+//!
 //! **The shape.** After a gap the node begins at 1 − d of its pace and gains what it lacks exponentially: 1 − d
 //! exp(−t/τ) at time t of its turn. Then R(L) = d τ (1 − exp(−L/τ)): the turn, while it is short, and d τ for long
 //! ones. Both d, the *depth*, and τ are estimated. The shorter turns are the less they tell of τ; it is then believed
 //! to be about [`RECOVERY`], and what that may be wrong by is in the stated error.
 
 mod alternation;
+mod earlier;
 mod estimator;
 #[cfg(test)]
 mod simulation;
@@ -24,6 +27,7 @@ use scale::RealDuration;
 use serde::{Deserialize, Serialize};
 
 pub use alternation::{Alternation, Dwell, LENGTHS};
+pub use earlier::{Learned, OF_ANOTHER, ROUNDS_OF_ANOTHER, Standing};
 pub use estimator::{Estimator, Observed};
 pub use windows::{Candidate, Window, Windows};
 
@@ -59,7 +63,8 @@ const LARGEST_MEAN: f64 = 1.7;
 const LINES_OF_A_TURN: f64 = 1_300.0;
 
 /// How what a node lacks of its pace goes away in the course of a turn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Form {
     /// exp(−t/τ): what is needed next is by chance something that is there already.
     Even,

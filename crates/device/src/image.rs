@@ -104,19 +104,35 @@ pub(crate) fn note_device(directory: &Path, number: u32) -> Result<(), Error> {
 /// Removes the loop devices that were made for the disks of a run, which is over, as far as nobody uses them.
 /// `directory` is the one in which these disks were made.
 pub fn remove_devices(directory: &Path) {
-    let Ok(text) = fs::read_to_string(directory.join(DEVICES)) else { return };
+    let noted = directory.join(DEVICES);
+    let Ok(text) = fs::read_to_string(&noted) else { return };
     loops::remove(text.lines().filter_map(|line| line.parse().ok()));
+    // The directory may stay, and the numbers be others' by then.
+    let _ = fs::remove_file(noted);
 }
 
-/// Makes the files of disks of these sizes, each with a file system; those of one size begin alike.
+/// Makes the files of disks of these sizes, each with a file system; those of one size begin alike. A file that is
+/// there is a disk's of an earlier run, and stays as it is.
 pub(crate) fn make_all(directory: &Path, sizes: &[(String, u64)], seed: u64) -> Result<Vec<File>, Error> {
     fs::create_dir_all(directory).map_err(|e| Error::file("make", directory, e))?;
     let path = |name: &str| directory.join(format!("{name}.img"));
-    for (place, (name, bytes)) in sizes.iter().enumerate() {
-        match sizes[..place].iter().find(|(_, other)| other == bytes) {
+    let mut made: Vec<&(String, u64)> = Vec::new();
+    for size in sizes {
+        let (name, bytes) = size;
+        match fs::metadata(path(name)) {
+            Ok(found) if found.len() == *bytes => continue,
+            Ok(found) => {
+                let path = path(name);
+                let what = format!("{} is of a disk of {} bytes, not {bytes}", path.display(), found.len());
+                return Err(Error::Input(what));
+            }
+            Err(_) => {}
+        }
+        match made.iter().find(|(_, other)| other == bytes) {
             Some((first, _)) => copy(&path(first), &path(name))?,
             None => format(&path(name), *bytes, seed)?,
         }
+        made.push(size);
     }
     let open = |(name, _): &(String, u64)| {
         let path = path(name);

@@ -1,4 +1,4 @@
-//! `diorama event`: events that a live run is sent by hand.
+//! `diorama event` and `diorama swap out`: what a live run is told by hand.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::control::{self, EventReply, EventRequest};
+use crate::control::{self, EventReply, RunRequest};
 use crate::error::{Error, ErrorReport, Kind, Result};
 use crate::registry::{LiveRun, event_socket_of};
 
@@ -20,6 +20,26 @@ const WAITING: usize = 16;
 ///
 /// What is wrong with the event, or that the run cannot be reached.
 pub fn event(run: &LiveRun, event: &str) -> Result<f64> {
+    match ask(run, &RunRequest::Event(event.to_owned()), "the event happened")? {
+        EventReply::Happened(at) | EventReply::Aside { at, .. } => Ok(at),
+        EventReply::Refused(told) => Err(Error::Reported(told)),
+    }
+}
+
+/// Puts a live run aside, and waits until it has been: its identity from then on, and the virtual time, in seconds.
+///
+/// # Errors
+///
+/// If the run cannot be put aside, and goes on; or cannot be reached.
+pub fn swap_out(run: &LiveRun) -> Result<(String, f64)> {
+    match ask(run, &RunRequest::SwapOut, "it was put aside")? {
+        EventReply::Aside { id, at } => Ok((id, at)),
+        EventReply::Happened(at) => Ok((run.id.clone(), at)),
+        EventReply::Refused(told) => Err(Error::Reported(told)),
+    }
+}
+
+fn ask(run: &LiveRun, request: &RunRequest, what: &str) -> Result<EventReply> {
     let path = event_socket_of(run);
     let gone = |source: io::Error| {
         let what = format!("run {}: cannot reach it at {}", run.name, path.display());
@@ -31,11 +51,10 @@ pub fn event(run: &LiveRun, event: &str) -> Result<f64> {
         }
         _ => gone(e),
     })?;
-    control::send_message(&socket, &EventRequest { event: event.to_owned() }).map_err(gone)?;
+    control::send_message(&socket, request).map_err(gone)?;
     match control::receive_message::<EventReply>(&socket).map_err(gone)? {
-        Some((EventReply::Happened(at), _)) => Ok(at),
-        Some((EventReply::Refused(told), _)) => Err(Error::Reported(told)),
-        None => Err(Error::SiteLost(format!("run {} ended before the event happened", run.name))),
+        Some((reply, _)) => Ok(reply),
+        None => Err(Error::SiteLost(format!("run {} ended before {what}", run.name))),
     }
 }
 
@@ -45,10 +64,10 @@ pub struct Requests {
     waiting: Vec<OwnedFd>,
 }
 
-/// An event that somebody waits for.
+/// Something that somebody waits for.
 pub struct Request {
     /// What is to happen.
-    pub event: String,
+    pub what: RunRequest,
     client: OwnedFd,
 }
 
@@ -66,8 +85,8 @@ impl Requests {
         }
         while let Some(ready) = self.waiting.iter().position(is_ready) {
             let client = self.waiting.swap_remove(ready);
-            match control::receive_message::<EventRequest>(&client) {
-                Ok(Some((EventRequest { event }, _))) => return Some(Request { event, client }),
+            match control::receive_message::<RunRequest>(&client) {
+                Ok(Some((what, _))) => return Some(Request { what, client }),
                 Ok(None) => {}
                 Err(e) => {
                     let what = format!("the request cannot be read: {e}");
@@ -84,6 +103,15 @@ impl Request {
     pub fn answer(self, outcome: Result<f64>) {
         let reply = match outcome {
             Ok(at) => EventReply::Happened(at),
+            Err(e) => EventReply::Refused(e.report()),
+        };
+        answer(&self.client, &reply);
+    }
+
+    /// Tells the client under which identity, and at which virtual second, the run was put aside.
+    pub fn answer_aside(self, outcome: Result<(String, f64)>) {
+        let reply = match outcome {
+            Ok((id, at)) => EventReply::Aside { id, at },
             Err(e) => EventReply::Refused(e.report()),
         };
         answer(&self.client, &reply);
@@ -115,9 +143,9 @@ mod tests {
         let gone = control::connect_to(&path).unwrap();
         drop(gone);
         let asking = control::connect_to(&path).unwrap();
-        control::send_message(&asking, &EventRequest { event: "node: a, do: kill".into() }).unwrap();
+        control::send_message(&asking, &RunRequest::Event("node: a, do: kill".into())).unwrap();
         let request = requests.asked().unwrap();
-        assert_eq!(request.event, "node: a, do: kill");
+        assert_eq!(request.what, RunRequest::Event("node: a, do: kill".into()));
         request.answer(Ok(2.5));
         let reply = control::receive_message::<EventReply>(&asking).unwrap().unwrap().0;
         assert_eq!(reply, EventReply::Happened(2.5));

@@ -48,19 +48,29 @@ pub enum ExecReply {
     Refused(ErrorReport),
 }
 
-/// An event that is to happen now.
+/// What a run is to do now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EventRequest {
-    /// What an experiment's file has after `at: …,`.
-    pub event: String,
+#[serde(rename_all = "snake_case")]
+pub enum RunRequest {
+    /// Have this event happen: what an experiment's file has after `at: …,`.
+    Event(String),
+    /// Be put aside.
+    SwapOut,
 }
 
-/// What came of an event.
+/// What came of that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventReply {
     /// It has happened at this virtual time, in seconds.
     Happened(f64),
+    /// The run has been put aside.
+    Aside {
+        /// Under this identity.
+        id: String,
+        /// At this virtual time, in seconds.
+        at: f64,
+    },
     /// It has not.
     Refused(ErrorReport),
 }

@@ -7,18 +7,16 @@
 //! that is moved or started again may find itself on another.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use cpu::Speed;
-use rustix::fs::{FlockOperation, flock};
 use scale::RealDuration;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::notice::warn;
 use crate::registry::STATE;
+use crate::state_file::StateFile;
 
 const FILE: &str = "speed.json";
 
@@ -46,7 +44,7 @@ const WINDOWS: usize = 20;
 const WINDOW: RealDuration = RealDuration::from_nanos(50_000_000);
 
 /// What processors that do not say their model are called.
-const NAMELESS: &str = "unknown";
+pub(crate) const NAMELESS: &str = "unknown";
 
 /// What a unit of work is. Raise it when the yardstick of `crates/cpu` becomes another: what was kept is worth nothing
 /// then.
@@ -110,7 +108,7 @@ pub struct Seen {
 /// The speed of this host's processors, and where it is kept.
 #[derive(Clone, Debug)]
 pub struct HostSpeed {
-    folder: PathBuf,
+    file: StateFile,
     model: String,
 }
 
@@ -137,7 +135,7 @@ impl HostSpeed {
     }
 
     fn at(folder: impl Into<PathBuf>, model: Option<String>) -> HostSpeed {
-        HostSpeed { folder: folder.into(), model: model.unwrap_or_else(|| NAMELESS.into()) }
+        HostSpeed { file: StateFile::new(folder, FILE), model: model.unwrap_or_else(|| NAMELESS.into()) }
     }
 
     /// What is known.
@@ -189,10 +187,7 @@ impl HostSpeed {
     /// Adds what was seen of a core. The new reference, if that has moved it.
     pub fn add(&self, windows: &[Seen]) -> Result<Option<Speed>> {
         let (Some(median), Some(best)) = (median_of(windows), best_of(windows)) else { return Ok(None) };
-        fs::create_dir_all(&self.folder).map_err(Error::file(&self.folder, "create"))?;
-        // Two runs may end at once, and each must see what the other has written.
-        let folder = File::open(&self.folder).map_err(Error::file(&self.folder, "open"))?;
-        flock(&folder, FlockOperation::LockExclusive).map_err(Error::file(&self.folder, "lock"))?;
+        let _locked = self.file.lock()?;
         // What cannot be read is written anew.
         let mut kept = self.read().unwrap_or_default();
         let known = kept.best_units_per_us.entry(self.model.clone()).or_insert(best);
@@ -205,32 +200,17 @@ impl HostSpeed {
         let reference = usual.reference_units_per_us.units_per_us();
         let moved = usual.median().filter(|median| (median.units_per_us() / reference - 1.0).abs() > MOVED);
         usual.reference_units_per_us = moved.unwrap_or(usual.reference_units_per_us);
-        let path = self.folder.join(FILE);
-        self.write(&kept).map_err(Error::file(&path, "write"))?;
+        self.file.write(&kept)?;
         Ok(moved)
     }
 
     fn read(&self) -> Result<Kept, String> {
-        let path = self.folder.join(FILE);
-        match fs::read_to_string(&path) {
-            Ok(text) => match serde_json::from_str(&text) {
-                Ok(Kept { yardstick, .. }) if yardstick != YARDSTICK => {
-                    Err(format!("{} is of a version that measured in other units", path.display()))
-                }
-                Ok(kept) => Ok(kept),
-                Err(e) => Err(format!("{} is not what was written ({e})", path.display())),
-            },
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Kept::default()),
-            Err(e) => Err(format!("{} cannot be read ({e})", path.display())),
+        match self.file.read::<Kept>()? {
+            Some(Kept { yardstick, .. }) if yardstick != YARDSTICK => {
+                Err(format!("{} is of a version that measured in other units", self.file.path().display()))
+            }
+            kept => Ok(kept.unwrap_or_default()),
         }
-    }
-
-    /// Whole or not at all: a reader sees the old text or the new.
-    fn write(&self, kept: &Kept) -> io::Result<()> {
-        let part = self.folder.join(format!(".{FILE}.part"));
-        let mut file = File::create(&part)?;
-        file.write_all(serde_json::to_string_pretty(kept)?.as_bytes())?;
-        fs::rename(&part, self.folder.join(FILE))
     }
 }
 
@@ -259,6 +239,8 @@ fn not_exceeded(windows: &[Seen], part: f64) -> Option<Speed> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn speed(units: f64) -> Speed {

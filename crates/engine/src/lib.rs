@@ -4,12 +4,14 @@
 //! [`run`](run()) decides what happens and when, on a [`site::Site`], which does it.
 
 mod accuracy;
+mod aside;
 mod by_hand;
 mod claim;
 pub mod confirm;
 mod control;
 pub mod dilate;
 pub mod doctor;
+mod earlier_refills;
 mod error;
 mod exec;
 mod helper;
@@ -23,10 +25,12 @@ mod registry;
 mod run;
 pub mod schedule;
 pub mod site;
+mod state_file;
 mod timeline;
 
 pub use accuracy::asked as accuracy;
-pub use by_hand::event;
+pub use aside::{Aside, Files, Listed, State as SwappedState, swapped, take_swapped};
+pub use by_hand::{event, swap_out};
 pub use claim::Wanted;
 pub use cpu::PLANNED_USABLE;
 pub use error::{Error, ErrorReport, Kind, Result};

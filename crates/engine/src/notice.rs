@@ -28,10 +28,9 @@ pub struct Tick {
     pub virtual_now: VirtualInstant,
     /// Real time since t = 0.
     pub real: RealDuration,
-    /// When the run will probably end: the end of what is measured, or the limit.
-    pub expected_end: VirtualInstant,
-    /// How much real time is left until then.
-    pub real_left: RealDuration,
+    /// When the run will probably end, the end of what is measured or the limit, and how much real time is left until
+    /// then; none if it is not to end by itself.
+    pub expected_end: Option<(VirtualInstant, RealDuration)>,
     /// How many nodes run, of how many.
     pub running: (usize, usize),
 }

@@ -253,12 +253,14 @@ impl Plan {
             pool_cap: self.pool_cap(),
             terms: self.terms,
             refill: experiment.refill,
+            earlier_refills: true,
             lasts: self.tdf.to_real(at_least(experiment)),
             nodes: experiment.nodes.iter().map(|n| self.node_setup(n, experiment)).collect(),
             network: network_spec(experiment, self.tdf),
             seed,
             scales_initial_timeout: self.offers.initial_timeout,
             captures: captures.collect(),
+            continues: None,
         }
     }
 
@@ -274,6 +276,7 @@ impl Plan {
         };
         NodeSetup {
             name: node.name.clone(),
+            role: format!("{}/{}", experiment.name, node.group),
             root: match &node.root {
                 model::Root::Host => Root::Host,
                 model::Root::Directory(dir) => Root::Directory(source(dir)),
@@ -388,6 +391,7 @@ fn shortest_path(experiment: &Experiment, network: &Network) -> Option<VirtualDu
 /// awaited. Zero if nobody knows.
 fn at_least(experiment: &Experiment) -> VirtualDuration {
     let measured = experiment.measure.and_then(|(_, until)| until).unwrap_or(VirtualInstant::ZERO);
-    let ends = if experiment.ends.exited.is_empty() { experiment.ends.limit } else { VirtualInstant::ZERO };
+    let model::Ends { exited, limit, never } = &experiment.ends;
+    let ends = if exited.is_empty() && !never { *limit } else { VirtualInstant::ZERO };
     measured.max(ends).since(VirtualInstant::ZERO)
 }

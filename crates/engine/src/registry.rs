@@ -17,6 +17,7 @@ use host::slices::Change;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::aside::{self, Files};
 use crate::error::{Error, Result};
 use crate::notice::warn;
 
@@ -162,6 +163,8 @@ pub struct Registration {
     pub id: String,
     live: PathBuf,
     state: PathBuf,
+    /// What the run goes on with.
+    kept: Option<Files>,
     _lock: File,
     _cores: CoreLocks,
 }
@@ -169,6 +172,11 @@ pub struct Registration {
 impl Registration {
     /// Registers a run on cores of its own.
     pub fn new(cores: CoreLocks) -> Result<Registration> {
+        Registration::with(cores, None)
+    }
+
+    /// The same for one that goes on with the files of a run that was put aside.
+    pub fn with(cores: CoreLocks, kept: Option<Files>) -> Result<Registration> {
         let _registry = open_registry()?;
         let id = unused_id();
         let live = Path::new(LIVE).join(&id);
@@ -177,7 +185,7 @@ impl Registration {
         let lock = lock_file(&live.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(Error::file(&live, "lock a new run's file"))?;
         private_dir(&state)?;
-        Ok(Registration { id, live, state, _lock: lock, _cores: cores })
+        Ok(Registration { id, live, state, kept, _lock: lock, _cores: cores })
     }
 
     /// A private directory on disk for the nodes' writable layers and bundles.
@@ -185,9 +193,35 @@ impl Registration {
         &self.state
     }
 
-    /// A directory below that for the files behind the nodes' disks.
+    /// A directory for the files behind the nodes' disks.
     pub fn disks_dir(&self) -> PathBuf {
-        disks_of(&self.state)
+        self.kept.as_ref().map_or_else(|| disks_of(&self.state), Files::disks)
+    }
+
+    /// Where the nodes of the run that this one goes on with have left what they wrote.
+    pub fn kept_nodes(&self) -> Option<PathBuf> {
+        self.kept.as_ref().map(Files::nodes)
+    }
+
+    /// The run begins to change what it goes on with.
+    pub fn note_begin(&self) -> Result<()> {
+        self.kept.as_ref().map_or(Ok(()), Files::note_resumed)
+    }
+
+    /// Writes down what is known of the run, which is to be put aside.
+    pub fn write_aside(&self, text: &[u8]) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.write(text),
+            None => aside::prepare(&self.state, text),
+        }
+    }
+
+    /// Puts the run aside, of which nothing lives any more but its files.
+    pub fn put_aside(&self) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.settle(),
+            None => aside::keep(&self.state, &self.id),
+        }
     }
 
     /// The socket at which `diorama exec` finds the engine.
@@ -311,6 +345,7 @@ fn sweep_dead(_registry: &File) {
             remove_run(&id);
         }
     }
+    aside::sweep();
     match host::slices::sweep() {
         Ok(Some(Change { setting, before, during })) => warn(format_args!(
             "the scheduler's {setting} was still {during}, by a run that was killed: it is {before} again"
@@ -354,7 +389,7 @@ fn is_locked(lock: &Path) -> bool {
     matches!(flock(&file, FlockOperation::NonBlockingLockShared), Err(rustix::io::Errno::WOULDBLOCK))
 }
 
-fn lock_file(path: &Path) -> Result<File> {
+pub(crate) fn lock_file(path: &Path) -> Result<File> {
     OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -364,7 +399,7 @@ fn lock_file(path: &Path) -> Result<File> {
         .map_err(Error::file(path, "open"))
 }
 
-fn private_dir(path: &Path) -> Result<()> {
+pub(crate) fn private_dir(path: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file(path, "create"))
 }
 

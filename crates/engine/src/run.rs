@@ -1,7 +1,9 @@
 //! A run: an experiment from its plan to its results, on a site.
 
+mod aside;
 mod core_speed;
 mod disks;
+mod idle;
 mod live;
 mod observer;
 mod results;
@@ -17,20 +19,23 @@ use fidelity::findings::Findings;
 use host::slices::Change;
 use model::{Action, Experiment, NodeAction};
 use record::{Accuracy, Event, EventLog, NodeRefill, RunDir, RunResult};
-use scale::{RealDuration, RealInstant, VirtualDuration};
+use scale::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 use serde_json::json;
 
 pub use self::samples::MetricError;
 
 use self::observer::Observer;
-use crate::by_hand::Requests;
+use crate::aside::{Aside, Files};
+use crate::by_hand::{self, Requests};
 use crate::error::{Error, Result};
 use crate::host_speed::HostSpeed;
 use crate::notice::{Notice, warn};
-use crate::plan::Plan;
+use crate::plan::{CoreChoice, Plan};
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
 use crate::schedule::{self, Ending, Rules, Schedule};
-use crate::site::{Closing, Conditions, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Site, Stop};
+use crate::site::{
+    Closing, Conditions, Continues, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Setup, Site, Stop,
+};
 use crate::timeline::Timeline;
 
 /// How long nodes may take to heed the end of the run; then they are killed.
@@ -58,6 +63,12 @@ pub struct Request<'a> {
     pub accuracy: Accuracy,
     /// Whether the nodes stay until an interrupt.
     pub keep: bool,
+    /// Whether it begins with what earlier runs have learned of nodes' refills, and later ones with what it learns.
+    pub earlier_refills: bool,
+    /// What was said of cores, for when the run is put aside and goes on.
+    pub choice: CoreChoice,
+    /// The run that was put aside with which this one goes on.
+    pub earlier: Option<(Aside, Files)>,
 }
 
 /// What came of a run.
@@ -69,6 +80,8 @@ pub struct Outcome {
     pub result: RunResult,
     /// The captures.
     pub recordings: Vec<Recording>,
+    /// If the run was put aside, under which identity, and at which virtual second.
+    pub aside: Option<(String, f64)>,
 }
 
 /// The directory for the repetitions of a run, chosen as that of a single run is.
@@ -90,7 +103,9 @@ pub fn run_through(
     reach: impl FnOnce(LocalSite) -> Box<dyn Site>,
 ) -> Result<Outcome> {
     let (experiment, variant) = (request.experiment, request.plan.variant);
-    let registration = Registration::new(request.cores.clone())?;
+    let files = request.earlier.as_ref().map(|(_, files)| files.clone());
+    let registration = Registration::with(request.cores.clone(), files.clone())?;
+    let id = request.earlier.as_ref().map_or_else(|| registration.id.clone(), |(aside, _)| aside.id.clone());
     let dir = registry::with_live_directories(|live| {
         let path = record::claim(request.out.as_deref(), &experiment.name, variant, live)?;
         let dir = RunDir::prepare(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
@@ -109,12 +124,22 @@ pub fn run_through(
     let unmeasured = results::unmeasured(experiment, &request.plan);
     let folder = experiment.dir.clone();
     let mut site = reach(LocalSite::new(Place { registration, folder, results: dir.clone() }));
-    let outcome = run_on(&mut *site, request, &dir, by_hand, interrupts, tell);
+    let mut aside = PutAside { id, at: None, asked: None };
+    let outcome = run_on(&mut *site, request, &dir, by_hand, &mut aside, interrupts, tell);
     // Also if the run has failed, whose reason is then the one that counts.
-    let outcome = match site.tear_down() {
+    let torn_down = site.tear_down();
+    let kept = aside.answer(torn_down.as_ref().err());
+    let mut outcome = match torn_down {
         Err(e) if outcome.is_ok() => Err(e),
         _ => outcome,
     };
+    match (&mut outcome, files) {
+        (Ok(outcome), _) if kept.is_some() => outcome.aside = kept,
+        // It has come to its end, and with it what it went on with.
+        (Ok(_), Some(files)) => files.remove()?,
+        (Err(_), Some(_)) if kept.is_none() => warn("the files of the run that was to go on stay as they are now"),
+        _ => {}
+    }
     if let Err(e) = &outcome
         && !dir.has_result()
     {
@@ -130,6 +155,7 @@ fn run_on(
     request: Request,
     dir: &RunDir,
     mut by_hand: Requests,
+    aside: &mut PutAside,
     interrupts: &Receiver<i32>,
     tell: &mut dyn FnMut(&Notice),
 ) -> Result<Outcome> {
@@ -141,12 +167,13 @@ fn run_on(
 
     // What fails from here on costs its own part of the results and no other.
     let mut broken = None;
-    let mut ending = run.until_the_end(&mut by_hand, interrupts, tell).unwrap_or_else(|e| {
+    let mut ending = run.until_the_end(&mut by_hand, aside, interrupts, tell).unwrap_or_else(|e| {
         let why = e.to_string();
         broken = Some(e);
         Ending::Broken(why)
     });
     let end = host::now();
+    let kept_nodes = run.schedule.kept();
     // Nothing happens any more, and who asks is told so.
     drop(by_hand);
     tell(&Notice::Step("collecting the results".into()));
@@ -163,6 +190,15 @@ fn run_on(
         };
         run.farewell(grace, interrupts);
     }
+    if ending == Ending::Aside {
+        let at = run.timeline.now();
+        run.event("aside", None, json!({ "id": aside.id }));
+        aside.at = Some(at);
+        let written = run.write_aside(&aside.id, run.timeline.at(end), at, kept_nodes);
+        if let Err(e) = written {
+            broken.get_or_insert(e);
+        }
+    }
     // What broke the run, such as a full disk, is the reason for this too.
     let result = match run.write_results(end, &ending, closed.judged) {
         Ok(result) => result,
@@ -177,7 +213,35 @@ fn run_on(
     }
     match broken {
         Some(e) => Err(e),
-        None => Ok(Outcome { dir: dir.path().to_path_buf(), result, recordings: closed.recordings }),
+        None => Ok(Outcome { dir: dir.path().to_path_buf(), result, recordings: closed.recordings, aside: None }),
+    }
+}
+
+/// What becomes of a run that is put aside.
+struct PutAside {
+    /// Its identity then.
+    id: String,
+    /// When its nodes had ended.
+    at: Option<VirtualInstant>,
+    /// Who waits for it.
+    asked: Option<by_hand::Request>,
+}
+
+impl PutAside {
+    /// Tells who waits for it what has become of it, now that nothing of the run lives any more; gives identity and
+    /// virtual second if it is kept.
+    fn answer(self, failure: Option<&Error>) -> Option<(String, f64)> {
+        let kept = self.at.map(|at| (self.id, at.as_secs_f64()));
+        let outcome = match (failure, &kept) {
+            (Some(e), _) => Err(Error::Reported(e.report())),
+            (None, Some(kept)) => Ok(kept.clone()),
+            (None, None) => Err(Error::SiteLost("the run ended before it was put aside".into())),
+        };
+        let kept = kept.filter(|_| outcome.is_ok());
+        if let Some(asked) = self.asked {
+            asked.answer_aside(outcome);
+        }
+        kept
     }
 }
 
@@ -192,10 +256,17 @@ struct Run<'a> {
     schedule: Schedule,
     observer: Observer,
     accuracy: Accuracy,
+    earlier_refills: bool,
     /// When the user asked for the run.
     asked: RealInstant,
     /// Whether the nodes' cores were theirs alone and are no more.
     cores_lost: bool,
+    seed: u64,
+    choice: CoreChoice,
+    /// What this run goes on with.
+    earlier: Option<Aside>,
+    /// What has happened by hand, and when; also in earlier parts of the run.
+    by_hand: Vec<(VirtualInstant, String)>,
 }
 
 /// What the end of counting gave.
@@ -224,13 +295,19 @@ impl<'a> Run<'a> {
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Run<'a>> {
-        let Request { experiment, plan, seed, accuracy, .. } = request;
+        let Request { experiment, plan, seed, accuracy, earlier_refills, choice, earlier, .. } = request;
+        let earlier = earlier.map(|(aside, _)| aside);
         let mut step = |what: String| {
             tell(&Notice::Step(what));
             if interrupts.is_empty() { Ok(()) } else { Err(Error::Interrupted) }
         };
         step(format!("making the network: {} nodes, {} pipes", plan.nodes.len(), plan.pipes.len()))?;
-        site.prepare(plan.setup(experiment, seed))?;
+        let continues = earlier.as_ref().map(|earlier| Continues {
+            at: earlier.at,
+            zero_unix_ns: earlier.zero_unix_ns,
+            parts: earlier.parts.clone(),
+        });
+        site.prepare(Setup { continues, earlier_refills, ..plan.setup(experiment, seed) })?;
         step(format!("creating {} containers", plan.nodes.len()))?;
         site.create_nodes()?;
         let cores = if plan.cores.nodes.len() == 1 { "core" } else { "cores" };
@@ -245,14 +322,39 @@ impl<'a> Run<'a> {
             let _ = events.write(&event_at(timeline, host::now(), event, None, detail));
         };
         event("zero", zero_detail(&conditions, seed));
+        if let Some(Aside { id, out, .. }) = &earlier {
+            event("goes-on", json!({ "id": id, "after": out }));
+        }
         for refused in &conditions.not_applied {
             event("kernel-setting-refused", json!(refused.to_string()));
         }
         let mut observer = Observer::begin(&plan, conditions, dir, timeline)?;
         observer.add(&plan, site.sample()?)?;
-        let schedule = schedule_of(experiment);
+        let (schedule, by_hand) = match &earlier {
+            Some(earlier) => (schedule_of(experiment).go_on(earlier.happened, &earlier.nodes), earlier.by_hand.clone()),
+            None => (schedule_of(experiment), Vec::new()),
+        };
         let cores_lost = false;
-        Ok(Run { experiment, plan, site, dir, events, timeline, schedule, observer, accuracy, asked, cores_lost })
+        let mut run = Run {
+            experiment,
+            plan,
+            site,
+            dir,
+            events,
+            timeline,
+            schedule,
+            observer,
+            accuracy,
+            earlier_refills,
+            asked,
+            cores_lost,
+            seed,
+            choice,
+            earlier,
+            by_hand,
+        };
+        run.restore()?;
+        Ok(run)
     }
 
     /// Notes, once, that the nodes' cores are no longer theirs alone. The run goes on: what others do on them is

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use scale::{VirtualDuration, VirtualInstant};
+use serde::{Deserialize, Serialize};
 
 use crate::site::{Exit, NodeIndex};
 
@@ -77,7 +78,7 @@ pub enum Action {
 pub enum Ending {
     /// Every awaited node has exited.
     Exited,
-    /// The limit was reached, and nothing was awaited.
+    /// The limit was reached, and nothing was awaited; or the user ended what does not end by itself.
     Limit,
     /// The limit was reached too early.
     Late(Late),
@@ -87,6 +88,8 @@ pub enum Ending {
     Broken(String),
     /// The user wished it so.
     Interrupted,
+    /// The user wants to go on with it some day.
+    Aside,
 }
 
 /// What had still to happen when the limit was reached.
@@ -100,8 +103,21 @@ pub struct Late {
     pub unstarted: Vec<NodeIndex>,
 }
 
+/// What is known of a node when a run is put aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Whether its program had ended, or was kept from starting, and no event was about to start it again.
+    pub ended: bool,
+    /// Whether its power was cut.
+    pub off: bool,
+    /// Whether an event ended it at least once, or kept it from starting.
+    pub cut_short: bool,
+    /// How its program ended last, if it has.
+    pub outcome: Option<(Ended, Exit)>,
+}
+
 /// What became of a node, in the words of `result.json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
     /// By itself.
     Exited,
@@ -169,6 +185,32 @@ impl Schedule {
             })
             .collect();
         Schedule { nodes, events: events.into(), graces: BTreeMap::new(), limit, over: false }
+    }
+
+    /// The schedule of a run that goes on with an earlier one, in which all has happened until `at`: nodes that ran
+    /// then are started again, in their order. Nodes without power are to lose it before anything else happens.
+    pub fn go_on(mut self, at: VirtualInstant, kept: &[Kept]) -> Schedule {
+        self.events.retain(|(when, _)| *when > at);
+        for (node, kept) in self.nodes.iter_mut().zip(kept) {
+            node.cut_short = kept.cut_short;
+            (node.off, node.outcome) = (kept.off, kept.outcome);
+            if kept.ended || kept.off {
+                node.state = State::Ended;
+                // Whatever it was, it has been dealt with.
+                node.dismissed = Some(kept.outcome.map_or(Ended::Stopped, |(ended, _)| ended));
+            }
+        }
+        self
+    }
+
+    /// What is known of the nodes, for a run that goes on with this one.
+    pub fn kept(&self) -> Vec<Kept> {
+        let of = |node: &NodeState| {
+            let ended = node.state == State::Ended || node.dismissed.is_some();
+            let (off, cut_short) = (node.off && !node.again, node.cut_short);
+            Kept { ended: ended && !node.again, off, cut_short, outcome: node.outcome }
+        };
+        self.nodes.iter().map(of).collect()
     }
 
     /// When something will have to be done even if nothing happens until then.
@@ -256,6 +298,10 @@ impl Schedule {
     /// A node's program has ended.
     pub fn exited(&mut self, node: NodeIndex, exit: Exit) {
         let node_state = &mut self.nodes[node];
+        // What waited in a container whose node had ended in an earlier run.
+        if node_state.state == State::Ended {
+            return;
+        }
         node_state.state = State::Ended;
         let ended = node_state.dismissed.unwrap_or(match exit {
             Exit::Code(_) => Ended::Exited,
@@ -464,6 +510,44 @@ mod tests {
         schedule.exited(0, Exit::Signal(9));
         assert_eq!(schedule.outcome(0), Some((Ended::Stopped, Exit::Signal(9))));
         assert_eq!(schedule.advance(at(16)), []);
+    }
+
+    #[test]
+    fn a_run_goes_on_where_it_was_put_aside() {
+        let events = || vec![(at(2), Event::Link(0)), (at(3), Event::Kill(1)), (at(9), Event::Start(1))];
+        let mut schedule = server_and_clients(events());
+        schedule.advance(at(0));
+        schedule.ready(0);
+        schedule.advance(at(3));
+        schedule.exited(1, Exit::Signal(9));
+        let kept = schedule.kept();
+        assert_eq!(kept.iter().map(|k| k.ended).collect::<Vec<_>>(), [false, true, false]);
+        let mut later = server_and_clients(events()).go_on(at(4), &kept);
+        // What has happened does not happen again, and who has ended stays so; the others boot in their order.
+        assert_eq!(later.advance(at(5)), [Action::Start(0)]);
+        later.ready(0);
+        assert_eq!(later.advance(at(6)), [Action::Start(2)]);
+        assert_eq!(later.next_deadline(), at(9));
+        assert_eq!(later.advance(at(9)), [Action::Start(1)]);
+        later.exited(1, Exit::Code(0));
+        later.exited(2, Exit::Code(0));
+        assert_eq!(later.advance(at(10)), [Action::End(Ending::Exited)]);
+    }
+
+    #[test]
+    fn a_node_that_had_no_power_has_none_when_the_run_goes_on() {
+        let rules = || vec![Rules::default(), Rules::default()];
+        let mut schedule = Schedule::new(rules(), vec![(at(1), Event::PowerOff(0))], at(60));
+        schedule.advance(at(0));
+        schedule.advance(at(1));
+        schedule.exited(0, Exit::Signal(9));
+        let kept = schedule.kept();
+        let mut later = Schedule::new(rules(), vec![(at(5), Event::PowerOn(0))], at(60)).go_on(at(2), &kept);
+        assert!(kept[0].off);
+        assert_eq!(later.advance(at(3)), [Action::Start(1)]);
+        // Its container ends without its program having started.
+        later.exited(0, Exit::Signal(9));
+        assert_eq!(later.advance(at(5)), [Action::Boot(0)]);
     }
 
     #[test]

@@ -23,11 +23,12 @@ use net::{NetworkSpec, Observation, PipeChange};
 use node::NotApplied;
 use record::LogStream;
 use record::plan::{Congestion, Cores};
-use scale::{RealDuration, RealInstant, Tdf};
+use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 use serde::{Deserialize, Serialize};
 
 pub use self::local::LocalSite;
 pub(crate) use self::local::Place;
+use crate::aside::Part;
 use crate::error::{ErrorReport, Result};
 
 /// A node, by its place in the plan.
@@ -95,7 +96,12 @@ pub trait Site {
     /// What a node wrote: at most `limit` bytes from the start of a file or a log. `None`: there is no such file.
     fn read(&mut self, node: NodeIndex, what: &Written, limit: u64) -> Result<Option<Vec<u8>>>;
 
-    /// Takes everything down. Nothing of the run is left on the machine when this returns, and further calls fail.
+    /// Writes down what it takes to go on with the run some day: its nodes' files are kept when it is taken down. What
+    /// was written down before is replaced; there is room for what may be longer by little.
+    fn put_aside(&mut self, what: &[u8]) -> Result<()>;
+
+    /// Takes everything down. Nothing of the run is left on the machine when this returns, but what is to be kept, and
+    /// further calls fail.
     fn tear_down(&mut self) -> Result<()>;
 }
 
@@ -114,6 +120,9 @@ pub struct Setup {
     pub terms: Terms,
     /// Whether nodes are given back what they lose at the start of their turns, where shares of work are kept.
     pub refill: bool,
+    /// Whether they begin with what earlier runs have learned of that on the machine, and those after this with what
+    /// this one learns.
+    pub earlier_refills: bool,
     /// How long the run lasts at least, in real time from virtual zero on; zero if nobody knows.
     pub lasts: RealDuration,
     /// The nodes.
@@ -126,6 +135,19 @@ pub struct Setup {
     pub scales_initial_timeout: bool,
     /// What is recorded of the links' traffic.
     pub captures: Vec<CaptureSetup>,
+    /// What this run goes on with, whose nodes' files the machine has.
+    pub continues: Option<Continues>,
+}
+
+/// What a run knows of the one that it goes on with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continues {
+    /// The virtual time at which that ended, and this begins.
+    pub at: VirtualInstant,
+    /// Virtual zero as a date: ns since 1970.
+    pub zero_unix_ns: u64,
+    /// Its parts.
+    pub parts: Vec<Part>,
 }
 
 /// What a site has to know about a node.
@@ -133,6 +155,9 @@ pub struct Setup {
 pub struct NodeSetup {
     /// Its name and host name.
     pub name: String,
+    /// The experiment's name and that under which it describes the node, `EXPERIMENT/NODE`: nodes that it describes
+    /// together, and those of another run of it, have the same.
+    pub role: String,
     /// Its root file system.
     pub root: Root,
     /// Its program and its arguments.
@@ -216,9 +241,11 @@ pub struct Conditions {
 /// Virtual zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zero {
-    /// When it was.
+    /// When it was; in a run that goes on with an earlier one, when that began.
     pub real: RealInstant,
-    /// The date that the nodes see at it: ns since 1970.
+    /// The virtual time then.
+    pub from: VirtualInstant,
+    /// The date that the nodes see at virtual zero: ns since 1970.
     pub unix_ns: u64,
 }
 
@@ -363,6 +390,8 @@ pub struct Sample {
     pub cores_lost: Option<String>,
     /// What the disks of those nodes have counted that have one.
     pub disks: Vec<(NodeIndex, device::queue::Counters)>,
+    /// How many commands of `diorama exec` have begun, and how many of them go on.
+    pub commands: [u64; 2],
 }
 
 /// What a node loses at the start of each turn, and what it is given for that.
@@ -382,6 +411,23 @@ pub struct NodeRefill {
     pub rounds: u32,
     /// And how many windows, in which the node had the longest turns.
     pub windows: u32,
+    /// What an earlier run had learned of it, with which it began.
+    pub earlier: Option<EarlierRefill>,
+}
+
+/// What an earlier run had learned of a node of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlierRefill {
+    /// How long ago, at the start of this run.
+    pub age: RealDuration,
+    /// From how many rounds.
+    pub rounds: u32,
+    /// What was to be lost of a turn by it.
+    pub refill: RealDuration,
+    /// The standard error of that, for a run so much later.
+    pub error: RealDuration,
+    /// Whether what this run saw was so different that it was forgotten.
+    pub rejected: bool,
 }
 
 /// What a site tells when counting ends.

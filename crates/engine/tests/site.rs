@@ -117,7 +117,19 @@ fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box
     let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
     let (_send, interrupts) = crossbeam_channel::bounded(1);
     let accuracy = diorama_engine::accuracy(experiment, &[]).unwrap();
-    let request = Request { experiment, plan, cores, out: Some(out.to_path_buf()), seed: 1, accuracy, keep: false };
+    let (out, choice) = (Some(out.to_path_buf()), CoreChoice::default());
+    let request = Request {
+        experiment,
+        plan,
+        cores,
+        out,
+        seed: 1,
+        accuracy,
+        keep: false,
+        earlier_refills: true,
+        choice,
+        earlier: None,
+    };
     run_through(request, &interrupts, &mut |_| {}, reach).unwrap().result
 }
 

@@ -1,7 +1,7 @@
 //! What each check makes of good, bad and absent evidence.
 
 use hdrhistogram::Histogram;
-use record::NodeRefill;
+use record::{EarlierRefill, NodeRefill};
 use scale::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
 
 use super::caches::{caches, lost, refills};
@@ -265,7 +265,8 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     let told = caches(&[(0, line(5)), (3, line(80))], &grain, tdf(TEN));
     assert!(told.says.starts_with("On core 3 a line"), "{}", told.says);
     let (refill_us, error_us, turn_us) = (0.0, 400.0, 400.0);
-    let unknown = NodeRefill { refill_us, error_us, turn_us, factor: 1.0, capped: false, rounds: 1, windows: 0 };
+    let unknown =
+        NodeRefill { refill_us, error_us, turn_us, factor: 1.0, capped: false, rounds: 1, windows: 0, earlier: None };
     let most = |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 1.0) }], &[unknown], &found).unwrap())[1];
     assert!(most(3) > 1.5 * most(0), "{} and {}", most(3), most(0));
 
@@ -571,6 +572,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
         capped,
         rounds: 40,
         windows: 2,
+        earlier: None,
     };
     let of = |raised: f64, found: NodeRefill| {
         let nodes = [NodeCpu { raised, ..cpu_of("server", 0.03, 1.0) }, cpu_of("client", 0.004, 0.0)];
@@ -589,6 +591,20 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     assert!(work(&of(1.0, refill(10.0, 1000.0, 1.0, false)))[1] <= 400.0 + 1e-9);
     assert!(of(1.6, refill(300.0, 1.0, 1.6, true)).says.contains("not given more"));
     assert_eq!(refills(&[], &[], &[]), None);
+    // What an earlier run has learned.
+    let begun = |rejected| {
+        let earlier = EarlierRefill { age_s: 9000.0, rounds: 31, refill_us: 90.0, error_us: 15.0, rejected };
+        of(1.3, NodeRefill { earlier: Some(earlier), ..refill(100.0, 10.0, 1.3, false) }).says
+    };
+    let (used, forgotten) = (begun(false), begun(true));
+    assert!(
+        used.ends_with("for that. 1 of 2 nodes began with what an earlier run had learned, up to 2.5 h before."),
+        "{used}"
+    );
+    assert!(
+        forgotten.ends_with("2.5 h before, which for 1 of them was of something else and was forgotten."),
+        "{forgotten}"
+    );
     // Measured too shortly to tell, of caches that were probed: 60 of 400 µs is what a server would have lost.
     let ns = RealDuration::from_nanos;
     let caches = Caches { soon: ns(4), away: ns(10_000_000), late: ns(80) };

@@ -43,6 +43,8 @@ struct Listing {
 pub struct Monitor {
     tdf: Tdf,
     zero: RealInstant,
+    /// The virtual time at `zero`.
+    from: VirtualInstant,
     nodes: Vec<Entitled>,
     /// Those that hold nodes, each once.
     nodes_cores: Vec<usize>,
@@ -73,6 +75,7 @@ impl Monitor {
         Monitor {
             tdf,
             zero,
+            from: VirtualInstant::ZERO,
             nodes_cores,
             harness_cores,
             first: None,
@@ -85,6 +88,11 @@ impl Monitor {
             observed,
             nodes,
         }
+    }
+
+    /// The same, where `zero` is not virtual zero but this instant: the run goes on with an earlier one.
+    pub fn from(self, from: VirtualInstant) -> Monitor {
+        Monitor { from, ..self }
     }
 
     /// Takes the next snapshot. The first is the one to which growth is related.
@@ -169,7 +177,7 @@ impl Monitor {
     }
 
     fn at(&self, real: RealInstant) -> VirtualInstant {
-        VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero))
+        self.from + self.tdf.to_virtual(real.since(self.zero))
     }
 
     fn judge_second(&mut self, now: &Snapshot) {
@@ -186,7 +194,7 @@ impl Monitor {
             let value = 100.0 * used / entitled;
             let worse = |w: &Occurrence| (value - 100.0).abs() > (w.value - 100.0).abs();
             if self.observed.entitlement.as_ref().is_none_or(worse) {
-                let at = |real: RealInstant| VirtualInstant::ZERO + self.tdf.to_virtual(real.since(self.zero));
+                let at = |real: RealInstant| self.from + self.tdf.to_virtual(real.since(self.zero));
                 let (from, to) = (at(before.at), at(after.at));
                 self.observed.entitlement = Some(Occurrence { value, whose: Some(name.clone()), from, to });
             }

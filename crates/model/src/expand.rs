@@ -66,6 +66,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let metrics = top.entries("metrics", false, "metrics");
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
+    let idle: Option<file::Idle> = top.one("idle", false);
 
     let accuracy = accuracy.map(|a| exactness(a, root, problems)).unwrap_or_default();
     let machines = nodes::machines(machines, problems);
@@ -85,6 +86,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
     let events = behaviour::events(events, &names, &has_disk, &links, problems);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
+    let idle = idle.map(|idle| behaviour::idle(idle, root.get("idle").unwrap_or(root), problems));
     behaviour::check_programs(&events, problems);
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {
@@ -111,6 +113,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         metrics,
         events: behaviour::in_order(events),
         ends,
+        idle,
         resolved: String::new(),
     })
 }

@@ -51,6 +51,8 @@ pub struct Experiment {
     pub events: Vec<Event>,
     /// When the run is over.
     pub ends: Ends,
+    /// What is done when nobody does anything any more.
+    pub idle: Option<Idle>,
     /// The experiment's file as resolved, with every `--set` applied: YAML that loads to this experiment.
     pub resolved: String,
 }
@@ -382,6 +384,15 @@ pub enum NodeAction {
     PowerOn,
 }
 
+/// When nobody does anything any more, and what is done then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// After so long without a packet, work of a node or a command of `diorama exec`.
+    pub after: VirtualDuration,
+    /// Whether the run is put aside then; else it is said.
+    pub swap_out: bool,
+}
+
 /// When the run is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ends {
@@ -389,4 +400,6 @@ pub struct Ends {
     pub exited: Vec<usize>,
     /// At the latest.
     pub limit: VirtualInstant,
+    /// Whether it is to go on until somebody ends it. The limit is then only the longest that can be counted.
+    pub never: bool,
 }

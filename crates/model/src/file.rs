@@ -101,10 +101,12 @@ pub(crate) struct File {
     events: Option<Vec<Event>>,
     /// When the run is over
     ends: Ends,
+    /// What is done when nobody has done anything for a long time
+    idle: Option<Idle>,
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 17] = [
+pub(crate) const KEYS: [&str; 18] = [
     "name",
     "tdf",
     "measure",
@@ -122,6 +124,7 @@ pub(crate) const KEYS: [&str; 17] = [
     "metrics",
     "events",
     "ends",
+    "idle",
 ];
 
 /// What nodes are entitled to of the core
@@ -429,13 +432,44 @@ pub(crate) enum NodeAction {
     PowerOn,
 }
 
+/// What is done when no node has sent a packet or used its CPU, and no command of `diorama exec` ran, for some time
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Idle {
+    /// How long, in virtual time
+    pub(crate) after: Time,
+    /// What is done then
+    pub(crate) then: IdleThen,
+}
+
+/// What is done with a run in which nobody does anything
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum IdleThen {
+    Say,
+    SwapOut,
+}
+
+pub(crate) type Ends = WordOr<Never, EndsMap>;
+
+/// The run goes on until somebody ends it
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Never {
+    Never,
+}
+
 /// When the run is over
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ends {
+pub(crate) struct EndsMap {
     /// When all these nodes have exited; `*` stands for any characters. Without it, at the limit
     #[serde(default)]
     pub(crate) exited: Vec<String>,
     /// At the latest; if nodes of `exited` still run then, the run has failed
     pub(crate) limit: Time,
+}
+
+impl Expected for EndsMap {
+    const EXPECTED: &'static str = "`never`, or a map with `limit` and perhaps `exited`, such as `{ limit: 60s }`";
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use diorama_model::{
     Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, GilbertElliott,
-    Jitter, Lan, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
+    Idle, Jitter, Lan, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
@@ -338,6 +338,22 @@ fn a_window_may_have_no_end() {
         let error = format!("{:?}", measure(wrong).unwrap_err());
         assert!(error.contains("write two times, such as `2s..12s`, or `2s..`"), "{wrong}: {error}");
     }
+}
+
+#[test]
+fn an_experiment_may_be_without_an_end() {
+    let e = good("web-busy.yaml", &[("ends", "never")]).unwrap();
+    assert!(e.ends.never && e.ends.exited.is_empty());
+    assert_eq!(e.ends.limit, at(3.6e6));
+    assert!(!good("web-busy.yaml", &[]).unwrap().ends.never);
+    let e = good("web-busy.yaml", &[("idle", "{ after: 10min, then: swap-out }")]).unwrap();
+    assert_eq!(e.idle, Some(Idle { after: VirtualDuration::from_nanos(600_000_000_000), swap_out: true }));
+    let wrong = good("web-busy.yaml", &[("idle", "{ after: 1s, then: say }")]).unwrap_err().render();
+    assert!(wrong.contains("at least 2s"), "{wrong}");
+    let wrong = good("web-busy.yaml", &[("ends", "sometimes")]).unwrap_err().render();
+    assert!(wrong.contains("`sometimes` is not one of `never`"), "{wrong}");
+    let wrong = good("web-busy.yaml", &[("ends", "[1]")]).unwrap_err().render();
+    assert!(wrong.contains("`never`, or a map with `limit`"), "{wrong}");
 }
 
 /// The schema for editors is generated from the types that the file is read into.

@@ -43,6 +43,7 @@ fn hold(state: &str, cgroup: &str) {
         cgroup: cgroup.into(),
         netns: NetNamespace::create().expect("a network namespace"),
         disk: None,
+        kept: None,
     };
     let null = || File::options().write(true).open("/dev/null").expect("/dev/null");
     let io = Io { stdout: null(), stderr: null(), preserve: Vec::new(), gate: None };

@@ -51,6 +51,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             cgroup: groups.path(&format!("node-{n}")),
             netns,
             disk: None,
+            kept: None,
         };
         (spec, Io { stdout: null(), stderr: null(), preserve: Vec::new(), gate: None })
     };

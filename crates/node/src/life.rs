@@ -88,7 +88,7 @@ impl Node {
     pub fn create(enclosure: &Enclosure, runtime: &Runtime, mut spec: NodeSpec, io: Io) -> Result<Node, Error> {
         let shared = Arc::clone(&enclosure.shared);
         prepare::unpack(&shared, &mut spec)?;
-        let mounted = mount(&shared, &spec, true)?;
+        let mounted = mount(&shared, &spec, spec.kept.is_none())?;
         let oom_before = cgroup::oom_kills(&spec.cgroup);
         let (process, gate) = create(&shared, &mounted.mounts, runtime, &spec.name, 0, io)?;
         let (runtime, gate, execs) = (runtime.clone(), Mutex::new(gate), AtomicUsize::new(0));

@@ -57,6 +57,8 @@ pub struct NodeSpec {
     pub netns: NetNamespace,
     /// The disk that holds what it writes; none: a directory of the run.
     pub disk: Option<NodeDisk>,
+    /// Where such a node of an earlier run has left what it wrote, on its disk or else here: this one goes on with it.
+    pub kept: Option<PathBuf>,
 }
 
 /// Directories that a root of the user's own must have, with their modes where they are missing.
@@ -99,7 +101,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
     fs::create_dir_all(&bundle).map_err(|e| Error::file("make", &bundle, e))?;
     let (disk, writes) = match &spec.disk {
         Some(disk) => (Some(Volume::mount(disk, &bundle.join("disk"))?), bundle.join("disk")),
-        None => (None, shared.state.join("nodes").join(&spec.name)),
+        None => (None, spec.kept.clone().unwrap_or_else(|| shared.state.join("nodes").join(&spec.name))),
     };
     let root = root(shared, spec, &writes, &bundle.join("root"))?;
     if first {
@@ -182,7 +184,7 @@ fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<
 ///
 /// An overlay does not look into mount points of its lower layers, so each gets an overlay of its own.
 fn submounts(root: &RootFs, mask: &Path, disk: &Path, target: &Path) -> Result<(), Error> {
-    for (number, point) in mounts::points()?.into_iter().enumerate() {
+    for point in mounts::points()? {
         let Ok(inside) = point.strip_prefix("/") else { continue };
         let shown = mask::shows(inside) && !mask::is_opaque(&mask.join(inside)) && root.has_directory(inside);
         if !shown || !point.is_dir() {
@@ -190,13 +192,20 @@ fn submounts(root: &RootFs, mask: &Path, disk: &Path, target: &Path) -> Result<(
         }
         let layer = Some(mask.join(inside)).filter(|m| m.is_dir());
         let lower: Vec<_> = layer.into_iter().chain([point.clone()]).collect();
-        match rootfs::overlay(&lower, &disk.join(format!("mount-{number}")), &target.join(inside)) {
+        match rootfs::overlay(&lower, &disk.join(layer_of(inside)), &target.join(inside)) {
             // An exotic file system somewhere in /var is no reason to refuse: the node sees an empty directory there.
             Err(Error::Machine { .. }) if inside.components().count() > 1 => {}
             other => other?,
         }
     }
     Ok(())
+}
+
+/// What a node writes below a mount point of the host's lies in a directory of this name, also when the host's mounts
+/// have become others.
+fn layer_of(inside: &Path) -> String {
+    let name = inside.to_string_lossy().replace('%', "%25").replace('/', "%2F");
+    format!("mount-{name}")
 }
 
 /// Puts the node's own files into its root.

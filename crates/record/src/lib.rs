@@ -42,7 +42,7 @@ pub use error::{Error, Result};
 pub use events::{Event, EventLog};
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 pub use plan::Plan;
-pub use refill::{NodeRefill, RefillInterval, RefillLog};
+pub use refill::{EarlierRefill, NodeRefill, RefillInterval, RefillLog};
 pub use result::{
     Accuracy, Check, CheckName, CoreSpeed, Ended, Fidelity, Intervals, MetricEffect, MetricRecord, NodeOutcome,
     RunResult, Status, Summary, Uncertainty, Variant, Verdict,

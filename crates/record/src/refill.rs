@@ -29,6 +29,24 @@ pub struct NodeRefill {
     /// And how many windows, in which it had the longest turns that there are.
     #[serde(default)]
     pub windows: u32,
+    /// What an earlier run had learned of such a node, with which it began. Only `result.json` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<EarlierRefill>,
+}
+
+/// What an earlier run on the same machine had learned of a node of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlierRefill {
+    /// How long before this run, real s.
+    pub age_s: f64,
+    /// From how many rounds.
+    pub rounds: u32,
+    /// What would be lost of a turn by it, real µs.
+    pub refill_us: f64,
+    /// The standard error of that for a run so much later.
+    pub error_us: f64,
+    /// Whether what was seen was so different that it was forgotten.
+    pub rejected: bool,
 }
 
 /// One line: what was known of a node.
@@ -53,7 +71,7 @@ impl RefillLog {
 
     /// Adds what is known of a node.
     pub fn add(&mut self, virtual_s: f64, node: &str, known: &NodeRefill) -> Result<()> {
-        let NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows } = known;
+        let NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows, earlier: _ } = known;
         let us = |us: &f64| format!("{us:.2}");
         self.0.row([
             format!("{virtual_s:.3}"),
@@ -78,7 +96,8 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<RefillInterval>> {
     type Row = (f64, String, f64, f64, f64, f64, u8, u32, u32);
     let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
     let interval = |(virtual_s, node, refill_us, error_us, turn_us, factor, capped, rounds, windows): Row| {
-        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: capped != 0, rounds, windows };
+        let (capped, earlier) = (capped != 0, None);
+        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows, earlier };
         RefillInterval { virtual_s, node, known }
     };
     csv::Reader::from_reader(text).deserialize().map(|row| row.map(interval).map_err(failed)).collect()
@@ -96,7 +115,8 @@ mod tests {
         let dir = RunDir::prepare(temp.path(), []).unwrap();
         assert_eq!(dir.refill().unwrap(), [], "a run that did not measure it");
         let (refill_us, error_us, turn_us, factor) = (119.25, 8.5, 400.0, 1.4375);
-        let known = NodeRefill { refill_us, error_us, turn_us, factor, capped: false, rounds: 41, windows: 3 };
+        let known =
+            NodeRefill { refill_us, error_us, turn_us, factor, capped: false, rounds: 41, windows: 3, earlier: None };
         let capped = NodeRefill { capped: true, factor: 1.6, ..known };
         let mut log = dir.refill_log().unwrap();
         log.add(1.5, "server", &known).unwrap();

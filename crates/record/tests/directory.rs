@@ -39,7 +39,8 @@ fn written(path: &Path) -> RunDir {
         .unwrap();
     log.flush().unwrap();
     let (refill_us, error_us, turn_us) = (60.0, 5.0, 400.0);
-    let known = NodeRefill { refill_us, error_us, turn_us, factor: 1.17, capped: false, rounds: 9, windows: 1 };
+    let known =
+        NodeRefill { refill_us, error_us, turn_us, factor: 1.17, capped: false, rounds: 9, windows: 1, earlier: None };
     let mut log = dir.refill_log().unwrap();
     log.add(1.0, "NAME", &known).unwrap();
     log.flush().unwrap();

@@ -39,7 +39,7 @@ impl Confirmation {
         first: Outcome,
         plan: &Plan,
         cores: &engine::CoreLocks,
-        seed: u64,
+        args: &Args,
         accuracy: Accuracy,
         interrupts: &engine::Interrupts,
     ) -> Result<bool, Failure> {
@@ -57,9 +57,12 @@ impl Confirmation {
             plan: second,
             cores: cores.clone(),
             out: Some(dir.confirmation().path().to_path_buf()),
-            seed,
+            seed: args.seed,
             accuracy,
+            choice: engine::CoreChoice::default(),
+            earlier: None,
             keep: false,
+            earlier_refills: !args.no_earlier_refills,
         };
         let outcome = engine::run(request, interrupts, &mut |notice| progress.show(notice));
         progress.finish();

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use scale::RealDuration;
 
 use super::alternation::{Alternation, LENGTHS};
+use super::earlier::{Earlier, LOOKS_EVERY, Learned, OF_ANOTHER, ROUNDS_OF_ANOTHER, Standing};
 use super::{Curve, Guess, Refill, SHAPES, Shape};
 
 /// What a node used and did while turns had one length.
@@ -30,7 +31,7 @@ const BESIDE: f64 = 1.5;
 const ROUNDS_BESIDE: usize = 4;
 
 /// Depths that are considered: below 0, so that chance errs to both sides; above 1, as the shape is not exact.
-const DEPTHS: [f64; 2] = [-1.0, 1.25];
+pub(super) const DEPTHS: [f64; 2] = [-1.0, 1.25];
 
 /// Before there are enough rounds to tell how much they scatter, this is added to what they show: so many rounds, each
 /// off by this part of the largest possible.
@@ -40,8 +41,13 @@ const SCATTER: f64 = 0.06;
 /// of them.
 const SCATTER_WINDOWS: f64 = 4.0;
 
+/// A curve that is believed less than this is not asked what it makes of an earlier run.
+const MATTERS: f64 = 0.01;
+
 /// Slopes are taken over this much of depth, either way.
 const STEP: f64 = 1e-4;
+/// A slope below this part of the weight is none.
+const ROUNDING: f64 = 1e-9;
 
 /// The observations of a round: CPU work, and of the progress of all the part in each.
 #[derive(Clone, Copy, Debug)]
@@ -107,9 +113,16 @@ struct Parts {
 /// That is done for each form and each τ that are considered, and each is believed by how likely it was
 /// before and by how well it fits: exp(−Q/2φ), where Q is the weighted sum of the squares that are left, and φ what it
 /// is per degree of freedom for the best (the quasi-likelihood of Wedderburn, *Biometrika* 1974).
+///
+/// **Earlier runs.** What they have [learned](Learned) takes the place of the guess and of how likely each curve is, as
+/// far as it is believed. That fades with each round as an old round does. It is forgotten when what is seen differs
+/// from it by more than [`OF_ANOTHER`] standard errors of the difference, which is looked at from
+/// [`ROUNDS_OF_ANOTHER`] rounds on: the node then does something else than it did.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     guess: Guess,
+    earlier: Option<Earlier>,
+    standing: Standing,
     turns: [RealDuration; LENGTHS],
     /// How long turns are in a window.
     window: RealDuration,
@@ -130,6 +143,8 @@ impl Estimator {
     pub fn new(guess: Guess, around: &Alternation) -> Estimator {
         Estimator {
             guess,
+            earlier: None,
+            standing: Standing::None,
             turns: around.turns(),
             window: around.in_windows(),
             rounds: VecDeque::new(),
@@ -140,6 +155,22 @@ impl Estimator {
             recent: VecDeque::new(),
             waiting: None,
         }
+    }
+
+    /// Knows, too, what earlier runs have learned of the same kind of node, the last of them so long ago.
+    pub fn with_earlier(self, learned: Learned, age: RealDuration) -> Estimator {
+        Estimator { earlier: Some(Earlier { learned, age }), standing: Standing::Used, ..self }
+    }
+
+    /// What became of that.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// What is known by now, for later runs. `None` while there are too few rounds.
+    pub fn learned(&self) -> Option<Learned> {
+        let before = self.earlier.as_ref().map(|earlier| earlier.counts(self.faded()));
+        Learned::of(&self.refill(), before.unwrap_or_default())
     }
 
     /// The windows of a round, that with the shortest turns first. Nothing is made of rounds without progress, or of
@@ -164,6 +195,52 @@ impl Estimator {
             self.waiting = Some(waiting);
             self.compare(false);
         }
+        if self.seen >= ROUNDS_OF_ANOTHER && self.seen.is_multiple_of(LOOKS_EVERY) && self.is_of_another() {
+            (self.earlier, self.standing) = (None, Standing::Rejected);
+        }
+    }
+
+    /// Whether what earlier runs have learned is of something else than what is seen. Each curve is asked as far as it
+    /// is believed by them, so that what near turns cannot tell, because all lose alike, is no difference.
+    fn is_of_another(&self) -> bool {
+        if self.earlier.is_none() {
+            return false;
+        }
+        let weight: f64 = self.aged().map(|(weight, _)| weight).sum();
+        let squared = |begun: &Shape| {
+            let parts = self.parts(begun.curve);
+            let own = self.depth(parts);
+            let error = self.error_at(parts, own, weight).hypot(begun.error);
+            let apart = (own - begun.depth) / error;
+            if apart.is_finite() { apart * apart } else { 0.0 }
+        };
+        let begun = self.begun();
+        let mattering = || begun.iter().filter(|shape| shape.weight >= MATTERS);
+        let all: f64 = mattering().map(|shape| shape.weight).sum();
+        mattering().map(|shape| shape.weight * squared(shape)).sum::<f64>() > all * OF_ANOTHER * OF_ANOTHER
+    }
+
+    /// What is believed of each curve without what this run has seen.
+    fn begun(&self) -> [Shape; SHAPES] {
+        let told = (!self.longs.is_empty()).then_some(self.window);
+        let Guess { depth, error } = self.guess;
+        match &self.earlier {
+            Some(earlier) => {
+                let mean = self.turns.iter().map(|turn| turn.as_nanos()).sum::<u64>() / LENGTHS as u64;
+                let told = told.or((earlier.learned.windows > 0).then_some(self.window));
+                earlier.shapes(self.guess, self.faded(), RealDuration::from_nanos(mean), told)
+            }
+            None => Curve::considered(told).map(|(weight, curve)| Shape { curve, weight, depth, error }),
+        }
+    }
+
+    /// How much less than at the start of the run something from before it counts.
+    fn faded(&self) -> f64 {
+        FORGETTING.powi(self.seen.min(i32::MAX as u32) as i32)
+    }
+
+    fn parts(&self, curve: Curve) -> Parts {
+        Parts { by_turn: self.turns.map(|turn| curve.part(turn)), long: curve.part(self.window) }
     }
 
     /// A window of the longest turns, between the round before and the one after.
@@ -211,15 +288,14 @@ impl Estimator {
     /// What is known by now.
     pub fn refill(&self) -> Refill {
         let weight: f64 = self.aged().map(|(weight, _)| weight).sum();
-        let under = |(before, curve)| {
-            if before == 0.0 {
-                return (Shape { curve, weight: 0.0, depth: 0.0, error: 0.0 }, f64::INFINITY);
+        let under = |begun: Shape| {
+            if begun.weight == 0.0 {
+                return (Shape { depth: 0.0, error: 0.0, ..begun }, f64::INFINITY);
             }
-            let (depth, error, misfit) = self.under(curve, weight);
-            (Shape { curve, weight: before, depth, error }, misfit)
+            let (depth, error, misfit) = self.under(begun, weight);
+            (Shape { depth, error, ..begun }, misfit)
         };
-        let found: [(Shape, f64); SHAPES] =
-            Curve::considered((!self.longs.is_empty()).then_some(self.window)).map(under);
+        let found: [(Shape, f64); SHAPES] = self.begun().map(under);
         let least = found.iter().map(|(_, misfit)| *misfit).fold(f64::INFINITY, f64::min);
         let per_freedom = self.per_freedom(least, weight);
         let mut shapes = found.map(|(shape, misfit)| {
@@ -244,13 +320,14 @@ impl Estimator {
         (misfit + expected) / (free + freedom * SCATTER_ROUNDS)
     }
 
-    /// Depth, its standard error, and the weighted sum of squares, if nodes recover by this curve.
-    fn under(&self, curve: Curve, weight: f64) -> (f64, f64, f64) {
-        let Guess { depth: guess, error: guess_error } = self.guess;
+    /// Depth, its standard error, and the weighted sum of squares, if nodes recover by this curve, of which this was
+    /// believed.
+    fn under(&self, begun: Shape, weight: f64) -> (f64, f64, f64) {
+        let Shape { curve, depth: guess, error: guess_error, .. } = begun;
         if weight <= 0.0 {
             return (guess, guess_error, 0.0);
         }
-        let parts = Parts { by_turn: self.turns.map(|turn| curve.part(turn)), long: curve.part(self.window) };
+        let parts = self.parts(curve);
         let own = self.depth(parts);
         let own_error = self.error_at(parts, own, weight);
         let (mut depth, mut error) = (guess, guess_error);
@@ -328,7 +405,9 @@ impl Estimator {
         // One parameter is fitted, so n rounds scatter as n − 1 would.
         let scatter = if n > 1.0 { scatter * n / (n - 1.0) } else { 0.0 };
         let (windows, slope_of_windows) = self.scatter_of_windows(parts, depth, slope, all);
-        (scatter + expected + windows).sqrt() / (slope + slope_of_windows)
+        let slope = slope + slope_of_windows;
+        // All turns lose alike by this curve: what is left is rounding.
+        if slope <= ROUNDING * all { f64::INFINITY } else { (scatter + expected + windows).sqrt() / slope }
     }
 
     /// The same sums of the windows, where those of rounds have this slope.

@@ -102,6 +102,10 @@ struct Outcome {
     refill: Refill,
     /// From the twentieth second on: work done by work that a node without refill would have done.
     got: f64,
+    /// By dwell: when it began, µs, and the factor that was right by what was known then.
+    factors: Vec<(f64, f64)>,
+    learned: Option<Learned>,
+    standing: Standing,
 }
 
 /// A server that runs, and what has come of it.
@@ -179,8 +183,21 @@ impl Running<'_> {
 /// Lets a server run for so many seconds, with turns around `turn_us`; its share follows what is estimated if
 /// `gives_back`.
 fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64, gives_back: bool) -> Outcome {
+    let estimator = Estimator::new(Guess::NONE, &around(turn_us));
+    run_with(estimator, server, turn_us, seconds, weather, seed, gives_back)
+}
+
+/// The same with an estimator that may know something.
+fn run_with(
+    mut estimator: Estimator,
+    server: &Server,
+    turn_us: u64,
+    seconds: f64,
+    weather: Weather,
+    seed: u64,
+    gives_back: bool,
+) -> Outcome {
     let around = around(turn_us);
-    let mut estimator = Estimator::new(Guess::NONE, &around);
     let candidate = Candidate { core: 0, share: server.share, turn: around.mean(), window: around.in_windows() };
     let mut schedule = Windows::new([candidate], ns(seconds * 1e6));
     let mut running = Running {
@@ -197,10 +214,12 @@ fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64,
         used: 0.0,
     };
     let (mut round, mut windows, mut n) = ([None; LENGTHS], Vec::new(), 0);
+    let mut right = Vec::new();
     while running.clock < seconds * 1e6 {
         let dwell = around.dwell(n);
         let factors = if gives_back { estimator.refill().factors(&around) } else { Factors::ONE };
         let factor = factors.by_turn[dwell.which];
+        right.push((running.clock, factors.mean()));
         round[dwell.which] = Some(running.turns(dwell.turn, dwell.wash_out, dwell.counted, factor));
         if dwell.ends_round {
             let whole = std::mem::take(&mut round).map(|seen| seen.expect("a whole round"));
@@ -213,7 +232,8 @@ fn run(server: &Server, turn_us: u64, seconds: f64, weather: Weather, seed: u64,
         }
         n += 1;
     }
-    Outcome { windows, refill: estimator.refill(), got: running.did / running.owed }
+    let (refill, got) = (estimator.refill(), running.did / running.owed);
+    Outcome { windows, refill, got, factors: right, learned: estimator.learned(), standing: estimator.standing() }
 }
 
 fn ns(us: f64) -> RealDuration {
@@ -405,4 +425,81 @@ fn a_guess_counts_until_there_is_more_to_go_by() {
     let [alone, with] =
         [Guess::NONE, guess(0.4, 0.4)].map(|guess| estimated(guess, &[&windows]).of_turn(turn(400)).0.as_secs_f64());
     assert!((with / alone - 1.0).abs() < 0.1, "{alone}, {with}");
+}
+
+/// The factor that gives this back in turns around 0.4 ms.
+fn right_factor(warming: Warming) -> f64 {
+    let each = around(400).turns().map(|turn| {
+        let us = turn.as_nanos() as f64 / 1e3;
+        us / warming.work(us)
+    });
+    each.iter().sum::<f64>() / LENGTHS as f64
+}
+
+const HOUR: RealDuration = RealDuration::from_nanos(3_600_000_000_000);
+
+/// A run an hour after one of 60 s that has learned what it could of a server that warms like this.
+fn later(warming: Warming, server: &Server, seconds: f64, seed: u64) -> Outcome {
+    let before = run(&Server { warming, ..TLS }, 400, 60.0, Weather::default(), 100 + seed, true);
+    let learned = before.learned.expect("enough rounds");
+    let estimator = Estimator::new(Guess::NONE, &around(400)).with_earlier(learned, HOUR);
+    run_with(estimator, server, 400, seconds, Weather::default(), seed, true)
+}
+
+/// By how much the factor is off from some second to another: the root of the mean square, in all of these runs.
+fn off(outcomes: &[Outcome], right: f64, seconds: std::ops::Range<f64>) -> f64 {
+    let factors = outcomes.iter().flat_map(|o| &o.factors).filter(|(at, _)| seconds.contains(&(at / 1e6)));
+    let squares: Vec<f64> = factors.map(|(_, factor)| (factor - right).powi(2)).collect();
+    (squares.iter().sum::<f64>() / squares.len() as f64).sqrt()
+}
+
+#[test]
+fn what_an_earlier_run_has_learned_is_known_from_the_start() {
+    for warming in [TLS.warming, SLOW, constant(0.0)] {
+        let (server, right) = (Server { warming, ..TLS }, right_factor(warming));
+        let alone = |seed| run(&server, 400, 60.0, Weather::default(), seed, true);
+        let without: Vec<_> = (0..8).map(alone).collect();
+        let with: Vec<_> = (0..8).map(|seed| later(warming, &server, 60.0, seed)).collect();
+        let [first, first_without] = [&with, &without].map(|runs| off(runs, right, 0.0..20.0));
+        assert!(first < 0.01 + 0.35 * first_without, "{right}: off by {first} in the first third, {first_without}");
+        let [last, last_without] = [&with, &without].map(|runs| off(runs, right, 40.0..60.0));
+        assert!(last < 0.02 + 1.2 * last_without, "{right}: off by {last} in the last third, {last_without}");
+        assert!(with.iter().all(|o| o.standing == Standing::Used), "{right}: nothing that is right is forgotten");
+    }
+}
+
+#[test]
+fn what_was_learned_of_something_else_does_no_lasting_harm() {
+    let none = constant(0.0);
+    for (before, now) in [(TLS.warming, none), (none, TLS.warming), (SLOW, none), (none, SLOW)] {
+        let (server, right) = (Server { warming: now, ..TLS }, right_factor(now));
+        let without: Vec<_> = (0..6).map(|s| run(&server, 400, 150.0, Weather::default(), s, true)).collect();
+        let with: Vec<_> = (0..6).map(|seed| later(before, &server, 150.0, seed)).collect();
+        let [last, last_without] = [&with, &without].map(|runs| off(runs, right, 100.0..150.0));
+        assert!(last < 0.05 + 1.2 * last_without, "{right}: off by {last} in the last third, {last_without}");
+        let rejected = with.iter().filter(|o| o.standing == Standing::Rejected).count();
+        // What is slow shows only in windows, of which there are few: its weight fades instead.
+        let told_by_rounds = ![before, now].iter().any(|warming| matches!(warming, Warming::Step { us: 600.0, .. }));
+        assert!(rejected == 6 || !told_by_rounds, "{right}: rejected in {rejected} of 6");
+    }
+}
+
+#[test]
+fn a_few_rounds_neither_reject_nor_teach() {
+    let before = run(&TLS, 400, 60.0, Weather::default(), 1, true).learned.unwrap();
+    let begin = || Estimator::new(Guess::NONE, &around(400)).with_earlier(before.clone(), HOUR);
+    let none = run(&Server { warming: constant(0.0), ..TLS }, 400, 150.0, Weather::default(), 2, false);
+    let mut estimator = begin();
+    assert_eq!((begin().learned(), Estimator::new(Guess::NONE, &around(400)).learned()), (None, None));
+    for round in &none.windows[..ROUNDS_OF_ANOTHER as usize - 1] {
+        estimator.observe(*round);
+        assert_eq!(estimator.standing(), Standing::Used);
+    }
+    let known = estimator.learned().unwrap();
+    assert!((30..=46).contains(&known.rounds), "23 and, each counting less, 23 more: {}", known.rounds);
+    none.windows[23..].iter().for_each(|round| estimator.observe(*round));
+    assert_eq!(estimator.standing(), Standing::Rejected);
+    let alone = estimated(Guess::NONE, &[&none.windows]);
+    assert_eq!(estimator.refill(), alone, "as if there had been nothing");
+    assert_eq!(estimator.learned().unwrap().rounds, alone.rounds);
 }

@@ -8,6 +8,7 @@ use cpu::PLANNED_USABLE;
 use host::cores::listed;
 use record::plan::Cores;
 use scale::{loads, pack};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -19,7 +20,7 @@ const ONE_FOR_THE_HARNESS: usize = 8;
 const COMFORTABLE: f64 = PLANNED_USABLE / 2.0;
 
 /// What the user says of cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreChoice {
     /// How many are for the emulator, the injector and the engine; one up to eight cores and two above, if nothing is
     /// said.

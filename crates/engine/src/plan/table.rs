@@ -40,16 +40,18 @@ impl Plan {
 
 fn head(experiment: &Experiment, plan: &Plan) -> String {
     let limit = experiment.ends.limit.since(VirtualInstant::ZERO);
+    let lasts = match experiment.ends.never {
+        true => "lasts until it is ended".to_string(),
+        false => format!("lasts at most {limit} of virtual time, {} of real time", plan.tdf.to_real(limit)),
+    };
     format!(
-        "{} {}: TDF {}, {} nodes on {}, emulator and engine on {}\n\
-         lasts at most {limit} of virtual time, {} of real time\n",
+        "{} {}: TDF {}, {} nodes on {}, emulator and engine on {}\n{lasts}\n",
         plan.experiment,
         plan.variant,
         plan.tdf,
         plan.nodes.len(),
         named(&plan.cores.nodes),
         named(&plan.cores.harness),
-        plan.tdf.to_real(limit),
     )
 }
 

@@ -7,12 +7,14 @@ use device::Change;
 use model::{Action as EventAction, DiskChange, LinkChange, ProgramAction, Ready};
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
-use super::{GLANCE, Run, of_node};
+use super::idle::{Counted, Idleness};
+use super::{GLANCE, PutAside, Run, of_node};
 use crate::by_hand::Requests;
+use crate::control::RunRequest;
 use crate::error::{Error, Result};
-use crate::notice::{Notice, Tick};
+use crate::notice::{Notice, Tick, warn};
 use crate::schedule::{Action, Ending};
-use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Start, Stop};
+use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
 /// How often a node that is to become ready is looked at, in real time.
 const READINESS: Duration = Duration::from_millis(4);
@@ -26,17 +28,31 @@ impl Run<'_> {
     pub(super) fn until_the_end(
         &mut self,
         by_hand: &mut Requests,
+        aside: &mut PutAside,
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Ending> {
-        let mut next_sample = VirtualInstant::ZERO + SAMPLE;
+        let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
+        let mut idleness = self.experiment.idle.map(|idle| Idleness::new(idle.after, self.timeline.from));
         loop {
             let now = self.timeline.now();
             while let Some(request) = by_hand.asked() {
-                let outcome = self.happen_by_hand(&request.event, now);
-                request.answer(outcome);
+                match &request.what {
+                    RunRequest::Event(event) => {
+                        let outcome = self.happen_by_hand(event, now);
+                        request.answer(outcome);
+                    }
+                    RunRequest::SwapOut => match self.prepare_aside(&aside.id, now) {
+                        Err(e) => request.answer(Err(e)),
+                        Ok(()) => {
+                            aside.asked = Some(request);
+                            self.site.note_programs()?;
+                            return Ok(Ending::Aside);
+                        }
+                    },
+                }
             }
             if let Some(ending) = self.act(now)? {
                 self.site.note_programs()?;
@@ -54,8 +70,12 @@ impl Run<'_> {
             if now >= next_sample {
                 let sample = self.site.sample()?;
                 self.note_lost_cores(&sample);
+                let is_idle = idleness.as_mut().is_some_and(|idleness| self.is_idle(idleness, now, &sample));
                 self.observer.add(&self.plan, sample)?;
                 self.site.note_programs()?;
+                if is_idle && self.put_aside_if_idle(&aside.id, now) {
+                    return Ok(Ending::Aside);
+                }
                 while next_sample <= now {
                     next_sample = next_sample + SAMPLE;
                 }
@@ -66,7 +86,8 @@ impl Run<'_> {
                 tell(&Notice::Tick(self.tick(now)));
             }
             if interrupts.try_recv().is_ok() {
-                return Ok(Ending::Interrupted);
+                // Of a run that does not end by itself, this is the end.
+                return Ok(if self.experiment.ends.never { Ending::Limit } else { Ending::Interrupted });
             }
             let mut wait = self.timeline.wait_until(self.schedule.next_deadline().min(next_sample)).min(GLANCE);
             if !self.schedule.awaiting_readiness().is_empty() {
@@ -77,6 +98,34 @@ impl Run<'_> {
                 self.event("exit", Some(node), serde_json::json!({ "status": exit.to_string() }));
             }
         }
+    }
+
+    /// Whether nobody has done anything for as long as the experiment says.
+    fn is_idle(&self, idleness: &mut Idleness, now: VirtualInstant, sample: &Sample) -> bool {
+        let counted = Counted {
+            frames: sample.network.lateness.all.len(),
+            used_ns: sample.cpu.nodes.iter().map(|node| node.container_ns).collect(),
+            commands: sample.commands[0],
+            sessions: sample.commands[1],
+        };
+        let second = self.timeline.tdf.to_real(SAMPLE).as_secs_f64();
+        let shares: Vec<f64> = self.plan.nodes.values().map(|node| node.share * second).collect();
+        idleness.is_reached(now, counted, &shares)
+    }
+
+    /// Says that the run is idle, and has it put aside if the experiment wants that; whether it is going to be.
+    fn put_aside_if_idle(&mut self, id: &str, now: VirtualInstant) -> bool {
+        let Some(idle) = self.experiment.idle else { return false };
+        self.event("idle", None, serde_json::json!({ "for_s": idle.after.as_secs_f64() }));
+        warn(format_args!("{}: nobody has done anything for {} of virtual time", self.experiment.name, idle.after));
+        if !idle.swap_out {
+            return false;
+        }
+        let prepared = self.prepare_aside(id, now);
+        if let Err(e) = &prepared {
+            warn(format_args!("it is not put aside: {e}"));
+        }
+        prepared.is_ok()
     }
 
     /// Does what the schedule says is due.
@@ -155,6 +204,7 @@ impl Run<'_> {
             }
         }
         self.event("by-hand", None, serde_json::json!({ "event": text }));
+        self.by_hand.push((now, text.to_owned()));
         Ok(now.as_secs_f64())
     }
 
@@ -172,7 +222,7 @@ impl Run<'_> {
     }
 
     /// Does to a disk what an event says.
-    fn change_disk(&mut self, node: usize, change: DiskChange) -> Result<()> {
+    pub(super) fn change_disk(&mut self, node: usize, change: DiskChange) -> Result<()> {
         let (done, change, detail) = match change {
             DiskChange::Slow(factor) => ("slow-disk", Change::Slow(factor), serde_json::json!({ "factor": factor })),
             DiskChange::Fail => ("fail-disk", Change::Fail, serde_json::Value::Null),
@@ -184,7 +234,7 @@ impl Run<'_> {
     }
 
     /// Cuts the power of a node, and notes what that took.
-    fn cut_power(&mut self, node: NodeIndex) -> Result<()> {
+    pub(super) fn cut_power(&mut self, node: NodeIndex) -> Result<()> {
         let device::Cut { lost, lost_bytes, unfinished } = self.site.cut_power(node)?;
         let detail = serde_json::json!({ "lost": lost, "lost_bytes": lost_bytes, "unfinished": unfinished });
         self.event("power-off", Some(node), detail);
@@ -192,7 +242,7 @@ impl Run<'_> {
     }
 
     /// Changes links, all at one instant.
-    fn change_links(&mut self, changes: &[(usize, &LinkChange)]) -> Result<()> {
+    pub(super) fn change_links(&mut self, changes: &[(usize, &LinkChange)]) -> Result<()> {
         let experiment = self.experiment;
         let changed: Vec<_> = changes
             .iter()
@@ -235,20 +285,20 @@ impl Run<'_> {
         let limit = self.experiment.ends.limit;
         let measured = self.experiment.measure.and_then(|(_, to)| to).filter(|to| *to > now);
         let expected_end = measured.unwrap_or(limit).min(limit);
+        let ends = measured.is_some() || !self.experiment.ends.never;
         let nodes = self.experiment.nodes.len();
         let running = (0..nodes).filter(|n| self.schedule.is_running(*n)).count();
         Tick {
             virtual_now: now,
             real: host::now().since(self.timeline.zero),
-            expected_end,
-            real_left: self.timeline.until(expected_end),
+            expected_end: ends.then(|| (expected_end, self.timeline.until(expected_end))),
             running: (running, nodes),
         }
     }
 }
 
 /// The link that an event changes, and how, if it does.
-fn of_link(action: &EventAction) -> Option<(usize, &LinkChange)> {
+pub(super) fn of_link(action: &EventAction) -> Option<(usize, &LinkChange)> {
     match action {
         EventAction::Link { link, change } => Some((*link, change)),
         _ => None,

@@ -12,7 +12,7 @@ use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers}
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{PipeCounters, PipeInterval};
-use record::{Counters, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
+use record::{Counters, EarlierRefill, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
 
 use super::Judged;
@@ -53,7 +53,7 @@ impl Observer {
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
-            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()),
+            monitor: Monitor::new(plan.tdf, timeline.zero, nodes, plan.cores.harness.clone()).from(timeline.from),
             load: EmulatorLoad::default(),
             speeds: BTreeMap::new(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
@@ -176,7 +176,8 @@ impl Observer {
     }
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
-        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, disks: _ } = sample;
+        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, disks: _, commands: _ } =
+            sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.
@@ -210,9 +211,17 @@ impl Observer {
 }
 
 fn recorded_refill(known: &crate::site::NodeRefill) -> NodeRefill {
-    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds, windows } = *known;
-    let [refill_us, error_us, turn_us] = [refill, error, turn].map(|d| d.as_nanos() as f64 / 1e3);
-    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows }
+    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds, windows, earlier } = *known;
+    let us = |time: RealDuration| time.as_nanos() as f64 / 1e3;
+    let [refill_us, error_us, turn_us] = [refill, error, turn].map(us);
+    let earlier = earlier.map(|crate::site::EarlierRefill { age, rounds, refill, error, rejected }| EarlierRefill {
+        age_s: age.as_secs_f64(),
+        rounds,
+        refill_us: us(refill),
+        error_us: us(error),
+        rejected,
+    });
+    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows, earlier }
 }
 
 fn counters(read: host::tcp::Counters) -> TcpCounters {

@@ -73,6 +73,8 @@ impl Run<'_> {
                     metrics.insert(metric.name.clone(), record);
                     samples.push(of_metric);
                 }
+                // What is not there yet may come when the run goes on.
+                Err(Error::Metric(_)) if *ending == Ending::Aside => {}
                 Err(Error::Metric(fault)) => add(&mut why, format!("metric {}: {fault}", metric.name)),
                 Err(other) => return Err(other),
             }
@@ -186,7 +188,7 @@ impl Run<'_> {
         let experiment = self.experiment;
         let name = |n: &usize| experiment.nodes[*n].name.as_str();
         match ending {
-            Ending::Exited | Ending::Limit => None,
+            Ending::Exited | Ending::Limit | Ending::Aside => None,
             Ending::Interrupted => Some("the run was interrupted".into()),
             Ending::Broken(why) => Some(why.clone()),
             Ending::Late(Late { running, unready, unstarted }) => {

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cpu::refill::Learned;
 use crossbeam_channel::RecvTimeoutError;
 use device::Change;
 use node::{Enclosure, EnclosureOptions, Runtime};
@@ -34,7 +35,9 @@ use super::{
     Closing, Collected, Command, Conditions, Execution, How, NodeExit, NodeIndex, ProgramChange, Sample, Setup, Site,
     Start, Stop, Written, Zero,
 };
+use crate::earlier_refills::EarlierRefills;
 use crate::error::{Error, Result};
+use crate::notice::warn;
 use crate::registry::{CoreLocks, Registration};
 use crate::timeline::Timeline;
 
@@ -49,6 +52,8 @@ pub struct LocalSite {
     place: Option<Place>,
     /// The nodes without power.
     off: BTreeSet<NodeIndex>,
+    /// Whether the nodes' files are to be kept.
+    keeps: bool,
 }
 
 /// Where on this machine a run has its things.
@@ -95,6 +100,7 @@ impl LocalSite {
             programs: Programs::default(),
             place: Some(place),
             off: BTreeSet::new(),
+            keeps: false,
         }
     }
 
@@ -123,10 +129,20 @@ impl LocalSite {
         Ok(())
     }
 
+    /// Ends what still runs, and has the disks take what has not been written to them.
+    fn write_out(&mut self) -> Result<()> {
+        let (Some(nodes), Some(prepared)) = (&self.nodes, &mut self.prepared) else { return Ok(()) };
+        let Some(disks) = &mut prepared.disks else { return Ok(()) };
+        nodes.end_those_with_disks();
+        nodes.sync_disks()?;
+        disks.count().map(drop)
+    }
+
     /// The counters at the instant of an observation of the network.
     fn sample_with(&mut self, network: net::Observation) -> Result<Sample> {
         let prepared = there(self.prepared.as_mut())?;
-        there(self.counting.as_mut())?.counters.sample(network, prepared)
+        let sample = there(self.counting.as_mut())?.counters.sample(network, prepared)?;
+        Ok(Sample { commands: self.nodes()?.commands(), ..sample })
     }
 }
 
@@ -139,6 +155,15 @@ fn only(setup: &Setup) -> Option<usize> {
 /// What is missing if a call comes too early, or after the site was taken down.
 fn there<T>(part: Option<T>) -> Result<T> {
     part.ok_or_else(|| Error::SiteLost("the site was asked for something that is not there yet, or no more".into()))
+}
+
+/// Keeps what was learned of the nodes' refills for the runs after this one. A run does not fail for that.
+fn keep(setup: &Setup, learned: &[Option<Learned>]) {
+    if setup.earlier_refills
+        && let Err(e) = EarlierRefills::here().keep(setup, learned)
+    {
+        warn(format_args!("what this run has learned of nodes' refills is not kept: {e}"));
+    }
 }
 
 impl Site for LocalSite {
@@ -204,11 +229,13 @@ impl Site for LocalSite {
     }
 
     fn start_clock(&mut self, at: RealInstant) -> Result<Zero> {
+        self.place()?.registration.note_begin()?;
         // What was written to the disks by now takes no time.
         self.nodes()?.sync_disks()?;
         std::thread::sleep(Duration::from(at.since(host::now())));
         let prepared = self.prepared()?;
-        let zero = prepared.dilation.as_ref().map_or_else(clock::native_zero, |d| d.start());
+        let zero =
+            prepared.dilation.as_ref().map_or_else(clock::native_zero, |d| d.start(prepared.setup.continues.as_ref()));
         let timeline = Timeline::new(zero, prepared.setup.tdf);
         if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
             disks.begin(zero.real)?;
@@ -309,7 +336,8 @@ impl Site for LocalSite {
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
         let recordings = captures.finish(&prepared.network).map_err(|e| e.report());
-        let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
+        let Last { clock_error_ppm, caches, learned } = counters.finish(prepared.setup.tdf);
+        keep(&prepared.setup, &learned);
         Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
     }
 
@@ -323,8 +351,18 @@ impl Site for LocalSite {
         self.nodes()?.read(node, what, limit, &self.place()?.results)
     }
 
+    fn put_aside(&mut self, what: &[u8]) -> Result<()> {
+        self.place()?.registration.write_aside(what)?;
+        self.keeps = true;
+        Ok(())
+    }
+
     fn tear_down(&mut self) -> Result<()> {
         self.counting = None;
+        let written = match self.keeps {
+            true => self.write_out(),
+            false => Ok(()),
+        };
         if let (Some(nodes), Some(prepared)) = (self.nodes.take(), &mut self.prepared)
             && let Some(disks) = &mut prepared.disks
         {
@@ -337,7 +375,12 @@ impl Site for LocalSite {
             let _ = prepared.enclosure.call(|| ());
         }
         self.prepared = None;
+        let kept = match &self.place {
+            // What could be written is kept in any case.
+            Some(place) if self.keeps => place.registration.put_aside(),
+            _ => Ok(()),
+        };
         self.place = None;
-        Ok(())
+        written.and(kept)
     }
 }

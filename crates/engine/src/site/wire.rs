@@ -37,6 +37,7 @@ enum Request {
     Finish,
     Collect,
     Read(NodeIndex, Written, u64),
+    PutAside(Vec<u8>),
     TearDown,
 }
 
@@ -70,6 +71,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::Finish => answer(to, site.finish()),
             Request::Collect => answer(to, site.collect()),
             Request::Read(node, what, limit) => answer(to, site.read(node, &what, limit)),
+            Request::PutAside(what) => answer(to, site.put_aside(&what)),
             Request::TearDown => return answer(to, site.tear_down()),
         }?;
     }
@@ -181,6 +183,10 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
 
     fn read(&mut self, node: NodeIndex, what: &Written, limit: u64) -> Result<Option<Vec<u8>>> {
         self.ask(&Request::Read(node, what.clone(), limit))
+    }
+
+    fn put_aside(&mut self, what: &[u8]) -> Result<()> {
+        self.ask(&Request::PutAside(what.to_vec()))
     }
 
     fn tear_down(&mut self) -> Result<()> {

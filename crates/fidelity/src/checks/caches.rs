@@ -103,13 +103,38 @@ pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill], probed: &[(usize, Caches
     let ((node, most), _) = most?;
     let says = format!(
         "{} lost {:.0} ± {:.0} µs of its turns of {} ms to caches that others had used, and had {:.2} times its \
-         share for that{}.",
+         share for that{}.{}",
         node.node,
         most.refill_us,
         most.error_us,
         number(most.turn_us / 1e3),
         node.raised,
-        if most.capped { "; it was not given more" } else { "" }
+        if most.capped { "; it was not given more" } else { "" },
+        begun(found)
     );
     Some(Judgement::with(mean(&|lost, _| lost), "% of turns", [Effect::Work(range)], says))
+}
+
+/// How many nodes began with what an earlier run had learned, as a sentence; empty if none did.
+fn begun(found: &[NodeRefill]) -> String {
+    let earlier: Vec<_> = found.iter().filter_map(|found| found.earlier).collect();
+    let Some(oldest) = earlier.iter().map(|earlier| earlier.age_s).reduce(f64::max) else { return String::new() };
+    let rejected = earlier.iter().filter(|earlier| earlier.rejected).count();
+    let rejected = match rejected {
+        0 => String::new(),
+        n => format!(", which for {n} of them was of something else and was forgotten"),
+    };
+    let (some, all, ago) = (earlier.len(), found.len(), lasting(oldest));
+    format!(" {some} of {all} nodes began with what an earlier run had learned, up to {ago} before{rejected}.")
+}
+
+/// A time in the unit in which a person would tell it.
+fn lasting(seconds: f64) -> String {
+    let (of, unit) = match seconds {
+        s if s < 120.0 => (1.0, "s"),
+        s if s < 7200.0 => (60.0, "min"),
+        s if s < 2.0 * 86_400.0 => (3600.0, "h"),
+        _ => (86_400.0, "days"),
+    };
+    format!("{} {unit}", number(seconds / of))
 }

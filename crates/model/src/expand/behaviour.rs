@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use scale::VirtualInstant;
+use scale::{VirtualDuration, VirtualInstant};
 
 use super::nodes::argv;
 use super::{Entry, MANY, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
-    Action, Combine, DiskChange, Ends, Event, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+    Action, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
@@ -19,6 +19,12 @@ use crate::units::TIME;
 
 /// The largest compiled regular expression, in bytes.
 const LARGEST_REGEX: usize = 1 << 20;
+
+/// How long a run lasts at most that is never to end: 1000 hours.
+const NEVER: VirtualDuration = VirtualDuration::from_nanos(3_600_000_000_000_000);
+
+/// The shortest time after which a run may be called idle.
+const LEAST_IDLE: VirtualDuration = VirtualDuration::from_nanos(2_000_000_000);
 
 /// The name of a file among those of the metrics that is not one of theirs.
 const PIPES: &str = "pipes";
@@ -283,8 +289,23 @@ fn change(entry: &Entry<'_, file::Event>, set: &file::LinkChange, mtu: u16, prob
     change
 }
 
+/// When a run is idle, and what then.
+pub(super) fn idle(read: file::Idle, node: &Value, problems: &mut Problems) -> Idle {
+    if read.after.0 < LEAST_IDLE {
+        let at = node.get("after").map_or(node.span, |after| after.span);
+        problems.add(at, "a run is looked at once in a virtual second: write a time of at least 2s, such as `10min`");
+    }
+    Idle { after: read.after.0, swap_out: matches!(read.then, file::IdleThen::SwapOut) }
+}
+
 /// When the run ends.
 pub(super) fn ends(read: file::Ends, node: &Value, nodes: &[&str], problems: &mut Problems) -> Ends {
+    let read = match read {
+        file::WordOr::Map(map) => map,
+        file::WordOr::Word(file::Never::Never) => {
+            return Ends { exited: Vec::new(), limit: VirtualInstant::ZERO + NEVER, never: true };
+        }
+    };
     let mut exited = Vec::new();
     for (i, pattern) in read.exited.iter().enumerate() {
         exited.extend(select(pattern, nodes, "node", item_span(node, "exited", i), problems));
@@ -295,7 +316,7 @@ pub(super) fn ends(read: file::Ends, node: &Value, nodes: &[&str], problems: &mu
         let at = node.get("limit").map_or(node.span, |l| l.span);
         problems.add(at, "a run lasts longer than no time at all: write a limit such as `60s`");
     }
-    Ends { exited, limit: instant(read.limit) }
+    Ends { exited, limit: instant(read.limit), never: false }
 }
 
 /// Notes what would come after the end.

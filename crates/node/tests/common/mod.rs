@@ -74,6 +74,7 @@ impl World {
             cgroup: self.groups.path(name),
             netns: NetNamespace::create().expect("a network namespace"),
             disk: None,
+            kept: None,
         }
     }
 

@@ -57,6 +57,9 @@ fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> ExecReply {
         Some(Err(e)) => return ExecReply::Refused(e.report()),
         None => return refused(Kind::Failed, "the run has ended"),
     };
+    let Some(_session) = nodes.upgrade().map(|nodes| nodes.session()) else {
+        return refused(Kind::Failed, "the run has ended");
+    };
     let pause = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
     loop {
         if let Some(status) = command.try_wait() {

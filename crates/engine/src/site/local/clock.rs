@@ -2,10 +2,12 @@
 
 use std::os::fd::OwnedFd;
 
-use clock::{ClockPage, CpuRate, Injector};
+use clock::{ClockPage, CpuRate, Earlier, Injector, Stretch};
+use scale::VirtualInstant;
 
+use crate::aside::Part;
 use crate::error::Result;
-use crate::site::{Injections, NodeIndex, Setup, Zero};
+use crate::site::{Continues, Injections, NodeIndex, Setup, Zero};
 
 /// The clock of a dilated run.
 pub struct Dilation {
@@ -31,10 +33,15 @@ impl Dilation {
         Ok(Some(Dilation { injector, page, rates }))
     }
 
-    /// Virtual zero is now.
-    pub fn start(&self) -> Zero {
-        let zero = self.page.start();
-        Zero { real: zero.real, unix_ns: zero.unix_ns }
+    /// Virtual zero is now, or the virtual time at which an earlier run ended.
+    pub fn start(&self, continues: Option<&Continues>) -> Zero {
+        let Some(Continues { at, zero_unix_ns, parts }) = continues else {
+            let zero = self.page.start();
+            return Zero { real: zero.real, from: VirtualInstant::ZERO, unix_ns: zero.unix_ns };
+        };
+        let stretches = parts.iter().map(|Part { real, virt }| Stretch { real: *real, virt: *virt });
+        let earlier = Earlier { unix_ns: zero_unix_ns + at.as_nanos(), stretches: stretches.collect() };
+        Zero { real: self.page.start_from(Some(&earlier)).real, from: *at, unix_ns: *zero_unix_ns }
     }
 
     /// The socket that must become descriptor 3 of a program that starts in a node, for it to be dilated.
@@ -57,7 +64,7 @@ impl Dilation {
 /// Virtual zero of a run in real time: now.
 pub fn native_zero() -> Zero {
     let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Zero { real: host::now(), unix_ns: unix.as_nanos() as u64 }
+    Zero { real: host::now(), from: VirtualInstant::ZERO, unix_ns: unix.as_nanos() as u64 }
 }
 
 /// The command line that dilates `argv`.

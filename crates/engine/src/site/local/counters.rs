@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::caches::{Sampler, Staleness};
+use cpu::refill::Learned;
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
@@ -38,6 +39,8 @@ pub struct Last {
     pub clock_error_ppm: Option<Result<f64, String>>,
     /// What each core's caches forgot, where that was measured.
     pub caches: Vec<(usize, Staleness)>,
+    /// By node, what later runs may begin with; empty where refills are not given back.
+    pub learned: Vec<Option<Learned>>,
 }
 
 impl Counters {
@@ -66,14 +69,15 @@ impl Counters {
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
         let (disks, serving) = prepared.disks.as_mut().map_or(Ok(Default::default()), NodeDisks::count)?;
         let (own, cores_lost) = (host::time::of_this_process() + serving, prepared.shares.lost_cores());
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost, disks })
+        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost, disks, commands: [0; 2] })
     }
 
     /// Ends counting.
     pub fn finish(self, tdf: Tdf) -> Last {
         let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
         let found = self.caches.into_iter().filter_map(|(core, sampler)| Some((core, sampler.finish()?)));
-        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error) }
+        let learned = self.refills.map(Refills::finish).unwrap_or_default();
+        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error), learned }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -36,6 +36,18 @@ pub struct Nodes {
     pids: Mutex<HashMap<i32, NodeIndex>>,
     /// Programs beside the nodes' own, by node and name.
     programs: Mutex<HashMap<(NodeIndex, String), node::Exec>>,
+    /// Commands from outside: how many have begun, and have ended.
+    begun: AtomicU64,
+    ended: Arc<AtomicU64>,
+}
+
+/// A command from outside that goes on, until this is dropped.
+pub struct Session(Arc<AtomicU64>);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Nodes {
@@ -45,13 +57,36 @@ impl Nodes {
         let mut specs = Vec::new();
         for (index, node) in setup.nodes.iter().enumerate() {
             let io = io_of(&place.results, &node.name, admission(dilation.as_deref(), index)?)?;
-            specs.push((spec_of(index, node, prepared, &place.folder), io));
+            let kept = place.registration.kept_nodes().map(|dir| dir.join(&node.name));
+            specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &place.folder) }, io));
         }
         let nodes = Node::create_all(&prepared.enclosure, &prepared.runtime, specs)?;
         let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
         let pids = Mutex::new(nodes.iter().enumerate().map(|(i, n)| (n.pid(), i)).collect());
         let nodes = nodes.into_iter().map(RwLock::new).collect();
-        Ok(Nodes { nodes, names, dilation: dilation.clone(), pids, programs: Mutex::default() })
+        let begun = AtomicU64::new(0);
+        Ok(Nodes {
+            nodes,
+            names,
+            dilation: dilation.clone(),
+            pids,
+            programs: Mutex::default(),
+            begun,
+            ended: Arc::default(),
+        })
+    }
+
+    /// Notes that a command from outside has begun.
+    pub fn session(&self) -> Session {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        Session(self.ended.clone())
+    }
+
+    /// How many commands from outside have begun, and how many of them go on.
+    pub fn commands(&self) -> [u64; 2] {
+        let ended = self.ended.load(Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed);
+        [begun, begun.saturating_sub(ended)]
     }
 
     /// How many there are.
@@ -261,6 +296,7 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
         disk: disks.as_ref().and_then(|disks| disks.of(index)),
+        kept: None,
     }
 }
 

@@ -11,13 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use cpu::CpuGroups;
-use cpu::refill::{Alternation, Candidate, Estimator, Factors, Guess, LENGTHS, Observed, Window, Windows, fit};
+use cpu::refill::{
+    Alternation, Candidate, Estimator, Factors, Guess, LENGTHS, Learned, Observed, Standing, Window, Windows, fit,
+};
 use host::perf::{Event, GroupCounter};
 use net::Traffic;
 use scale::{RealDuration, Turns};
 
+use crate::earlier_refills::Earlier;
 use crate::error::{Error, Result};
-use crate::site::{NodeRefill, NodeSetup, Setup};
+use crate::site::{EarlierRefill, NodeRefill, NodeSetup, Setup};
 
 /// Of what is usable of the core, refills may take what leaves nodes room for this many times that: the core may become
 /// slower.
@@ -54,6 +57,24 @@ impl Progress for Instructions {
     }
 }
 
+/// What is believed of a node before it has done anything.
+pub struct Beginning {
+    /// From the caches of its core.
+    pub guess: Guess,
+    /// From earlier runs.
+    pub earlier: Option<Earlier>,
+}
+
+impl Beginning {
+    fn estimator(&self, around: &Alternation) -> Estimator {
+        let estimator = Estimator::new(self.guess, around);
+        match &self.earlier {
+            Some(Earlier { learned, age }) => estimator.with_earlier(learned.clone(), *age),
+            None => estimator,
+        }
+    }
+}
+
 /// The thread, and what it knows.
 pub struct Refills {
     known: Arc<Mutex<Known>>,
@@ -65,12 +86,19 @@ pub struct Refills {
 #[derive(Default)]
 struct Known {
     nodes: Vec<NodeRefill>,
+    /// By node, what later runs may begin with; empty until the thread has ended.
+    learned: Vec<Option<Learned>>,
     failed: Option<Error>,
 }
 
 impl Refills {
-    /// Starts, at virtual zero. `guesses` are by node.
-    pub fn start(groups: Arc<Mutex<CpuGroups>>, setup: &Setup, traffic: Traffic, guesses: &[Guess]) -> Result<Refills> {
+    /// Starts, at virtual zero. `beginnings` are by node.
+    pub fn start(
+        groups: Arc<Mutex<CpuGroups>>,
+        setup: &Setup,
+        traffic: Traffic,
+        beginnings: &[Beginning],
+    ) -> Result<Refills> {
         let shares: Vec<f64> = setup.nodes.iter().map(|n| n.share).collect();
         let progress: Box<dyn Progress> = match Instructions::of(&locked(&groups), setup) {
             Some(instructions) => Box::new(instructions),
@@ -84,7 +112,15 @@ impl Refills {
             longest(n).map_or(own, |longest| own.with_windows_of(longest))
         };
         let turns: Vec<_> = setup.nodes.iter().map(own).collect();
-        let estimators = guesses.iter().zip(&turns).map(|(guess, own)| Estimator::new(*guess, own)).collect();
+        let begun = beginnings.iter().zip(&turns);
+        let estimators: Vec<_> = begun.map(|(beginning, own)| beginning.estimator(own)).collect();
+        let told = estimators.iter().zip(beginnings).zip(&turns);
+        let earlier = told.map(|((estimator, beginning), own)| {
+            let Earlier { learned, age } = beginning.earlier.as_ref()?;
+            let (refill, error) = estimator.refill().of_turn(own.mean());
+            Some(EarlierRefill { age: *age, rounds: learned.rounds, refill, error, rejected: false })
+        });
+        let earlier = earlier.collect();
         let known = Arc::new(Mutex::new(Known::default()));
         let (stop, stopped) = channel();
         let cores: Vec<usize> = setup.nodes.iter().map(|n| n.core).collect();
@@ -95,13 +131,26 @@ impl Refills {
         };
         let candidates = setup.nodes.iter().zip(&turns).map(candidate);
         let windows = Windows::new(candidates, setup.lasts);
-        let mut work =
-            Work { groups, cores, shares, progress, around, turns, windows, estimators, known: known.clone(), stopped };
+        let mut work = Work {
+            groups,
+            cores,
+            shares,
+            progress,
+            around,
+            turns,
+            windows,
+            estimators,
+            earlier,
+            known: known.clone(),
+            stopped,
+        };
         let factors = work.publish();
         let body = move || {
             if let Err(e) = work.go_on(factors) {
                 locked(&work.known).failed = Some(e);
             }
+            let learned = work.estimators.iter().map(Estimator::learned).collect();
+            locked(&work.known).learned = learned;
         };
         let thread = std::thread::Builder::new().name("refill".into()).spawn(body).map_err(Error::io("a thread"))?;
         Ok(Refills { known, stop: Some(stop), thread: Some(thread) })
@@ -111,6 +160,13 @@ impl Refills {
     pub fn known(&self) -> Result<Vec<NodeRefill>> {
         let mut known = locked(&self.known);
         known.failed.take().map_or(Ok(known.nodes.clone()), Err)
+    }
+
+    /// Ends, and tells by node what later runs may begin with.
+    pub fn finish(self) -> Vec<Option<Learned>> {
+        let known = self.known.clone();
+        drop(self);
+        std::mem::take(&mut locked(&known).learned)
     }
 }
 
@@ -136,6 +192,8 @@ struct Work {
     turns: Vec<Alternation>,
     windows: Windows,
     estimators: Vec<Estimator>,
+    /// By node, what it began with.
+    earlier: Vec<Option<EarlierRefill>>,
     known: Arc<Mutex<Known>>,
     stopped: Receiver<()>,
 }
@@ -254,11 +312,16 @@ impl Work {
             fit_core(*core, &self.cores, &self.shares, &wanted, room, &mut factors);
         }
         drop(groups);
-        let known = estimates.iter().zip(&self.turns).zip(&factors).map(|((estimate, own), factors)| {
+        let begun = self.earlier.iter().zip(&self.estimators);
+        let known = estimates.iter().zip(&self.turns).zip(&factors).zip(begun);
+        let known = known.map(|(((estimate, own), factors), (earlier, estimator))| {
+            let rejected = estimator.standing() == Standing::Rejected;
+            let earlier = earlier.map(|earlier| EarlierRefill { rejected, ..earlier });
             let turn = own.mean();
             let (refill, error) = estimate.of_turn(turn);
             let (factor, capped) = (factors.mean(), factors.capped);
-            NodeRefill { refill, error, turn, factor, capped, rounds: estimate.rounds, windows: estimate.windows }
+            let (rounds, windows) = (estimate.rounds, estimate.windows);
+            NodeRefill { refill, error, turn, factor, capped, rounds, windows, earlier }
         });
         locked(&self.known).nodes = known.collect();
         factors

@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use cpu::caches::Sampler;
-use cpu::refill::Guess;
 use cpu::{CpuGroups, NodeShare, Policy, Terms};
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
 
-use super::refill::{Refills, guesses, locked};
+use super::refill::{Beginning, Refills, guesses, locked};
+use crate::earlier_refills::EarlierRefills;
 use crate::error::Result;
+use crate::notice::warn;
 use crate::site::{Conditions, NodeSetup, Setup};
 
 /// The control groups of the run.
@@ -19,8 +20,8 @@ pub struct Shares {
     policy: Policy,
     because: Option<String>,
     terms: Terms,
-    /// By node, what is guessed of its refill; empty if none is given back.
-    guesses: Vec<Guess>,
+    /// By node, what is believed of its refill; empty if none is given back.
+    beginnings: Vec<Beginning>,
 }
 
 /// How shares are enforced, and why not by always-runnable groups, if they are not.
@@ -38,7 +39,7 @@ impl Shares {
         let shares: Vec<_> = setup.nodes.iter().map(of).collect();
         let groups = CpuGroups::create(run_id, &shares, policy, setup.terms)?;
         let groups = Arc::new(Mutex::new(groups));
-        Ok(Shares { groups, policy, because, terms: setup.terms, guesses: Vec::new() })
+        Ok(Shares { groups, policy, because, terms: setup.terms, beginnings: Vec::new() })
     }
 
     /// The control group of a node's container.
@@ -50,7 +51,7 @@ impl Shares {
     pub fn apply(&mut self, setup: &Setup, enclosure: &Enclosure, not_applied: Vec<NotApplied>) -> Result<Conditions> {
         if setup.refill && self.policy == Policy::Slots && self.terms.pace.is_some() {
             // The cores have nothing to do before they have fillers.
-            self.guesses = guesses(setup);
+            self.beginnings = beginnings(setup);
         }
         let mut groups = locked(&self.groups);
         // From here on this process itself cannot be on the nodes' cores.
@@ -79,7 +80,18 @@ impl Shares {
 
     /// Begins to give back what nodes lose at the start of their turns; `None` if this run does not.
     pub fn begin_refills(&self, setup: &Setup, traffic: net::Traffic) -> Result<Option<Refills>> {
-        let begin = || Refills::start(self.groups.clone(), setup, traffic, &self.guesses);
-        (!self.guesses.is_empty()).then(begin).transpose()
+        let begin = || Refills::start(self.groups.clone(), setup, traffic, &self.beginnings);
+        (!self.beginnings.is_empty()).then(begin).transpose()
     }
+}
+
+/// What is believed of each node's refill before the run. The cores have nothing to do.
+fn beginnings(setup: &Setup) -> Vec<Beginning> {
+    let known = if setup.earlier_refills { EarlierRefills::here().known(setup) } else { Ok(Vec::new()) };
+    let known = known.unwrap_or_else(|why| {
+        warn(format_args!("{why}: this run begins without what earlier ones have learned of nodes' refills"));
+        Vec::new()
+    });
+    let known = known.into_iter().chain(std::iter::repeat(None));
+    guesses(setup).into_iter().zip(known).map(|(guess, earlier)| Beginning { guess, earlier }).collect()
 }

@@ -1,0 +1,146 @@
+//! `diorama swap`: put a run aside, and go on with it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use engine::{Listed, Request, SwappedState, Wanted};
+use record::Variant;
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::{run, terminal};
+
+/// Arguments of `diorama swap`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Put a live run aside: its cores and memory become free, its nodes' files are kept
+    Out {
+        /// The live run: its directory, or its name
+        run: String,
+    },
+    /// Go on with a run that was put aside, in the same state of disks, at the virtual time where it stopped
+    In(InArgs),
+    /// List the runs that have been put aside
+    List,
+    /// Remove a run that was put aside, with its nodes' files
+    Remove {
+        /// Its identity, or its experiment's name if there is but one
+        id: String,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct InArgs {
+    /// Its identity, or its experiment's name if there is but one
+    id: String,
+    /// Where the results go, new or empty [default: runs/NAME/VARIANT; an earlier one moves to VARIANT.1, …]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Where other runs have the cores, wait until they have ended, and say which they are
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Runs the verb.
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    match args.what {
+        What::In(args) => go_on(args),
+        What::Out { run } => {
+            let run = engine::find_live(&run)?;
+            let (id, at) = engine::swap_out(&run)?;
+            terminal::print(put_aside(&id, at))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::List => {
+            let all: String = engine::swapped().iter().map(line).collect();
+            terminal::print(all)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Remove { id } => {
+            let (found, files) = engine::take_swapped(&id)?;
+            files.remove()?;
+            terminal::print(format!("{} is gone, with its nodes' files\n", found.aside.id))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// That a run was put aside, and what to do to go on with it.
+pub fn put_aside(id: &str, at: f64) -> String {
+    format!("put aside at {at:.3} virtual seconds; `diorama swap in {id}` goes on with it\n")
+}
+
+fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
+    let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
+    let (found, files) = engine::take_swapped(&args.id)?;
+    let aside = found.aside;
+    if found.state == SwappedState::CutOff {
+        engine::warn(format_args!(
+            "a run went on with {} and was cut off: the nodes' files are as it left them, and virtual time goes on \
+             from {:.3} s all the same",
+            aside.id,
+            aside.at.as_secs_f64()
+        ));
+    }
+    let experiment = aside.read_experiment()?;
+    let (variant, tdf) = (Variant::Scaled, Some(aside.tdf));
+    let wanted = Wanted { experiment: &experiment, variant, tdf, cores: aside.cores };
+    let plan = wanted.plan()?;
+    let mut waiting = |who: &str| engine::warn(format_args!("waiting: {who}"));
+    let waits: Option<&mut dyn FnMut(&str)> = if args.wait { Some(&mut waiting) } else { None };
+    let (plan, cores) = wanted.claim(plan, &interrupts, waits)?;
+    for warning in &plan.warnings {
+        engine::warn(warning);
+    }
+    let mut progress = Progress::new(format!("{} {variant}", experiment.name));
+    let request = Request {
+        experiment: &experiment,
+        plan,
+        cores,
+        out: args.out,
+        seed: aside.seed,
+        accuracy: aside.accuracy,
+        keep: false,
+        earlier_refills: aside.earlier_refills,
+        choice: aside.cores,
+        earlier: Some((aside, files)),
+    };
+    let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
+    progress.finish();
+    run::report(&outcome?)
+}
+
+fn line(listed: &Listed) -> String {
+    let aside = &listed.aside;
+    let state = match listed.state {
+        SwappedState::Untouched => "",
+        SwappedState::InUse => "; a run goes on with it",
+        SwappedState::CutOff => "; a run that went on with it was cut off, its files are as that left them",
+    };
+    format!(
+        "{}  {}: {} nodes at TDF {}, put aside at {:.3} virtual seconds, {} ago{state}\n",
+        aside.id,
+        aside.name,
+        aside.nodes.len(),
+        aside.tdf,
+        aside.at.as_secs_f64(),
+        rough(listed.age)
+    )
+}
+
+/// A time that nobody needs to know exactly.
+fn rough(age: Duration) -> String {
+    match age.as_secs() {
+        s @ 0..=119 => format!("{s} s"),
+        s @ 120..=7199 => format!("{} min", s / 60),
+        s @ 7200..=172_799 => format!("{} h", s / 3600),
+        s => format!("{} days", s / 86_400),
+    }
+}

@@ -1,0 +1,313 @@
+//! Runs that have been put aside: `diorama swap`.
+//!
+//! What is kept of one lies in `STATE/swapped/ID/`: what its nodes have written (`nodes`), the files behind their disks
+//! (`disks`), and `aside.json`, which says what it takes to go on. The directory appears there by one rename, complete.
+//! Who goes on with it holds its file `lock`.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::Experiment;
+use record::Accuracy;
+use rustix::fs::{FlockOperation, flock};
+use scale::{Tdf, VirtualInstant};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::plan::CoreChoice;
+use crate::registry::{STATE, lock_file, private_dir};
+use crate::schedule::Kept;
+
+/// Below the runs' state: where those are that have been put aside.
+const SWAPPED: &str = "swapped";
+/// What is known of one.
+const ASIDE: &str = "aside.json";
+/// The same, being written.
+const PARTIAL: &str = "aside.json.new";
+/// There if its files are no longer those that it was put aside with: a run has gone on with them.
+const RESUMED: &str = "resumed";
+/// How much room is made for what is known of one, in bytes, before its nodes are ended: more than is added to it then.
+const ROOM: usize = 4096;
+
+/// A time of an earlier part of a run, on the host's calendar and on that of its nodes: ns since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The host's dates at its beginning and its end.
+    pub real: [u64; 2],
+    /// The nodes'.
+    pub virt: [u64; 2],
+}
+
+/// What it takes to go on with a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aside {
+    /// Its identity, under which its files lie.
+    pub id: String,
+    /// The experiment's name.
+    pub name: String,
+    /// The directory of its latest part.
+    pub out: PathBuf,
+    /// The experiment's file, with every `--set` applied.
+    pub experiment: String,
+    /// The folder in which that lies.
+    pub folder: PathBuf,
+    /// The time dilation factor.
+    pub tdf: Tdf,
+    /// What all chance follows from.
+    pub seed: u64,
+    /// How exact its results must be.
+    pub accuracy: Accuracy,
+    /// Whether it may begin with what earlier runs have learned of nodes' refills.
+    pub earlier_refills: bool,
+    /// What was said of cores.
+    pub cores: CoreChoice,
+    /// The virtual time at which its nodes had ended.
+    pub at: VirtualInstant,
+    /// Events up to then have happened.
+    pub happened: VirtualInstant,
+    /// Virtual zero as a date: ns since 1970.
+    pub zero_unix_ns: u64,
+    /// Its parts so far.
+    pub parts: Vec<Part>,
+    /// What its nodes are, in the order of the experiment.
+    pub nodes: Vec<Kept>,
+    /// What has happened by hand, and when.
+    pub by_hand: Vec<(VirtualInstant, String)>,
+}
+
+impl Aside {
+    /// The experiment.
+    ///
+    /// # Errors
+    ///
+    /// If the folder does no longer have what it names.
+    pub fn read_experiment(&self) -> Result<Experiment> {
+        let name = self.folder.join("experiment.yaml");
+        let loaded = model::load_text(&self.experiment, &name, &self.folder, &[]);
+        let experiment = loaded.map_err(|e| Error::Experiment(e.render()))?;
+        match experiment.nodes.len() == self.nodes.len() {
+            true => Ok(experiment),
+            false => Err(Error::Usage(format!("{}: is of another experiment", self.id))),
+        }
+    }
+
+    /// What is written into the file, with room for what may yet be added.
+    pub(crate) fn text(&self) -> Result<Vec<u8>> {
+        let mut text = serde_json::to_vec(self).map_err(Error::io(ASIDE))?;
+        text.resize(text.len() + ROOM, b' ');
+        Ok(text)
+    }
+}
+
+/// One in the list of those that have been put aside.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// What is known of it.
+    pub aside: Aside,
+    /// How long ago it was put aside.
+    pub age: std::time::Duration,
+    /// What has become of it since.
+    pub state: State,
+}
+
+/// What has become of a run that was put aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Untouched,
+    /// Somebody goes on with it now.
+    InUse,
+    /// Somebody went on with it and did not come to an end: its files are as that left them.
+    CutOff,
+}
+
+/// The files of a run that was put aside, for who goes on with it: nobody else can, until the last copy is dropped.
+#[derive(Clone, Debug)]
+pub struct Files {
+    dir: PathBuf,
+    _lock: Arc<File>,
+}
+
+impl Files {
+    /// What the nodes have written, by their names.
+    pub(crate) fn nodes(&self) -> PathBuf {
+        self.dir.join("nodes")
+    }
+
+    /// The files behind the nodes' disks.
+    pub(crate) fn disks(&self) -> PathBuf {
+        self.dir.join("disks")
+    }
+
+    /// Notes that they are about to change.
+    pub(crate) fn note_resumed(&self) -> Result<()> {
+        let path = self.dir.join(RESUMED);
+        File::create(&path).map(drop).map_err(Error::file(&path, "write"))
+    }
+
+    /// Makes room for what will be known of it when it is put aside again, and writes down what is known so far.
+    pub(crate) fn write(&self, text: &[u8]) -> Result<()> {
+        write_partial(&self.dir, text)
+    }
+
+    /// It is put aside again.
+    pub(crate) fn settle(&self) -> Result<()> {
+        finish_partial(&self.dir)?;
+        let path = self.dir.join(RESUMED);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::file(&path, "remove")(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes them: the run has come to its end, or nobody wants to go on with it.
+    pub fn remove(self) -> Result<()> {
+        device::remove_devices(&self.disks());
+        // First, so that nothing half removed is taken for a run.
+        let aside = self.dir.join(ASIDE);
+        fs::remove_file(&aside).map_err(Error::file(&aside, "remove"))?;
+        node::remove_tree(&self.dir).map_err(Error::file(&self.dir, "remove"))?;
+        // If it was the last.
+        let _ = fs::remove_dir(Path::new(STATE).join(SWAPPED));
+        Ok(())
+    }
+}
+
+/// The runs that have been put aside, by name.
+pub fn swapped() -> Vec<Listed> {
+    let dir = Path::new(STATE).join(SWAPPED);
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut all: Vec<Listed> = entries.filter_map(|entry| listed(&entry.path())).collect();
+    all.sort_by(|a, b| (&a.aside.name, &a.aside.id).cmp(&(&b.aside.name, &b.aside.id)));
+    all
+}
+
+fn listed(dir: &Path) -> Option<Listed> {
+    let file = dir.join(ASIDE);
+    let aside = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+    let age = fs::metadata(&file).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+    let state = match (lock(dir), dir.join(RESUMED).exists()) {
+        (Err(_), _) => State::InUse,
+        (Ok(_), true) => State::CutOff,
+        (Ok(_), false) => State::Untouched,
+    };
+    Some(Listed { aside, age, state })
+}
+
+/// The run that was put aside which the user means, by its identity or its experiment's name, to go on with.
+///
+/// # Errors
+///
+/// If there is none, or several, or somebody goes on with it already.
+pub fn take_swapped(which: &str) -> Result<(Listed, Files)> {
+    let all = swapped();
+    let mut found = all.iter().filter(|l| l.aside.id == which || l.aside.name == which);
+    let (first, more) = (found.next().cloned(), found.next().is_some());
+    let known: Vec<_> = all.iter().map(|l| format!("{} ({})", l.aside.id, l.aside.name)).collect();
+    let known = if known.is_empty() { "there is none".to_string() } else { format!("there are {}", known.join(", ")) };
+    let Some(found) = first.filter(|_| !more) else {
+        return Err(Error::Usage(match more {
+            true => format!("`{which}` names several runs that were put aside: {known}"),
+            false => format!("`{which}` is no run that was put aside: {known}"),
+        }));
+    };
+    let dir = Path::new(STATE).join(SWAPPED).join(&found.aside.id);
+    let lock = lock(&dir)?;
+    // As it is now that nobody else can change it.
+    let found = listed_held(&dir).ok_or_else(|| Error::Usage(format!("`{which}` has come to its end meanwhile")))?;
+    Ok((found, Files { dir, _lock: Arc::new(lock) }))
+}
+
+fn listed_held(dir: &Path) -> Option<Listed> {
+    let file = dir.join(ASIDE);
+    let aside = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+    let state = if dir.join(RESUMED).exists() { State::CutOff } else { State::Untouched };
+    Some(Listed { aside, age: Default::default(), state })
+}
+
+fn lock(dir: &Path) -> Result<File> {
+    let file = lock_file(&dir.join("lock"))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        let id = dir.file_name().unwrap_or_default().to_string_lossy();
+        Error::machine(
+            format!("somebody goes on with {id} already"),
+            "see `diorama swap list`; `diorama swap out` puts it aside again",
+        )
+    })?;
+    Ok(file)
+}
+
+/// Writes down what is known of a run that is going to be put aside, and makes room for what will be: a disk that is
+/// full is to be known while nothing has been lost.
+pub(crate) fn prepare(state: &Path, text: &[u8]) -> Result<()> {
+    private_dir(&Path::new(STATE).join(SWAPPED))?;
+    let dir = state.join("aside");
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(Error::file(&dir, "create"))?;
+    lock_file(&dir.join("lock"))?;
+    write_partial(&dir, text)
+}
+
+/// Moves what is to be kept of a run, whose state is in `state`, to those that have been put aside.
+pub(crate) fn keep(state: &Path, id: &str) -> Result<()> {
+    let dir = state.join("aside");
+    for part in ["nodes", "disks"] {
+        let from = state.join(part);
+        if from.exists() {
+            fs::rename(&from, dir.join(part)).map_err(Error::file(&from, "move"))?;
+        }
+    }
+    device::remove_devices(&dir.join("disks"));
+    finish_partial(&dir)?;
+    let place = Path::new(STATE).join(SWAPPED).join(id);
+    loop {
+        // Another run's files may have been the last there, until now.
+        private_dir(&Path::new(STATE).join(SWAPPED))?;
+        match fs::rename(&dir, &place) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && dir.exists() => {}
+            done => break done.map_err(Error::file(&dir, "move"))?,
+        }
+    }
+    sync(&Path::new(STATE).join(SWAPPED))
+}
+
+/// Removes the loop devices that were made for the disks of runs which were put aside, gone on with, and killed.
+pub(crate) fn sweep() {
+    for entry in fs::read_dir(Path::new(STATE).join(SWAPPED)).into_iter().flatten().flatten() {
+        if entry.path().join(RESUMED).exists() && lock(&entry.path()).is_ok() {
+            device::remove_devices(&entry.path().join("disks"));
+        } else if !entry.path().join(ASIDE).exists() && lock(&entry.path()).is_ok() {
+            // Its removal was cut off.
+            let _ = node::remove_tree(&entry.path());
+        }
+    }
+}
+
+/// In place of what may be there: its room is taken already.
+fn write_partial(dir: &Path, text: &[u8]) -> Result<()> {
+    let path = dir.join(PARTIAL);
+    let write = || -> io::Result<()> {
+        let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+        let room = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let mut text = text.to_vec();
+        text.resize(text.len().max(room), b' ');
+        file.write_all_at(&text, 0)?;
+        file.sync_all()
+    };
+    write().map_err(Error::file(&path, "write"))
+}
+
+fn finish_partial(dir: &Path) -> Result<()> {
+    // All that the nodes have written, too.
+    sync(dir)?;
+    let path = dir.join(PARTIAL);
+    fs::rename(&path, dir.join(ASIDE)).map_err(Error::file(&path, "rename"))
+}
+
+/// Writes out the file system of a directory.
+fn sync(dir: &Path) -> Result<()> {
+    let opened = File::open(dir).map_err(Error::file(dir, "open"))?;
+    rustix::fs::syncfs(opened).map_err(Error::file(dir, "write out"))
+}

@@ -1,0 +1,85 @@
+//! A run that is put aside, and one that goes on with such.
+
+use model::Action;
+use record::Variant;
+use scale::VirtualInstant;
+
+use super::Run;
+use super::live::of_link;
+use crate::aside::{Aside, Part};
+use crate::error::{Error, Result};
+use crate::schedule::Kept;
+
+impl Run<'_> {
+    /// Brings links and disks into the state in which events of earlier parts of the run have left them, and takes the
+    /// power of those nodes that had none.
+    pub(super) fn restore(&mut self) -> Result<()> {
+        let Some(earlier) = &self.earlier else { return Ok(()) };
+        let happened = earlier.happened;
+        let off: Vec<usize> = (0..earlier.nodes.len()).filter(|node| earlier.nodes[*node].off).collect();
+        let mut past: Vec<_> = self.experiment.events.iter().filter(|event| event.at <= happened).cloned().collect();
+        for (at, text) in &self.by_hand {
+            let events = model::read_event(text, "0s", self.experiment).map_err(|e| Error::Experiment(e.render()))?;
+            past.extend(events.into_iter().map(|event| model::Event { at: *at, ..event }));
+        }
+        past.sort_by_key(|event| event.at);
+        for event in &past {
+            match &event.action {
+                Action::Disk { node, change } => self.change_disk(*node, *change)?,
+                other => self.change_links(&of_link(other).into_iter().collect::<Vec<_>>())?,
+            }
+        }
+        off.into_iter().try_for_each(|node| self.cut_power(node))
+    }
+
+    /// Whether the run can be put aside at all; makes room for what that takes, so that nothing is lost for want of it.
+    pub(super) fn prepare_aside(&mut self, id: &str, now: VirtualInstant) -> Result<()> {
+        if self.plan.variant != Variant::Scaled {
+            let what = format!(
+                "a {} run cannot be put aside: its nodes read the host's own clock, which goes on; only the scaled \
+                 variant can",
+                self.plan.variant
+            );
+            return Err(Error::Usage(what));
+        }
+        self.write_aside(id, now, now, self.schedule.kept())
+    }
+
+    /// Writes down what it takes to go on. All has happened until `happened`, and the nodes have ended at `at`.
+    pub(super) fn write_aside(
+        &mut self,
+        id: &str,
+        happened: VirtualInstant,
+        at: VirtualInstant,
+        nodes: Vec<Kept>,
+    ) -> Result<()> {
+        let timeline = self.timeline;
+        let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = unix.as_nanos() as u64;
+        let lasted = host::now().since(timeline.zero).as_nanos();
+        let dates = [timeline.from, at].map(|instant| timeline.zero_unix_ns + instant.as_nanos());
+        let part = Part { real: [now.saturating_sub(lasted), now], virt: dates };
+        let parts = self.earlier.iter().flat_map(|earlier| earlier.parts.iter().copied()).chain([part]);
+        let experiment = self.experiment;
+        let folder = experiment.dir.canonicalize().map_err(Error::io(experiment.dir.display()))?;
+        let aside = Aside {
+            id: id.into(),
+            name: experiment.name.clone(),
+            out: self.dir.path().to_path_buf(),
+            experiment: experiment.resolved.clone(),
+            folder,
+            tdf: timeline.tdf,
+            seed: self.seed,
+            accuracy: self.accuracy,
+            earlier_refills: self.earlier_refills,
+            cores: self.choice,
+            at,
+            happened,
+            zero_unix_ns: timeline.zero_unix_ns,
+            parts: parts.collect(),
+            nodes,
+            by_hand: self.by_hand.clone(),
+        };
+        self.site.put_aside(&aside.text()?)
+    }
+}
