@@ -106,8 +106,8 @@ impl Swept {
         found
     }
 
-    /// A line for each point: its parameters, each metric's mean (the median over repetitions) ± how far these spread or
-    /// else how far it may be off, and the verdicts. In Markdown, aligned for a terminal.
+    /// A line for each point: its parameters, each metric's mean (the median over repetitions) ± how far these spread
+    /// or else how far it may be off, and the verdicts. In Markdown, aligned for a terminal.
     pub fn table(&self) -> String {
         let points = self.points();
         let metrics = self.metrics();
@@ -146,7 +146,7 @@ impl Swept {
         let own = ["repetition", "run", "status", "verdict", "virtual_seconds"].map(str::to_owned);
         let statistics = ["n", "mean", "mean.low", "mean.high", "p50", "p90", "p99"];
         let of_metrics = metrics.iter().flat_map(|(name, _)| statistics.map(|statistic| format!("{name}.{statistic}")));
-        let mut text = line(axes.chain(own).chain(of_metrics));
+        let mut lines = vec![axes.chain(own).chain(of_metrics).collect::<Vec<String>>()];
         for run in &self.runs {
             let values = run.settings.iter().map(|(_, value)| value.clone());
             let result = run.result.as_ref();
@@ -167,9 +167,12 @@ impl Swept {
                 }
                 None => [const { String::new() }; 7],
             });
-            text += &line(values.chain(own).chain(of_metrics));
+            lines.push(values.chain(own).chain(of_metrics).collect());
         }
-        text
+        let mut text = csv::Writer::from_writer(Vec::new());
+        // Neither memory nor the lengths of the lines can fail.
+        lines.iter().for_each(|line| text.write_record(line).expect("all lines are as long"));
+        String::from_utf8_lossy(&text.into_inner().expect("it is memory")).into_owned()
     }
 
     /// A chart for each metric over the first parameter, with a line for each combination of the others, and the table.
@@ -232,15 +235,6 @@ impl Swept {
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
-}
-
-/// A line of a file of comma-separated values (RFC 4180).
-fn line(fields: impl Iterator<Item = String>) -> String {
-    let quoted = |field: String| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
-    };
-    fields.map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
 #[cfg(test)]

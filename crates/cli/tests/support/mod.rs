@@ -212,8 +212,8 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
             left.extend(names_in(&controller.path(), "diorama-").filter(of_a_run).map(|n| format!("group {n}")));
         }
         for dir in ["/run/diorama", "/var/lib/diorama"] {
-            // What is kept from run to run: the claims' files, and what is known of this machine.
-            let kept = ["/cores", "/lock", ".json"];
+            // What is kept from run to run: the claims' files, what is known of this machine, and its queue.
+            let kept = ["/cores", "/lock", ".json", "/queue.db", "/queue.db.jobs"];
             let known = |n: &String| !kept.iter().any(|name| n.ends_with(name));
             left.extend(names_in(Path::new(dir), "").filter(known).map(|n| format!("state {n}")));
         }
