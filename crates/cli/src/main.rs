@@ -45,7 +45,7 @@ enum Verb {
     Sweep(sweep::Args),
     /// Print the live runs of this machine
     Ps(ps::Args),
-    /// Print the experiment's file that an ns script becomes
+    /// Print the experiment's file that an ns script or a Compose file becomes
     Convert(convert::Args),
     /// Run a command inside a live node, dilated, in the node's share
     Exec(exec::Args),

@@ -11,6 +11,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("model", &["scale", "disk"]),
     ("map", &["scale", "model"]),
     ("queue", &[]),
+    ("compose", &["model"]),
     ("ns", &["model"]),
     ("host", &["scale"]),
     ("clock", &["scale", "host"]),
@@ -37,7 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "engine",
         ],
     ),
-    ("cli", &["map", "queue", "engine", "record", "report", "bench"]),
+    ("cli", &["map", "queue", "compose", "engine", "record", "report", "bench"]),
     ("trials", &["scale", "record", "fidelity", "report"]),
     ("rules", &[]),
 ];

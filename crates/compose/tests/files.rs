@@ -1,0 +1,111 @@
+//! Compose files that become experiments, and those that do not.
+
+use std::fs;
+use std::path::Path;
+
+use diorama_compose::{Converted, convert};
+
+fn converted(dir: &Path, text: &str) -> Result<Converted, String> {
+    let file = dir.join("compose.yaml");
+    fs::write(&file, text).unwrap();
+    let environment = |name: &str| (name == "TAG").then(|| "7".to_owned());
+    convert(&file, environment).map_err(|e| e.render())
+}
+
+#[test]
+fn services_become_nodes_and_networks_lans() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("images")).unwrap();
+    fs::write(dir.path().join("images/cache.tar"), "").unwrap();
+    fs::write(dir.path().join("site.conf"), "listen 80").unwrap();
+    fs::write(dir.path().join("common.env"), "LANG=C\nMODE=slow\n").unwrap();
+    let text = r#"
+name: Web_Shop
+services:
+  web:
+    image: nginx:${TAG}
+    command: nginx -g 'daemon off;'
+    environment: [MODE=fast]
+    env_file: common.env
+    ports: ["8080:80", "53:53/udp"]
+    depends_on: { data_base: { condition: service_healthy }, cache: {} }
+    networks: [front, back]
+    volumes: ["./site.conf:/etc/nginx/conf.d/site.conf:ro", "logs:/var/log/nginx"]
+    deploy: { replicas: 3, resources: { limits: { cpus: "0.5", memory: 64M } } }
+    restart: always
+  data_base:
+    image: postgres
+    entrypoint: [postgres]
+    command: [-c, "shared_buffers=${BUFFERS:-8MB}"]
+    expose: ["5432"]
+    working_dir: /tmp
+    networks: { back: { ipv4_address: 10.5.0.7 } }
+    healthcheck: { test: [CMD, pg_isready] }
+  cache:
+    image: registry.example/group/cache:1
+    command: ["redis-server"]
+    networks: [back]
+    mem_limit: 1.5g
+networks:
+  front:
+  back: { ipam: { config: [ { subnet: 10.5.0.0/24 } ] } }
+volumes: { logs: }
+"#;
+    let converted = converted(dir.path(), text).unwrap_or_else(|e| panic!("{e}"));
+    let experiment = converted.load().unwrap_or_else(|e| panic!("{}\n{}", converted.text("1"), e.render()));
+    let names: Vec<&str> = experiment.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["web-1", "web-2", "web-3", "data-base", "cache"]);
+    assert_eq!(experiment.name, "web-shop");
+    let text = converted.text("2.5");
+    for part in [
+        "\ntdf: 2.5\n",
+        "  web: { speed: 0.5, memory: 64MiB }\n",
+        "  cache: { speed: 0.1, memory: 1.5GiB }\n",
+        "    run: \"nginx -g 'daemon off;'\"\n",
+        "    run: [\"postgres\", \"-c\", \"shared_buffers=8MB\"]\n",
+        "    env: { \"LANG\": \"C\", \"MODE\": \"fast\" }\n",
+        "    ready: { tcp: 80 }\n",
+        "    ready: { tcp: 5432 }\n",
+        "    after: [\"data-base\", \"cache\"]\n",
+        "    files: { \"/etc/nginx/conf.d/site.conf\": \"site.conf\" }\n",
+        "    root: \"images/cache.tar\"\n",
+        "  front: { members: [\"web-*\"] }\n",
+        "  back: { members: [\"web-*\", \"data-base\", \"cache\"], subnet: 10.5.0.0/24 }\n",
+        "    # compose.yaml:14: `restart` is not carried over",
+        "`data_base` is called `data-base` here",
+        "image `nginx:7` is not here",
+    ] {
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+    assert!(converted.notes.iter().any(|note| note.contains("compose.yaml:22:")), "{:?}", converted.notes);
+}
+
+#[test]
+fn what_would_be_another_system_is_refused_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = |options: &str| format!("services:\n  a:\n    command: sleep 9\n{options}");
+    for (text, says) in [
+        (service("    build: .\n"), ["compose.yaml:4:5", "docker save"]),
+        (service("    privileged: true\n"), ["compose.yaml:4:5", "shut in"]),
+        (service("    network_mode: host\n"), ["compose.yaml:4:5", "network of its own"]),
+        (service("    depends_on: [b]\n"), ["compose.yaml:4:18", "no service `b`"]),
+        (service("    networks: [far]\n"), ["compose.yaml:4:16", "no network `far`"]),
+        (service("    volumes: [\"/etc:/etc\"]\n"), ["compose.yaml:4:15", "leads out of the folder"]),
+        (service("    volumes: [\"./../x:/x\"]\n"), ["compose.yaml:4:15", "leads out of the folder"]),
+        (service("    enviroment: {}\n"), ["compose.yaml:4:5", "did you mean `environment`"]),
+        (service("    mem_limit: much\n"), ["compose.yaml:4:16", "no amount of memory"]),
+        (service("    image: ${NAME:?which}\n"), ["compose.yaml:4:12", "must be set: which"]),
+        ("services:\n  a: { image: x }\n".into(), ["compose.yaml:2:3", "write `command`"]),
+        ("service: {}\n".into(), ["compose.yaml:1:1", "did you mean `services`"]),
+    ] {
+        let refused = converted(dir.path(), &text).expect_err(&text);
+        assert!(says.iter().all(|part| refused.contains(part)), "{text}\n{refused}");
+    }
+}
+
+#[test]
+fn a_service_alone_needs_no_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let converted = converted(dir.path(), "services: { a: { command: sleep 9, privileged: false } }\n").unwrap();
+    assert!(converted.load().is_ok() && !converted.text("1").contains("lans:"));
+}
