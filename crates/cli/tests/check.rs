@@ -19,6 +19,20 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn a_compose_file_becomes_an_experiment_that_can_be_checked() {
+    let shop = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/shop");
+    let diorama = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_diorama")).current_dir(&shop).args(args).output();
+    let converted = diorama(&["convert", "compose.yaml"]).unwrap();
+    let file = text(&converted.stdout);
+    assert_eq!(converted.status.code(), Some(0), "{}", text(&converted.stderr));
+    assert!(file.contains("default: { members: [\"web\", \"load-*\"] }"), "{file}");
+    // With what was added by hand.
+    assert_eq!(diorama(&["check", "."]).unwrap().status.code(), Some(0));
+    let refused = diorama(&["convert", "nginx.conf"]).unwrap();
+    assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(".ns"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_good_experiment_is_0_and_its_plan_is_json() {
     for (experiment, link, speed) in [
         ("experiments/web-busy", "server--core", "1 CPU at 0.5"),

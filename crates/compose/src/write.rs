@@ -16,7 +16,7 @@ pub(crate) fn experiment(name: &str, file: &str, services: &[Service], networks:
         let _ = writeln!(text, "# {file}:{}: {}", note.line, note.what);
     }
     let _ = write!(text, "name: {name}\ntdf: 1\n");
-    text += "# Give each machine the speed and memory that it has on the target: speeds are fractions of a core of this host.\n";
+    text += "# Give machines the speed and memory of the target's; speeds are fractions of a core of this host.\n";
     text += "machines:\n";
     for service in services {
         let speed = service.cpus.unwrap_or(SPEED);

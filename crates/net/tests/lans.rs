@@ -93,7 +93,7 @@ fn a_hundred_members_hear_one_another_without_filling_the_kernels_table() {
     sockets[0].set_broadcast(true).expect("any socket may");
     says(&sockets[0], Ipv4Addr::BROADCAST, "to all", &sockets.iter().skip(1).collect::<Vec<_>>());
     says(&sockets[99], bed.address("n100", "n7"), "to one", &[&sockets[6]]);
-    let neighbours = ip(&bed, "n100", &["neigh", "show", "dev", "eth0", "nud", "all"]);
+    let neighbours = ip(&bed, "n100", &["-4", "neigh", "show", "dev", "eth0", "nud", "all"]);
     assert_eq!(neighbours.lines().count(), 1, "only the gateway, for good: {neighbours}");
     // Whoever asks is answered all the same.
     ip(&bed, "n100", &["route", "add", "10.0.1.1/32", "dev", "eth0"]);

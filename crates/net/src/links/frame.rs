@@ -8,6 +8,9 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 /// The length of IPv6's header. What other headers come behind it counts as carried.
 const HEADER_OF_6: usize = 40;
 
+/// Groups of the link alone begin so (RFC 4291, section 2.7).
+const LINK_LOCAL_GROUPS: [u8; 2] = [0xff, 0x02];
+
 /// The largest frame of a usual link: an IP packet of 1500 bytes and 14 bytes of Ethernet header.
 pub const MAX_FRAME: usize = largest_frame(DEFAULT_MTU);
 
@@ -120,6 +123,9 @@ impl Frame {
         if ip[0] >> 4 != 6 || total > ip.len() {
             return Err(Refused::Malformed);
         }
+        if to.starts_with(&LINK_LOCAL_GROUPS) {
+            return Err(Refused::Unheard);
+        }
         to.first_chunk().and_then(six::of_twin).ok_or(Refused::Unroutable)
     }
 
@@ -141,6 +147,8 @@ pub(crate) enum Refused {
     Malformed,
     /// Not IP, or for an address that no port has.
     Unroutable,
+    /// For a group of IPv6 on the link alone: kernels say by themselves which of these they are in.
+    Unheard,
 }
 
 /// Buffers that are not in use; once the network has warmed up, no packet allocates.
@@ -239,8 +247,9 @@ pub(crate) mod tests {
         }
         assert_eq!(changed_6(|f| f.space()[14] = 0x45), Err(Refused::Malformed));
         assert_eq!(changed_6(|f| f.space()[18] = 1), Err(Refused::Malformed));
-        // Its own multicast, and addresses of its own choice.
-        assert_eq!(changed_6(|f| f.space()[38] = 0xff), Err(Refused::Unroutable));
+        // Groups of the link, other groups, and addresses of its own choice.
+        assert_eq!(changed_6(|f| f.space()[38..40].copy_from_slice(&[0xff, 2])), Err(Refused::Unheard));
+        assert_eq!(changed_6(|f| f.space()[38..40].copy_from_slice(&[0xff, 5])), Err(Refused::Unroutable));
         assert_eq!(changed_6(|f| f.space()[49] = 1), Err(Refused::Unroutable));
     }
 

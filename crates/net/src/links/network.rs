@@ -168,6 +168,7 @@ impl Network {
             }
             Err(Refused::Unroutable) => counters.unroutable += 1,
             Err(Refused::Malformed) => counters.malformed += 1,
+            Err(Refused::Unheard) => (),
         }
         self.pool.give(frame);
     }
