@@ -255,7 +255,7 @@ impl Plan {
             refill: experiment.refill,
             earlier_refills: true,
             lasts: self.tdf.to_real(at_least(experiment)),
-            nodes: experiment.nodes.iter().map(|n| self.node_setup(n, experiment)).collect(),
+            nodes: (0..experiment.nodes.len()).map(|n| self.node_setup(n, experiment)).collect(),
             network: network_spec(experiment, self.tdf),
             seed,
             scales_initial_timeout: self.offers.initial_timeout,
@@ -264,10 +264,11 @@ impl Plan {
         }
     }
 
-    fn node_setup(&self, node: &model::Node, experiment: &Experiment) -> NodeSetup {
+    fn node_setup(&self, index: usize, experiment: &Experiment) -> NodeSetup {
+        let node = &experiment.nodes[index];
         let planned = &self.nodes[&node.name];
         let cuts = |action: &Action| match action {
-            Action::Node { node: of, act } => *act == NodeAction::PowerOff && experiment.nodes[*of].name == node.name,
+            Action::Node { node, act } => *act == NodeAction::PowerOff && *node == index,
             _ => false,
         };
         let source = |path: &Path| match path.strip_prefix(&experiment.dir) {
@@ -294,6 +295,7 @@ impl Plan {
             dilated_tsc: node.dilated_tsc,
             congestion: planned.congestion,
             disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
+            traffic: experiment.flows.iter().any(|f| [f.from, f.to].contains(&index)),
             may_lose_power: experiment.events.iter().any(|event| cuts(&event.action)),
         }
     }

@@ -186,6 +186,8 @@ pub struct NodeSetup {
     pub disk: Option<disk::Parameters>,
     /// Whether its power is cut during the run.
     pub may_lose_power: bool,
+    /// Whether the program of traffic runs in it.
+    pub traffic: bool,
 }
 
 /// A file or folder that the user named.
@@ -354,6 +356,8 @@ pub struct ProgramChange {
 pub enum ProgramDeed {
     /// It is started: the program and its arguments. What it prints is added to the node's own logs.
     Run(Vec<String>),
+    /// If it runs, it is asked to end, and started with these arguments.
+    Again(Vec<String>),
     /// It, and what it has started, get this signal.
     Signal(i32),
 }

@@ -51,6 +51,8 @@ pub struct Measured<'a> {
     pub record: &'a mut MetricRecord,
     /// Its samples.
     pub samples: &'a [Sample],
+    /// Whether the run is judged by it.
+    pub judged: bool,
 }
 
 /// What one check does to times where that matters most.
@@ -74,10 +76,11 @@ impl Findings {
     /// virtual s (`window`).
     pub fn conclude(&self, asked_for: Accuracy, window: [f64; 2], metrics: &mut [Measured]) -> Fidelity {
         let subjects = metric::all(&self.usage, window, metrics);
+        let judged: Vec<&Metric> = subjects.iter().zip(&*metrics).filter(|(_, m)| m.judged).map(|(s, _)| s).collect();
         let mut why = Vec::new();
         let (mut checks, mut of_allowed) = (Vec::new(), Vec::new());
         for finding in &self.findings {
-            let (check, worst) = self.check(finding, &subjects, &asked_for);
+            let (check, worst) = self.check(finding, &judged, &asked_for);
             checks.push(check);
             of_allowed.push(worst);
             if finding.found == Found::Unsized {
@@ -87,7 +90,9 @@ impl Findings {
         for (metric, measured) in subjects.iter().zip(metrics.iter_mut()) {
             let changes: Vec<_> = self.findings.iter().map(|f| (f.name, self.value_change(f, metric))).collect();
             metric.fill(measured.record, &changes);
-            why.extend(why::of_metric(measured.name, measured.record, &asked_for));
+            if measured.judged {
+                why.extend(why::of_metric(measured.name, measured.record, &asked_for));
+            }
         }
         if metrics.is_empty() {
             let changes = self.findings.iter().map(|f| (f.name, self.change(f, &Metric::none())));
@@ -104,9 +109,9 @@ impl Findings {
     }
 
     /// What is recorded of a finding, and what it does where that matters most, as a multiple of what may be.
-    fn check(&self, finding: &Finding, subjects: &[Metric], asked_for: &Accuracy) -> (Check, f64) {
-        let none = [Metric::none()];
-        let subjects = if subjects.is_empty() { &none } else { subjects };
+    fn check(&self, finding: &Finding, subjects: &[&Metric], asked_for: &Accuracy) -> (Check, f64) {
+        let none = Metric::none();
+        let subjects = if subjects.is_empty() { &[&none] } else { subjects };
         let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
         for metric in subjects {
             let (times, values) = (self.change(finding, metric), self.value_change(finding, metric));

@@ -44,8 +44,8 @@ fn concluded(findings: &Findings, samples: &[Sample], asked_for: &[&str]) -> (Fi
     let (mut latency, mut requests) = (record("ms", samples), record("1/s", &rate));
     let bounds: Vec<_> = asked_for.iter().map(|b| b.parse().unwrap()).collect();
     let mut metrics = [
-        Measured { name: "latency", record: &mut latency, samples },
-        Measured { name: "requests", record: &mut requests, samples: &rate },
+        Measured { name: "latency", record: &mut latency, samples, judged: true },
+        Measured { name: "requests", record: &mut requests, samples: &rate, judged: true },
     ];
     let fidelity = findings.conclude(accuracy(&bounds), WINDOW, &mut metrics);
     (fidelity, latency, requests)
@@ -188,7 +188,7 @@ fn the_tail_has_an_effect_of_its_own() {
 fn a_metric_of_nothing_but_zeros_is_exact() {
     let zeros: Vec<_> = latencies(100, 0.0).into_iter().map(|s| Sample { value: 0.0, ..s }).collect();
     let mut drops = record("1", &zeros);
-    let mut metrics = [Measured { name: "drops", record: &mut drops, samples: &zeros }];
+    let mut metrics = [Measured { name: "drops", record: &mut drops, samples: &zeros, judged: true }];
     let fidelity = found([work(CheckName::Steal, 3.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
     assert_eq!(fidelity.verdict, Verdict::Trustworthy, "{:?}", fidelity.why);
     assert_eq!(drops.interval.unwrap().mean, Some([0.0, 0.0]));
@@ -217,11 +217,26 @@ fn a_run_that_counts_for_a_part_of_itself_has_done_more_than_its_samples() {
     // Samples of the second half only: work was done for twice as many.
     let samples: Vec<_> = latencies(1500, 10.0).into_iter().filter(|s| s.virtual_s >= Some(5.0)).collect();
     let mut record = record("ms", &samples);
-    let mut metrics = [Measured { name: "latency", record: &mut record, samples: &samples }];
+    let mut metrics = [Measured { name: "latency", record: &mut record, samples: &samples, judged: true }];
     found([work(CheckName::Steal, 1.0)]).conclude(accuracy(&[]), [5.0, 10.0], &mut metrics);
     assert!((record.uncertainty.unwrap().cpu_sensitivity - 0.64).abs() < 0.01);
     let Summary { n, .. } = record.summary;
     assert_eq!(n, 750);
+}
+
+#[test]
+fn a_run_is_judged_only_by_what_it_is_for() {
+    let samples = latencies(1500, 10.0);
+    let verdict = |judged| {
+        let mut record = record("ms", &samples);
+        let mut metrics = [Measured { name: "beside", record: &mut record, samples: &samples, judged }];
+        let fidelity = found([work(CheckName::Steal, 50.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
+        assert!(record.interval.is_some());
+        let says = fidelity.why.iter().any(|why| why.starts_with("beside"));
+        (fidelity.verdict, says)
+    };
+    assert_eq!(verdict(true), (Verdict::Suspect, true));
+    assert!(!verdict(false).1);
 }
 
 /// The two checks that turns are a compromise between.

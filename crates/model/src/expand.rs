@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod disk;
+mod flows;
 mod lans;
 mod link;
 mod network;
@@ -63,6 +64,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let routes = top.items("routes");
     let switches = top.items("switches");
     let placement = top.items("placement");
+    let traffic = top.entries("traffic", false, "flows");
     let metrics = top.entries("metrics", false, "metrics");
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
@@ -70,8 +72,9 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
 
     let accuracy = accuracy.map(|a| exactness(a, root, problems)).unwrap_or_default();
     let machines = nodes::machines(machines, problems);
-    let nodes = nodes::nodes(nodes, &machines, dir, problems);
-    let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
+    let mut nodes = nodes::nodes(nodes, &machines, dir, problems);
+    let names: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let switches = network::switches(switches, &names, problems);
     let lan_names: Vec<&str> = lans.iter().map(|l| l.name()).collect();
     let mut net = network::links(links, &names, &switches, &lan_names, problems);
@@ -81,13 +84,18 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let network::Network { links, captures, lans, addresses, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let placement = placement::placement(placement, &names, &places, problems);
-    let metrics = behaviour::metrics(metrics, &names, problems);
+    let (flows, mut deeds) = flows::flows(traffic, &mut nodes, !links.is_empty(), problems);
+    let of_flows = flows::metrics(&flows, &metrics, problems);
+    let mut metrics = behaviour::metrics(metrics, &names, problems);
+    metrics.extend(of_flows);
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
-    let events = behaviour::events(events, &names, &has_disk, &links, problems);
+    let (mut events, of_flows) = behaviour::events(events, &names, &has_disk, &links, &flows, problems);
+    deeds.extend(of_flows);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
     let idle = idle.map(|idle| behaviour::idle(idle, root.get("idle").unwrap_or(root), problems));
     behaviour::check_programs(&events, problems);
+    events.extend(flows::carried_out(deeds, &flows, &names, problems));
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {
         name: name?,
@@ -110,6 +118,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         switches,
         routes,
         placement,
+        flows,
         metrics,
         events: behaviour::in_order(events),
         ends,
@@ -124,7 +133,9 @@ pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Proble
     let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();
     let has_disk: Vec<bool> = experiment.nodes.iter().map(|n| experiment.machines[n.machine].disk.is_some()).collect();
     let entry = Entry { key: None, node: root, value };
-    let events = behaviour::events(vec![entry], &names, &has_disk, &experiment.links, problems);
+    let flows = &experiment.flows;
+    let (mut events, deeds) = behaviour::events(vec![entry], &names, &has_disk, &experiment.links, flows, problems);
+    events.extend(flows::carried_out(deeds, flows, &names, problems));
     behaviour::in_order(events)
 }
 

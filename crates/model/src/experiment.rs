@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use scale::{Tdf, VirtualDuration, VirtualInstant};
 
+use crate::file::{FlowChange, FlowKind};
 use crate::link::{Link, LinkChange};
 use crate::units::Speed;
 
@@ -45,6 +46,8 @@ pub struct Experiment {
     pub routes: Vec<Route>,
     /// Which machines of a harness nodes may be on.
     pub placement: Vec<Placement>,
+    /// Flows of packets between nodes.
+    pub flows: Vec<Flow>,
     /// What is measured.
     pub metrics: Vec<Metric>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
@@ -145,6 +148,48 @@ pub struct Node {
     pub files: Vec<(String, PathBuf)>,
     /// Whether rdtsc and rdtscp show virtual time in it; else they count on in real time.
     pub dilated_tsc: bool,
+    /// What runs beside its program from its start on, each time that it starts.
+    pub beside: Vec<Beside>,
+}
+
+/// A program that runs beside a node's own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// What it is called in its node.
+    pub program: String,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Whether it only receives.
+    pub receives: bool,
+}
+
+/// A flow of packets from one node to another.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its name, fit for a file name.
+    pub name: String,
+    /// The node that sends: a place in [`Experiment::nodes`].
+    pub from: usize,
+    /// The node that receives.
+    pub to: usize,
+    /// The end that sends.
+    pub source: traffic::Source,
+    /// The end that receives.
+    pub sink: traffic::Sink,
+    /// What the file says of its packets, which changes begin with.
+    pub(crate) written: (FlowKind, FlowChange),
+}
+
+impl Flow {
+    /// What the program is called that sends. No program of a file can be called so.
+    pub fn sender(&self) -> String {
+        format!("{}.source", self.name)
+    }
+
+    /// What the program is called that receives.
+    pub fn receiver(&self) -> String {
+        format!("{}.sink", self.name)
+    }
 }
 
 /// A node's root file system.
@@ -245,6 +290,9 @@ pub struct Metric {
     pub source: Source,
     /// The unit of the samples.
     pub unit: Unit,
+    /// Whether it is what a flow of traffic measures: then there may be no samples, and runs are judged by it only if
+    /// nothing else is measured.
+    pub of_flow: bool,
 }
 
 /// Where a metric's samples come from.
@@ -354,6 +402,8 @@ pub enum Action {
 pub enum ProgramAction {
     /// Starts it: the program and its arguments.
     Run(Vec<String>),
+    /// Ends it and starts it with other arguments, if it runs.
+    Again(Vec<String>),
     /// Sends it, and what it has started, a signal of this number.
     Signal(i32),
 }

@@ -2,6 +2,7 @@
 //! `docs/experiment-file.md` describes them.
 
 mod disk;
+mod flow;
 mod link;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 pub(crate) use self::disk::{Disk, DiskMap, DiskName};
+pub(crate) use self::flow::{Flow, FlowChange, FlowKind, Transport};
 pub(crate) use self::link::{
     Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
 };
@@ -95,6 +97,8 @@ pub(crate) struct File {
     switches: Option<Vec<String>>,
     /// Which machines of a harness nodes may be on, for `diorama map`
     placement: Option<Vec<Placement>>,
+    /// Flows of packets between nodes, by name
+    traffic: Option<BTreeMap<String, Flow>>,
     /// What is measured, by name
     metrics: Option<BTreeMap<String, Metric>>,
     /// What happens during the run
@@ -106,7 +110,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 18] = [
+pub(crate) const KEYS: [&str; 19] = [
     "name",
     "tdf",
     "measure",
@@ -121,6 +125,7 @@ pub(crate) const KEYS: [&str; 18] = [
     "routes",
     "switches",
     "placement",
+    "traffic",
     "metrics",
     "events",
     "ends",
@@ -359,8 +364,8 @@ pub(crate) enum Combine {
     Max,
 }
 
-/// Something that happens: to a `link` (with `set`), to a `node` (with `do`), or to a `program` of a node (with `run`
-/// or `signal`)
+/// Something that happens: to a `link` (with `set`), to a `node` (with `do`), to a `flow` (with `do: start`, `do: stop`
+/// or `change`), or to a `program` of a node (with `run` or `signal`)
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {
@@ -370,9 +375,13 @@ pub(crate) struct Event {
     pub(crate) link: Option<String>,
     /// What changes
     pub(crate) set: Option<LinkChange>,
+    /// The flow of `traffic`; `*` stands for any characters
+    pub(crate) flow: Option<String>,
+    /// What changes of the flow, which goes on with that, or starts so when it is started
+    pub(crate) change: Option<FlowChange>,
     /// The node; `*` stands for any characters
     pub(crate) node: Option<String>,
-    /// What is done to it
+    /// What is done to it, or to the flow
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
     /// With `slow-disk`: how many times as long everything takes from then on

@@ -139,6 +139,16 @@ quantity!(
 );
 
 quantity!(
+    /// When a flow starts, since the start of the run; none: when an event says so.
+    Start(Option<VirtualDuration>), "A time with its unit: ns, us, ms, s, min or h; or `event`",
+    format!("^event$|{}", TIME.pattern()),
+    |text| match text {
+        "event" => Ok(None),
+        _ => duration(text).map(Some),
+    }
+);
+
+quantity!(
     /// A bandwidth, in bits per virtual second.
     Bandwidth(VirtualRate), "A bandwidth with its unit: bit/s, kbit/s, Mbit/s or Gbit/s", RATE.pattern(),
     |text| {

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use diorama_model::{
     Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, GilbertElliott,
-    Idle, Jitter, Lan, Limit, Loss, NodeAction, Pipe, Queue, Ready, Red, Root, Source, Speed, Stream, load,
+    Idle, Jitter, Lan, Limit, Loss, NodeAction, Pipe, ProgramAction, Queue, Ready, Red, Root, Source, Speed, Stream,
+    load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
+use traffic::{Pattern, Shape, Transport};
 
 fn good(name: &str, overrides: &[(&str, &str)]) -> Result<Experiment, diorama_model::Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/good").join(name);
@@ -356,6 +358,52 @@ fn an_experiment_may_be_without_an_end() {
     assert!(wrong.contains("`never`, or a map with `limit`"), "{wrong}");
 }
 
+#[test]
+fn flows_are_programs_of_their_nodes() {
+    let e = good("traffic.yaml", &[]).unwrap();
+    let flow = |name: &str| e.flows.iter().find(|f| f.name == name).unwrap();
+    let video = flow("video");
+    assert_eq!((video.from, video.to, video.sink.port), (0, 1, 5004));
+    assert_eq!((video.source.packet, video.source.over), (500, Transport::Udp));
+    let constant = |interval, noise| Pattern { shape: Shape::Constant { interval, noise }, packets: Some(9) };
+    assert_eq!(video.source.pattern, constant(0.002, true));
+    let bulk = &flow("bulk").source;
+    assert_eq!((bulk.over, bulk.pattern.shape, bulk.packet), (Transport::Tcp, Shape::Greedy, 1000));
+    let bursts = |on, off, pareto| Shape::Bursts { interval: 0.01, on, off, pareto };
+    assert_eq!(flow("self-similar").source.pattern.shape, bursts(0.1, 0.5, Some(1.2)));
+    assert_eq!(flow("bursts").source.pattern.shape, bursts(0.5, 0.5, None));
+    let keys = &flow("keys").source;
+    assert_eq!((keys.over, keys.pattern.shape, keys.seed), (Transport::Tcp, Shape::Poisson { interval: 1.0 }, 4));
+    // What is not given differs between flows, and is the same in every run.
+    assert_ne!((bulk.seed, bulk.port), (flow("bursts").source.seed, flow("bursts").source.port));
+    assert_eq!(bulk.seed, good("traffic.yaml", &[]).unwrap().flows[1].source.seed);
+    // All receivers run from the start on, and the senders that say no start.
+    let beside = |node: usize| e.nodes[node].beside.iter().map(|b| b.program.as_str()).collect::<Vec<_>>();
+    assert_eq!(beside(0), ["self-similar.source", "bursts.sink", "keys.source"]);
+    assert_eq!(beside(1), ["video.sink", "bulk.sink", "self-similar.sink", "bursts.source", "keys.sink"]);
+    let told = |at: f64, node, program: &str, act| (at, Action::Program { node, program: program.into(), act });
+    let mut changed = video.source.clone();
+    changed.pattern.shape = Shape::Constant { interval: 0.001, noise: true };
+    let expected = [
+        told(1.0, 0, "bulk.source", ProgramAction::Run(bulk.argv())),
+        told(2.0, 0, "video.source", ProgramAction::Run(video.source.argv())),
+        told(3.0, 0, "bulk.source", ProgramAction::Signal(15)),
+        told(3.0, 1, "bulk.sink", ProgramAction::Signal(10)),
+        told(4.0, 0, "video.source", ProgramAction::Again(changed.argv())),
+        told(5.0, 0, "video.source", ProgramAction::Signal(15)),
+        told(5.0, 1, "video.sink", ProgramAction::Signal(10)),
+        // It is as it has become.
+        told(6.0, 0, "video.source", ProgramAction::Run(changed.argv())),
+    ];
+    let events: Vec<_> = e.events.iter().map(|e| (e.at.as_secs_f64(), e.action.clone())).collect();
+    assert_eq!(events, expected);
+    let names: Vec<&str> = e.metrics.iter().filter(|m| m.name.starts_with("bu")).map(|m| m.name.as_str()).collect();
+    let of = |flow: &str, all: &[&str]| all.iter().map(|m| format!("{flow}-{m}")).collect::<Vec<_>>();
+    let udp = of("bursts", &["sent", "packets", "rate", "loss", "delay"]);
+    assert_eq!(names, [of("bulk", &["sent", "packets", "rate", "delay"]), udp].concat());
+    assert!(e.metrics.iter().all(|m| m.of_flow));
+}
+
 /// The schema for editors is generated from the types that the file is read into.
 #[test]
 fn the_schema_is_current() {
@@ -374,6 +422,7 @@ fn the_schema_is_current() {
         "links",
         "switches",
         "placement",
+        "traffic",
         "metrics",
         "events",
         "ends",

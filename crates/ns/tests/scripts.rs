@@ -126,6 +126,7 @@ fn told(e: &Experiment, event: &model::Event) -> String {
         Action::Program { node, program, act } => {
             let what = match act {
                 ProgramAction::Run(words) => words.join(" "),
+                ProgramAction::Again(words) => format!("again {}", words.join(" ")),
                 ProgramAction::Signal(signal) => format!("signal {signal}"),
             };
             format!("{} {program}: {what}", e.nodes[*node].name)

@@ -8,7 +8,8 @@ use crate::Breach;
 /// the engine and the benchmark know all of them; the command line knows whom it asks.
 const ROOMS: &[(&str, &[&str])] = &[
     ("scale", &[]),
-    ("model", &["scale", "disk"]),
+    ("traffic", &[]),
+    ("model", &["scale", "disk", "traffic"]),
     ("map", &["scale", "model"]),
     ("queue", &[]),
     ("compose", &["model"]),
@@ -28,7 +29,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "engine",
         &[
             "scale", "model", "ns", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record",
-            "fidelity", "report",
+            "fidelity", "report", "traffic",
         ],
     ),
     (

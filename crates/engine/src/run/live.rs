@@ -172,8 +172,16 @@ impl Run<'_> {
             }
             self.site.start(&starts)?;
         }
-        // Last, for a node may have started at the same moment.
         let experiment = self.experiment;
+        // What receives is there before anything is sent, as far as nodes start at one moment.
+        for receives in [true, false] {
+            for start in &starts {
+                for beside in experiment.nodes[start.node].beside.iter().filter(|b| b.receives == receives) {
+                    self.change_program(start.node, &beside.program, &ProgramAction::Run(beside.argv.clone()))?;
+                }
+            }
+        }
+        // Last, for a node may have started at the same moment.
         for event in programs {
             if let EventAction::Program { node, program, act } = &experiment.events[event].action {
                 self.change_program(*node, program, act)?;
@@ -212,6 +220,7 @@ impl Run<'_> {
     fn change_program(&mut self, node: usize, program: &str, act: &ProgramAction) -> Result<()> {
         let (what, mut detail) = match act {
             ProgramAction::Run(argv) => (ProgramDeed::Run(argv.clone()), serde_json::json!({ "run": argv })),
+            ProgramAction::Again(argv) => (ProgramDeed::Again(argv.clone()), serde_json::json!({ "again": argv })),
             ProgramAction::Signal(signal) => (ProgramDeed::Signal(*signal), serde_json::json!({ "signal": signal })),
         };
         detail["program"] = program.into();

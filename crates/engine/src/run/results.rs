@@ -73,15 +73,21 @@ impl Run<'_> {
                     metrics.insert(metric.name.clone(), record);
                     samples.push(of_metric);
                 }
+                // A flow need not have sent anything.
+                Err(Error::Metric(MetricError::Missing { .. })) if metric.of_flow => {}
                 // What is not there yet may come when the run goes on.
                 Err(Error::Metric(_)) if *ending == Ending::Aside => {}
                 Err(Error::Metric(fault)) => add(&mut why, format!("metric {}: {fault}", metric.name)),
                 Err(other) => return Err(other),
             }
         }
+        let of_flows = |name: &str| self.experiment.metrics.iter().any(|m| m.of_flow && m.name == name);
+        let only_flows = metrics.keys().all(|name| of_flows(name));
+        let judged_by = |name: &str| only_flows || !of_flows(name);
         let measured = metrics.iter_mut().zip(&samples);
-        let mut measured: Vec<_> =
-            measured.map(|((name, record), samples)| Measured { name, record, samples }).collect();
+        let mut measured: Vec<_> = measured
+            .map(|((name, record), samples)| Measured { name, record, samples, judged: judged_by(name) })
+            .collect();
         // Samples of cool-down are not there to be taken.
         let window = [from, to.min(end_virtual)].map(VirtualInstant::as_secs_f64);
         let fidelity = judged.findings.conclude(self.accuracy, window, &mut measured);

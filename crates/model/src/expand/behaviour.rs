@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use scale::{VirtualDuration, VirtualInstant};
 
+use super::flows::Deed;
 use super::nodes::argv;
-use super::{Entry, MANY, instant, item_span, link, network, select};
+use super::{Entry, MANY, flows, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
-    Action, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+    Action, Combine, DiskChange, Ends, Event, Flow, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
@@ -45,7 +46,7 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
         let source = source(entry, read, problems);
         let unit = unit(&read.unit, entry.at("unit"), problems);
         if let Some(source) = source {
-            metrics.push(Metric { name: entry.name().to_owned(), nodes, source, unit });
+            metrics.push(Metric { name: entry.name().to_owned(), nodes, source, unit, of_flow: false });
         }
     }
     metrics
@@ -150,21 +151,32 @@ fn unit(written: &str, at: Span, problems: &mut Problems) -> Unit {
     }
 }
 
-/// The events, in the order of the file, each with its place; one for every link or node that a pattern names.
+/// What events are.
+const EITHER: &str = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
+                      `{ at: 5s, node: NAME, do: kill }` or `{ at: 5s, flow: NAME, do: stop }` or \
+                      `{ at: 5s, node: NAME, program: NAME, run: WORDS }`: complete this one or split it";
+
+/// The events, in the order of the file, each with its place; one for every link or node that a pattern names. And what
+/// happens to flows.
 pub(super) fn events(
     entries: Vec<Entry<'_, file::Event>>,
     nodes: &[&str],
     has_disk: &[bool],
     links: &[Link],
+    flows: &[Flow],
     problems: &mut Problems,
-) -> Vec<(Event, Span)> {
+) -> (Vec<(Event, Span)>, Vec<Deed>) {
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
-    let mut events = Vec::new();
+    let (mut events, mut deeds) = (Vec::new(), Vec::new());
     for entry in &entries {
         let Some(read) = &entry.value else { continue };
         let at = instant(read.at);
         let place = entry.at("at");
         match (&read.link, &read.set, &read.node, read.act, &read.program) {
+            (None, None, None, _, None) if read.flow.is_some() => {
+                deeds.extend(flows::deeds(entry, read, flows, problems));
+            }
+            _ if read.flow.is_some() || read.change.is_some() => problems.add(entry.node.span, EITHER),
             (Some(link), Some(set), None, None, None) => {
                 let found = select(link, &link_names, "link", entry.at("link"), problems);
                 // It must do for all of them.
@@ -208,23 +220,18 @@ pub(super) fn events(
                 }
                 events.extend(found.into_iter().map(|node| (Event { at, action: action(node) }, place)));
             }
-            _ => {
-                let what = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
-                            `{ at: 5s, node: NAME, do: kill }` or `{ at: 5s, node: NAME, program: NAME, run: WORDS }`: \
-                            complete this one or split it";
-                problems.add(entry.node.span, what);
-            }
+            _ => problems.add(entry.node.span, EITHER),
         }
         if (read.act.is_some() || read.set.is_some()) && (read.run.is_some() || read.signal.is_some()) {
             let at = entry.at(if read.run.is_some() { "run" } else { "signal" });
             problems.add(at, "this is for a program beside the node's own: name it, as in `program: sender`");
         }
-        if events.len() > MANY {
+        if events.len().max(deeds.len()) > MANY {
             problems.add(entry.node.span, format!("this makes more than {MANY} events"));
-            return events;
+            return (events, deeds);
         }
     }
-    events
+    (events, deeds)
 }
 
 /// What is done to a program; none, with a note, if that is wrong.

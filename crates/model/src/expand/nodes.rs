@@ -153,6 +153,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         ready: None,
         files: Vec::new(),
         dilated_tsc: false,
+        beside: Vec::new(),
     };
     let Some(read) = &entry.value else { return node };
     node.congestion = read.congestion.map(|c| match c {

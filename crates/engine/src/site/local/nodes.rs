@@ -187,7 +187,7 @@ impl Nodes {
         })
     }
 
-    /// Starts a program beside a node's own, or sends one a signal; whether there was anything to do.
+    /// Starts a program beside a node's own, starts it anew, or sends it a signal; whether there was anything to do.
     pub fn change_program(&self, change: &ProgramChange, results: &RunDir) -> Result<bool> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (change.node, change.program.clone());
@@ -197,7 +197,10 @@ impl Nodes {
                 exec.signal_group(*signal)?;
                 Ok(true)
             }
-            (ProgramDeed::Run(argv), None) => {
+            (ProgramDeed::Run(argv), None) | (ProgramDeed::Again(argv), Some(_)) => {
+                if let Some(exec) = running {
+                    exec.signal_group(rustix::process::Signal::TERM.as_raw())?;
+                }
                 let name = self.with(change.node, |n| n.name().to_string());
                 let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
                 let [stdout, stderr] = LogStream::ALL.map(|stream| results.append_log(&name, stream));
@@ -290,7 +293,7 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         cwd: node.cwd.clone().unwrap_or_else(|| "/".into()),
         hosts: network.hosts()[index].clone(),
         files: node.files.iter().map(|(to, from)| (to.into(), here(from))).collect(),
-        tools: vec![(clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)],
+        tools: tools_of(node),
         memory_bytes: node.memory_bytes,
         core: node.core,
         cgroup: shares.container_path(&node.name),
@@ -298,6 +301,12 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         disk: disks.as_ref().and_then(|disks| disks.of(index)),
         kept: None,
     }
+}
+
+/// Programs of ours that are seen in a node, and where.
+fn tools_of(node: &NodeSetup) -> Vec<(PathBuf, &'static [u8])> {
+    let traffic = node.traffic.then(|| (traffic::PROGRAM_PATH.into(), traffic::PROGRAM));
+    [(clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)].into_iter().chain(traffic).collect()
 }
 
 /// The socket to the injector for a program that starts in a node; none in real time.

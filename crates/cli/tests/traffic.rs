@@ -1,0 +1,86 @@
+//! Flows of packets between nodes, and what starts, stops and changes them.
+
+mod support;
+
+use std::time::Duration;
+
+use record::Status;
+use support::{Lab, PATIENCE, left_behind, wait_until};
+
+const FLOWS: &str = r#"
+name: flows
+tdf: 10
+machines: { pc: { speed: 0.3, memory: 64MiB } }
+nodes:
+  a: { machine: pc, run: [sleep, infinity] }
+  b: { machine: pc, run: [sleep, infinity] }
+links: [{ from: a, to: b, bandwidth: 4Mbit/s, delay: 5ms, queue: 50 }]
+traffic:
+  video: { from: a, to: b, kind: cbr, rate: 800kbit/s, packet: 500B }
+  bulk: { from: a, to: b, kind: ftp, start: 2.4s, stop: 4.6s }
+  keys: { from: b, to: a, kind: telnet, interval: 20ms, start: event }
+  never: { from: b, to: a, kind: pareto, rate: 1Mbit/s, start: event }
+events:
+  - { at: 4.7s, flow: video, change: { rate: 1.6Mbit/s } }
+ends: { limit: 7s }
+"#;
+
+/// The rows that a node of the run wrote, `(virtual s, value)`.
+fn rows(lab: &Lab, metric: &str) -> Vec<(f64, f64)> {
+    let text = lab.read(&format!("runs/flows/scaled/metrics/{metric}.csv"));
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let row = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    text.lines().skip(1).map(row).map(|row| (number(&row[0]), number(&row[1]))).collect()
+}
+
+fn near(value: f64, expected: f64, percent: f64) -> bool {
+    (value / expected - 1.0).abs() * 100.0 <= percent
+}
+
+#[test]
+fn flows_send_what_they_say_in_virtual_time() {
+    let lab = Lab::new(FLOWS);
+    let mut started = lab.start(&["run", "lab"]);
+    lab.wait_for_event("flows/scaled", "all-ready");
+    let event = |text: &str| lab.diorama(&["event", "flows", text]);
+    assert_eq!(event("flow: keys, do: start").code, 0);
+    for (wrong, part) in [
+        ("flow: nobody, do: stop", "there is no flow `nobody`"),
+        ("flow: keys, do: kill", "is started or stopped"),
+        ("flow: keys, change: { rate: 1Mbit/s, shape: 2 }", "`shape` belongs to `pareto`"),
+    ] {
+        let done = event(wrong);
+        assert!(done.code == 2 && done.stderr.contains(part), "`{wrong}`: {} {}", done.code, done.stderr);
+    }
+    let end = PATIENCE + Duration::from_secs(70);
+    wait_until("the run ends", end, || started.try_wait().unwrap().is_some());
+    assert_eq!(started.wait().unwrap().code(), Some(0), "{}", lab.said());
+    let result = lab.result("flows/scaled");
+    assert_eq!(result.status, Status::Ok);
+    assert!(!result.metrics.contains_key("never-rate"), "{:?}", result.metrics.keys());
+
+    // Alone on the link: 200 packets a second, within half a percent, sent and received.
+    for metric in ["video-sent", "video-packets"] {
+        let alone: Vec<f64> = rows(&lab, metric).into_iter().filter(|(at, _)| *at < 1.3).map(|(_, v)| v).collect();
+        assert_eq!(alone.len(), 2, "{metric}: {:?}", rows(&lab, metric));
+        assert!(alone.iter().all(|v| near(*v, 200.0, 0.5)), "{metric}: {alone:?}");
+    }
+    let rate = rows(&lab, "video-rate");
+    assert!(near(rate[0].1, 800e3, 0.5), "{rate:?}");
+    // 5 ms, and 528 bytes at 4 Mbit/s; what programs and kernel take comes on top, and is shown by virtual clocks.
+    let delay = rows(&lab, "video-delay")[0].1;
+    assert!((6.05..12.0).contains(&delay), "{delay} ms");
+    // TCP takes what is left, with 66 bytes of headers for 1448 of data; it must find that first.
+    let bulk = rows(&lab, "bulk-rate");
+    let left = (4e6 - 800e3 * 542.0 / 500.0) * 1448.0 / 1514.0;
+    assert!(bulk.iter().all(|(_, v)| (0.6 * left..1.05 * left).contains(v)), "{bulk:?} of {left}");
+    let waiting = rows(&lab, "bulk-delay")[0].1;
+    assert!(waiting > 2.0 * delay, "what fills a queue waits in it: {waiting} ms, after {delay} ms");
+    // Twice as much, from the change on.
+    let changed: Vec<f64> = rows(&lab, "video-sent").into_iter().filter(|(at, _)| *at > 4.7).map(|(_, v)| v).collect();
+    assert!(!changed.is_empty() && changed.iter().all(|v| near(*v, 400.0, 0.5)), "{changed:?}");
+    // Started by hand.
+    let keys = &result.metrics["keys-packets"].summary;
+    assert!(keys.n >= 3 && (30.0..75.0).contains(&keys.mean), "{keys:?}");
+    assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
+}

@@ -1,0 +1,338 @@
+//! Flows of traffic: programs beside those of their nodes, what starts and stops them, and what they measure.
+
+use traffic::{LARGEST_PACKET, LEAST_PACKET, Pattern, Shape, Sink, Source, delays_log, received_log, sent_log};
+
+use super::{Entry, MANY, instant, select};
+use crate::error::Problems;
+use crate::experiment::{self, Action, Beside, Event, Flow, Metric, Node, ProgramAction, Unit};
+use crate::file::{self, FlowChange, FlowKind, NodeAction, Transport};
+use crate::names::{did_you_mean, wrong_word};
+use crate::tree::{Data, Span, Value, shorten};
+
+/// The longest name of a flow: those of its metrics are longer.
+const LONGEST_NAME: usize = 40;
+/// The port of the first flow that says none is the one after this.
+const PORTS: u16 = 7000;
+/// What a packet carries that says nothing else, in bytes.
+const PACKET: u32 = 1000;
+/// Bursts and pauses, in seconds, and the shape of their distribution, of which nothing is said: as in ns.
+const BURST: f64 = 0.5;
+const SHAPE: f64 = 1.5;
+/// Shapes that have a mean, and are not as good as constant.
+const SHAPES: std::ops::RangeInclusive<f64> = 1.01..=100.0;
+/// The shortest time between two packets, in seconds.
+const SHORTEST: f64 = 1e-6;
+const TERM: i32 = 15;
+/// Says to a sink that its source was stopped.
+const STOPPED: i32 = 10;
+
+/// Something that happens to a flow.
+pub(super) struct Deed {
+    at: scale::VirtualInstant,
+    flow: usize,
+    what: What,
+    place: Span,
+}
+
+enum What {
+    Start,
+    Stop,
+    /// It goes on otherwise.
+    Change(Box<FlowChange>),
+}
+
+/// The flows, with what starts and stops them at their own times. Their receivers, and the senders that say no start,
+/// are put beside the programs of their nodes.
+pub(super) fn flows(
+    entries: Vec<Entry<'_, file::Flow>>,
+    nodes: &mut [Node],
+    joined: bool,
+    problems: &mut Problems,
+) -> (Vec<Flow>, Vec<Deed>) {
+    let names: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut flows, mut deeds): (Vec<Flow>, Vec<Deed>) = (Vec::new(), Vec::new());
+    for (number, entry) in entries.iter().enumerate() {
+        if let Some(what) = wrong_word(entry.name()) {
+            problems.add(entry.key_span(), what.replace("`latency`", "`video`"));
+        } else if entry.name().len() > LONGEST_NAME {
+            problems.add(entry.key_span(), format!("the name of a flow has at most {LONGEST_NAME} characters"));
+        }
+        if number >= MANY {
+            problems.add(entry.key_span(), format!("these are more than {MANY} flows"));
+            break;
+        }
+        let Some(read) = &entry.value else { continue };
+        if !joined {
+            problems.add(entry.key_span(), "no links join the nodes: add `links`, or there is no way for a flow");
+        }
+        let (Some(from), Some(to)) =
+            (one(&read.from, "from", entry, &names, problems), one(&read.to, "to", entry, &names, problems))
+        else {
+            continue;
+        };
+        if from == to {
+            problems.add(entry.at("to"), "a flow leads from one node to another: name two different ones");
+        }
+        let Some(flow) = flow(entry, read, number, [from, to], &names, problems) else { continue };
+        let taken = |f: &&Flow| f.to == to && f.sink.port == flow.sink.port && f.sink.over == flow.sink.over;
+        if let Some(other) = flows.iter().find(taken) {
+            let what = format!("the flow `{}` is received on this port of the node, too: choose another", other.name);
+            problems.add(entry.at("port"), what);
+        }
+        nodes[to].beside.push(Beside { program: flow.receiver(), argv: flow.sink.argv(), receives: true });
+        let place = flows.len();
+        let mut deed = |at, what, key| deeds.push(Deed { at, flow: place, what, place: entry.at(key) });
+        match read.start {
+            None => {
+                let (program, argv) = (flow.sender(), flow.source.argv());
+                nodes[from].beside.push(Beside { program, argv, receives: false })
+            }
+            Some(start) => start.0.iter().for_each(|at| deed(scale::VirtualInstant::ZERO + *at, What::Start, "start")),
+        }
+        if let Some(stop) = read.stop {
+            if read.start.and_then(|start| start.0).is_some_and(|start| start >= stop.0) {
+                problems.add(entry.at("stop"), "the flow would stop before it starts: write a later time");
+            }
+            deed(instant(stop), What::Stop, "stop");
+        }
+        flows.push(flow);
+    }
+    (flows, deeds)
+}
+
+/// The node that a key names.
+fn one(name: &str, key: &str, entry: &Entry<'_, file::Flow>, nodes: &[&str], problems: &mut Problems) -> Option<usize> {
+    let found = select(name, nodes, "node", entry.at(key), problems);
+    if found.len() > 1 {
+        problems
+            .add(entry.at(key), format!("`{}` are several nodes: name one, and make one flow for each", shorten(name)));
+        return None;
+    }
+    found.first().copied()
+}
+
+fn flow(
+    entry: &Entry<'_, file::Flow>,
+    read: &file::Flow,
+    number: usize,
+    [from, to]: [usize; 2],
+    nodes: &[&str],
+    problems: &mut Problems,
+) -> Option<Flow> {
+    let (kind, written) = (read.kind, read.packets());
+    let connected = matches!(kind, FlowKind::Ftp | FlowKind::Telnet);
+    let over = match read.over.unwrap_or(if connected { Transport::Tcp } else { Transport::Udp }) {
+        Transport::Udp if kind == FlowKind::Ftp => {
+            let what = "what is sent as fast as possible needs TCP, which says how fast that is: remove `over: udp`, \
+                        or choose a kind with a `rate`";
+            problems.add(entry.at("over"), what);
+            return None;
+        }
+        Transport::Udp => traffic::Transport::Udp,
+        Transport::Tcp => traffic::Transport::Tcp,
+    };
+    let port = read.port.unwrap_or(PORTS.saturating_add(1 + (number % 50_000) as u16));
+    if port == 0 {
+        problems.add(entry.at("port"), "a port is 1 to 65535");
+    }
+    let sink = Sink { flow: entry.name().to_owned(), port, over };
+    let source = source(&sink, nodes[to], kind, &written, entry.node, problems)?;
+    Some(Flow { name: entry.name().to_owned(), from, to, source, sink, written: (kind, written) })
+}
+
+/// The end that sends, by what is written of its packets at `node`.
+fn source(
+    sink: &Sink,
+    to: &str,
+    kind: FlowKind,
+    written: &FlowChange,
+    node: &Value,
+    problems: &mut Problems,
+) -> Option<Source> {
+    let before = problems.count();
+    let mut wrong = |key: &str, what: String| problems.add(node.get(key).map_or(node.span, |v| v.span), what);
+    let bursts = matches!(kind, FlowKind::Exponential | FlowKind::Pareto);
+    let misplaced = [
+        ("on", written.on.is_some() && !bursts, "`exponential` and `pareto`"),
+        ("off", written.off.is_some() && !bursts, "`exponential` and `pareto`"),
+        ("shape", written.shape.is_some() && kind != FlowKind::Pareto, "`pareto`"),
+        ("noise", written.noise.is_some() && kind != FlowKind::Cbr, "`cbr`"),
+        ("rate", written.rate.is_some() && kind == FlowKind::Ftp, "kinds that do not send as fast as possible"),
+        ("interval", written.interval.is_some() && kind == FlowKind::Ftp, "kinds that do not send as fast as possible"),
+    ];
+    for (key, _, of) in misplaced.iter().filter(|(_, is, _)| *is) {
+        wrong(key, format!("`{key}` belongs to {of}: remove it"));
+    }
+    let packet = written.packet.map_or(u64::from(PACKET), |p| p.0);
+    let sizes = u64::from(LEAST_PACKET)..=u64::from(LARGEST_PACKET);
+    if !sizes.contains(&packet) {
+        let what = format!(
+            "a packet carries {LEAST_PACKET}B (its number and its time) to {LARGEST_PACKET}B: write such as `1000B`"
+        );
+        wrong("packet", what);
+    }
+    if written.packets == Some(0) {
+        wrong("packets", "a flow of no packets: write at least 1, or remove the flow".into());
+    }
+    let interval = match (written.rate, written.interval) {
+        (Some(_), Some(_)) => {
+            wrong("interval", "this has a `rate` already: remove one of them".into());
+            1.0
+        }
+        (Some(rate), None) => packet as f64 * 8.0 / rate.0.bits_per_s(),
+        (None, Some(interval)) => interval.0.as_secs_f64(),
+        (None, None) if matches!(kind, FlowKind::Telnet | FlowKind::Ftp) => 1.0,
+        (None, None) => {
+            wrong("kind", "how much does it send? Add `rate: 1Mbit/s`, or the `interval` between packets".into());
+            1.0
+        }
+    };
+    if interval < SHORTEST {
+        let key = if written.rate.is_some() { "rate" } else { "interval" };
+        wrong(key, "that is more than a packet in a microsecond, which no program sends: write less".into());
+    }
+    let length = |time: Option<crate::units::Time>| time.map_or(BURST, |t| t.0.as_secs_f64());
+    let (on, off) = (length(written.on), length(written.off));
+    let pareto = (kind == FlowKind::Pareto).then_some(written.shape.unwrap_or(SHAPE));
+    if pareto.is_some_and(|shape| !SHAPES.contains(&shape)) {
+        wrong("shape", "below 1.01 lengths have no mean, and above 100 they hardly vary: write such as 1.5".into());
+    }
+    let noise = written.noise.unwrap_or(false);
+    let shape = match kind {
+        FlowKind::Cbr => Shape::Constant { interval, noise },
+        FlowKind::Poisson | FlowKind::Telnet => Shape::Poisson { interval },
+        FlowKind::Exponential | FlowKind::Pareto => Shape::Bursts { interval, on, off, pareto },
+        FlowKind::Ftp => Shape::Greedy,
+    };
+    if problems.count() != before {
+        return None;
+    }
+    // FNV-1a: a flow more or less leaves what the others draw as it was.
+    let by_name =
+        || sink.flow.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    Some(Source {
+        flow: sink.flow.clone(),
+        to: to.to_owned(),
+        port: sink.port,
+        over: sink.over,
+        packet: packet as u32,
+        pattern: Pattern { shape, packets: written.packets },
+        seed: written.seed.unwrap_or_else(by_name),
+    })
+}
+
+/// What an event does to flows: one deed for each that it names.
+pub(super) fn deeds(
+    entry: &Entry<'_, file::Event>,
+    read: &file::Event,
+    flows: &[Flow],
+    problems: &mut Problems,
+) -> Vec<Deed> {
+    let names: Vec<&str> = flows.iter().map(|f| f.name.as_str()).collect();
+    let pattern = read.flow.as_deref().unwrap_or_default();
+    let found = match names.is_empty() {
+        false => select(pattern, &names, "flow", entry.at("flow"), problems),
+        true => {
+            let near = did_you_mean(pattern, &names);
+            problems.add(
+                entry.at("flow"),
+                format!("there is no flow `{}`{near}: the file has no `traffic`", shorten(pattern)),
+            );
+            Vec::new()
+        }
+    };
+    let what = || match (read.act, &read.change) {
+        _ if read.run.is_some() || read.signal.is_some() || read.factor.is_some() => None,
+        (Some(NodeAction::Start), None) => Some(What::Start),
+        (Some(NodeAction::Stop), None) => Some(What::Stop),
+        (None, Some(change)) => Some(What::Change(Box::new(change.clone()))),
+        _ => None,
+    };
+    if what().is_none() {
+        let what = "a flow is started or stopped, `do: start` or `do: stop`, or changed, `change: { rate: 2Mbit/s }`: \
+                    write one of them";
+        problems.add(entry.at("flow"), what);
+    }
+    let (at, place) = (instant(read.at), entry.at("at"));
+    found.into_iter().filter_map(|flow| Some(Deed { at, flow, what: what()?, place })).collect()
+}
+
+/// What deeds are as events of programs. A change holds for all that comes later.
+pub(super) fn carried_out(
+    mut deeds: Vec<Deed>,
+    flows: &[Flow],
+    nodes: &[&str],
+    problems: &mut Problems,
+) -> Vec<(Event, Span)> {
+    deeds.sort_by_key(|deed| deed.at);
+    let mut sources: Vec<(FlowChange, Source)> =
+        flows.iter().map(|f| (f.written.1.clone(), f.source.clone())).collect();
+    let mut events = Vec::new();
+    for Deed { at, flow, what, place } in deeds {
+        let (of, (written, now)) = (&flows[flow], &mut sources[flow]);
+        let mut program = |node, program, act| {
+            let action = Action::Program { node, program, act };
+            events.push((Event { at, action }, place));
+        };
+        match what {
+            What::Start => program(of.from, of.sender(), ProgramAction::Run(now.argv())),
+            What::Stop => {
+                program(of.from, of.sender(), ProgramAction::Signal(TERM));
+                program(of.to, of.receiver(), ProgramAction::Signal(STOPPED));
+            }
+            What::Change(change) => {
+                merge(written, &change);
+                // What is wrong has one place, that of the event.
+                let at_event = Value { span: place, data: Data::Map(Vec::new()) };
+                if let Some(changed) = source(&of.sink, nodes[of.to], of.written.0, written, &at_event, problems) {
+                    *now = changed;
+                    program(of.from, of.sender(), ProgramAction::Again(now.argv()));
+                }
+            }
+        }
+    }
+    events
+}
+
+/// Puts what changes in the place of what was.
+fn merge(of: &mut FlowChange, change: &FlowChange) {
+    if change.rate.is_some() || change.interval.is_some() {
+        (of.rate, of.interval) = (change.rate, change.interval);
+    }
+    of.packet = change.packet.or(of.packet);
+    of.on = change.on.or(of.on);
+    of.off = change.off.or(of.off);
+    of.shape = change.shape.or(of.shape);
+    of.noise = change.noise.or(of.noise);
+    of.packets = change.packets.or(of.packets);
+    of.seed = change.seed.or(of.seed);
+}
+
+/// What flows measure. A flow that never sent anything measures nothing.
+pub(super) fn metrics(flows: &[Flow], entries: &[Entry<'_, file::Metric>], problems: &mut Problems) -> Vec<Metric> {
+    let mut all = Vec::new();
+    for flow in flows {
+        let rows = |name: &str, node, path, value, unit: &str| Metric {
+            name: format!("{}-{name}", flow.name),
+            nodes: vec![node],
+            source: experiment::Source::Rows { path, start: Some(1), value },
+            // Rows begin with a date in seconds, whatever they measure.
+            unit: Unit { written: unit.into(), result: unit.into(), factor: 1.0, start_seconds: 1.0 },
+            of_flow: true,
+        };
+        let received = || received_log(&flow.name);
+        all.push(rows("sent", flow.from, sent_log(&flow.name), 2, "1/s"));
+        all.push(rows("packets", flow.to, received(), 2, "1/s"));
+        all.push(rows("rate", flow.to, received(), 3, "bit/s"));
+        if flow.sink.over == traffic::Transport::Udp {
+            all.push(rows("loss", flow.to, received(), 4, "%"));
+        }
+        all.push(rows("delay", flow.to, delays_log(&flow.name), 2, "ms"));
+    }
+    for twice in entries.iter().filter(|m| all.iter().any(|own| own.name == m.name())) {
+        let what = format!("`{}` is what a flow of `traffic` measures: call this metric something else", twice.name());
+        problems.add(twice.key_span(), what);
+    }
+    all
+}
