@@ -94,7 +94,7 @@ impl Findings {
                 why.extend(why::of_metric(measured.name, measured.record, &asked_for));
             }
         }
-        if metrics.is_empty() {
+        if judged.is_empty() {
             let changes = self.findings.iter().map(|f| (f.name, self.change(f, &Metric::none())));
             why.extend(why::without_metrics(&changes.collect::<Vec<_>>(), asked_for.mean));
         }

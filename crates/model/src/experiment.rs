@@ -290,8 +290,7 @@ pub struct Metric {
     pub source: Source,
     /// The unit of the samples.
     pub unit: Unit,
-    /// Whether it is what a flow of traffic measures: then there may be no samples, and runs are judged by it only if
-    /// nothing else is measured.
+    /// Whether it is what a flow of traffic measures: then there may be no samples, and runs are not judged by it.
     pub of_flow: bool,
 }
 

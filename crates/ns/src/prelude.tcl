@@ -77,6 +77,7 @@ namespace eval ::diorama {
         Simulator,make-san       {Lan tblan-lan}
         Simulator,link           {SimplexLink tbsl-}
         Simulator,lanlink        {LanLink tbll-}
+        Simulator,create-connection {Agent/ tbagent-}
         Simulator,event-sequence {EventSequence tbseq-seq}
         Simulator,event-timeline {EventTimeline tbtl-tl}
         Simulator,event-group    {EventGroup tbgrp-}
@@ -161,7 +162,10 @@ namespace eval ::diorama {
             switch -- $method {
                 at { return [timed $object [lindex $args 1] [lindex $args 2] [llength $args]] }
                 event-sequence { return [sequence $object [lindex $args 1] [lindex $args 2]] }
-                make-simulated { emit call [where] [list {} $object make-simulated]; return }
+                make-simulated {
+                    emit call [where] [list {} $object make-simulated]
+                    return [uplevel 1 [lindex $args 1]]
+                }
             }
         }
         if {$class eq "EventTimeline" && $method eq "at"} {
@@ -176,6 +180,10 @@ namespace eval ::diorama {
             set before $last
             set made [make {*}$makes($class,$method)]
             if {[lindex $makes($class,$method) 0] in {SimplexLink LanLink Queue}} { set last $before }
+        }
+        # What sends over an agent, whatever kind of agent that is.
+        if {$method eq "attach-app" && [string match Agent/* $class]} {
+            set made [make Application/[lindex $args 1] tbapp-]
         }
         emit call [where] [concat [list $made $object] $args]
         return $made

@@ -10,6 +10,10 @@ use crate::units;
 mod commands;
 mod events;
 mod objects;
+mod traffic;
+
+pub use traffic::Flow;
+use traffic::{Agent, Traffic};
 
 /// What one direction of a link does to packets.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +194,8 @@ pub enum Happening {
     Lan(usize, Option<usize>, String),
     /// To a node: `kill`, `stop` or `start`.
     Node(usize, &'static str),
+    /// To a flow, by the number of what sends it: as an experiment writes it.
+    Flow(usize, String),
     /// To a program: a signal that it is sent; none: it is started.
     Program(usize, Option<String>),
 }
@@ -205,6 +211,8 @@ pub struct Script {
     pub lans: Vec<Lan>,
     /// The programs.
     pub programs: Vec<Program>,
+    /// What is sent from node to node.
+    pub flows: Vec<Flow>,
     /// What happens to links and nodes.
     pub events: Vec<Event>,
     /// When it is over, in seconds, if that was said.
@@ -232,6 +240,8 @@ enum Object {
     Queue(usize, usize),
     LanQueue(usize, usize, usize),
     Program(usize),
+    Agent(usize),
+    Traffic(usize),
     /// Steps, which follow one another; or events at their times.
     Sequence(usize),
     Timeline(usize),
@@ -254,6 +264,8 @@ struct Reader {
     script: Script,
     problems: Vec<Note>,
     objects: HashMap<String, Object>,
+    agents: Vec<Agent>,
+    traffic: Vec<Traffic>,
     sequences: Vec<Vec<Written>>,
     timelines: Vec<Vec<Written>>,
     groups: Vec<Vec<String>>,
@@ -292,6 +304,7 @@ pub fn read(calls: &[Call]) -> Result<Script, Vec<Note>> {
     reader.whole();
     reader.check_background();
     reader.happenings();
+    reader.flows();
     reader.check_names();
     match reader.problems.is_empty() {
         true => Ok(reader.script),
@@ -358,7 +371,7 @@ impl Reader {
             }
             Object::Lan(l) => self.script.lans[l].name.0 = said.0,
             Object::Program(p) => self.script.programs[p].name = said.0,
-            _ => {}
+            _ => self.rename_traffic(&object, name),
         }
         self.objects.insert(name.to_owned(), object);
     }

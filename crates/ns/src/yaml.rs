@@ -179,6 +179,14 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
         yaml.line("lans:", &none);
         write_lans(&mut yaml, script);
     }
+    if !script.flows.is_empty() {
+        yaml.line("traffic:", &none);
+    }
+    for flow in &script.flows {
+        let [from, to] = flow.ends.map(|e| script.nodes[e].name.0.as_str());
+        let (name, place) = &flow.name;
+        yaml.line(format!("  {name}: {{ from: {from}, to: {to}, {} }}", joined(&flow.keys)), place);
+    }
     let limit = limit(script, hardware);
     // What would happen at the very end makes no difference.
     let before_the_end = |e: &&Event| script.end.as_ref().is_none_or(|(end, _)| e.at != *end);
@@ -205,6 +213,10 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
                     Some(signal) => format!("signal: {signal}"),
                 };
                 format!("node: {node}, program: {}, {what}", program_name(script, *p))
+            }
+            Happening::Flow(t, what) => {
+                let flow = script.flows.iter().find(|f| f.traffic == *t).map_or("", |f| &f.name.0);
+                format!("flow: {flow}, {what}")
             }
             Happening::Node(n, act) => format!("node: {}, do: {act}", script.nodes[*n].name.0),
         };

@@ -117,6 +117,46 @@ fn arrays_loops_procedures_and_all_objects_become_an_experiment() {
     assert!(notes.iter().any(|n| n.contains("`tb-set-uselatestwadata` is ignored")), "{notes:?}");
 }
 
+#[test]
+fn applications_become_flows() {
+    let (converted, e) = load(&of("good").join("traffic.ns")).expect("it is right");
+    let flow = |name: &str| e.flows.iter().find(|f| f.name == name).expect("there is such a flow");
+    let ends = |name: &str| [flow(name).from, flow(name).to].map(|n| e.nodes[n].name.as_str());
+    let all: Vec<_> = e.flows.iter().map(|f| (f.name.as_str(), ends(&f.name), f.source.packet)).collect();
+    let expected = [
+        ("cbr0", ["a", "b"], 500),
+        ("ftp", ["b", "a"], 1460),
+        ("par-0", ["a", "b"], 210),
+        ("par-1", ["a", "b"], 210),
+        ("keys", ["a", "c"], 1000),
+    ];
+    assert_eq!(all, expected);
+    for (name, words) in [
+        ("cbr0", "over udp packet 500 shape noise interval 0.005 "),
+        ("par-1", "over udp packet 210 shape bursts interval 0.00084 on 0.2 off 0.5 pareto 1.2 "),
+        ("keys", "over tcp packet 1000 shape poisson interval 0.5 "),
+    ] {
+        let argv = flow(name).source.argv().join(" ");
+        assert!(argv.contains(words), "{name}: {argv}");
+    }
+    let events: Vec<_> = e.events.iter().map(|event| (event.at.as_secs_f64(), &event.action)).collect();
+    let last = |of: &str, word: &str| {
+        let act = events.iter().rev().find_map(|(at, action)| match action {
+            Action::Program { program, act: ProgramAction::Run(argv), .. } if program == of => Some((*at, argv)),
+            _ => None,
+        });
+        let (at, argv) = act.expect("it is started");
+        let value = argv.iter().position(|w| w == word).map(|place| argv[place + 1].as_str());
+        (at, value)
+    };
+    // 2920 bytes are two packets of 1460.
+    assert_eq!(last("ftp.source", "packets"), (5.0, Some("2")));
+    assert_eq!(last("par-0.source", "on"), (3.0, Some("0.2")));
+    assert_eq!(events.len(), 11);
+    let notes: Vec<&str> = converted.notes.iter().map(|n| n.what.as_str()).collect();
+    assert!(notes.iter().any(|n| n.contains("`unused` sends nothing")), "{notes:?}");
+}
+
 fn told(e: &Experiment, event: &model::Event) -> String {
     match &event.action {
         Action::Node { node, act } => {

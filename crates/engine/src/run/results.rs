@@ -81,12 +81,10 @@ impl Run<'_> {
                 Err(other) => return Err(other),
             }
         }
-        let of_flows = |name: &str| self.experiment.metrics.iter().any(|m| m.of_flow && m.name == name);
-        let only_flows = metrics.keys().all(|name| of_flows(name));
-        let judged_by = |name: &str| only_flows || !of_flows(name);
+        let of_flow = |name: &str| self.experiment.metrics.iter().any(|m| m.of_flow && m.name == name);
         let measured = metrics.iter_mut().zip(&samples);
         let mut measured: Vec<_> = measured
-            .map(|((name, record), samples)| Measured { name, record, samples, judged: judged_by(name) })
+            .map(|((name, record), samples)| Measured { name, record, samples, judged: !of_flow(name) })
             .collect();
         // Samples of cool-down are not there to be taken.
         let window = [from, to.min(end_virtual)].map(VirtualInstant::as_secs_f64);

@@ -140,6 +140,7 @@ impl Reader {
                 };
                 self.push(at, happening, place);
             }
+            Object::Traffic(t) => self.traffic_happens(t, event, at)?,
             Object::Group(g) => {
                 for member in self.groups[g].clone() {
                     let mut words = event.words.clone();
@@ -210,7 +211,7 @@ impl Reader {
         Ok(())
     }
 
-    fn push(&mut self, at: f64, what: Happening, place: Option<crate::error::Place>) {
+    pub(super) fn push(&mut self, at: f64, what: Happening, place: Option<crate::error::Place>) {
         self.script.events.push(Event { at, what, place });
     }
 }

@@ -32,8 +32,8 @@ const DRAWING: &[&str] = &[
     "Z_",
 ];
 
-const TRAFFIC: &str = "traffic agents are not carried out yet: run a program that sends, such as iperf3, with \
-                       `tb-set-node-startcmd` or `program-agent`";
+const SIMULATED: &str =
+    "simulated nodes are nodes like the others here: a container each, with the kernel's own protocols";
 
 impl Reader {
     /// `new CLASS`.
@@ -51,9 +51,11 @@ impl Reader {
             "EventSequence" => self.sequence(),
             "EventTimeline" => self.timeline(),
             "EventGroup" => self.group(&[]),
-            _ if class.starts_with("Agent/") || class.starts_with("Application/") => return Err(TRAFFIC.into()),
             "RandomVariable" | "RNG" => Object::Other(class.to_owned()),
-            _ => return Err(format!("there is no class `{class}` here: a script begins with `new Simulator`")),
+            _ => {
+                let unknown = || format!("there is no class `{class}` here: a script begins with `new Simulator`");
+                self.create_traffic(class)?.ok_or_else(unknown)?
+            }
         };
         self.objects.insert(id, object);
         Ok(())
@@ -73,6 +75,8 @@ impl Reader {
             }
             Object::Queue(..) | Object::LanQueue(..) => self.of_queue(&of, method, &words)?,
             Object::Program(p) => self.of_program(p, method, &words)?,
+            Object::Agent(a) => self.of_agent(a, method, &words)?,
+            Object::Traffic(t) => self.of_traffic(t, method, &words)?,
             Object::Group(g) if method == "add" => {
                 self.groups[g].extend(words.iter().map(|w| (*w).to_owned()));
                 None
@@ -91,7 +95,7 @@ impl Reader {
         let object = match (method, words) {
             ("node" | "nsenode", _) => {
                 if method == "nsenode" {
-                    return Err("simulated nodes are not modelled yet: make it with `$ns node`".into());
+                    self.note_once(SIMULATED);
                 }
                 let name = (label(made), self.place.clone());
                 self.script.nodes.push(Node { name, ..Node::default() });
@@ -142,8 +146,13 @@ impl Reader {
                 self.script.links[link].pipes[direction].queue.set("limit_", limit)?;
                 return Ok(None);
             }
-            ("attach-agent" | "connect" | "detach-agent" | "create-connection", _) => return Err(TRAFFIC.into()),
-            ("make-simulated", _) => return Err("simulated nodes are not modelled yet: leave out the block".into()),
+            ("attach-agent" | "connect" | "detach-agent" | "create-connection", _) => {
+                return self.connecting(method, words);
+            }
+            ("make-simulated", _) => {
+                self.note_once(SIMULATED);
+                return Ok(None);
+            }
             ("cost", _) => {
                 self.note_once("costs of links are ignored: routes are the shortest by delay");
                 return Ok(None);
