@@ -19,6 +19,7 @@ traffic:
   video: { from: a, to: b, kind: cbr, rate: 800kbit/s, packet: 500B }
   bulk: { from: a, to: b, kind: ftp, start: 2.4s, stop: 4.6s }
   keys: { from: b, to: a, kind: telnet, interval: 20ms, start: event }
+  beside: { from: b, to: a, kind: cbr, rate: 400kbit/s, packet: 500B, background: true }
   never: { from: b, to: a, kind: pareto, rate: 1Mbit/s, start: event }
 events:
   - { at: 4.7s, flow: video, change: { rate: 1.6Mbit/s } }
@@ -44,6 +45,7 @@ fn flows_send_what_they_say_in_virtual_time() {
     lab.wait_for_event("flows/scaled", "all-ready");
     let event = |text: &str| lab.diorama(&["event", "flows", text]);
     assert_eq!(event("flow: keys, do: start").code, 0);
+    assert_eq!(event("flow: beside, change: { rate: 800kbit/s }").code, 0);
     for (wrong, part) in [
         ("flow: nobody, do: stop", "there is no flow `nobody`"),
         ("flow: keys, do: kill", "is started or stopped"),
@@ -79,6 +81,11 @@ fn flows_send_what_they_say_in_virtual_time() {
     // Twice as much, from the change on.
     let changed: Vec<f64> = rows(&lab, "video-sent").into_iter().filter(|(at, _)| *at > 4.7).map(|(_, v)| v).collect();
     assert!(!changed.is_empty() && changed.iter().all(|v| near(*v, 400.0, 0.5)), "{changed:?}");
+    // Only in the emulator: exactly what is asked, with what a frame of 542 bytes takes of 4 Mbit/s and the delay.
+    let beside = rows(&lab, "beside-packets");
+    assert!(beside.len() >= 5 && beside[2..].iter().all(|(_, v)| near(*v, 200.0, 0.5)), "{beside:?}");
+    let took = rows(&lab, "beside-delay");
+    assert!(took.iter().all(|(_, ms)| (6.084..6.3).contains(ms)), "{took:?}");
     // Started by hand.
     let keys = &result.metrics["keys-packets"].summary;
     assert!(keys.n >= 3 && (30.0..75.0).contains(&keys.mean), "{keys:?}");

@@ -19,8 +19,8 @@ use cpu::{Speed, Terms};
 use host::cgroup::{self, Weights};
 use host::slices;
 use indexmap::IndexMap;
-use model::{Action, Address, Experiment, Lan, LinkChange, NodeAction, Route};
-use net::{AddressSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
+use model::{Action, Address, BackgroundFlow, Experiment, Lan, LinkChange, NodeAction, Route};
+use net::{AddressSpec, FlowSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
 use scale::{Lengths, Tdf, Turns, VirtualDuration, VirtualInstant};
@@ -344,6 +344,12 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
         name: l.name.clone(),
         subnet: l.subnet.map(|(address, length)| Prefix { address, length }),
     };
+    let flow = |f: &BackgroundFlow| FlowSpec {
+        name: f.name.clone(),
+        ways: f.ways.clone(),
+        load: harness_load(&f.load, tdf),
+        seed: f.seed,
+    };
     let address = |a: &Address| AddressSpec {
         link: experiment.links[a.link].name.clone(),
         node: experiment.nodes[a.node].name.clone(),
@@ -356,7 +362,22 @@ fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
         links: experiment.links.iter().map(|l| l.to_harness(tdf)).collect(),
         routes: experiment.routes.iter().map(route).collect(),
         addresses: experiment.addresses.iter().map(address).collect(),
+        flows: experiment.background.iter().map(flow).collect(),
     }
+}
+
+/// What Ethernet, IPv4 and UDP put before what a packet carries, in bytes.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// What a frame of a flow carries, in bytes.
+pub fn carried(frame: usize) -> u64 {
+    frame.saturating_sub(HEADERS) as u64
+}
+
+/// What the emulator is to send for a source of a flow.
+pub fn harness_load(load: &model::Load, tdf: Tdf) -> net::Load {
+    let real = |seconds: f64| tdf.to_real(VirtualDuration::from_secs_f64(seconds)).as_secs_f64();
+    net::Load { frame: load.packet as usize + HEADERS, pattern: load.pattern.with_times(real) }
 }
 
 /// Fails if the emulator would refuse a change that the experiment makes of a link: better now than in the middle of a

@@ -505,6 +505,7 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
         let what = match &event.action {
             Action::Link { .. } => schedule::Event::Link(index),
             Action::Disk { .. } => schedule::Event::Disk(index),
+            Action::Flow { .. } => schedule::Event::Flow(index),
             Action::Program { .. } => schedule::Event::Program(index),
             Action::Node { node, act } => of_node(*node, *act),
         };

@@ -31,6 +31,8 @@ pub enum Event {
     Link(usize),
     /// Change the disk of a node, likewise.
     Disk(usize),
+    /// Change a flow of the emulator's, likewise.
+    Flow(usize),
     /// Start a program beside a node's own, or send one a signal, likewise.
     Program(usize),
     /// SIGKILL a node.
@@ -64,6 +66,8 @@ pub enum Action {
     Link(usize),
     /// Apply an event of a disk.
     Disk(usize),
+    /// Apply an event of a flow.
+    Flow(usize),
     /// Apply an event of a program.
     Program(usize),
     /// An event (`kill`, `stop`, `start`, `power-off`, `power-on`) found a node as it should become: nothing is to
@@ -321,6 +325,7 @@ impl Schedule {
         match event {
             Event::Link(event) => actions.push(Action::Link(event)),
             Event::Disk(event) => actions.push(Action::Disk(event)),
+            Event::Flow(event) => actions.push(Action::Flow(event)),
             Event::Program(event) => actions.push(Action::Program(event)),
             Event::Kill(node) if self.is_running(node) => {
                 self.dismiss(node, Ended::Killed);

@@ -62,6 +62,9 @@ pub trait Site {
     /// Changes pipes, all at one instant.
     fn change_pipes(&mut self, changes: &[(String, PipeChange)]) -> Result<()>;
 
+    /// Has something happen to a flow of the emulator's, by its place in the specification of the network.
+    fn change_flow(&mut self, flow: usize, change: net::FlowChange) -> Result<()>;
+
     /// Has something happen to the disk of a node, which has one.
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()>;
 

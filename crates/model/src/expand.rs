@@ -64,6 +64,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let routes = top.items("routes");
     let switches = top.items("switches");
     let placement = top.items("placement");
+    let simulated = top.entries("simulated", false, "simulated hosts");
     let traffic = top.entries("traffic", false, "flows");
     let metrics = top.entries("metrics", false, "metrics");
     let events = top.items("events");
@@ -75,7 +76,9 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let mut nodes = nodes::nodes(nodes, &machines, dir, problems);
     let names: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let switches = network::switches(switches, &names, problems);
+    let mut switches = network::switches(switches, &names, problems);
+    let first_simulated = switches.len();
+    switches.extend(nodes::simulated(simulated, &names, &switches, problems));
     let lan_names: Vec<&str> = lans.iter().map(|l| l.name()).collect();
     let mut net = network::links(links, &names, &switches, &lan_names, problems);
     lans::lans(&lans, &names, &switches, &mut net, problems);
@@ -84,18 +87,21 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let network::Network { links, captures, lans, addresses, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let placement = placement::placement(placement, &names, &places, problems);
-    let (flows, mut deeds) = flows::flows(traffic, &mut nodes, !links.is_empty(), problems);
+    let simulated = switches[first_simulated..].iter().map(String::as_str).collect();
+    let flows = flows::flows(traffic, &mut nodes, &switches, &simulated, !links.is_empty(), problems);
     let of_flows = flows::metrics(&flows, &metrics, problems);
+    let flows::Flows { programs: flows, background, mut deeds } = flows;
+    let flow_names = flows::names(&flows, &background);
     let mut metrics = behaviour::metrics(metrics, &names, problems);
     metrics.extend(of_flows);
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
-    let (mut events, of_flows) = behaviour::events(events, &names, &has_disk, &links, &flows, problems);
+    let (mut events, of_flows) = behaviour::events(events, &names, &has_disk, &links, &flow_names, problems);
     deeds.extend(of_flows);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
     let idle = idle.map(|idle| behaviour::idle(idle, root.get("idle").unwrap_or(root), problems));
     behaviour::check_programs(&events, problems);
-    events.extend(flows::carried_out(deeds, &flows, &names, problems));
+    events.extend(flows::carried_out(deeds, &flows, &background, problems));
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {
         name: name?,
@@ -119,6 +125,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         routes,
         placement,
         flows,
+        background,
         metrics,
         events: behaviour::in_order(events),
         ends,
@@ -133,9 +140,11 @@ pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Proble
     let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();
     let has_disk: Vec<bool> = experiment.nodes.iter().map(|n| experiment.machines[n.machine].disk.is_some()).collect();
     let entry = Entry { key: None, node: root, value };
-    let flows = &experiment.flows;
-    let (mut events, deeds) = behaviour::events(vec![entry], &names, &has_disk, &experiment.links, flows, problems);
-    events.extend(flows::carried_out(deeds, flows, &names, problems));
+    let (flows, background) = (&experiment.flows, &experiment.background);
+    let names_of_flows = flows::names(flows, background);
+    let (mut events, deeds) =
+        behaviour::events(vec![entry], &names, &has_disk, &experiment.links, &names_of_flows, problems);
+    events.extend(flows::carried_out(deeds, flows, background, problems));
     behaviour::in_order(events)
 }
 

@@ -40,7 +40,7 @@ pub struct Experiment {
     pub addresses: Vec<Address>,
     /// The links whose packets are recorded, in the order of the links.
     pub captures: Vec<Capture>,
-    /// The names of the switches.
+    /// The names of the switches, and behind them those of hosts that exist only in the emulator.
     pub switches: Vec<String>,
     /// Routes that take the place of the shortest ones.
     pub routes: Vec<Route>,
@@ -48,6 +48,8 @@ pub struct Experiment {
     pub placement: Vec<Placement>,
     /// Flows of packets between nodes.
     pub flows: Vec<Flow>,
+    /// Flows that exist only in the emulator.
+    pub background: Vec<BackgroundFlow>,
     /// What is measured.
     pub metrics: Vec<Metric>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
@@ -178,6 +180,41 @@ pub struct Flow {
     pub sink: traffic::Sink,
     /// What the file says of its packets, which changes begin with.
     pub(crate) written: (FlowKind, FlowChange),
+}
+
+/// A flow that exists only in the emulator: sources that are all alike.
+#[derive(Clone, Debug)]
+pub struct BackgroundFlow {
+    /// Its name.
+    pub name: String,
+    /// From which node, switch or simulated host and to which each source sends.
+    pub ways: Vec<(String, String)>,
+    /// What each of them sends.
+    pub load: Load,
+    /// Of all that is drawn.
+    pub seed: u64,
+    /// What the file says of its packets, which changes begin with.
+    pub(crate) written: (FlowKind, FlowChange),
+}
+
+/// What a source of a flow sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// What a packet carries, in bytes.
+    pub packet: u32,
+    /// When packets leave, in virtual seconds.
+    pub pattern: traffic::Pattern,
+}
+
+/// What happens to a flow that exists only in the emulator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FlowAction {
+    /// It starts.
+    Start,
+    /// It stops.
+    Stop,
+    /// It goes on so, or will when it starts.
+    Load(Load),
 }
 
 impl Flow {
@@ -315,6 +352,28 @@ pub enum Source {
         /// How the numbers of several lines and nodes become one sample.
         combine: Combine,
     },
+    /// What a flow does that exists only in the emulator, second by second.
+    Background {
+        /// A place in [`Experiment::background`].
+        flow: usize,
+        /// What of it.
+        what: OfFlow,
+    },
+}
+
+/// What is measured of a flow that exists only in the emulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfFlow {
+    /// Packets that left, per second.
+    Sent,
+    /// Packets that arrived, per second.
+    Packets,
+    /// What they carried, in bit/s.
+    Rate,
+    /// Those that did not arrive, in percent.
+    Loss,
+    /// How long those took that did, in ms.
+    Delay,
 }
 
 /// An output of a node's program.
@@ -384,6 +443,13 @@ pub enum Action {
         node: usize,
         /// What is done.
         change: DiskChange,
+    },
+    /// Does something to a flow that exists only in the emulator.
+    Flow {
+        /// A place in [`Experiment::background`].
+        flow: usize,
+        /// What is done.
+        act: FlowAction,
     },
     /// Starts a program beside a node's own, or sends it a signal.
     Program {

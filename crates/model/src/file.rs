@@ -97,6 +97,8 @@ pub(crate) struct File {
     switches: Option<Vec<String>>,
     /// Which machines of a harness nodes may be on, for `diorama map`
     placement: Option<Vec<Placement>>,
+    /// Hosts without a program, at which flows begin and end that exist only in the emulator, by name
+    simulated: Option<BTreeMap<String, Simulated>>,
     /// Flows of packets between nodes, by name
     traffic: Option<BTreeMap<String, Flow>>,
     /// What is measured, by name
@@ -110,7 +112,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 19] = [
+pub(crate) const KEYS: [&str; 20] = [
     "name",
     "tdf",
     "measure",
@@ -125,6 +127,7 @@ pub(crate) const KEYS: [&str; 19] = [
     "routes",
     "switches",
     "placement",
+    "simulated",
     "traffic",
     "metrics",
     "events",
@@ -362,6 +365,15 @@ pub(crate) enum Combine {
     Mean,
     Min,
     Max,
+}
+
+/// Hosts that exist only in the emulator
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Simulated {
+    /// How many of them, called NAME-1, NAME-2, …; without it one, called NAME
+    #[schemars(range(min = 1))]
+    pub(crate) count: Option<u32>,
 }
 
 /// Something that happens: to a `link` (with `set`), to a `node` (with `do`), to a `flow` (with `do: start`, `do: stop`

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use diorama_model::{
-    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, GilbertElliott,
-    Idle, Jitter, Lan, Limit, Loss, NodeAction, Pipe, ProgramAction, Queue, Ready, Red, Root, Source, Speed, Stream,
-    load,
+    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, FlowAction,
+    GilbertElliott, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow, Pipe, ProgramAction, Queue, Ready, Red,
+    Root, Source, Speed, Stream, load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
@@ -395,13 +395,45 @@ fn flows_are_programs_of_their_nodes() {
         // It is as it has become.
         told(6.0, 0, "video.source", ProgramAction::Run(changed.argv())),
     ];
-    let events: Vec<_> = e.events.iter().map(|e| (e.at.as_secs_f64(), e.action.clone())).collect();
+    let of_programs = e.events.iter().filter(|e| matches!(e.action, Action::Program { .. }));
+    let events: Vec<_> = of_programs.map(|e| (e.at.as_secs_f64(), e.action.clone())).collect();
     assert_eq!(events, expected);
     let names: Vec<&str> = e.metrics.iter().filter(|m| m.name.starts_with("bu")).map(|m| m.name.as_str()).collect();
     let of = |flow: &str, all: &[&str]| all.iter().map(|m| format!("{flow}-{m}")).collect::<Vec<_>>();
     let udp = of("bursts", &["sent", "packets", "rate", "loss", "delay"]);
     assert_eq!(names, [of("bulk", &["sent", "packets", "rate", "delay"]), udp].concat());
     assert!(e.metrics.iter().all(|m| m.of_flow));
+}
+
+#[test]
+fn what_is_simulated_takes_part_in_flows_of_the_emulator() {
+    let e = good("traffic.yaml", &[]).unwrap();
+    assert_eq!(e.switches, ["s", "host-1", "host-2", "host-3", "printer"]);
+    let names: Vec<&str> = e.background.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["crowd", "jobs", "beside"]);
+    let ways = |flow: usize| e.background[flow].ways.iter().map(|(a, b)| format!("{a}-{b}")).collect::<Vec<_>>();
+    assert_eq!(
+        (ways(0), ways(1)),
+        (["host-1-b", "host-2-b", "host-3-b"].map(str::to_owned).to_vec(), vec!["host-2-printer".into()])
+    );
+    let pareto = |interval| Shape::Bursts { interval, on: 0.5, off: 0.5, pareto: Some(1.5) };
+    let load = |interval| Load { packet: 1000, pattern: Pattern { shape: pareto(interval), packets: None } };
+    assert_eq!(e.background[0].load, load(0.05));
+    let of_emulator = e.events.iter().filter_map(|event| match event.action {
+        Action::Flow { flow, act } => Some((event.at.as_secs_f64(), flow, act)),
+        _ => None,
+    });
+    let expected = [
+        (0.0, 1, FlowAction::Start),
+        (1.5, 0, FlowAction::Start),
+        (7.0, 0, FlowAction::Load(load(0.025))),
+        (8.0, 0, FlowAction::Stop),
+    ];
+    assert_eq!(of_emulator.collect::<Vec<_>>(), expected);
+    // No program has a part in them.
+    assert!(e.nodes.iter().flat_map(|n| &n.beside).all(|b| !b.program.starts_with("beside")));
+    let metric = e.metrics.iter().find(|m| m.name == "crowd-loss").unwrap();
+    assert!(matches!(metric.source, Source::Background { flow: 0, what: OfFlow::Loss }));
 }
 
 /// The schema for editors is generated from the types that the file is read into.
@@ -422,6 +454,7 @@ fn the_schema_is_current() {
         "links",
         "switches",
         "placement",
+        "simulated",
         "traffic",
         "metrics",
         "events",

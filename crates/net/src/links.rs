@@ -4,8 +4,10 @@
 //! [`host`](crate::host), which `tests/halves.rs` sees to.
 
 pub(crate) mod address;
+pub(crate) mod background;
 pub(crate) mod counters;
 pub(crate) mod fate;
+pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod ids;
 pub(crate) mod network;

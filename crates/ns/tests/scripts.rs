@@ -171,6 +171,7 @@ fn told(e: &Experiment, event: &model::Event) -> String {
             };
             format!("{} {program}: {what}", e.nodes[*node].name)
         }
+        Action::Flow { flow, .. } => e.background[*flow].name.clone(),
         Action::Disk { node, .. } => format!("disk of {}", e.nodes[*node].name),
         Action::Link { link, change } => {
             let (name, ab) = (&e.links[*link].name, &change.ab);

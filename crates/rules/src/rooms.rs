@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ns", &["model"]),
     ("host", &["scale"]),
     ("clock", &["scale", "host"]),
-    ("net", &["scale", "host"]),
+    ("net", &["scale", "host", "traffic"]),
     ("tcp", &["scale", "host"]),
     ("cpu", &["scale", "host"]),
     ("disk", &["scale"]),

@@ -9,6 +9,21 @@ pub struct Pattern {
     pub packets: Option<u64>,
 }
 
+impl Pattern {
+    /// The same with other times: `of` says what each of them becomes.
+    pub fn with_times(self, of: impl Fn(f64) -> f64) -> Pattern {
+        let shape = match self.shape {
+            Shape::Constant { interval, noise } => Shape::Constant { interval: of(interval), noise },
+            Shape::Poisson { interval } => Shape::Poisson { interval: of(interval) },
+            Shape::Bursts { interval, on, off, pareto } => {
+                Shape::Bursts { interval: of(interval), on: of(on), off: of(off), pareto }
+            }
+            Shape::Greedy => Shape::Greedy,
+        };
+        Pattern { shape, ..self }
+    }
+}
+
 /// How packets follow one another. All times are in seconds.
 ///
 /// On–off sources are those of ns (*The ns Manual*, "Applications and transport agent API"): a burst lasts as long as

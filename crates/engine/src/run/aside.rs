@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::schedule::Kept;
 
 impl Run<'_> {
-    /// Brings links and disks into the state in which events of earlier parts of the run have left them, and takes the
-    /// power of those nodes that had none.
+    /// Brings links, disks and flows into the state in which events of earlier parts of the run have left them, and
+    /// takes the power of those nodes that had none.
     pub(super) fn restore(&mut self) -> Result<()> {
         let Some(earlier) = &self.earlier else { return Ok(()) };
         let happened = earlier.happened;
@@ -26,6 +26,7 @@ impl Run<'_> {
         for event in &past {
             match &event.action {
                 Action::Disk { node, change } => self.change_disk(*node, *change)?,
+                Action::Flow { flow, act } => self.change_flow(*flow, *act)?,
                 other => self.change_links(&of_link(other).into_iter().collect::<Vec<_>>())?,
             }
         }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use device::Change;
-use model::{Action as EventAction, DiskChange, LinkChange, ProgramAction, Ready};
+use model::{Action as EventAction, DiskChange, FlowAction, LinkChange, ProgramAction, Ready};
+use net::FlowChange;
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
 use super::idle::{Counted, Idleness};
@@ -13,6 +14,7 @@ use crate::by_hand::Requests;
 use crate::control::RunRequest;
 use crate::error::{Error, Result};
 use crate::notice::{Notice, Tick, warn};
+use crate::plan::harness_load;
 use crate::schedule::{Action, Ending};
 use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
@@ -161,6 +163,11 @@ impl Run<'_> {
                         self.change_disk(node, change)?;
                     }
                 }
+                Action::Flow(event) => {
+                    if let EventAction::Flow { flow, act } = self.experiment.events[event].action {
+                        self.change_flow(flow, act)?;
+                    }
+                }
                 Action::Program(event) => programs.push(event),
                 Action::End(how) => ending = Some(how),
             }
@@ -205,6 +212,7 @@ impl Run<'_> {
             match &event.action {
                 EventAction::Link { .. } => {}
                 EventAction::Disk { node, change } => self.change_disk(*node, *change)?,
+                EventAction::Flow { flow, act } => self.change_flow(*flow, *act)?,
                 EventAction::Program { node, program, act } => {
                     self.change_program(*node, program, act).map_err(|e| Error::Usage(e.to_string()))?;
                 }
@@ -227,6 +235,19 @@ impl Run<'_> {
         let change = ProgramChange { node, program: program.to_owned(), what };
         let done = self.schedule.is_running(node) && self.site.change_program(&change)?;
         self.event(if done { "program" } else { "no-effect" }, Some(node), detail);
+        Ok(())
+    }
+
+    /// Does to a flow of the emulator's what an event says.
+    pub(super) fn change_flow(&mut self, flow: usize, act: FlowAction) -> Result<()> {
+        let (what, change) = match act {
+            FlowAction::Start => ("start", FlowChange::Start),
+            FlowAction::Stop => ("stop", FlowChange::Stop),
+            FlowAction::Load(load) => ("change", FlowChange::Load(harness_load(&load, self.plan.tdf))),
+        };
+        self.site.change_flow(flow, change)?;
+        let name = &self.experiment.background[flow].name;
+        self.event("flow", None, serde_json::json!({ "flow": name, "do": what }));
         Ok(())
     }
 

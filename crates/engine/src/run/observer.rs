@@ -11,7 +11,7 @@ use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
 use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers};
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
-use net::{PipeCounters, PipeInterval};
+use net::{FlowInterval, PipeCounters, PipeInterval};
 use record::{Counters, EarlierRefill, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
 use scale::RealDuration;
 
@@ -38,6 +38,7 @@ pub struct Observer {
     /// By node, as last known.
     refills: Vec<NodeRefill>,
     disks: DiskSeries,
+    flows: Vec<FlowInterval>,
     dir: RunDir,
     timeline: Timeline,
 }
@@ -61,6 +62,7 @@ impl Observer {
             refill_log: None,
             refills: Vec::new(),
             disks: DiskSeries::default(),
+            flows: Vec::new(),
             dir: dir.clone(),
             timeline,
         })
@@ -71,6 +73,7 @@ impl Observer {
         for interval in &sample.network.intervals {
             self.intervals.add(&self.recorded(interval, &sample))?;
         }
+        self.flows.extend_from_slice(&sample.network.flows);
         self.speed.add(self.timeline.at(sample.cpu.at), &sample.cpu.work)?;
         self.note_refills(plan, &sample)?;
         self.disks.add(self.timeline.at(sample.cpu.at), plan, &sample.disks, &self.dir)?;
@@ -90,6 +93,11 @@ impl Observer {
         let Some(log) = &mut self.refill_log else { return Ok(()) };
         let mut rows = plan.nodes.keys().zip(&self.refills);
         Ok(rows.try_for_each(|(node, known)| log.add(at, node, known))?)
+    }
+
+    /// What flows of the emulator's did, so far.
+    pub fn flows(&self) -> &[FlowInterval] {
+        &self.flows
     }
 
     /// What the nodes' cores did, as far as it was measured.

@@ -126,6 +126,7 @@ impl Run<'_> {
         let missing = || {
             let looked_for = match &metric.source {
                 Source::Rows { path, .. } => format!("no row of {path} starts inside `measure`"),
+                Source::Background { .. } => "nothing was sent inside `measure`".into(),
                 Source::Line { regex, .. } => format!("no line matches `{regex}`"),
             };
             MetricError::Missing { looked_for, nodes: self.names(&metric.nodes) }
@@ -140,6 +141,12 @@ impl Run<'_> {
         let mut samples = Vec::new();
         let mut silent = Vec::new();
         match &metric.source {
+            Source::Background { flow, what } => {
+                let name = &self.experiment.background[*flow].name;
+                let of_flow = self.observer.flows().iter().filter(|i| i.flow == *flow);
+                let told = of_flow.filter_map(|i| samples::flow_sample(i, *what, name, &self.timeline));
+                samples.extend(told.filter(|s| s.virtual_s.is_some_and(|at| window.holds(at))));
+            }
             Source::Rows { path, start, value } => {
                 let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
                 for node in &metric.nodes {
@@ -176,6 +183,7 @@ impl Run<'_> {
         let (without, missing): (Vec<_>, Vec<_>) = silent.into_iter().partition(|n| self.schedule.was_cut_short(*n));
         if !missing.is_empty() {
             let looked_for = match &metric.source {
+                Source::Background { .. } => "nothing was sent".into(),
                 Source::Rows { path, .. } => format!("there is no {path}"),
                 Source::Line { regex, .. } => format!("no line matches `{regex}`"),
             };

@@ -1,8 +1,13 @@
 //! Turning what the nodes wrote into samples.
 
+use model::OfFlow;
+use net::{FlowCounters, FlowInterval};
 use record::Sample;
 use regex::bytes::Regex;
-use scale::VirtualInstant;
+use scale::{RealDuration, VirtualInstant};
+
+use crate::plan::carried;
+use crate::timeline::Timeline;
 
 /// Where in a line of a log the start and the value of a sample stand; columns count from 1.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +29,32 @@ pub struct Window {
     pub to: VirtualInstant,
     /// Virtual zero as a Unix time in seconds, as the nodes see it.
     pub zero_unix_s: f64,
+}
+
+impl Window {
+    /// Whether a sample counts that starts so many virtual seconds after zero.
+    pub fn holds(&self, s: f64) -> bool {
+        s >= self.from.as_secs_f64() && s < self.to.as_secs_f64()
+    }
+}
+
+/// What a flow of the emulator's did in an interval, in the units of [`OfFlow`]; none if that cannot be said.
+pub fn flow_sample(interval: &FlowInterval, what: OfFlow, flow: &str, timeline: &Timeline) -> Option<Sample> {
+    let (from, to) = (timeline.at(interval.from).as_secs_f64(), timeline.at(interval.to).as_secs_f64());
+    let FlowCounters { sent, arrived, lost, delay } = interval.grew;
+    // The last one is shorter than the others, and says as little as a second in which the flow began.
+    let whole = (interval.whole && to - from > 0.999).then_some(());
+    let value = match what {
+        OfFlow::Sent => whole.map(|()| sent as f64 / (to - from)),
+        OfFlow::Packets => whole.map(|()| arrived as f64 / (to - from)),
+        OfFlow::Rate => whole.map(|()| (arrived * carried(interval.frame)) as f64 * 8.0 / (to - from)),
+        OfFlow::Loss => whole.filter(|()| arrived + lost > 0).map(|()| 100.0 * lost as f64 / (arrived + lost) as f64),
+        OfFlow::Delay => (arrived > 0).then(|| {
+            let mean = RealDuration::from_nanos(delay / arrived);
+            timeline.tdf.to_virtual(mean).as_secs_f64() * 1e3
+        }),
+    };
+    value.map(|value| Sample { virtual_s: Some(from), value, node: flow.to_owned() })
 }
 
 /// Why a metric cannot be had. The run has failed then, and its other results are kept.
@@ -103,7 +134,7 @@ pub fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result
                 Some(if s >= UNIX_TIME_FROM_S { s - window.zero_unix_s } else { s })
             }
         };
-        if virtual_s.is_none_or(|s| s >= window.from.as_secs_f64() && s < window.to.as_secs_f64()) {
+        if virtual_s.is_none_or(|s| window.holds(s)) {
             samples.push(Sample { virtual_s, value, node: node.to_string() });
         }
     }

@@ -267,6 +267,10 @@ impl Site for LocalSite {
         self.prepared()?.network.change(changes)
     }
 
+    fn change_flow(&mut self, flow: usize, change: net::FlowChange) -> Result<()> {
+        self.prepared()?.network.change_flow(flow, change)
+    }
+
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
         there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, change).map(drop)
     }

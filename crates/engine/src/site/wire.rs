@@ -26,6 +26,7 @@ enum Request {
     Start(Vec<Start>),
     Stop(NodeIndex, Stop),
     ChangePipes(Vec<(String, PipeChange)>),
+    ChangeFlow(usize, net::FlowChange),
     ChangeDisk(NodeIndex, device::Change),
     CutPower(NodeIndex),
     ChangeProgram(ProgramChange),
@@ -60,6 +61,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::Start(nodes) => answer(to, site.start(&nodes)),
             Request::Stop(node, how) => answer(to, site.stop(node, how)),
             Request::ChangePipes(changes) => answer(to, site.change_pipes(&changes)),
+            Request::ChangeFlow(flow, change) => answer(to, site.change_flow(flow, change)),
             Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
             Request::CutPower(node) => answer(to, site.cut_power(node)),
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
@@ -139,6 +141,10 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
 
     fn change_pipes(&mut self, changes: &[(String, PipeChange)]) -> Result<()> {
         self.ask(&Request::ChangePipes(changes.to_vec()))
+    }
+
+    fn change_flow(&mut self, flow: usize, change: net::FlowChange) -> Result<()> {
+        self.ask(&Request::ChangeFlow(flow, change))
     }
 
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {

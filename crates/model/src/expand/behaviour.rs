@@ -9,7 +9,7 @@ use super::nodes::argv;
 use super::{Entry, MANY, flows, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
-    Action, Combine, DiskChange, Ends, Event, Flow, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+    Action, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
@@ -163,7 +163,7 @@ pub(super) fn events(
     nodes: &[&str],
     has_disk: &[bool],
     links: &[Link],
-    flows: &[Flow],
+    flows: &[Vec<String>; 2],
     problems: &mut Problems,
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();

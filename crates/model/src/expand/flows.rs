@@ -1,11 +1,17 @@
 //! Flows of traffic: programs beside those of their nodes, what starts and stops them, and what they measure.
 
+use std::collections::HashSet;
+
+use scale::VirtualInstant;
 use traffic::{LARGEST_PACKET, LEAST_PACKET, Pattern, Shape, Sink, Source, delays_log, received_log, sent_log};
 
 use super::{Entry, MANY, instant, select};
 use crate::error::Problems;
-use crate::experiment::{self, Action, Beside, Event, Flow, Metric, Node, ProgramAction, Unit};
+use crate::experiment::{
+    self, Action, BackgroundFlow, Beside, Event, Flow, FlowAction, Load, Metric, Node, OfFlow, ProgramAction, Unit,
+};
 use crate::file::{self, FlowChange, FlowKind, NodeAction, Transport};
+use crate::glob;
 use crate::names::{did_you_mean, wrong_word};
 use crate::tree::{Data, Span, Value, shorten};
 
@@ -22,16 +28,25 @@ const SHAPE: f64 = 1.5;
 const SHAPES: std::ops::RangeInclusive<f64> = 1.01..=100.0;
 /// The shortest time between two packets, in seconds.
 const SHORTEST: f64 = 1e-6;
+/// The most that a packet carries over UDP in one frame of a usual link, in bytes.
+const LARGEST_FRAMED: u32 = 1472;
 const TERM: i32 = 15;
 /// Says to a sink that its source was stopped.
 const STOPPED: i32 = 10;
 
 /// Something that happens to a flow.
 pub(super) struct Deed {
-    at: scale::VirtualInstant,
-    flow: usize,
+    at: VirtualInstant,
+    flow: Which,
     what: What,
     place: Span,
+}
+
+/// By its place among those that programs carry out, or among those of the emulator.
+#[derive(Clone, Copy)]
+enum Which {
+    Programs(usize),
+    Background(usize),
 }
 
 enum What {
@@ -41,17 +56,31 @@ enum What {
     Change(Box<FlowChange>),
 }
 
-/// The flows, with what starts and stops them at their own times. Their receivers, and the senders that say no start,
-/// are put beside the programs of their nodes.
+/// All flows of a file.
+#[derive(Default)]
+pub(super) struct Flows {
+    /// Those that programs carry out.
+    pub(super) programs: Vec<Flow>,
+    /// Those that exist only in the emulator.
+    pub(super) background: Vec<BackgroundFlow>,
+    /// What starts and stops them at their own times.
+    pub(super) deeds: Vec<Deed>,
+}
+
+/// The flows. Their receivers, and the senders that say no start, are put beside the programs of their nodes; `others`
+/// are the switches and what is simulated.
 pub(super) fn flows(
     entries: Vec<Entry<'_, file::Flow>>,
     nodes: &mut [Node],
+    others: &[String],
+    simulated: &HashSet<&str>,
     joined: bool,
     problems: &mut Problems,
-) -> (Vec<Flow>, Vec<Deed>) {
+) -> Flows {
     let names: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (mut flows, mut deeds): (Vec<Flow>, Vec<Deed>) = (Vec::new(), Vec::new());
+    let places: Vec<&str> = names.iter().copied().chain(others.iter().map(String::as_str)).collect();
+    let mut all = Flows::default();
     for (number, entry) in entries.iter().enumerate() {
         if let Some(what) = wrong_word(entry.name()) {
             problems.add(entry.key_span(), what.replace("`latency`", "`video`"));
@@ -66,29 +95,29 @@ pub(super) fn flows(
         if !joined {
             problems.add(entry.key_span(), "no links join the nodes: add `links`, or there is no way for a flow");
         }
-        let (Some(from), Some(to)) =
-            (one(&read.from, "from", entry, &names, problems), one(&read.to, "to", entry, &names, problems))
-        else {
-            continue;
+        let ends = [&read.from, &read.to];
+        let of_simulated = || ends.iter().any(|end| simulated.iter().any(|name| glob::matches(end, name)));
+        let made = match read.background == Some(true) || of_simulated() {
+            true => background(entry, read, &places, problems).map(|flow| {
+                all.background.push(flow);
+                Which::Background(all.background.len() - 1)
+            }),
+            false => carried(entry, read, number, (nodes, &names), &all.programs, problems).map(|flow| {
+                all.programs.push(flow);
+                Which::Programs(all.programs.len() - 1)
+            }),
         };
-        if from == to {
-            problems.add(entry.at("to"), "a flow leads from one node to another: name two different ones");
-        }
-        let Some(flow) = flow(entry, read, number, [from, to], &names, problems) else { continue };
-        let taken = |f: &&Flow| f.to == to && f.sink.port == flow.sink.port && f.sink.over == flow.sink.over;
-        if let Some(other) = flows.iter().find(taken) {
-            let what = format!("the flow `{}` is received on this port of the node, too: choose another", other.name);
-            problems.add(entry.at("port"), what);
-        }
-        nodes[to].beside.push(Beside { program: flow.receiver(), argv: flow.sink.argv(), receives: true });
-        let place = flows.len();
-        let mut deed = |at, what, key| deeds.push(Deed { at, flow: place, what, place: entry.at(key) });
-        match read.start {
-            None => {
+        let Some(flow) = made else { continue };
+        let mut deed = |at, what, key| all.deeds.push(Deed { at, flow, what, place: entry.at(key) });
+        match (read.start.map(|start| start.0), flow) {
+            (Some(Some(at)), _) => deed(VirtualInstant::ZERO + at, What::Start, "start"),
+            (None, Which::Background(_)) => deed(VirtualInstant::ZERO, What::Start, "start"),
+            (None, Which::Programs(flow)) => {
+                let flow = &all.programs[flow];
                 let (program, argv) = (flow.sender(), flow.source.argv());
-                nodes[from].beside.push(Beside { program, argv, receives: false })
+                nodes[flow.from].beside.push(Beside { program, argv, receives: false });
             }
-            Some(start) => start.0.iter().for_each(|at| deed(scale::VirtualInstant::ZERO + *at, What::Start, "start")),
+            (Some(None), _) => {}
         }
         if let Some(stop) = read.stop {
             if read.start.and_then(|start| start.0).is_some_and(|start| start >= stop.0) {
@@ -96,9 +125,80 @@ pub(super) fn flows(
             }
             deed(instant(stop), What::Stop, "stop");
         }
-        flows.push(flow);
     }
-    (flows, deeds)
+    all
+}
+
+/// A flow that programs in nodes carry out.
+fn carried(
+    entry: &Entry<'_, file::Flow>,
+    read: &file::Flow,
+    number: usize,
+    (nodes, names): (&mut [Node], &[&str]),
+    others: &[Flow],
+    problems: &mut Problems,
+) -> Option<Flow> {
+    let (from, to) = (one(&read.from, "from", entry, names, problems), one(&read.to, "to", entry, names, problems));
+    let (from, to) = (from?, to?);
+    if from == to {
+        problems.add(entry.at("to"), "a flow leads from one node to another: name two different ones");
+    }
+    let flow = flow(entry, read, number, [from, to], names, problems)?;
+    let taken = |f: &&Flow| f.to == to && f.sink.port == flow.sink.port && f.sink.over == flow.sink.over;
+    if let Some(other) = others.iter().find(taken) {
+        let what = format!("the flow `{}` is received on this port of the node, too: choose another", other.name);
+        problems.add(entry.at("port"), what);
+    }
+    nodes[to].beside.push(Beside { program: flow.receiver(), argv: flow.sink.argv(), receives: true });
+    Some(flow)
+}
+
+/// A flow that exists only in the emulator.
+fn background(
+    entry: &Entry<'_, file::Flow>,
+    read: &file::Flow,
+    places: &[&str],
+    problems: &mut Problems,
+) -> Option<BackgroundFlow> {
+    let connected = matches!(read.kind, FlowKind::Ftp | FlowKind::Telnet) || read.over == Some(Transport::Tcp);
+    if connected {
+        let key = if read.over.is_some() { "over" } else { "kind" };
+        let what = "TCP answers what the network does, and needs programs that speak it: let this flow be one between \
+                    nodes, without `background`, or choose `cbr`, `poisson`, `exponential` or `pareto` over UDP";
+        problems.add(entry.at(key), what);
+    }
+    if read.port.is_some() {
+        problems.add(entry.at("port"), "nobody receives the packets of a flow in the background: remove the port");
+    }
+    let [from, to] = [("from", &read.from), ("to", &read.to)]
+        .map(|(key, name)| select(name, places, "node, switch or simulated host", entry.at(key), problems));
+    let ways: Vec<(usize, usize)> = match (from.as_slice(), to.as_slice()) {
+        (all, [one]) => all.iter().map(|a| (*a, *one)).collect(),
+        ([one], all) => all.iter().map(|b| (*one, *b)).collect(),
+        ([], _) | (_, []) => return None,
+        _ => {
+            let what =
+                "both ends of this flow are several: from many to one, or from one to many, or one flow for each";
+            problems.add(entry.at("to"), what);
+            return None;
+        }
+    };
+    let to_itself = ways.len();
+    let ways: Vec<_> = ways.into_iter().filter(|(a, b)| a != b).collect();
+    if ways.is_empty() && to_itself > 0 {
+        problems.add(entry.at("to"), "a flow leads from one place to another: name two different ones");
+    }
+    let written = read.packets();
+    let load = load(read.kind, &written, LARGEST_FRAMED, entry.node, problems)?;
+    let ways = ways.into_iter().map(|(a, b)| (places[a].to_owned(), places[b].to_owned())).collect();
+    let seed = written.seed.unwrap_or_else(|| by_name(entry.name()));
+    (!connected).then(|| BackgroundFlow {
+        name: entry.name().to_owned(),
+        ways,
+        load,
+        seed,
+        written: (read.kind, written),
+    })
 }
 
 /// The node that a key names.
@@ -137,19 +237,14 @@ fn flow(
         problems.add(entry.at("port"), "a port is 1 to 65535");
     }
     let sink = Sink { flow: entry.name().to_owned(), port, over };
-    let source = source(&sink, nodes[to], kind, &written, entry.node, problems)?;
+    let Load { packet, pattern } = load(kind, &written, LARGEST_PACKET, entry.node, problems)?;
+    let seed = written.seed.unwrap_or_else(|| by_name(entry.name()));
+    let source = Source { flow: sink.flow.clone(), to: nodes[to].to_owned(), port, over, packet, pattern, seed };
     Some(Flow { name: entry.name().to_owned(), from, to, source, sink, written: (kind, written) })
 }
 
-/// The end that sends, by what is written of its packets at `node`.
-fn source(
-    sink: &Sink,
-    to: &str,
-    kind: FlowKind,
-    written: &FlowChange,
-    node: &Value,
-    problems: &mut Problems,
-) -> Option<Source> {
+/// What a source sends, by what is written of its packets at `node`.
+fn load(kind: FlowKind, written: &FlowChange, largest: u32, node: &Value, problems: &mut Problems) -> Option<Load> {
     let before = problems.count();
     let mut wrong = |key: &str, what: String| problems.add(node.get(key).map_or(node.span, |v| v.span), what);
     let bursts = matches!(kind, FlowKind::Exponential | FlowKind::Pareto);
@@ -165,11 +260,10 @@ fn source(
         wrong(key, format!("`{key}` belongs to {of}: remove it"));
     }
     let packet = written.packet.map_or(u64::from(PACKET), |p| p.0);
-    let sizes = u64::from(LEAST_PACKET)..=u64::from(LARGEST_PACKET);
+    let sizes = u64::from(LEAST_PACKET)..=u64::from(largest);
     if !sizes.contains(&packet) {
-        let what = format!(
-            "a packet carries {LEAST_PACKET}B (its number and its time) to {LARGEST_PACKET}B: write such as `1000B`"
-        );
+        let what =
+            format!("a packet carries {LEAST_PACKET}B (its number and its time) to {largest}B: write such as `1000B`");
         wrong("packet", what);
     }
     if written.packets == Some(0) {
@@ -208,28 +302,27 @@ fn source(
     if problems.count() != before {
         return None;
     }
-    // FNV-1a: a flow more or less leaves what the others draw as it was.
-    let by_name =
-        || sink.flow.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    Some(Source {
-        flow: sink.flow.clone(),
-        to: to.to_owned(),
-        port: sink.port,
-        over: sink.over,
-        packet: packet as u32,
-        pattern: Pattern { shape, packets: written.packets },
-        seed: written.seed.unwrap_or_else(by_name),
-    })
+    Some(Load { packet: packet as u32, pattern: Pattern { shape, packets: written.packets } })
+}
+
+/// FNV-1a: a flow more or less leaves what the others draw as it was.
+fn by_name(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What flows are called: those that programs carry out, and those of the emulator.
+pub(super) fn names(programs: &[Flow], background: &[BackgroundFlow]) -> [Vec<String>; 2] {
+    [programs.iter().map(|f| f.name.clone()).collect(), background.iter().map(|f| f.name.clone()).collect()]
 }
 
 /// What an event does to flows: one deed for each that it names.
 pub(super) fn deeds(
     entry: &Entry<'_, file::Event>,
     read: &file::Event,
-    flows: &[Flow],
+    [programs, background]: &[Vec<String>; 2],
     problems: &mut Problems,
 ) -> Vec<Deed> {
-    let names: Vec<&str> = flows.iter().map(|f| f.name.as_str()).collect();
+    let names: Vec<&str> = programs.iter().chain(background).map(String::as_str).collect();
     let pattern = read.flow.as_deref().unwrap_or_default();
     let found = match names.is_empty() {
         false => select(pattern, &names, "flow", entry.at("flow"), problems),
@@ -255,39 +348,67 @@ pub(super) fn deeds(
         problems.add(entry.at("flow"), what);
     }
     let (at, place) = (instant(read.at), entry.at("at"));
-    found.into_iter().filter_map(|flow| Some(Deed { at, flow, what: what()?, place })).collect()
+    let which = |n: usize| match n.checked_sub(programs.len()) {
+        None => Which::Programs(n),
+        Some(n) => Which::Background(n),
+    };
+    found.into_iter().filter_map(|n| Some(Deed { at, flow: which(n), what: what()?, place })).collect()
 }
 
 /// What deeds are as events of programs. A change holds for all that comes later.
 pub(super) fn carried_out(
     mut deeds: Vec<Deed>,
-    flows: &[Flow],
-    nodes: &[&str],
+    programs: &[Flow],
+    background: &[BackgroundFlow],
     problems: &mut Problems,
 ) -> Vec<(Event, Span)> {
     deeds.sort_by_key(|deed| deed.at);
-    let mut sources: Vec<(FlowChange, Source)> =
-        flows.iter().map(|f| (f.written.1.clone(), f.source.clone())).collect();
+    let mut written: [Vec<(FlowKind, FlowChange)>; 2] =
+        [programs.iter().map(|f| f.written.clone()).collect(), background.iter().map(|f| f.written.clone()).collect()];
+    let mut sources: Vec<Source> = programs.iter().map(|f| f.source.clone()).collect();
     let mut events = Vec::new();
     for Deed { at, flow, what, place } in deeds {
-        let (of, (written, now)) = (&flows[flow], &mut sources[flow]);
-        let mut program = |node, program, act| {
-            let action = Action::Program { node, program, act };
-            events.push((Event { at, action }, place));
+        let mut happens = |action| events.push((Event { at, action }, place));
+        let (so_far, largest) = match flow {
+            Which::Programs(flow) => (&mut written[0][flow], LARGEST_PACKET),
+            Which::Background(flow) => (&mut written[1][flow], LARGEST_FRAMED),
         };
-        match what {
-            What::Start => program(of.from, of.sender(), ProgramAction::Run(now.argv())),
-            What::Stop => {
-                program(of.from, of.sender(), ProgramAction::Signal(TERM));
-                program(of.to, of.receiver(), ProgramAction::Signal(STOPPED));
+        let mut changed = None;
+        if let What::Change(change) = &what {
+            merge(&mut so_far.1, change);
+            if matches!(flow, Which::Background(_)) && change.seed.is_some() {
+                problems.add(place, "what a flow in the background draws from stays: remove the `seed`");
             }
-            What::Change(change) => {
-                merge(written, &change);
-                // What is wrong has one place, that of the event.
-                let at_event = Value { span: place, data: Data::Map(Vec::new()) };
-                if let Some(changed) = source(&of.sink, nodes[of.to], of.written.0, written, &at_event, problems) {
-                    *now = changed;
-                    program(of.from, of.sender(), ProgramAction::Again(now.argv()));
+            // What is wrong has one place, that of the event.
+            let at_event = Value { span: place, data: Data::Map(Vec::new()) };
+            changed = load(so_far.0, &so_far.1, largest, &at_event, problems);
+            if changed.is_none() {
+                continue;
+            }
+        }
+        match flow {
+            Which::Background(flow) => {
+                let act = match (what, changed) {
+                    (_, Some(load)) => FlowAction::Load(load),
+                    (What::Stop, _) => FlowAction::Stop,
+                    _ => FlowAction::Start,
+                };
+                happens(Action::Flow { flow, act });
+            }
+            Which::Programs(flow) => {
+                let (of, now) = (&programs[flow], &mut sources[flow]);
+                let program = |node, program, act| Action::Program { node, program, act };
+                match (what, changed) {
+                    (_, Some(Load { packet, pattern })) => {
+                        let seed = so_far.1.seed.unwrap_or(now.seed);
+                        *now = Source { packet, pattern, seed, ..now.clone() };
+                        happens(program(of.from, of.sender(), ProgramAction::Again(now.argv())));
+                    }
+                    (What::Stop, _) => {
+                        happens(program(of.from, of.sender(), ProgramAction::Signal(TERM)));
+                        happens(program(of.to, of.receiver(), ProgramAction::Signal(STOPPED)));
+                    }
+                    _ => happens(program(of.from, of.sender(), ProgramAction::Run(now.argv()))),
                 }
             }
         }
@@ -310,15 +431,30 @@ fn merge(of: &mut FlowChange, change: &FlowChange) {
 }
 
 /// What flows measure. A flow that never sent anything measures nothing.
-pub(super) fn metrics(flows: &[Flow], entries: &[Entry<'_, file::Metric>], problems: &mut Problems) -> Vec<Metric> {
+pub(super) fn metrics(all: &Flows, entries: &[Entry<'_, file::Metric>], problems: &mut Problems) -> Vec<Metric> {
+    let Flows { programs, background, .. } = all;
+    // Rows begin with a date in seconds, whatever they measure.
+    let unit = |unit: &str| Unit { written: unit.into(), result: unit.into(), factor: 1.0, start_seconds: 1.0 };
     let mut all = Vec::new();
-    for flow in flows {
-        let rows = |name: &str, node, path, value, unit: &str| Metric {
+    for (place, flow) in background.iter().enumerate() {
+        for (name, what, of) in [
+            ("sent", OfFlow::Sent, "1/s"),
+            ("packets", OfFlow::Packets, "1/s"),
+            ("rate", OfFlow::Rate, "bit/s"),
+            ("loss", OfFlow::Loss, "%"),
+            ("delay", OfFlow::Delay, "ms"),
+        ] {
+            let source = experiment::Source::Background { flow: place, what };
+            let name = format!("{}-{name}", flow.name);
+            all.push(Metric { name, nodes: Vec::new(), source, unit: unit(of), of_flow: true });
+        }
+    }
+    for flow in programs {
+        let rows = |name: &str, node, path, value, of: &str| Metric {
             name: format!("{}-{name}", flow.name),
             nodes: vec![node],
             source: experiment::Source::Rows { path, start: Some(1), value },
-            // Rows begin with a date in seconds, whatever they measure.
-            unit: Unit { written: unit.into(), result: unit.into(), factor: 1.0, start_seconds: 1.0 },
+            unit: unit(of),
             of_flow: true,
         };
         let received = || received_log(&flow.name);

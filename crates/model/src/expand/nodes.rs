@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::{Entry, NODES, disk, key_span, select};
+use super::{Entry, MANY, NODES, disk, key_span, select};
 use crate::error::Problems;
 use crate::experiment::{Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
-use crate::names::{did_you_mean, wrong_node, wrong_word};
+use crate::names::{did_you_mean, wrong_label, wrong_node, wrong_word};
 use crate::paths;
 use crate::tree::shorten;
 use crate::units::Speed;
@@ -129,6 +129,41 @@ pub(super) fn nodes(
         problems.add(at, what);
     }
     nodes
+}
+
+/// The hosts that exist only in the emulator, `count` expanded.
+pub(super) fn simulated(
+    entries: Vec<Entry<'_, file::Simulated>>,
+    nodes: &[&str],
+    switches: &[String],
+    problems: &mut Problems,
+) -> Vec<String> {
+    let mut taken: HashSet<String> = nodes.iter().map(|n| (*n).to_owned()).chain(switches.iter().cloned()).collect();
+    let mut names = Vec::new();
+    for entry in &entries {
+        let count = entry.value.as_ref().and_then(|s| s.count);
+        if let Some(what) = wrong_label(entry.name()) {
+            problems.add(entry.key_span(), what);
+            continue;
+        }
+        if count == Some(0) {
+            problems.add(entry.at("count"), "a count is at least 1: to leave these out, remove them");
+        }
+        let count = count.map(|c| c as usize);
+        if names.len().saturating_add(count.unwrap_or(1)) > MANY {
+            problems.add(entry.at("count"), format!("these are more than {MANY} simulated hosts"));
+            continue;
+        }
+        for name in expanded(entry.name(), count) {
+            if taken.insert(name.clone()) {
+                names.push(name);
+            } else {
+                let what = format!("`{name}` is also a node or a switch, or simulated already: rename one");
+                problems.add(entry.key_span(), what);
+            }
+        }
+    }
+    names
 }
 
 fn expanded(name: &str, count: Option<usize>) -> Vec<String> {

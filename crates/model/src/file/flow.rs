@@ -38,10 +38,14 @@ macro_rules! with_packets {
 with_packets! {
     /// A flow of packets from one node to another
     Flow {
-        /// The node that sends
+        /// The node that sends, or something simulated
         pub(crate) from: String,
-        /// The node that receives
+        /// The node that receives, or something simulated
         pub(crate) to: String,
+        /// Whether it exists only in the emulator: its packets take their part of links, and no node sends or
+        /// receives them. `from` or `to` may then be a pattern, for as many sources as it matches. So it is with every
+        /// flow from or to something simulated
+        pub(crate) background: Option<bool>,
         /// How its packets follow one another
         pub(crate) kind: FlowKind,
         /// What carries them; without it `tcp` for `ftp` and `telnet`, and `udp` for the others

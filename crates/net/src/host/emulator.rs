@@ -18,6 +18,7 @@ use crate::host::event_loop::{Command, Loop};
 use crate::host::observation::{Observation, PipeObservation, PortObservation};
 use crate::host::realtime;
 use crate::host::tap::Tap;
+use crate::links::flow::FlowChange;
 use crate::links::ids::PipeId;
 use crate::links::network::Network;
 use crate::links::spec::PipeChange;
@@ -123,6 +124,14 @@ impl Emulator {
         self.ask(|reply| Command::Set { changes, reply })?
     }
 
+    /// Changes flows of the network's own, by their places, all at the same instant; returns when that has taken
+    /// effect.
+    ///
+    /// Fails with [`Error::Input`], changing nothing, if there is no such flow or its frames would be too long.
+    pub fn change_flows(&self, changes: Vec<(usize, FlowChange)>) -> Result<(), Error> {
+        self.ask(|reply| Command::SetFlows { changes, reply })?
+    }
+
     /// Everything counted since the start.
     pub fn observe(&self) -> Result<Observation, Error> {
         self.observation(false)
@@ -150,6 +159,7 @@ impl Emulator {
                 })
                 .collect(),
             intervals: snapshot.intervals,
+            flows: snapshot.flows,
             lateness: snapshot.lateness,
             cpu: snapshot.cpu,
             spun: snapshot.spun,

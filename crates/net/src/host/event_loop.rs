@@ -17,6 +17,7 @@ use crate::host::lateness::{Lateness, Recorder};
 use crate::host::rests::Rests;
 use crate::host::tap::Tap;
 use crate::links::counters::{PipeCounters, PortCounters};
+use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::ids::{PipeId, PortId};
 use crate::links::network::{Delivery, Network};
 use crate::links::series::PipeInterval;
@@ -43,6 +44,7 @@ const COMMAND: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) enum Command {
     Set { changes: Vec<(PipeId, PipeChange)>, reply: Sender<Result<RealInstant, Error>> },
+    SetFlows { changes: Vec<(usize, FlowChange)>, reply: Sender<Result<(), Error>> },
     Observe { ends_series: bool, reply: Sender<Snapshot> },
     StartSeries { from: RealInstant, every: RealDuration },
     Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
@@ -56,6 +58,7 @@ pub(crate) struct Snapshot {
     pub pipes: Vec<PipeCounters>,
     pub ports: Vec<(PortCounters, u64)>,
     pub intervals: Vec<PipeInterval>,
+    pub flows: Vec<FlowInterval>,
     pub lateness: Lateness,
     pub cpu: RealDuration,
     pub spun: RealDuration,
@@ -252,6 +255,10 @@ impl<'a> Loop<'a> {
                     let now = self.catch_up();
                     drop(reply.send(self.network.set(now, &changes).map(|()| now)));
                 }
+                Command::SetFlows { changes, reply } => {
+                    let now = self.catch_up();
+                    drop(reply.send(self.network.change_flows(now, &changes)));
+                }
                 Command::Observe { ends_series, reply } => {
                     let now = self.catch_up();
                     let ended = ends_series.then(|| self.network.end_series(now));
@@ -278,9 +285,11 @@ impl<'a> Loop<'a> {
     /// `intervals`: those to report, or `None` for all that have ended.
     fn snapshot(&mut self, intervals: Option<Vec<PipeInterval>>) -> Snapshot {
         let intervals = intervals.unwrap_or_else(|| self.network.intervals());
+        let flows = self.network.flow_intervals();
         let refused = self.network.ports().iter().map(|p| self.network.port_counters(p.id));
         Snapshot {
             intervals,
+            flows,
             at: host::now(),
             pipes: self.network.all_pipe_counters().collect(),
             ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),

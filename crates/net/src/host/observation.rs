@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::lateness::Lateness;
 use crate::links::counters::{PipeCounters, PortCounters};
+use crate::links::flow::FlowInterval;
 use crate::links::ids::PortId;
 use crate::links::series::PipeInterval;
 
@@ -19,6 +20,8 @@ pub struct Observation {
     pub ports: Vec<PortObservation>,
     /// What pipes did in the intervals that have ended since the last observation, if a series was started.
     pub intervals: Vec<PipeInterval>,
+    /// The same of flows of the network's own.
+    pub flows: Vec<FlowInterval>,
     /// How late frames were delivered.
     pub lateness: Lateness,
     /// CPU time that the emulator's thread has used.
@@ -139,6 +142,14 @@ mod tests {
             pipes: vec![PipeObservation { name: "a--b/ab".into(), counters }],
             ports: vec![port],
             intervals: vec![interval(None), interval(Some(1.0 / 3.0))],
+            flows: vec![FlowInterval {
+                flow: 3,
+                from: RealInstant::ZERO,
+                to: at,
+                whole: true,
+                grew: Default::default(),
+                frame: 60,
+            }],
             lateness: recorder.record(),
             cpu: RealDuration::from_nanos(8),
             spun: RealDuration::ZERO,

@@ -36,10 +36,23 @@ impl PortId {
     /// All members of a LAN but the one that sends: where a broadcast goes.
     pub(crate) const ALL: PortId = PortId(u32::MAX);
 
+    /// What a packet is for that only exists here, of the source with this number.
+    pub(crate) fn source(number: u32) -> PortId {
+        PortId(SOURCES | number)
+    }
+
+    /// The number of that source; `None` for a port.
+    pub(crate) fn of_source(self) -> Option<u32> {
+        (self.0 & SOURCES != 0 && self != PortId::ALL).then_some(self.0 & !SOURCES)
+    }
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
+
+/// Numbers from this one on are not those of ports: there are not so many addresses.
+const SOURCES: u32 = 1 << 31;
 
 /// A node or a switch: nodes first, in the order of the specification.
 pub(crate) type Vertex = usize;

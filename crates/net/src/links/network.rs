@@ -9,8 +9,10 @@ use scale::link::{DEFAULT_MTU, largest_frame};
 use scale::{RealDuration, RealInstant};
 
 use crate::Error;
+use crate::links::background::{self, Background, Departure};
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::fate::Fate;
+use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::frame::{Frame, Pool, Refused};
 use crate::links::ids::{PipeId, PortId, Vertex};
 use crate::links::pipe::draws::Draws;
@@ -47,6 +49,7 @@ pub struct Network {
     topology: Topology,
     pipes: Vec<Pipe>,
     counters: Vec<PortCounters>,
+    background: Background,
     /// When the first frame of each pipe that holds any leaves it; also of some frames that were first once, until that
     /// instant.
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
@@ -57,6 +60,7 @@ pub struct Network {
     /// By link: the largest frame.
     largest: Vec<usize>,
     series: Option<Series>,
+    flow_intervals: Vec<FlowInterval>,
     sniffer: Option<Sniffer>,
 }
 
@@ -74,6 +78,7 @@ impl Network {
         let largest: Vec<usize> = spec.links.iter().map(|l| largest_frame(l.mtu)).collect();
         let pool = Pool::of(spec.links.iter().map(|l| l.mtu).max().unwrap_or(0).max(DEFAULT_MTU));
         let room = MAX_INSIDE / pool.capacity();
+        let background = Background::new(&spec.flows, &topology, largest.iter().copied().max().unwrap_or(0))?;
         let configs =
             spec.links.into_iter().zip(&largest).flat_map(|(l, largest)| [(l.ab, *largest), (l.ba, *largest)]);
         let mut pipes = Vec::new();
@@ -82,8 +87,21 @@ impl Network {
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
-        let (heads, series, sniffer) = (BinaryHeap::new(), None, None);
-        Ok(Network { topology, pipes, counters, heads, pool, inside: 0, room, largest, series, sniffer })
+        let (series, flow_intervals, sniffer) = (None, Vec::new(), None);
+        Ok(Network {
+            topology,
+            pipes,
+            counters,
+            background,
+            heads: BinaryHeap::new(),
+            pool,
+            inside: 0,
+            room,
+            largest,
+            series,
+            flow_intervals,
+            sniffer,
+        })
     }
 
     /// All ports, in the order of their numbers.
@@ -181,7 +199,18 @@ impl Network {
             if self.series.as_ref().is_some_and(|s| s.ends() <= due) {
                 self.end_intervals(due);
             }
+            if self.background.next().is_some_and(|next| next <= due) {
+                self.depart();
+                continue;
+            }
             let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) else { return };
+            if let Some(source) = to.of_source() {
+                match self.background.hop(source, exit, &mut frame) {
+                    Some(next) => self.enter(next, exit, frame, to),
+                    None => self.pool.give(frame),
+                }
+                continue;
+            }
             match self.topology.ends[pipe as usize] {
                 End::Switch(at) if frame.switched && to == PortId::ALL => self.flood(at, PipeId(pipe), exit, frame),
                 End::Switch(_) if frame.switched => self.enter(self.topology.down(to), exit, frame, to),
@@ -207,6 +236,7 @@ impl Network {
         // What was recorded until now belongs to no interval.
         self.note_all(&mut series, from);
         series.take();
+        self.flow_intervals.clear();
         self.series = Some(series);
     }
 
@@ -229,6 +259,33 @@ impl Network {
         std::mem::replace(&mut self.sniffer, sniffer)
     }
 
+    /// Changes flows of the network's own at `now`, to which it must have been advanced.
+    ///
+    /// Fails, changing nothing, if there is no such flow, or frames would be longer than those of a usual link.
+    pub fn change_flows(&mut self, now: RealInstant, changes: &[(usize, FlowChange)]) -> Result<(), Error> {
+        let most = self.largest.iter().copied().max().unwrap_or(0);
+        changes.iter().try_for_each(|(flow, change)| self.background.allows(*flow, change, most))?;
+        changes.iter().for_each(|(flow, change)| self.background.change(*flow, now, *change));
+        Ok(())
+    }
+
+    /// What flows of the network's own did in the intervals of the series, as [`Network::intervals`].
+    pub fn flow_intervals(&mut self) -> Vec<FlowInterval> {
+        std::mem::take(&mut self.flow_intervals)
+    }
+
+    /// Sends the packet of the network's own that is due next.
+    fn depart(&mut self) {
+        let Some(Departure { at, pipe, to, frame: length }) = self.background.depart() else { return };
+        if self.inside < self.room {
+            let mut frame = self.pool.take();
+            background::fill(&mut frame, length, at);
+            self.enter(pipe, at, frame, to);
+        } else if let Some(source) = to.of_source() {
+            self.background.lost(source);
+        }
+    }
+
     fn end_intervals(&mut self, until: RealInstant) {
         let Some(mut series) = self.series.take() else { return };
         while series.ends() <= until {
@@ -245,11 +302,13 @@ impl Network {
             let queued = pipe.backlog.len();
             series.note(index, to, (pipe.counters, &mut pipe.backlog.gauge, queued), pipe.config.rate.is_some());
         }
+        self.background.note(series.begins(), to, &mut self.flow_intervals);
     }
 
     /// When [`advance`](Network::advance) next has something to do.
     pub fn next_deadline(&self) -> Option<RealInstant> {
-        self.heads.peek().map(|Reverse((exit, _))| *exit)
+        let head = self.heads.peek().map(|Reverse((exit, _))| *exit);
+        head.into_iter().chain(self.background.next()).min()
     }
 
     /// Whether a change of a pipe would be taken; what is wrong with it if not.
@@ -264,9 +323,12 @@ impl Network {
     pub fn set(&mut self, now: RealInstant, changes: &[(PipeId, PipeChange)]) -> Result<(), Error> {
         changes.iter().try_for_each(|(pipe, change)| self.allows(*pipe, change))?;
         for (pipe, change) in changes {
-            for frame in self.pipes[pipe.index()].change(now, change) {
+            for packet in self.pipes[pipe.index()].change(now, change) {
                 self.inside -= 1;
-                self.pool.give(frame);
+                if let Some(source) = packet.to.of_source() {
+                    self.background.lost(source);
+                }
+                self.pool.give(packet.frame);
             }
         }
         let heads = self.pipes.iter().enumerate().filter_map(|(i, p)| Some(Reverse((p.head()?, i as u32))));
@@ -329,16 +391,25 @@ impl Network {
     fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
         let counted = entered.counters;
-        let record = self.sniffer.as_mut().and_then(|s| s.copy(pipe, now, frame.bytes()));
+        // What is no frame of anybody's has no bytes to look at.
+        let sniffer = self.sniffer.as_mut().filter(|_| to.of_source().is_none());
+        let record = sniffer.and_then(|s| s.copy(pipe, now, frame.bytes()));
         if frame.len() > self.largest[pipe.index() / 2] {
             entered.counters.too_long += 1;
             self.pool.give(frame);
+            if let Some(source) = to.of_source() {
+                self.background.lost(source);
+            }
         } else {
             let before = entered.head();
             let room = self.inside + 1 < self.room;
             let Entry { held, uncopied } = entered.enter(now, frame, to, &mut self.pool, room);
             self.inside += held;
-            if uncopied {
+            if let Some(source) = to.of_source() {
+                if held == 0 {
+                    self.background.lost(source);
+                }
+            } else if uncopied {
                 let concerned = if to == PortId::ALL { self.topology.sender(pipe) } else { Some(to) };
                 self.counters[concerned.unwrap_or(PortId(0)).index()].uncopied += 1;
             }

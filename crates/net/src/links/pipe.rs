@@ -191,8 +191,8 @@ impl Pipe {
         Some(packet)
     }
 
-    /// Applies a change at `now` and gives the frames that it cost.
-    pub fn change(&mut self, now: RealInstant, change: &PipeChange) -> Vec<Frame> {
+    /// Applies a change at `now` and gives the packets that it cost.
+    pub fn change(&mut self, now: RealInstant, change: &PipeChange) -> Vec<Packet> {
         let after = self.config.with(change);
         let before = std::mem::replace(&mut self.config, after);
         if change.loss.is_some() {
@@ -208,7 +208,7 @@ impl Pipe {
             self.backlog.clear(now);
             self.free_at = now;
             self.red.begin_again();
-            return self.line.drain(..).map(|p| p.frame).collect();
+            return self.line.drain(..).collect();
         }
         if (before.rate, before.delay, before.jitter) != (in_force.rate, in_force.delay, in_force.jitter) {
             self.reschedule(now, &before);

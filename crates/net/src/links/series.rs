@@ -48,6 +48,11 @@ impl Series {
         Series { every, from, before: counters, ready }
     }
 
+    /// When the interval that is running began.
+    pub fn begins(&self) -> RealInstant {
+        self.from
+    }
+
     /// When the interval that is running ends.
     pub fn ends(&self) -> RealInstant {
         self.from + self.every

@@ -6,6 +6,7 @@ use scale::Real;
 use scale::link::{self, Link, Pipe};
 use serde::{Deserialize, Serialize};
 
+use crate::links::flow::FlowSpec;
 use crate::links::prefix::Prefix;
 
 /// A link as the emulator builds it.
@@ -33,6 +34,8 @@ pub struct NetworkSpec {
     pub routes: Vec<RouteSpec>,
     /// Addresses that take the place of those given out.
     pub addresses: Vec<AddressSpec>,
+    /// Flows that exist only in the emulator.
+    pub flows: Vec<FlowSpec>,
 }
 
 impl NetworkSpec {

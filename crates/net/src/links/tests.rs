@@ -1,5 +1,6 @@
 //! What a network does, by what it makes of frames: no root, no sleep, and time is what the test says.
 
+mod background;
 mod impairments;
 mod lans;
 mod pipes;

@@ -44,6 +44,8 @@ pub(crate) struct Topology {
     nodes: Vec<String>,
     /// By name of a node.
     by_name: HashMap<String, Vertex>,
+    /// By name of a node or switch.
+    places: HashMap<String, Vertex>,
     pub ports: Vec<Port>,
     /// The vertex of each port.
     owner: Vec<Vertex>,
@@ -70,6 +72,7 @@ impl Topology {
         let mut t = Topology {
             nodes: spec.nodes.clone(),
             by_name,
+            places: vertices.iter().map(|(name, v)| ((*name).to_owned(), *v)).collect(),
             ports: Vec::new(),
             owner: Vec::new(),
             addresses: Addresses::default(),
@@ -141,7 +144,7 @@ impl Topology {
             if pipe.0.is_multiple_of(2) { &link.ab } else { &link.ba }.delay.as_nanos()
         };
         if !spec.links.is_empty() {
-            t.routes = Routes::shortest(&t.edges, t.nodes.len(), delay);
+            t.routes = Routes::shortest(&t.edges, delay);
         }
         Ok(())
     }
@@ -413,6 +416,11 @@ impl Topology {
     /// The pipes that a frame from one node to another passes, in order.
     pub fn route(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
         self.way(*self.by_name.get(from)?, *self.by_name.get(to)?)
+    }
+
+    /// The same of any two places, which may be switches.
+    pub fn route_of_any(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
+        self.way(*self.places.get(from)?, *self.places.get(to)?)
     }
 
     /// The pipes from one node to another; none if they are the same, `None` if there is no network.

@@ -95,6 +95,11 @@ impl Network {
         Ok(())
     }
 
+    /// Changes a flow of the emulator's own.
+    pub fn change_flow(&self, flow: usize, change: net::FlowChange) -> Result<()> {
+        Ok(self.emulator.change_flows(vec![(flow, change)])?)
+    }
+
     /// The pipe of a name, `A--B/ab`.
     pub fn pipe(&self, name: &str) -> Result<PipeId> {
         self.pipes.get(name).copied().ok_or_else(|| Error::SiteLost(format!("the network has no pipe `{name}`")))

@@ -7,8 +7,9 @@ use crate::links::ids::{Edges, PipeId, Vertex};
 
 /// For every place at which a way can part, the pipe by which each other place is reached.
 ///
-/// Nodes with one link are no such places: their own way out is that link, and the way of all others to them is the way
-/// to the other end of it. Leaving them out keeps the table small: a star of a thousand nodes has one place.
+/// Nodes and switches with one link are no such places: their own way out is that link, and the way of all others to
+/// them is the way to the other end of it. Leaving them out keeps the table small: a star of a thousand nodes has one
+/// place.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     /// By vertex: its place, or that of the other end of its only link.
@@ -36,15 +37,14 @@ type Length = (u64, u32);
 const UNREACHED: Length = (u64::MAX, u32::MAX);
 
 impl Routes {
-    /// Works out the routes in a connected network, the first `nodes` vertices of which are nodes. `delay` is that of a
-    /// pipe, in any unit.
+    /// Works out the routes in a connected network. `delay` is that of a pipe, in any unit.
     ///
     /// Among routes of equal delay that with fewer links is taken; where these are equal too, the link that stands
     /// first in the order of the links, at each place anew. Every link counts as one, so a route comes nearer to its
     /// end with every link in (delay, links), and none runs in a circle.
-    pub fn shortest(edges: &Edges, nodes: usize, delay: impl Fn(PipeId) -> u64) -> Routes {
-        let single = |v: Vertex| v < nodes && edges[v].len() == 1;
-        // Of two nodes that have only each other, the first is a place.
+    pub fn shortest(edges: &Edges, delay: impl Fn(PipeId) -> u64) -> Routes {
+        let single = |v: Vertex| edges[v].len() == 1;
+        // Of two that have only each other, the first is a place.
         let leaf = |v: Vertex| single(v) && !(single(edges[v][0].1) && v < edges[v][0].1);
         let placed: Vec<bool> = (0..edges.len()).map(|v| !leaf(v)).collect();
         let mut number = 0..;
