@@ -177,6 +177,9 @@ pub fn report(outcome: &Outcome) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(outcome.result.status == Status::Failed)))
 }
 
+/// The most metrics that a person reads on a terminal: those of the file's own come first, those of flows after them.
+const MOST_METRICS: usize = 40;
+
 /// The results, as a person reads them.
 fn told(outcome: &Outcome) -> String {
     let result = &outcome.result;
@@ -188,8 +191,11 @@ fn told(outcome: &Outcome) -> String {
         rounded(result.virtual_seconds),
         rounded(result.real_seconds)
     );
-    for (name, metric) in &result.metrics {
+    for (name, metric) in result.metrics.iter().take(MOST_METRICS) {
         text += &measured(name, metric);
+    }
+    if let Some(more @ 1..) = result.metrics.len().checked_sub(MOST_METRICS) {
+        text += &format!("  and {more} metrics more, in result.json and report.html\n");
     }
     for recording in &outcome.recordings {
         text += &format!("  {}: {} frames\n", recording.file.display(), recording.frames);

@@ -163,8 +163,10 @@ namespace eval ::diorama {
                 at { return [timed $object [lindex $args 1] [lindex $args 2] [llength $args]] }
                 event-sequence { return [sequence $object [lindex $args 1] [lindex $args 2]] }
                 make-simulated {
-                    emit call [where] [list {} $object make-simulated]
-                    return [uplevel 1 [lindex $args 1]]
+                    emit call [where] [list {} $object make-simulated 1]
+                    set result [uplevel 1 [lindex $args 1]]
+                    emit call [where] [list {} $object make-simulated 0]
+                    return $result
                 }
             }
         }

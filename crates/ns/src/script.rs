@@ -112,6 +112,8 @@ pub struct Node {
     pub startup: Option<Said>,
     /// Whether it may end badly.
     pub forgiven: bool,
+    /// Whether it needs no process: what is sent from and to it exists only in the emulator.
+    pub simulated: bool,
     /// Archives: where they are unpacked, and what they are called.
     pub tarfiles: Vec<(String, Said)>,
 }
@@ -273,6 +275,8 @@ struct Reader {
     procedures: HashSet<String>,
     /// Queues as events have left them.
     queues: HashMap<String, Queue>,
+    /// Whether nodes that are made now are simulated.
+    simulating: bool,
     ran: bool,
     exited: bool,
     /// What was said already.
@@ -305,6 +309,7 @@ pub fn read(calls: &[Call]) -> Result<Script, Vec<Note>> {
     reader.check_background();
     reader.happenings();
     reader.flows();
+    reader.simulated();
     reader.check_names();
     match reader.problems.is_empty() {
         true => Ok(reader.script),
@@ -387,6 +392,39 @@ impl Reader {
         match self.object(name)? {
             Object::Node(n) => Ok(*n),
             _ => Err(format!("`{name}` is no node, where a node is meant")),
+        }
+    }
+
+    /// Makes ordinary nodes of simulated ones that need a kernel or a program.
+    fn simulated(&mut self) {
+        let script = &mut self.script;
+        let all = script.nodes.iter().all(|n| n.simulated);
+        for number in 0..script.nodes.len() {
+            let node = &script.nodes[number];
+            if !node.simulated {
+                continue;
+            }
+            let is = |n: &usize| *n == number;
+            let on_lan = script.lans.iter().any(|l| l.members.iter().any(|m| m.node == number));
+            let chosen = |l: &Link| l.ends.iter().zip(&l.addresses).any(|(end, address)| is(end) && address.is_some());
+            let connected = |f: &Flow| f.ends.contains(&number) && f.keys.contains(&("over", "tcp".into()));
+            let happens = |event: &Event| matches!(&event.what, Happening::Node(n, _) if is(n));
+            let why = match () {
+                () if all => "the experiment has no other",
+                () if on_lan => "it is on a LAN",
+                () if script.links.iter().any(chosen) => "it has an address",
+                () if script.flows.iter().any(connected) => "TCP needs a kernel",
+                () if node.startup.is_some() || script.programs.iter().any(|p| p.node == Some(number)) => {
+                    "a program runs on it"
+                }
+                () if !node.tarfiles.is_empty() => "archives are unpacked on it",
+                () if script.events.iter().any(happens) => "events happen to it",
+                () => continue,
+            };
+            let (name, place) = node.name.clone();
+            let what = format!("`{name}` is a node like any other, and not simulated: {why}");
+            script.notes.push(Note { place, what });
+            script.nodes[number].simulated = false;
         }
     }
 

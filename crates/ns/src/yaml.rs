@@ -124,7 +124,7 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
     let mut notes = script.notes.clone();
     let mut classes: BTreeMap<String, Machine> = BTreeMap::new();
     let mut nodes = Vec::new();
-    for node in &script.nodes {
+    for node in script.nodes.iter().filter(|n| !n.simulated) {
         let machine = class(node, source, &mut classes, &mut notes).unwrap_or_else(|problem| {
             problems.push(problem);
             String::new()
@@ -167,6 +167,13 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
     yaml.line("nodes:", &none);
     for (node, machine, root) in &nodes {
         write_node(&mut yaml, node, machine, root.as_ref());
+    }
+    let mut simulated = script.nodes.iter().filter(|n| n.simulated).peekable();
+    if simulated.peek().is_some() {
+        yaml.line("simulated:", &none);
+    }
+    for node in simulated {
+        yaml.line(format!("  {}: {{}}", node.name.0), &node.name.1);
     }
     if !script.links.is_empty() {
         yaml.line("links:", &none);

@@ -152,9 +152,15 @@ fn applications_become_flows() {
     // 2920 bytes are two packets of 1460.
     assert_eq!(last("ftp.source", "packets"), (5.0, Some("2")));
     assert_eq!(last("par-0.source", "on"), (3.0, Some("0.2")));
-    assert_eq!(events.len(), 11);
+    assert_eq!(events.len(), 12);
+    // What needs no kernel and no program exists only in the emulator.
+    assert_eq!(e.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(e.switches, ["home-0", "home-1", "home-2"]);
+    let ways: Vec<_> = e.background.iter().map(|f| (f.name.as_str(), f.ways.as_slice())).collect();
+    assert_eq!(ways[1], ("web-1", [("home-1".to_owned(), "a".to_owned())].as_slice()));
     let notes: Vec<&str> = converted.notes.iter().map(|n| n.what.as_str()).collect();
     assert!(notes.iter().any(|n| n.contains("`unused` sends nothing")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.contains("`c` is a node like any other") && n.contains("TCP")), "{notes:?}");
 }
 
 fn told(e: &Experiment, event: &model::Event) -> String {

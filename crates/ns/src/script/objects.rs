@@ -32,9 +32,6 @@ const DRAWING: &[&str] = &[
     "Z_",
 ];
 
-const SIMULATED: &str =
-    "simulated nodes are nodes like the others here: a container each, with the kernel's own protocols";
-
 impl Reader {
     /// `new CLASS`.
     pub(super) fn create(&mut self, call: &Call) -> Result<(), String> {
@@ -94,11 +91,9 @@ impl Reader {
     fn simulator(&mut self, made: &str, method: &str, words: &[&str]) -> Result<Option<Object>, String> {
         let object = match (method, words) {
             ("node" | "nsenode", _) => {
-                if method == "nsenode" {
-                    self.note_once(SIMULATED);
-                }
                 let name = (label(made), self.place.clone());
-                self.script.nodes.push(Node { name, ..Node::default() });
+                let simulated = self.simulating || method == "nsenode";
+                self.script.nodes.push(Node { name, simulated, ..Node::default() });
                 Object::Node(self.script.nodes.len() - 1)
             }
             ("duplex-link" | "simplex-link", [a, b, rate, delay, rest @ ..]) => {
@@ -149,8 +144,8 @@ impl Reader {
             ("attach-agent" | "connect" | "detach-agent" | "create-connection", _) => {
                 return self.connecting(method, words);
             }
-            ("make-simulated", _) => {
-                self.note_once(SIMULATED);
+            ("make-simulated", [begins]) => {
+                self.simulating = *begins == "1";
                 return Ok(None);
             }
             ("cost", _) => {
