@@ -41,6 +41,9 @@ impl Queue {
     /// Makes the next job that waits, if one does, by the program that `program` says, to which nothing but this is
     /// added: the job's directory, no input, and its output to the job's log. When `stop` says so the program is asked
     /// to end, and the job waits again.
+    ///
+    /// The program inherits the job's lock. So would one that another thread of this process starts meanwhile, and the
+    /// job would be held for as long as that lives: nobody else may start anything.
     pub fn work(&mut self, program: impl FnOnce(&Job) -> Command, mut stop: impl FnMut() -> bool) -> Result<Worked> {
         let Some(held) = self.take()? else { return Ok(Worked::Nothing) };
         let id = held.job.id;

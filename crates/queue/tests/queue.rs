@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use diorama_queue::{Error, MOST_TRIES, Queue, State, Wanted, Worked};
@@ -23,6 +24,12 @@ fn shell(job: &diorama_queue::Job) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &job.wanted.words[0], "sh", &job.id.to_string()]);
     command
+}
+
+/// A process that another test starts at the wrong moment would inherit the lock of a job, and hold it: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn work(queue: &mut Queue) -> Worked {
@@ -45,6 +52,7 @@ fn start_worker(file: &Path) -> Child {
 
 #[test]
 fn of_two_hundred_jobs_none_is_lost_or_made_twice_at_once_though_workers_are_killed() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let (file, log) = (dir.path().join("queue.db"), dir.path().join("log"));
     let mut queue = Queue::open(&file).unwrap();
@@ -84,6 +92,7 @@ fn of_two_hundred_jobs_none_is_lost_or_made_twice_at_once_though_workers_are_kil
 
 #[test]
 fn higher_priorities_go_first_and_then_who_came_first() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut queue = Queue::open(&dir.path().join("queue.db")).unwrap();
     let of = |priority| Wanted { priority, ..wanted("exit 0") };
@@ -98,6 +107,7 @@ fn higher_priorities_go_first_and_then_who_came_first() {
 
 #[test]
 fn how_a_job_ends_is_kept_with_what_it_said() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut queue = Queue::open(&dir.path().join("queue.db")).unwrap();
     let ids = add(&mut queue, &["echo out; echo err >&2; exit 2", "kill -9 $$", "exit 130"]);
@@ -118,6 +128,7 @@ fn how_a_job_ends_is_kept_with_what_it_said() {
 
 #[test]
 fn a_job_is_cancelled_before_and_while_it_runs() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("queue.db");
     let mut queue = Queue::open(&file).unwrap();
@@ -137,6 +148,7 @@ fn a_job_is_cancelled_before_and_while_it_runs() {
 
 #[test]
 fn what_is_asked_to_stop_waits_again() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut queue = Queue::open(&dir.path().join("queue.db")).unwrap();
     add(&mut queue, &["trap 'exit 130' TERM; while :; do sleep 0.01; done"]);
@@ -146,6 +158,7 @@ fn what_is_asked_to_stop_waits_again() {
 
 #[test]
 fn what_is_no_queue_is_refused_and_left_alone() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let text = dir.path().join("notes.txt");
     fs::write(&text, "these are notes, and no database; there are so many of them that nobody could think so").unwrap();
