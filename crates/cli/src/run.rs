@@ -195,7 +195,7 @@ fn told(outcome: &Outcome) -> String {
         text += &measured(name, metric);
     }
     if let Some(more @ 1..) = result.metrics.len().checked_sub(MOST_METRICS) {
-        text += &format!("  and {more} metrics more, in result.json and report.html\n");
+        text += &format!("  and {more} metrics more, which the report has\n");
     }
     for recording in &outcome.recordings {
         text += &format!("  {}: {} frames\n", recording.file.display(), recording.frames);

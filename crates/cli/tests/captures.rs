@@ -117,3 +117,47 @@ ends: { exited: [source], limit: 30s }
     assert!(done.stderr.contains(named.to_str().unwrap()) && done.stderr.contains("No space left"), "{}", done.stderr);
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
+
+/// 20 datagrams at gaps of 20 to 96 ms.
+const SENDS: &str = r#"
+name: sends
+tdf: 2
+machines: { pc: { speed: 0.3, memory: 64MiB } }
+nodes:
+  b: { machine: pc, run: [perl, -MIO::Socket::INET, -e,
+    '$s = IO::Socket::INET->new(Proto => "udp", LocalPort => 9) or die; $s->recv($d, 99) for 1..20'] }
+  a: { machine: pc, after: [b], run: [perl, -MIO::Socket::INET, -MTime::HiRes=sleep, -e, 'sleep 0.3;
+    $s = IO::Socket::INET->new(Proto => "udp", PeerAddr => "b:9") or die;
+    for (1..20) { $s->send("n$_"); sleep 0.02 + 0.004 * $_ }'] }
+links: [{ from: a, to: b, bandwidth: 10Mbit/s, delay: 2ms, capture: true }]
+ends: { exited: [a, b], limit: 30s }
+"#;
+
+#[test]
+fn a_capture_is_replayed_at_virtual_times() {
+    let gaps = |lab: &Lab, run: &str| -> Vec<f64> {
+        let packets = packets(&lab.path().join(format!("runs/{run}/captures/a--b.pcapng")));
+        // UDP to port 9, as it enters the link.
+        let told = |p: &&EnhancedPacketBlock| {
+            p.interface_id == 0 && p.data.get(23) == Some(&17) && p.data.get(36..38) == Some(&[0, 9])
+        };
+        let dates: Vec<f64> = packets.iter().filter(told).map(|p| p.timestamp.as_secs_f64()).collect();
+        dates.windows(2).map(|w| w[1] - w[0]).collect()
+    };
+    let lab = Lab::new(SENDS);
+    assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline"]).code, 0);
+    let sent = gaps(&lab, "sends/baseline");
+    assert_eq!(sent.len(), 19);
+    std::fs::copy(lab.path().join("runs/sends/baseline/captures/a--b.pcapng"), lab.path().join("lab/seen.pcapng"))
+        .unwrap();
+    let (from, to) = (SENDS.find("  a: {").unwrap(), SENDS.find("links:").unwrap());
+    let replays = "  a: { machine: pc, after: [b], files: { /seen.pcapng: seen.pcapng },\n    \
+                   run: [sh, -c, 'sleep 0.3; exec tcpreplay --intf1=eth0 /seen.pcapng'] }\n";
+    let text = [&SENDS[..from], replays, &SENDS[to..]].concat();
+    std::fs::write(lab.path().join("lab/experiment.yaml"), text).unwrap();
+    assert_eq!(lab.diorama(&["run", "lab"]).code, 0);
+    let replayed = gaps(&lab, "sends/scaled");
+    let off = |(one, other): (&f64, &f64)| (one - other).abs();
+    let worst = sent.iter().zip(&replayed).map(off).fold(0.0, f64::max);
+    assert!(replayed.len() == 19 && worst < 0.01, "{worst}: {sent:?} {replayed:?}");
+}

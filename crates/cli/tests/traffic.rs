@@ -91,3 +91,36 @@ fn flows_send_what_they_say_in_virtual_time() {
     assert!(keys.n >= 3 && (30.0..75.0).contains(&keys.mean), "{keys:?}");
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
+
+const WAITS: &str = r#"
+name: waits
+tdf: 2
+machines: { pc: { speed: 0.2, memory: 64MiB } }
+nodes:
+  hub: { machine: pc, run: [sh, -c, 'sleep 1; /.diorama/barrier -n go -i 2; echo "$? $(date +%s.%N)"'] }
+  early: { machine: pc, run: [sh, -c, '/usr/local/etc/emulab/emulab-sync -n go; echo "$? $(date +%s.%N)"'] }
+  late: { machine: pc, run: [sh, -c, 'sleep 1.5; /.diorama/barrier -n go -e 4; echo "$? $(date +%s.%N)"'] }
+  wrong: { machine: pc, run: [sh, -c, '/.diorama/barrier -z; echo "$?"'] }
+lans: { core: { members: [hub, early, late, wrong], delay: 1ms } }
+barriers: hub
+ends: { exited: [early, late, wrong], limit: 60s }
+"#;
+
+#[test]
+fn nodes_wait_for_one_another_at_barriers() {
+    let lab = Lab::new(WAITS);
+    let done = lab.diorama(&["run", "lab"]);
+    assert_eq!(done.code, 0);
+    let log = |node: &str, stream: &str| lab.read(&format!("runs/waits/scaled/nodes/{node}/{stream}.log"));
+    let went = ["hub", "early", "late"].map(|node| {
+        let text = log(node, "stdout");
+        let (code, at) = text.trim().split_once(' ').unwrap_or_else(|| panic!("{node}: {text}"));
+        // The greatest code that anybody had to report.
+        assert_eq!(code, "4", "{node}");
+        at.parse::<f64>().unwrap()
+    });
+    let (first, last) = (went.iter().copied().fold(f64::INFINITY, f64::min), went.iter().copied().fold(0.0, f64::max));
+    assert!(last - first < 0.3, "{went:?}");
+    assert_eq!(log("wrong", "stdout").trim(), "255");
+    assert!(log("wrong", "stderr").contains("there is no option `-z`"), "{}", log("wrong", "stderr"));
+}

@@ -296,6 +296,7 @@ impl Plan {
             congestion: planned.congestion,
             disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
             traffic: experiment.flows.iter().any(|f| [f.from, f.to].contains(&index)),
+            barriers: experiment.barriers.is_some(),
             may_lose_power: experiment.events.iter().any(|event| cuts(&event.action)),
         }
     }

@@ -191,6 +191,8 @@ pub struct NodeSetup {
     pub may_lose_power: bool,
     /// Whether the program of traffic runs in it.
     pub traffic: bool,
+    /// Whether programs in it can wait at barriers.
+    pub barriers: bool,
 }
 
 /// A file or folder that the user named.

@@ -1,5 +1,7 @@
 //! From a request and a harness to a mapping.
 
+use std::borrow::Cow;
+
 use model::Experiment;
 use scale::Tdf;
 
@@ -92,6 +94,16 @@ fn unpacked(instance: &Instance, harness: &Harness, terms: &Terms, state: &State
     all
 }
 
+/// The harness as far as the experiment wants it filled.
+fn limited<'a>(harness: &'a Harness, experiment: &Experiment) -> Cow<'a, Harness> {
+    let Some(most) = experiment.colocate else { return Cow::Borrowed(harness) };
+    let mut harness = harness.clone();
+    for machine in harness.places.iter_mut().filter(|place| !place.switch) {
+        machine.slots = Some(machine.slots.map_or(most, |slots| slots.min(most)));
+    }
+    Cow::Owned(harness)
+}
+
 /// The mapping of an experiment at a TDF, its own if none is given.
 ///
 /// # Errors
@@ -106,6 +118,7 @@ pub fn map_experiment(
     seed: u64,
 ) -> Result<Mapping, Error> {
     let tdf = tdf.unwrap_or(experiment.tdf);
+    let harness = &limited(harness, experiment);
     at(&Request::of(experiment, tdf), Some(tdf), &Task { harness, terms, weights, seed })
 }
 
@@ -122,6 +135,7 @@ pub fn map_at_smallest_tdf(
     weights: Weights,
     seed: u64,
 ) -> Result<Mapping, Error> {
+    let harness = &limited(harness, experiment);
     let task = Task { harness, terms, weights, seed };
     let instance = Instance::new(&Request::of(experiment, Tdf::ONE), harness, terms)?;
     let shares: Vec<f64> = instance.items.iter().map(|item| item.cpu).collect();

@@ -230,6 +230,13 @@ fn an_experiments_smallest_tdf_is_found() {
     let weights = Weights::default();
     let at_its_own = map_experiment(&experiment, None, &harness, &TERMS, weights, 1).unwrap();
     assert_eq!((at_its_own.fits, at_its_own.machines.len()), (true, 1), "{:?}", at_its_own.violations);
+    // No more on one machine than the experiment allows, though it would take them.
+    let spread = model::Experiment { colocate: Some(5), ..experiment.clone() };
+    let halves = map_experiment(&spread, None, &harness, &TERMS, weights, 1).unwrap();
+    assert_eq!((halves.fits, halves.machines.len()), (true, 2), "{:?}", halves.violations);
+    let tight = model::Experiment { colocate: Some(4), ..experiment.clone() };
+    let more = map_experiment(&tight, None, &harness, &TERMS, weights, 1).unwrap();
+    assert!(!more.fits && !more.violations.is_empty(), "{:?}", more.violations);
     // Five nodes of half a core share 0.9 of one.
     let least = map_at_smallest_tdf(&experiment, &harness, &TERMS, weights, 1).unwrap();
     assert_eq!((least.tdf.map(|tdf| tdf.as_f64()), least.fits), (Some(2.8), true), "{:?}", least.violations);

@@ -64,6 +64,8 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let routes = top.items("routes");
     let switches = top.items("switches");
     let placement = top.items("placement");
+    let colocate: Option<u32> = top.one("colocate", false);
+    let barriers: Option<String> = top.one("barriers", false);
     let simulated = top.entries("simulated", false, "simulated hosts");
     let traffic = top.entries("traffic", false, "flows");
     let metrics = top.entries("metrics", false, "metrics");
@@ -87,6 +89,11 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let network::Network { links, captures, lans, addresses, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let placement = placement::placement(placement, &names, &places, problems);
+    if colocate == Some(0) {
+        problems
+            .add(root.get("colocate").unwrap_or(root).span, "a machine takes at least 1 node, or nothing is anywhere");
+    }
+    let barriers = barriers.and_then(|name| nodes::serving_barriers(&name, &mut nodes, root, problems));
     let simulated = switches[first_simulated..].iter().map(String::as_str).collect();
     let flows = flows::flows(traffic, &mut nodes, &switches, &simulated, !links.is_empty(), problems);
     let of_flows = flows::metrics(&flows, &metrics, problems);
@@ -124,6 +131,8 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         switches,
         routes,
         placement,
+        colocate,
+        barriers,
         flows,
         background,
         metrics,

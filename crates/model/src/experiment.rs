@@ -46,6 +46,10 @@ pub struct Experiment {
     pub routes: Vec<Route>,
     /// Which machines of a harness nodes may be on.
     pub placement: Vec<Placement>,
+    /// The most nodes on one machine of a harness; none: as many as it takes.
+    pub colocate: Option<u32>,
+    /// The node that serves barriers; it runs what that takes beside its own program.
+    pub barriers: Option<usize>,
     /// Flows of packets between nodes.
     pub flows: Vec<Flow>,
     /// Flows that exist only in the emulator.

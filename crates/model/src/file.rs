@@ -97,6 +97,11 @@ pub(crate) struct File {
     switches: Option<Vec<String>>,
     /// Which machines of a harness nodes may be on, for `diorama map`
     placement: Option<Vec<Placement>>,
+    /// The most nodes on one machine of a harness, for `diorama map`
+    #[schemars(range(min = 1))]
+    colocate: Option<u32>,
+    /// The node that serves barriers, at which programs of all nodes wait for one another
+    barriers: Option<String>,
     /// Hosts without a program, at which flows begin and end that exist only in the emulator, by name
     simulated: Option<BTreeMap<String, Simulated>>,
     /// Flows of packets between nodes, by name
@@ -112,7 +117,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 20] = [
+pub(crate) const KEYS: [&str; 22] = [
     "name",
     "tdf",
     "measure",
@@ -127,6 +132,8 @@ pub(crate) const KEYS: [&str; 20] = [
     "routes",
     "switches",
     "placement",
+    "colocate",
+    "barriers",
     "simulated",
     "traffic",
     "metrics",

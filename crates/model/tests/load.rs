@@ -403,6 +403,11 @@ fn flows_are_programs_of_their_nodes() {
     let udp = of("bursts", &["sent", "packets", "rate", "loss", "delay"]);
     assert_eq!(names, [of("bulk", &["sent", "packets", "rate", "delay"]), udp].concat());
     assert!(e.metrics.iter().all(|m| m.of_flow));
+    let e = good("traffic.yaml", &[("barriers", "b"), ("colocate", "3")]).unwrap();
+    assert_eq!((e.barriers, e.colocate), (Some(1), Some(3)));
+    let serves = &e.nodes[1].beside[0];
+    assert_eq!((serves.program.as_str(), serves.argv[1].as_str()), ("barrier.server", "serve"));
+    assert!(e.nodes.iter().all(|n| n.env.contains(&("DIORAMA_BARRIERS".to_owned(), "b".to_owned()))));
 }
 
 #[test]
@@ -454,6 +459,8 @@ fn the_schema_is_current() {
         "links",
         "switches",
         "placement",
+        "colocate",
+        "barriers",
         "simulated",
         "traffic",
         "metrics",

@@ -219,6 +219,10 @@ pub struct Script {
     pub events: Vec<Event>,
     /// When it is over, in seconds, if that was said.
     pub end: Option<(f64, Option<Place>)>,
+    /// The node that serves barriers.
+    pub barriers: Option<(usize, Option<Place>)>,
+    /// The most nodes on one machine.
+    pub colocate: Option<Said>,
     /// Types that stand for one of several others.
     pub types: HashMap<String, Vec<String>>,
     /// What differs here from what was asked for.
@@ -417,6 +421,7 @@ impl Reader {
                 () if node.startup.is_some() || script.programs.iter().any(|p| p.node == Some(number)) => {
                     "a program runs on it"
                 }
+                () if script.barriers.as_ref().is_some_and(|b| is(&b.0)) => "it serves barriers",
                 () if !node.tarfiles.is_empty() => "archives are unpacked on it",
                 () if script.events.iter().any(happens) => "events happen to it",
                 () => continue,

@@ -60,7 +60,7 @@ commands! {
     "tb-make-soft-vtype" "NAME {TYPE …}" => Done("the first type that the file of hardware has");
     "tb-make-weighted-vtype" "NAME WEIGHT {TYPE …}" => Done("the first type that the file of hardware has");
     "tb-set-allowcolocate" "LINK 0|1" => Ignored(PLAN);
-    "tb-set-colocate-factor" "N" => Ignored(PLAN);
+    "tb-set-colocate-factor" "N" => Done("the most nodes on one machine, for `diorama map`");
     "tb-set-cpu-usage" "1..5" => Ignored(PLAN);
     "tb-set-delay-capacity" "N" => Ignored("there are no delay nodes");
     "tb-set-delay-os" "OS" => Ignored("there are no delay nodes");
@@ -133,7 +133,7 @@ commands! {
     "tb-set-security-level" "LEVEL" => Ignored("nothing gets out of an experiment, whatever the level");
     "tb-set-sim-os" "OS" => Ignored("there are no nodes that simulate others");
     "tb-set-switch-fabric" "LINK NAME" => Ignored(PLAN);
-    "tb-set-sync-server" "NODE" => Ignored("there is no barrier service; `after` and `ready` of a node do most of it");
+    "tb-set-sync-server" "NODE" => Done("it serves barriers; all nodes have `emulab-sync` where Emulab has it");
     "tb-set-tarfiles" "DIRECTORY FILE…" => Done("for all nodes");
     "tb-set-use-oml" "…" => Refused("OML's measurements are not there: write metrics");
     "tb-set-uselatestwadata" "0|1" => Ignored(WIDE);

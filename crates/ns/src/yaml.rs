@@ -186,6 +186,12 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
         yaml.line("lans:", &none);
         write_lans(&mut yaml, script);
     }
+    if let Some((node, place)) = &script.barriers {
+        yaml.line(format!("barriers: {}", script.nodes[*node].name.0), place);
+    }
+    if let Some((most, place)) = &script.colocate {
+        yaml.line(format!("colocate: {most}"), place);
+    }
     if !script.flows.is_empty() {
         yaml.line("traffic:", &none);
     }

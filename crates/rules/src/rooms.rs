@@ -9,7 +9,8 @@ use crate::Breach;
 const ROOMS: &[(&str, &[&str])] = &[
     ("scale", &[]),
     ("traffic", &[]),
-    ("model", &["scale", "disk", "traffic"]),
+    ("barrier", &[]),
+    ("model", &["scale", "disk", "traffic", "barrier"]),
     ("map", &["scale", "model"]),
     ("queue", &[]),
     ("compose", &["model"]),
@@ -29,7 +30,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "engine",
         &[
             "scale", "model", "ns", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record",
-            "fidelity", "report", "traffic",
+            "fidelity", "report", "traffic", "barrier",
         ],
     ),
     (

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::{Entry, MANY, NODES, disk, key_span, select};
 use crate::error::Problems;
-use crate::experiment::{Congestion, Machine, Node, Ready, Root};
+use crate::experiment::{Beside, Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
 use crate::names::{did_you_mean, wrong_label, wrong_node, wrong_word};
 use crate::paths;
-use crate::tree::shorten;
+use crate::tree::{Value, shorten};
 use crate::units::Speed;
 
 /// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
@@ -129,6 +129,26 @@ pub(super) fn nodes(
         problems.add(at, what);
     }
     nodes
+}
+
+/// The node that serves barriers, which runs what that takes beside its own program; and all nodes know its name.
+pub(super) fn serving_barriers(name: &str, nodes: &mut [Node], root: &Value, problems: &mut Problems) -> Option<usize> {
+    let at = root.get("barriers").unwrap_or(root).span;
+    let names: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
+    let found = select(name, &names, "node", at, problems);
+    let &[server] = found.as_slice() else {
+        if found.len() > 1 {
+            problems.add(at, format!("`{}` are several nodes: name the one that serves barriers", shorten(name)));
+        }
+        return None;
+    };
+    let named = nodes[server].name.clone();
+    for node in nodes.iter_mut().filter(|n| n.env.iter().all(|(key, _)| key != barrier::SERVER)) {
+        node.env.push((barrier::SERVER.to_owned(), named.clone()));
+    }
+    let (program, argv) = ("barrier.server".to_owned(), barrier::serving());
+    nodes[server].beside.push(Beside { program, argv, receives: true });
+    Some(server)
 }
 
 /// The hosts that exist only in the emulator, `count` expanded.

@@ -34,6 +34,18 @@ impl Reader {
                 self.script.lans[lan].members[member].address = Some(self.said(address));
                 Ok(())
             }
+            ("tb-set-sync-server", [node]) => {
+                self.script.barriers = Some((self.node(node)?, self.place.clone()));
+                Ok(())
+            }
+            ("tb-set-colocate-factor", [most]) => {
+                let right = most.parse::<u32>().is_ok_and(|most| most > 0);
+                if !right {
+                    return Err(format!("`{most}` is no number of nodes: write one such as 10"));
+                }
+                self.script.colocate = Some(self.said(most));
+                Ok(())
+            }
             ("tb-set-netmask", [lan, mask]) => self.netmask(lan, mask),
             ("tb-set-hardware" | "tb-feedback-vnode", [node, kind, ..]) => {
                 let n = self.node(node)?;

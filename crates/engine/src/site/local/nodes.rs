@@ -306,7 +306,8 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
 /// Programs of ours that are seen in a node, and where.
 fn tools_of(node: &NodeSetup) -> Vec<(PathBuf, &'static [u8])> {
     let traffic = node.traffic.then(|| (traffic::PROGRAM_PATH.into(), traffic::PROGRAM));
-    [(clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)].into_iter().chain(traffic).collect()
+    let barriers = barrier::PATHS.into_iter().filter(|_| node.barriers).map(|path| (path.into(), barrier::PROGRAM));
+    [(clock::DILATE_EXEC_PATH.into(), clock::DILATE_EXEC)].into_iter().chain(traffic).chain(barriers).collect()
 }
 
 /// The socket to the injector for a program that starts in a node; none in real time.
