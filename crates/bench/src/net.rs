@@ -2,6 +2,7 @@
 //!
 //! Netbed's tables 1 to 3 come first, then what a frame costs, then networks of many nodes.
 
+mod background;
 mod bare;
 mod bed;
 mod cost;
@@ -47,6 +48,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     }
     rows.push(cost::uncharged(&cores)?);
     rows.extend(lan::beside_a_switch(100, &cores)?);
+    rows.extend(background::hosts_beside_nodes(&cores)?);
     for nodes in [100, 1000] {
         rows.extend(crowd::made_and_removed(nodes, &cores)?);
     }

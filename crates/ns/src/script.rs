@@ -112,6 +112,8 @@ pub struct Node {
     pub startup: Option<Said>,
     /// Whether it may end badly.
     pub forgiven: bool,
+    /// What Netbed would tell its kernel.
+    pub cmdline: Option<Said>,
     /// Whether it needs no process: what is sent from and to it exists only in the emulator.
     pub simulated: bool,
     /// Archives: where they are unpacked, and what they are called.

@@ -101,7 +101,7 @@ commands! {
     "tb-set-modelnet-physnodes" "CORES EDGES" => Ignored("the emulator is one thread");
     "tb-set-multiplexed" "LINK 0|1" => Ignored("every link is a pipe of the emulator");
     "tb-set-netmask" "LINK MASK" => Done("of a LAN; ignored for a link");
-    "tb-set-node-cmdline" "NODE TEXT" => Ignored("nodes have no kernel of their own to be given a command line");
+    "tb-set-node-cmdline" "NODE TEXT" => Done("no kernel is given it: programs have it as the variable CMDLINE");
     "tb-set-node-failure-action" "NODE fatal|nonfatal|ignore" => Done("whether its program may end badly");
     "tb-set-node-id" "NODE N" => Ignored("nodes are known by their names");
     "tb-set-node-inner-elab-role" "NODE ROLE" => Refused(ELAB);

@@ -319,6 +319,9 @@ fn write_node(yaml: &mut Yaml, node: &Node, machine: &str, root: Option<&Said>) 
     let list: Vec<String> = run.iter().map(|w| quoted(w)).collect();
     let place = node.startup.as_ref().map_or(place, |(_, place)| place);
     yaml.line(format!("    run: [{}]", list.join(", ")), place);
+    if let Some((text, place)) = &node.cmdline {
+        yaml.line(format!("    env: {{ CMDLINE: {} }}", quoted(text)), place);
+    }
     if !node.tarfiles.is_empty() {
         yaml.line("    files:", place);
     }

@@ -154,6 +154,7 @@ fn applications_become_flows() {
     assert_eq!(last("par-0.source", "on"), (3.0, Some("0.2")));
     assert_eq!(events.len(), 12);
     assert_eq!((e.barriers, e.colocate), (Some(1), Some(2)));
+    assert_eq!(e.nodes[0].env[0], ("CMDLINE".to_owned(), "quiet; x=1".to_owned()));
     // What needs no kernel and no program exists only in the emulator.
     assert_eq!(e.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(e.switches, ["home-0", "home-1", "home-2"]);

@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "scale", "model", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record", "fidelity",
-            "engine",
+            "engine", "traffic",
         ],
     ),
     ("cli", &["map", "queue", "compose", "engine", "record", "report", "bench"]),

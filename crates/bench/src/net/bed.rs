@@ -34,7 +34,8 @@ pub fn lan(members: usize, config: &PipeConfig) -> NetworkSpec {
     NetworkSpec { switches: Vec::new(), lans: vec![LanSpec { name: "core".into(), subnet: None }], ..star }
 }
 
-fn link(a: &str, b: &str, ab: PipeConfig, ba: PipeConfig) -> LinkSpec {
+/// A link.
+pub fn link(a: &str, b: &str, ab: PipeConfig, ba: PipeConfig) -> LinkSpec {
     LinkSpec { name: format!("{a}--{b}"), a: a.into(), b: b.into(), ab, ba, mtu: DEFAULT_MTU, tso: true }
 }
 

@@ -34,6 +34,11 @@ impl Reader {
                 self.script.lans[lan].members[member].address = Some(self.said(address));
                 Ok(())
             }
+            ("tb-set-node-cmdline", [node, text]) => {
+                let n = self.node(node)?;
+                self.script.nodes[n].cmdline = Some(self.said(text));
+                Ok(())
+            }
             ("tb-set-sync-server", [node]) => {
                 self.script.barriers = Some((self.node(node)?, self.place.clone()));
                 Ok(())
