@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Interrupts;
 use queue::{Job, Queue, State, Wanted, Worked, ask_to_end};
@@ -16,6 +16,8 @@ use crate::terminal;
 const QUEUE: &str = "/var/lib/diorama/queue.db";
 /// How often is looked for work, where nothing is there to be done, and how often whether somebody has done his.
 const LOOK: Duration = Duration::from_millis(200);
+/// How often whether runs were cut that others had begun.
+const LOOK_FOR_CUT: Duration = Duration::from_secs(2);
 /// The exit code of a worker for whom nothing waits: none that a run has.
 const NOTHING: u8 = 10;
 
@@ -224,7 +226,13 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
     let (mut workers, mut failed): (Vec<Child>, bool) = (Vec::new(), false);
     let before: Vec<i64> = over(&mut queue)?.into_iter().map(|job| job.id).collect();
     let mut told = before;
+    let mut looked_for_cut: Option<Instant> = None;
     loop {
+        // What another runner had begun that was killed, or a worker of this one.
+        if looked_for_cut.is_none_or(|at| at.elapsed() >= LOOK_FOR_CUT) {
+            queue.find_cut()?;
+            looked_for_cut = Some(Instant::now());
+        }
         let mut idle = false;
         workers.retain_mut(|worker| match worker.try_wait() {
             Ok(None) => true,
@@ -246,12 +254,16 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
             return Err(engine::Error::Interrupted.into());
         }
         let waiting = queue.jobs()?.iter().filter(|job| job.state == State::Waiting).count();
-        let cut = queue.jobs()?.iter().filter(|job| job.state == State::Running).count() > workers.len();
-        if workers.len() < at_once && (waiting > 0 || cut) && !idle {
+        if workers.len() < at_once && waiting > 0 && !idle {
             workers.push(worker(&run.place.queue)?);
             continue;
         }
         if workers.is_empty() && waiting == 0 && !run.stay {
+            // What has just been cut waits again.
+            queue.find_cut()?;
+            if queue.jobs()?.iter().any(|job| job.state == State::Waiting) {
+                continue;
+            }
             return Ok(ExitCode::from(u8::from(failed)));
         }
         std::thread::sleep(LOOK);

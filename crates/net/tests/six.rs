@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use diorama_net::{LanSpec, LinkSpec, NetworkSpec, PipeConfig, RouteSpec, twin};
+use diorama_net::{AddressSpec, LanSpec, LinkSpec, NetworkSpec, PipeConfig, Prefix, RouteSpec, twin};
 use support::{PATIENCE, Testbed, link, ms, wait_until};
 
 const PORT: u16 = 7000;
@@ -83,6 +83,34 @@ fn it_takes_the_ways_and_the_given_routes_of_ipv4() {
     assert!(got.expect("all arrives") == sent);
     let seen = bed.emulator.stop().expect("it lives");
     assert_eq!(seen.ring_drops(), 0, "{:?}", seen.ports);
+}
+
+#[test]
+fn chosen_addresses_may_make_a_wide_route_beside_which_a_gateway_is_found_all_the_same() {
+    // Behind the LAN lies most of the network; all else is on the line, in one block that has the other's gateway in it.
+    let links =
+        vec![wire("gate", "cellar", 1), wire("gate", "net", 1), wire("desk", "net", 1), wire("shelf", "net", 1)];
+    let subnet = Prefix { address: [192, 168, 7, 0].into(), length: 24 };
+    let lans = vec![LanSpec { name: "net".into(), subnet: Some(subnet) }];
+    let chosen = |link: &str, node: &str, address: [u8; 4]| AddressSpec {
+        link: link.into(),
+        node: node.into(),
+        address: address.into(),
+    };
+    let addresses = vec![
+        chosen("gate--cellar", "gate", [10, 7, 0, 1]),
+        chosen("gate--net", "gate", [192, 168, 7, 1]),
+        chosen("desk--net", "desk", [192, 168, 7, 20]),
+    ];
+    let nodes = names("gate desk shelf cellar");
+    let bed = Testbed::start(NetworkSpec { nodes, lans, links, addresses, ..Default::default() }, 0);
+    echo(&bed, "desk", "cellar", 100).expect("by the gate, and back");
+    echo(&bed, "gate", "shelf", 100).expect("on the LAN");
+    let routes = ip(&bed, "gate", "route show");
+    assert!(
+        routes.lines().any(|r| r.contains("dev eth0") && r.contains("/97")),
+        "not the case that this is for: {routes}"
+    );
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl Queue {
     }
 
     /// Jobs that are noted as running and that nobody makes: they wait again, or have failed if that was too often.
-    fn find_cut(&mut self) -> Result<()> {
+    pub fn find_cut(&mut self) -> Result<()> {
         let running = self.jobs()?.into_iter().filter(|job| job.state == State::Running);
         for found in running.collect::<Vec<_>>() {
             let Some((lock, path)) = held::take(&self.dir, found.id)? else { continue };

@@ -60,6 +60,12 @@ impl Six<'_> {
             fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
         }
         netlink.ask(neighbour(port, index))?;
+        if port.forwards {
+            // The kernel refuses a gateway to which, by another route, another interface leads: that of a wide block
+            // may. (For IPv4 it believes what it is told.)
+            let gateway = Prefix { address: port.gateway, length: 32 };
+            netlink.ask(route(port, index, Some(gateway), false).request())?;
+        }
         let asked = port.lan.filter(|lan| lan.asks).map(|lan| route(port, index, Some(lan.subnet), false));
         let unasked = port.lan.filter(|lan| !lan.asks).map(|lan| lan.subnet);
         let through_gateway = port.main.into_iter().chain(unasked).chain(port.routes.iter().copied());
