@@ -60,7 +60,10 @@ fn what_is_violated_is_1_and_what_cannot_be_is_2() {
     assert!(text(&over.stdout).contains("violated: `pc-1`: its "), "{}", text(&over.stdout));
     for (out, parts) in [
         (on(&round, &[]), &["round.yaml:3:", "closes a circle of switches (u, t, s)"][..]),
-        (on(&lab, &["--tdf", "1", "--set", "machines.server.speed=3"]), &["`server` fits on no machine at TDF 1"]),
+        (
+            on(&lab, &["--tdf", "1", "--set", "machines.server.speed=3"]),
+            &["experiment.yaml:", ": the node `server` fits on no machine at TDF 1"],
+        ),
         (on(&lab, &["--set", "placement=[{ nodes: [server], type: gpu }]"]), &["none has the type `gpu`"]),
         (on(&lab, &["--weights", "delay=2"]), &["no", "measured paths"]),
         (on(&lab, &["--weights", "dely=2"]), &["`dely=2` is no weight"]),

@@ -104,6 +104,7 @@ fn finite(values: impl Iterator<Item = f64>) -> f64 {
 /// The sentence for a node that fits nowhere: what no machine has; or else, that none has all of it.
 fn nowhere(request: &Request, harness: &Harness, instance: &Instance, node: usize, tdf: Option<Tdf>) -> String {
     let name = &request.nodes[node].name;
+    let place = request.nodes[node].place.as_ref().map_or(String::new(), |(file, line)| format!("{file}:{line}: "));
     let at = tdf.map(|tdf| format!(" at TDF {tdf}")).unwrap_or_default();
     // A switch has room for anything, but only for nodes that ask for a type of its.
     let class = instance.items[node].class;
@@ -114,7 +115,7 @@ fn nowhere(request: &Request, harness: &Harness, instance: &Instance, node: usiz
         needs.iter().filter(|(_, has)| !machines.iter().copied().any(has)).map(|(what, _)| what.as_str()).collect();
     if !missing.is_empty() {
         return format!(
-            "the node `{name}` fits on no machine{at}: none has {}; give a machine that, or ask for less",
+            "{place}the node `{name}` fits on no machine{at}: none has {}; give a machine that, or ask for less",
             missing.join(", nor ")
         );
     }
@@ -125,8 +126,8 @@ fn nowhere(request: &Request, harness: &Harness, instance: &Instance, node: usiz
         .map(|(what, count)| format!("{what}: {count}"))
         .collect();
     format!(
-        "the node `{name}` fits on no machine{at}: none has all that it needs at once (how many have {}); give one all \
-         of it, or ask for less",
+        "{place}the node `{name}` fits on no machine{at}: none has all that it needs at once (how many have {}); give \
+         one all of it, or ask for less",
         counted.join("; ")
     )
 }

@@ -27,6 +27,8 @@ pub struct Request {
 pub struct Wanted {
     /// Its name.
     pub name: String,
+    /// The file and the line, counted from 1, that ask for it, where that is known.
+    pub place: Option<(String, usize)>,
     /// The type that its machine must have.
     pub kind: Kind,
     /// How many slots of a machine it takes.
@@ -129,6 +131,7 @@ impl Request {
                 let whole = scale::TargetCpu { cpus: machine.cpus, speed: 1.0 };
                 Wanted {
                     name: node.name.clone(),
+                    place: node.place.clone(),
                     slots: 1,
                     cpu: Some(Share { speed: machine.speed, per_speed: whole.share(tdf) }),
                     memory_bytes: machine.memory_bytes,

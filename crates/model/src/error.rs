@@ -1,5 +1,6 @@
 //! What is wrong with an experiment, and where.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,6 +128,8 @@ impl Diagnostic for Problem {
 pub struct Problems {
     kind: &'static str,
     sources: Vec<Arc<NamedSource<String>>>,
+    /// Where the lines of the first of them begin, in characters; when that was asked for.
+    lines: OnceCell<Vec<usize>>,
     found: Vec<(Span, String)>,
 }
 
@@ -134,7 +137,12 @@ impl Problems {
     /// No problems yet in the file `path` with these contents; `kind` is what it is, such as `the catalog`.
     pub fn new(kind: &'static str, path: &Path, text: &str) -> Problems {
         let name = path.display().to_string();
-        Problems { kind, sources: vec![Arc::new(NamedSource::new(name, text.to_owned()))], found: Vec::new() }
+        Problems {
+            kind,
+            sources: vec![Arc::new(NamedSource::new(name, text.to_owned()))],
+            lines: OnceCell::new(),
+            found: Vec::new(),
+        }
     }
 
     /// Makes another text known; its number is for [`Span::source`].
@@ -153,6 +161,16 @@ impl Problems {
     /// Whether further notes are dropped, so that looking for what would be right is in vain.
     pub fn full(&self) -> bool {
         self.found.len() >= NOTED
+    }
+
+    /// The file and the line, counted from 1, of a place; none for one that a `--set` has made.
+    pub(crate) fn line(&self, at: Span) -> Option<(String, usize)> {
+        let source = self.sources.first().filter(|_| at.source == 0)?;
+        let lines = self.lines.get_or_init(|| {
+            let newlines = source.inner().chars().enumerate().filter(|(_, c)| *c == '\n');
+            std::iter::once(0).chain(newlines.map(|(index, _)| index + 1)).collect()
+        });
+        Some((source.name().to_owned(), lines.partition_point(|start| *start <= at.start)))
     }
 
     /// How many problems there are so far.

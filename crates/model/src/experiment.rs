@@ -154,6 +154,8 @@ pub struct Node {
     pub files: Vec<(String, PathBuf)>,
     /// Whether rdtsc and rdtscp show virtual time in it; else they count on in real time.
     pub dilated_tsc: bool,
+    /// The file and the line, counted from 1, that describe it; none if an override does.
+    pub place: Option<(String, usize)>,
     /// What runs beside its program from its start on, each time that it starts.
     pub beside: Vec<Beside>,
 }

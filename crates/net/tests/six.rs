@@ -87,7 +87,7 @@ fn it_takes_the_ways_and_the_given_routes_of_ipv4() {
 
 #[test]
 fn chosen_addresses_may_make_a_wide_route_beside_which_a_gateway_is_found_all_the_same() {
-    // Behind the LAN lies most of the network; all else is on the line, in one block that has the other's gateway in it.
+    // Behind the LAN lies most of the network; all else is on the line, in one block with the other's gateway.
     let links =
         vec![wire("gate", "cellar", 1), wire("gate", "net", 1), wire("desk", "net", 1), wire("shelf", "net", 1)];
     let subnet = Prefix { address: [192, 168, 7, 0].into(), length: 24 };

@@ -85,7 +85,7 @@ impl Converted {
     /// What is wrong with it, each place with the line of the script.
     pub fn load(&self, overrides: &[(String, String)]) -> Result<Experiment, Error> {
         let shown = self.path.with_extension("yaml");
-        model::load_text(&self.yaml.text, &shown, &self.folder, overrides).map_err(|e| {
+        let read = model::load_text(&self.yaml.text, &shown, &self.folder, overrides).map_err(|e| {
             let note = |p: &model::Problem| {
                 let place = self.yaml.origins.get(p.line().wrapping_sub(1)).cloned().flatten();
                 let own = !p.place().starts_with("--set");
@@ -99,7 +99,14 @@ impl Converted {
                 [] => Error::Hardware(e),
                 problems => Error::Script(problems.iter().map(note).collect()),
             }
-        })
+        });
+        let mut experiment = read?;
+        for node in &mut experiment.nodes {
+            let of_text = node.place.as_ref().map(|(_, line)| line.wrapping_sub(1));
+            let own = of_text.and_then(|line| self.yaml.origins.get(line)?.as_ref());
+            node.place = own.map(|place| (place.file.clone(), place.line as usize));
+        }
+        Ok(experiment)
     }
 
     /// The experiment's file, with this time dilation factor.

@@ -157,6 +157,8 @@ fn applications_become_flows() {
     assert_eq!(e.nodes[0].env[0], ("CMDLINE".to_owned(), "quiet; x=1".to_owned()));
     // What needs no kernel and no program exists only in the emulator.
     assert_eq!(e.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    let (file, line) = e.nodes[2].place.clone().expect("it is in the script");
+    assert!(file.ends_with("traffic.ns") && line == 36, "{file}:{line}");
     assert_eq!(e.switches, ["home-0", "home-1", "home-2"]);
     let ways: Vec<_> = e.background.iter().map(|f| (f.name.as_str(), f.ways.as_slice())).collect();
     assert_eq!(ways[1], ("web-1", [("home-1".to_owned(), "a".to_owned())].as_slice()));

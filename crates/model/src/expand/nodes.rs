@@ -208,6 +208,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         ready: None,
         files: Vec::new(),
         dilated_tsc: false,
+        place: problems.line(entry.key_span()),
         beside: Vec::new(),
     };
     let Some(read) = &entry.value else { return node };
