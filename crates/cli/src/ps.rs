@@ -22,6 +22,8 @@ pub struct Args {
 struct Shown {
     run: LiveRun,
     age: Option<Duration>,
+    /// For how long, in virtual time, nobody has done anything in it.
+    idle: Option<Duration>,
     /// Not known until the run has written its plan.
     tdf: Option<f64>,
     nodes: Option<usize>,
@@ -41,7 +43,8 @@ fn look(run: LiveRun) -> Shown {
     let age = engine::begun(&run).and_then(|begun| SystemTime::now().duration_since(begun).ok());
     let plan = RunDir::at(&run.out).plan().ok().flatten();
     let tdf = plan.as_ref().map(|plan| plan.tdf.as_f64());
-    Shown { age, tdf, nodes: plan.map(|plan| plan.nodes.len()), run }
+    let idle = engine::idle_s(&run).and_then(|s| Duration::try_from_secs_f64(s).ok());
+    Shown { age, idle, tdf, nodes: plan.map(|plan| plan.nodes.len()), run }
 }
 
 fn as_json(shown: &Shown) -> serde_json::Value {
@@ -53,13 +56,14 @@ fn as_json(shown: &Shown) -> serde_json::Value {
         "pid": shown.run.pid,
         "cores": shown.run.cores,
         "age_s": shown.age.map(|age| age.as_secs_f64()),
+        "idle_s": shown.idle.map(|idle| idle.as_secs_f64()),
         "tdf": shown.tdf,
         "nodes": shown.nodes,
     })
 }
 
 fn table(all: &[Shown]) -> String {
-    let heads = ["run", "variant", "age", "TDF", "nodes", "cores", "pid", "results"].map(str::to_owned);
+    let heads = ["run", "variant", "age", "idle", "TDF", "nodes", "cores", "pid", "results"].map(str::to_owned);
     let unknown = || "–".to_owned();
     let line = |shown: &Shown| {
         let cores: Vec<String> = shown.run.cores.iter().map(usize::to_string).collect();
@@ -67,6 +71,7 @@ fn table(all: &[Shown]) -> String {
             shown.run.name.clone(),
             shown.run.variant.clone(),
             shown.age.map_or_else(unknown, told),
+            shown.idle.map_or_else(unknown, told),
             shown.tdf.map_or_else(unknown, |tdf| tdf.to_string()),
             shown.nodes.map_or_else(unknown, |nodes| nodes.to_string()),
             cores.join(","),
@@ -74,9 +79,9 @@ fn table(all: &[Shown]) -> String {
             shown.run.out.display().to_string(),
         ]
     };
-    let rows: Vec<[String; 8]> = std::iter::once(heads).chain(all.iter().map(line)).collect();
+    let rows: Vec<[String; 9]> = std::iter::once(heads).chain(all.iter().map(line)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..8).map(width).collect();
+    let widths: Vec<usize> = (0..9).map(width).collect();
     let mut text = String::new();
     for row in &rows {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();

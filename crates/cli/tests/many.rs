@@ -104,6 +104,12 @@ fn live_runs_are_listed() {
     assert_eq!(all.len(), 1, "{all:?}");
     assert_eq!((all[0]["name"].as_str(), all[0]["tdf"].as_f64()), (Some("soon"), Some(2.0)));
     assert_eq!((all[0]["nodes"].as_u64(), all[0]["pid"].as_u64()), (Some(1), Some(run.id().into())));
+    // It sleeps, and nobody else is there.
+    let idle = || {
+        let all: Vec<serde_json::Value> = serde_json::from_str(&lab.diorama(&["ps", "--json"]).stdout).unwrap();
+        all[0]["idle_s"].as_f64()
+    };
+    wait_until("a virtual second without anything", PATIENCE, || idle().is_some_and(|s| s > 1.0));
     let table = lab.diorama(&["ps"]).stdout;
     assert!(table.lines().nth(1).is_some_and(|line| line.starts_with("soon  scaled")), "{table}");
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();

@@ -42,7 +42,7 @@ pub use logs::{find_live, find_run, print as print_logs};
 pub use model::Experiment;
 pub use notice::{Notice, Tick, warn};
 pub use plan::{CoreChoice, Plan, SMALLEST_SHARE, Supply};
-pub use registry::{CoreLocks, LiveRun, begun, live_runs, make_state_directory, sweep};
+pub use registry::{CoreLocks, LiveRun, begun, idle_s, live_runs, make_state_directory, sweep};
 pub use run::{Outcome, Request, claim_directory, run, run_through};
 pub use scale::Tdf;
 pub use site::Recording;

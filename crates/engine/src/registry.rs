@@ -23,6 +23,8 @@ use crate::notice::warn;
 
 /// Where live runs are registered.
 const LIVE: &str = "/run/diorama";
+/// The file of a live run that says for how long nobody has done anything in it.
+const IDLE: &str = "idle";
 /// Where runs keep what is too large for memory, the nodes' writable layers, and what outlives them.
 pub const STATE: &str = "/var/lib/diorama";
 
@@ -239,6 +241,11 @@ impl Registration {
         Ok(Tree::of(&self.id)?)
     }
 
+    /// Where it is written for how long nobody has done anything in the run: virtual seconds, as text.
+    pub fn idle_file(&self) -> PathBuf {
+        self.live.join(IDLE)
+    }
+
     /// Makes the run findable by its name and directory.
     pub fn publish(&self, run: &LiveRun) -> Result<()> {
         let path = self.live.join("run.json");
@@ -304,6 +311,12 @@ pub fn make_state_directory() -> Result<()> {
 /// When a live run was registered.
 pub fn begun(run: &LiveRun) -> Option<std::time::SystemTime> {
     fs::metadata(Path::new(LIVE).join(&run.id).join("lock")).and_then(|lock| lock.modified()).ok()
+}
+
+/// For how many virtual seconds nobody has done anything in a run; none before that is known.
+pub fn idle_s(run: &LiveRun) -> Option<f64> {
+    let text = fs::read_to_string(Path::new(LIVE).join(&run.id).join(IDLE)).ok()?;
+    text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
 }
 
 /// Opens the registry's own lock, held while runs are registered or swept so that neither sees the other half done.

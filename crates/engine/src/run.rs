@@ -119,12 +119,13 @@ pub fn run_through(
         })?;
         Ok(dir)
     })?;
+    let idle = registration.idle_file();
     let socket = registration.event_socket();
     let by_hand = Requests::at(&socket).map_err(Error::io(socket.display()))?;
     let unmeasured = results::unmeasured(experiment, &request.plan);
     let folder = experiment.dir.clone();
     let mut site = reach(LocalSite::new(Place { registration, folder, results: dir.clone() }));
-    let mut aside = PutAside { id, at: None, asked: None };
+    let mut aside = PutAside { id, idle, at: None, asked: None };
     let outcome = run_on(&mut *site, request, &dir, by_hand, &mut aside, interrupts, tell);
     // Also if the run has failed, whose reason is then the one that counts.
     let torn_down = site.tear_down();
@@ -221,6 +222,8 @@ fn run_on(
 struct PutAside {
     /// Its identity then.
     id: String,
+    /// Where it is written for how long nobody has done anything.
+    idle: PathBuf,
     /// When its nodes had ended.
     at: Option<VirtualInstant>,
     /// Who waits for it.

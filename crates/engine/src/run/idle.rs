@@ -21,7 +21,7 @@ pub struct Counted {
 /// Looks for a time in which nobody does anything.
 #[derive(Clone, Debug)]
 pub struct Idleness {
-    after: VirtualDuration,
+    after: Option<VirtualDuration>,
     last: Option<(VirtualInstant, Counted)>,
     /// Since when nobody has done anything.
     since: VirtualInstant,
@@ -29,8 +29,8 @@ pub struct Idleness {
 }
 
 impl Idleness {
-    /// Looks for so long a time, from `now` on.
-    pub fn new(after: VirtualDuration, now: VirtualInstant) -> Idleness {
+    /// Looks from `now` on for so long a time, if that is of interest.
+    pub fn new(after: Option<VirtualDuration>, now: VirtualInstant) -> Idleness {
         Idleness { after, last: None, since: now, told: false }
     }
 
@@ -50,9 +50,14 @@ impl Idleness {
         if busy {
             (self.since, self.told) = (now, false);
         }
-        let reached = !self.told && now.since(self.since) >= self.after;
+        let reached = !self.told && self.after.is_some_and(|after| now.since(self.since) >= after);
         self.told |= reached;
         reached
+    }
+
+    /// For how long nobody has done anything.
+    pub fn lasts(&self, now: VirtualInstant) -> VirtualDuration {
+        now.since(self.since)
     }
 }
 
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn who_sends_works_or_has_a_command_is_not_idle() {
-        let mut idle = Idleness::new(VirtualDuration::from_nanos(3_000_000_000), at(0));
+        let mut idle = Idleness::new(Some(VirtualDuration::from_nanos(3_000_000_000)), at(0));
         let share = [0.1, 0.1];
         let mut counted = Counted { used_ns: vec![0, 0], ..Counted::default() };
         let mut second = 0;
@@ -94,5 +99,6 @@ mod tests {
         counted.frames += 1;
         assert!(!look(&counted) && !look(&counted) && !look(&counted));
         assert!(look(&counted), "and once more");
+        assert_eq!(idle.lasts(at(second)), VirtualDuration::from_nanos(3_000_000_000));
     }
 }

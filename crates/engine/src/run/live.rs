@@ -37,7 +37,7 @@ impl Run<'_> {
         let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
-        let mut idleness = self.experiment.idle.map(|idle| Idleness::new(idle.after, self.timeline.from));
+        let mut idleness = Idleness::new(self.experiment.idle.map(|idle| idle.after), self.timeline.from);
         loop {
             let now = self.timeline.now();
             while let Some(request) = by_hand.asked() {
@@ -72,7 +72,9 @@ impl Run<'_> {
             if now >= next_sample {
                 let sample = self.site.sample()?;
                 self.note_lost_cores(&sample);
-                let is_idle = idleness.as_mut().is_some_and(|idleness| self.is_idle(idleness, now, &sample));
+                let is_idle = self.is_idle(&mut idleness, now, &sample);
+                // What cannot be written is only missed by whoever lists runs.
+                let _ = std::fs::write(&aside.idle, idleness.lasts(now).as_secs_f64().to_string());
                 self.observer.add(&self.plan, sample)?;
                 self.site.note_programs()?;
                 if is_idle && self.put_aside_if_idle(&aside.id, now) {
