@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Lab, PATIENCE, left_behind, wait_until};
 
@@ -159,4 +162,57 @@ fn a_run_in_which_nobody_does_anything_is_put_aside() {
     let done = lab.diorama(&["swap", "remove", "asleep"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(left_behind(true), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_disk_is_found_while_nothing_is_lost() {
+    let lab = Lab::new(LONG);
+    // Nobody else is to have no room: the run has a small file system of its own for what it keeps.
+    let script = "mount -t tmpfs -o size=12m,mode=0700 small /var/lib/diorama && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, support::DIORAMA, "run", "lab", "--out", "runs/a"]);
+    let log = std::fs::File::create(lab.path().join("started.log")).unwrap();
+    command.current_dir(lab.path()).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    let mut run = command.spawn().unwrap();
+    lab.wait_for_event("a", "exit");
+    let filled = live_exec(&lab, "cat /dev/zero > /var/fill; stat -c %s /var/fill");
+    assert!(filled.trim().parse::<u64>().unwrap() > 1 << 20, "{filled}");
+    let done = lab.diorama(&["swap", "out", "long"]);
+    assert!(done.code != 0 && done.stderr.contains("No space left on device"), "{} {}", done.code, done.stderr);
+    assert!(done.stderr.contains("/var/lib/diorama"), "{}", done.stderr);
+    // It goes on, and can be put aside when there is room.
+    let before = live_exec(&lab, "rm /var/fill; wc -l < /out/log");
+    wait_until("it goes on", PATIENCE, || live_exec(&lab, "wc -l < /out/log") != before);
+    let done = lab.diorama(&["swap", "out", "long"]);
+    assert!(done.code == 0 && done.stdout.contains("put aside at"), "{}", done.stderr);
+    assert_eq!(run.wait().unwrap().code(), Some(0), "{}", lab.said());
+    assert_eq!(left_behind(true), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_that_is_killed_while_it_is_put_aside_is_there_whole_or_not_at_all() {
+    let lab = Lab::new(LONG);
+    for (round, delay_ms) in [0, 30, 120, 300].into_iter().enumerate() {
+        let out = format!("runs/{round}");
+        let mut run = lab.start(&["run", "lab", "--out", &out]);
+        lab.wait_for_event(&round.to_string(), "exit");
+        let mut command = lab.command(&["swap", "out", "long"]);
+        let mut asked = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        let _ = kill_process(Pid::from_child(&run), Signal::KILL);
+        run.wait().unwrap();
+        let said = asked.wait().unwrap().code();
+        wait_until("nothing of the killed run", PATIENCE, || left_behind(false).iter().all(|l| l.contains("swapped")));
+        let listed = lab.diorama(&["swap", "list"]).stdout;
+        // Who was told that it is put aside finds it so.
+        assert!(said != Some(0) || listed.contains("long: 2 nodes"), "after {delay_ms} ms: {listed}");
+        if listed.contains("long: 2 nodes") {
+            let mut next = lab.start(&["swap", "in", "long", "--out", &format!("runs/{round}-on")]);
+            lab.wait_for_event(&format!("{round}-on"), "all-ready");
+            assert!(live_exec(&lab, "cat /var/boots").matches("boot").count() >= 1);
+            kill_process(Pid::from_child(&next), Signal::INT).unwrap();
+            assert_eq!(next.wait().unwrap().code(), Some(0), "{}", lab.said());
+        }
+        assert_eq!(left_behind(true), Vec::<String>::new(), "after {delay_ms} ms");
+    }
 }

@@ -273,7 +273,8 @@ pub(crate) fn keep(state: &Path, id: &str) -> Result<()> {
     sync(&Path::new(STATE).join(SWAPPED))
 }
 
-/// Removes the loop devices that were made for the disks of runs which were put aside, gone on with, and killed.
+/// Removes the loop devices that were made for the disks of runs which were put aside, gone on with, and killed; and
+/// what is left of others.
 pub(crate) fn sweep() {
     for entry in fs::read_dir(Path::new(STATE).join(SWAPPED)).into_iter().flatten().flatten() {
         if entry.path().join(RESUMED).exists() && lock(&entry.path()).is_ok() {
@@ -283,6 +284,8 @@ pub(crate) fn sweep() {
             let _ = node::remove_tree(&entry.path());
         }
     }
+    // If nothing is there: a run that was going to be put aside was killed. Who needs the directory makes it.
+    let _ = fs::remove_dir(Path::new(STATE).join(SWAPPED));
 }
 
 /// In place of what may be there: its room is taken already.
