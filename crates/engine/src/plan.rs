@@ -115,6 +115,7 @@ impl Plan {
         let cpus = sharing::cpus(experiment, reference)?;
         let packing = fit::cpu(experiment, variant, share_tdf, &cpus, host)?;
 
+        fit::link_rates(experiment, variant, clock_tdf)?;
         let spec = network_spec(experiment, clock_tdf);
         let network = Network::new(spec, 0)?;
         changes_are_possible(experiment, &network, clock_tdf)?;

@@ -159,6 +159,20 @@ fn more_than_the_usable_part_of_the_core_is_refused_with_the_tdf_that_fits() {
 }
 
 #[test]
+fn a_link_that_no_emulator_could_fill_is_refused_where_it_stands() {
+    let faster = |bandwidth| [("links.server--core.bandwidth", bandwidth)];
+    assert!(plan(Variant::Scaled, Some("9"), &faster("900Gbit/s")).is_ok());
+    let said = refusal(Variant::Scaled, Some("5"), &faster("900Gbit/s"));
+    assert!(said.contains("`server--core` carries 180 Gbit/s of real time") && said.contains("--tdf 9"), "{said}");
+    let said = refusal(Variant::Baseline, None, &faster("900Gbit/s"));
+    assert!(said.contains("900 Gbit/s") && said.contains("make it slower, or leave its bandwidth out"), "{said}");
+    // What an event makes of it counts, too, and the line is that of the file.
+    let event = "[{ at: 5s, link: client-1--core, set: { bandwidth: 200Gbit/s } }]";
+    let said = refusal(Variant::Baseline, None, &[("events", event)]);
+    assert!(said.contains(".yaml:12: ") && said.contains("`client-1--core`"), "{said}");
+}
+
+#[test]
 fn a_share_too_small_to_keep_is_refused() {
     let what = refusal(Variant::Scaled, Some("200"), &[]);
     assert!(what.contains("`client-1` gets 0.000400 of a core") && what.contains("a TDF of 160 would fit"), "{what}");

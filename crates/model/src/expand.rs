@@ -86,7 +86,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     lans::lans(&lans, &names, &switches, &mut net, problems);
     let places: Vec<&str> = switches.iter().map(String::as_str).chain(lan_names).collect();
     net.check_shape(&names, &places, root, problems);
-    let network::Network { links, captures, lans, addresses, .. } = net;
+    let network::Network { links, places: link_places, captures, lans, addresses, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let placement = placement::placement(placement, &names, &places, problems);
     if colocate == Some(0) {
@@ -131,6 +131,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         switches,
         routes,
         placement,
+        link_places,
         colocate,
         barriers,
         flows,

@@ -34,6 +34,8 @@ pub struct Experiment {
     pub nodes: Vec<Node>,
     /// The links, in the order of the file, globs expanded; then those of the LANs' members.
     pub links: Vec<Link>,
+    /// By link, the file and the line, counted from 1, that describe it; none if an override does.
+    pub link_places: Vec<Option<(String, usize)>>,
     /// The shared segments.
     pub lans: Vec<Lan>,
     /// Addresses that were chosen.

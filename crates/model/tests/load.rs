@@ -330,6 +330,7 @@ fn the_resolved_file_loads_to_the_same_experiment() {
         (first.resolved, second.resolved) = (String::new(), String::new());
         // They stand elsewhere.
         first.nodes.iter_mut().chain(&mut second.nodes).for_each(|node| node.place = None);
+        first.link_places.iter_mut().chain(&mut second.link_places).for_each(|place| *place = None);
         assert_eq!(format!("{first:?}"), format!("{second:?}"));
     }
 }
@@ -383,6 +384,8 @@ fn flows_are_programs_of_their_nodes() {
     let places: Vec<_> =
         e.nodes.iter().map(|n| n.place.clone().map(|(file, line)| (file.ends_with("traffic.yaml"), line))).collect();
     assert_eq!(places, [Some((true, 6)), Some((true, 7))]);
+    let lines: Vec<_> = e.link_places.iter().map(|place| place.as_ref().map(|(_, line)| *line)).collect();
+    assert_eq!(lines, [13, 14, 15, 15, 15, 16].map(Some));
     // All receivers run from the start on, and the senders that say no start.
     let beside = |node: usize| e.nodes[node].beside.iter().map(|b| b.program.as_str()).collect::<Vec<_>>();
     assert_eq!(beside(0), ["self-similar.source", "bursts.sink", "keys.source"]);

@@ -101,10 +101,11 @@ impl Converted {
             }
         });
         let mut experiment = read?;
-        for node in &mut experiment.nodes {
-            let of_text = node.place.as_ref().map(|(_, line)| line.wrapping_sub(1));
+        let of_nodes = experiment.nodes.iter_mut().map(|node| &mut node.place);
+        for place in of_nodes.chain(&mut experiment.link_places) {
+            let of_text = place.as_ref().map(|(_, line)| line.wrapping_sub(1));
             let own = of_text.and_then(|line| self.yaml.origins.get(line)?.as_ref());
-            node.place = own.map(|place| (place.file.clone(), place.line as usize));
+            *place = own.map(|place| (place.file.clone(), place.line as usize));
         }
         Ok(experiment)
     }

@@ -4,7 +4,7 @@ use cpu::{PLANNED_USABLE, Speed};
 use model::{Action, Experiment, Link, Pipe, PipeChange};
 use net::{Network, PipeId};
 use record::Variant;
-use scale::{TargetCpu, Tdf, VirtualDuration};
+use scale::{TargetCpu, Tdf, VirtualDuration, VirtualRate};
 
 use super::cores::Packing;
 use super::{Host, Refusal};
@@ -77,6 +77,34 @@ fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
         shown.push("…".into());
     }
     shown.join(", ")
+}
+
+/// The fastest link of a harness, in bit/s: ten times what the emulator carries where it is fastest. A frame of 1514
+/// bytes takes 121 ns then, and the emulator more than a microsecond.
+const FASTEST: f64 = 1e11;
+
+/// Fails if a link, or what an event makes of it, is faster in real time than any emulator could fill it.
+pub(super) fn link_rates(experiment: &Experiment, variant: Variant, tdf: Tdf) -> Result<()> {
+    let changed = experiment.events.iter().filter_map(|event| match &event.action {
+        Action::Link { link, change } => Some((*link, [change.ab.rate.flatten(), change.ba.rate.flatten()])),
+        _ => None,
+    });
+    let written = experiment.links.iter().enumerate().map(|(link, l)| (link, [l.ab.rate, l.ba.rate]));
+    for (link, rates) in written.chain(changed) {
+        let too_fast = |rate: &VirtualRate| tdf.to_real_rate(*rate).bits_per_s() > FASTEST * (1.0 + 1e-9);
+        let Some(rate) = rates.into_iter().flatten().find(too_fast) else { continue };
+        let place = experiment.link_places.get(link).and_then(Option::as_ref);
+        return Err(Refusal::TooFast {
+            place: place.map_or(String::new(), |(file, line)| format!("{file}:{line}: ")),
+            link: experiment.links[link].name.clone(),
+            variant,
+            tdf,
+            real: tdf.to_real_rate(rate),
+            fits: Tdf::at_least(rate.bits_per_s() / FASTEST),
+        }
+        .into());
+    }
+    Ok(())
 }
 
 /// Fails if the longest round trip between two nodes, empty queues provided, is too long under dilation.

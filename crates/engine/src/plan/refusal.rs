@@ -1,7 +1,7 @@
 //! Why an experiment cannot be run as it is written.
 
 use record::Variant;
-use scale::{RealDuration, Tdf, Turns, VirtualDuration};
+use scale::{RealDuration, RealRate, Tdf, Turns, VirtualDuration};
 
 /// What the harness could not keep to, or what contradicts itself; each says what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -139,6 +139,30 @@ pub enum Refusal {
         /// The largest TDF that would fit.
         fits: Option<Tdf>,
     },
+    /// A link is faster than an emulator could fill it.
+    #[error(
+        "{place}at TDF {tdf} the link `{link}` carries {} Gbit/s of real time, and the emulator, wherever it runs, \
+         less than 100; {}, or leave its bandwidth out if nothing ever fills it",
+        real.bits_per_s() / 1e9,
+        match (variant, fits) {
+            (Variant::Scaled, Some(fits)) => would_fit(*variant, *fits),
+            _ => "make it slower".into(),
+        }
+    )]
+    TooFast {
+        /// Where it stands: `FILE:LINE: `, if that is known.
+        place: String,
+        /// The link.
+        link: String,
+        /// Which variant of the experiment.
+        variant: Variant,
+        /// By which its rate was divided.
+        tdf: Tdf,
+        /// How fast it would be.
+        real: RealRate,
+        /// The smallest TDF that would fit.
+        fits: Option<Tdf>,
+    },
     /// The emulator would refuse an event's change of a link.
     #[error("{experiment}: the event at {at_s} s: {reason}")]
     Event {
@@ -152,10 +176,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The smallest TDF at which the nodes have room on the cores, where that is what is in the way.
+    /// The smallest TDF at which the nodes have room on the cores, and links can be filled, where that is in the way.
     pub(super) fn least_tdf(&self) -> Option<Tdf> {
         match self {
-            Refusal::TooMuchCpu { fits, .. } => *fits,
+            Refusal::TooMuchCpu { fits, .. } | Refusal::TooFast { fits, .. } => *fits,
             _ => None,
         }
     }

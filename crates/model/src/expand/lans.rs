@@ -161,6 +161,7 @@ fn members(
         net.captures.extend(snap.map(|snap| Capture { link: net.links.len(), snap }));
         let (a, b, tso) = (member.to_owned(), name.to_owned(), read.tso.unwrap_or(true));
         net.links.push(Link { name: link, a, b, ab, ba, mtu, tso });
+        net.places.push(problems.line(entry.key_span()));
     }
     for (pattern, _, at, used) in exceptions {
         if !used {

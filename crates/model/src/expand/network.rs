@@ -38,6 +38,8 @@ pub(super) fn switches(entries: Vec<Entry<'_, String>>, nodes: &[&str], problems
 #[derive(Default)]
 pub(super) struct Network {
     pub(super) links: Vec<Link>,
+    /// By link, the file and the line that describe it.
+    pub(super) places: Vec<Option<(String, usize)>>,
     pub(super) captures: Vec<Capture>,
     pub(super) lans: Vec<Lan>,
     pub(super) addresses: Vec<Address>,
@@ -125,6 +127,7 @@ pub(super) fn links(
             net.incomplete = true;
         }
         let begun = net.links.len();
+        let place = problems.line(entry.node.span);
         if let Some((lan, key)) = [(&read.from, "from"), (&read.to, "to")].iter().find(|e| lans.contains(&e.0.as_str()))
         {
             let what = format!("`{lan}` is a LAN: write the other end of this link among its `members`");
@@ -181,6 +184,7 @@ pub(super) fn links(
                 let snap = read.capture.as_ref().and_then(snap);
                 net.captures.extend(snap.map(|snap| Capture { link: net.links.len(), snap }));
                 net.links.push(Link { name, a, b, ab: ab.clone(), ba: ba.clone(), mtu, tso });
+                net.places.push(place.clone());
             }
         }
         let made = begun..net.links.len();
