@@ -9,7 +9,7 @@ const DIORAMA: &str = env!("CARGO_BIN_EXE_diorama");
 /// Two nodes of hardware that the built-in file has not, which want more than one core between them.
 const SCRIPT: &str = "set ns [new Simulator]\nsource tb_compat.tcl\nset a [$ns node]\nset b [$ns node]\n\
                       set l [$ns duplex-link $a $b 10Mb 5ms DropTail]\ntb-set-hardware $a big\n\
-                      tb-set-hardware $b big\ntb-set-colocate-factor 2\n$ns at 20.0 \"$ns swapout\"\n$ns run\n";
+                      tb-set-hardware $b big\ntb-set-cpu-usage 2\n$ns at 20.0 \"$ns swapout\"\n$ns run\n";
 const MACHINES: &str = "machines: { big: { speed: 0.9, memory: 64MiB } }\n";
 
 /// A folder with the script `two.ns`, and the file of machines beside it, if that is to be found.
@@ -54,8 +54,8 @@ fn what_convert_prints_can_be_checked_and_says_what_differs() {
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     let (yaml, said) = (text(&out.stdout), text(&out.stderr));
     let comment = yaml.lines().find(|l| l.starts_with("#   two.ns:8: ")).expect("a comment of line 8");
-    assert!(comment.contains("`tb-set-colocate-factor` is ignored"), "{yaml}");
-    assert!(said.contains("two.ns:8: `tb-set-colocate-factor` is ignored"), "{said}");
+    assert!(comment.contains("`tb-set-cpu-usage` is ignored"), "{yaml}");
+    assert!(said.contains("two.ns:8: `tb-set-cpu-usage` is ignored"), "{said}");
     fs::write(dir.path().join("two.yaml"), &yaml).unwrap();
     let (of_script, of_yaml) = (["two.ns", "--machines", "mine.yaml", "--tdf", "5"], ["two.yaml", "--tdf", "5"]);
     // What shares come to depends on the host's usual speed, which may be measured anew in between.
