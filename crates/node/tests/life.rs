@@ -39,6 +39,12 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Whether the node wrote a whole line into the file: it is there, empty, before that.
+fn has_line(node: &Node, path: &str) -> bool {
+    let mut line = String::new();
+    node.read_file(Path::new(path)).is_ok_and(|mut file| file.read_to_string(&mut line).is_ok() && line.ends_with('\n'))
+}
+
 #[test]
 fn a_node_runs_its_program_and_its_exit_is_heard() {
     with_each_runtime(|world| {
@@ -98,7 +104,7 @@ fn a_killed_node_can_be_created_again_and_finds_its_files() {
         let script = "if test -e /out/been; then cat /out/been; else echo here before > /out/been; sleep 60; fi";
         let (mut node, _) = world.create(world.spec("twice", script));
         node.start().unwrap();
-        eventually("the node wrote a file", || node.read_file(Path::new("/out/been")).is_ok());
+        eventually("the node wrote a file", || has_line(&node, "/out/been"));
         assert!(matches!(node.create_again(io().0), Err(Error::Node { .. })), "it still runs");
         node.signal(libc::SIGKILL).unwrap();
         assert_eq!(node.wait(Some(PATIENCE)).unwrap().signal(), Some(libc::SIGKILL));
@@ -118,7 +124,7 @@ fn a_command_joins_the_node_and_its_limits() {
     with_each_runtime(|world| {
         let (node, _) = world.create(world.spec("host", "echo $$ > /tmp/pid; sleep 60"));
         node.start().unwrap();
-        eventually("the node runs", || node.read_file(Path::new("/tmp/pid")).is_ok());
+        eventually("the node runs", || has_line(&node, "/tmp/pid"));
         let (code, output) = exec(&node, "hostname; cat /tmp/pid; grep -c . /proc/1/cmdline; cat /etc/shadow; exit 3");
         assert_eq!(code, Some(3), "{output}");
         assert!(output.starts_with("host\n1\n"), "{output}");
