@@ -8,6 +8,7 @@ mod live;
 mod observer;
 mod results;
 mod samples;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -504,17 +505,19 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
         awaited: experiment.ends.exited.contains(&index),
         has_ready: n.ready.is_some(),
     });
-    let events = experiment.events.iter().enumerate().map(|(index, event)| {
-        let what = match &event.action {
-            Action::Link { .. } => schedule::Event::Link(index),
-            Action::Disk { .. } => schedule::Event::Disk(index),
-            Action::Flow { .. } => schedule::Event::Flow(index),
-            Action::Program { .. } => schedule::Event::Program(index),
-            Action::Node { node, act } => of_node(*node, *act),
-        };
-        (event.at, what)
-    });
-    Schedule::new(rules.collect(), events.collect(), experiment.ends.limit)
+    let what = |index: usize, event: &model::Event| match &event.action {
+        Action::Link { .. } => schedule::Event::Link(index),
+        Action::Disk { .. } => schedule::Event::Disk(index),
+        Action::Flow { .. } => schedule::Event::Flow(index),
+        Action::Program { .. } => schedule::Event::Program(index),
+        Action::Node { node, act } => of_node(*node, *act),
+        Action::End => schedule::Event::End,
+    };
+    let events = || experiment.events.iter().enumerate();
+    let timed = events().filter(|(_, event)| event.after.is_none()).map(|(i, event)| (event.at, what(i, event)));
+    let waiting =
+        events().filter_map(|(i, event)| Some((event.after?, event.at.since(VirtualInstant::ZERO), what(i, event))));
+    Schedule::new(rules.collect(), timed.collect(), experiment.ends.limit).waiting(waiting.collect())
 }
 
 /// What is done to a node, as the schedule has it.

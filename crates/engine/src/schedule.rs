@@ -45,6 +45,8 @@ pub enum Event {
     PowerOff(NodeIndex),
     /// Boot a node without power, as soon as its processes have ended.
     PowerOn(NodeIndex),
+    /// End the run.
+    End,
 }
 
 /// What the engine is to do now.
@@ -82,7 +84,8 @@ pub enum Action {
 pub enum Ending {
     /// Every awaited node has exited.
     Exited,
-    /// The limit was reached, and nothing was awaited; or the user ended what does not end by itself.
+    /// The limit was reached, and nothing was awaited; or an event ended the run, or the user one that does not end by
+    /// itself.
     Limit,
     /// The limit was reached too early.
     Late(Late),
@@ -165,7 +168,11 @@ pub struct Schedule {
     events: VecDeque<(VirtualInstant, Event)>,
     /// Nodes that were asked to stop, by when they will be killed.
     graces: BTreeMap<(VirtualInstant, NodeIndex), ()>,
+    /// What waits for the end of a step, and how long after that it happens.
+    waiting: Vec<(usize, VirtualDuration, Event)>,
     limit: VirtualInstant,
+    /// An event has ended the run.
+    ended: bool,
     over: bool,
 }
 
@@ -188,7 +195,22 @@ impl Schedule {
                 outcome: None,
             })
             .collect();
-        Schedule { nodes, events: events.into(), graces: BTreeMap::new(), limit, over: false }
+        let (graces, waiting) = (BTreeMap::new(), Vec::new());
+        Schedule { nodes, events: events.into(), graces, waiting, limit, ended: false, over: false }
+    }
+
+    /// The same with events that wait for steps: which one, and how long after its end they happen.
+    pub fn waiting(mut self, events: Vec<(usize, VirtualDuration, Event)>) -> Schedule {
+        self.waiting = events;
+        self
+    }
+
+    /// A step is over.
+    pub fn step_over(&mut self, step: usize, now: VirtualInstant) {
+        let all = std::mem::take(&mut self.waiting).into_iter();
+        let (due, rest): (Vec<_>, Vec<_>) = all.partition(|(of, ..)| *of == step);
+        self.waiting = rest;
+        due.into_iter().for_each(|(_, later, event)| self.add(now + later, event));
     }
 
     /// The schedule of a run that goes on with an earlier one, in which all has happened until `at`: nodes that ran
@@ -327,6 +349,7 @@ impl Schedule {
             Event::Disk(event) => actions.push(Action::Disk(event)),
             Event::Flow(event) => actions.push(Action::Flow(event)),
             Event::Program(event) => actions.push(Action::Program(event)),
+            Event::End => self.ended = true,
             Event::Kill(node) if self.is_running(node) => {
                 self.dismiss(node, Ended::Killed);
                 actions.push(Action::Kill(node));
@@ -424,6 +447,9 @@ impl Schedule {
         if awaits && awaited.all(finished) {
             return Some(Ending::Exited);
         }
+        if self.ended {
+            return Some(Ending::Limit);
+        }
         if now < self.limit {
             return None;
         }
@@ -440,7 +466,8 @@ impl Schedule {
 
     /// Whether an event that has still to come starts this node.
     fn will_start(&self, node: NodeIndex) -> bool {
-        self.events.iter().any(|(_, event)| matches!(event, Event::Start(n) | Event::PowerOn(n) if *n == node))
+        let events = self.events.iter().map(|(_, event)| event).chain(self.waiting.iter().map(|(.., event)| event));
+        events.into_iter().any(|event| matches!(event, Event::Start(n) | Event::PowerOn(n) if *n == node))
     }
 }
 
@@ -537,6 +564,26 @@ mod tests {
         later.exited(1, Exit::Code(0));
         later.exited(2, Exit::Code(0));
         assert_eq!(later.advance(at(10)), [Action::End(Ending::Exited)]);
+    }
+
+    #[test]
+    fn what_waits_for_a_step_comes_so_long_after_its_end_in_the_order_of_the_file() {
+        let waiting = vec![
+            (0, VirtualDuration::from_nanos(2_000_000_000), Event::End),
+            (0, VirtualDuration::ZERO, Event::Link(1)),
+            (1, VirtualDuration::ZERO, Event::Link(2)),
+            (0, VirtualDuration::ZERO, Event::Start(0)),
+        ];
+        let awaited = Rules { awaited: true, ..Rules::default() };
+        let mut schedule = Schedule::new(vec![awaited], vec![(at(1), Event::Program(0))], at(60)).waiting(waiting);
+        assert_eq!(schedule.advance(at(0)), [Action::Start(0)]);
+        schedule.exited(0, Exit::Code(0));
+        assert_eq!(schedule.advance(at(1)), [Action::Program(0)], "the node will start again");
+        schedule.step_over(0, at(5));
+        assert_eq!(schedule.advance(at(5)), [Action::Link(1), Action::Restart(0)]);
+        assert_eq!(schedule.next_deadline(), at(7));
+        // The run ends, though a node is awaited that runs, and something waits for a step that never came.
+        assert_eq!(schedule.advance(at(7)), [Action::End(Ending::Limit)]);
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub trait Site {
     /// not started, and one that does not run gets no signal.
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool>;
 
+    /// Which of these programs beside nodes' own run.
+    fn programs_running(&mut self, programs: &[(NodeIndex, String)]) -> Result<Vec<bool>>;
+
     /// Which of these nodes listen on the TCP port that is given with each.
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>>;
 

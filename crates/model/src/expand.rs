@@ -103,12 +103,14 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     metrics.extend(of_flows);
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
-    let (mut events, of_flows) = behaviour::events(events, &names, &has_disk, &links, &flow_names, problems);
+    let steps = behaviour::steps(&events, problems);
+    let (mut events, of_flows) = behaviour::events(events, &names, &has_disk, &links, &flow_names, &steps, problems);
     deeds.extend(of_flows);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
     let idle = idle.map(|idle| behaviour::idle(idle, root.get("idle").unwrap_or(root), problems));
     behaviour::check_programs(&events, problems);
     events.extend(flows::carried_out(deeds, &flows, &background, problems));
+    behaviour::check_steps(&events, &steps, problems);
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {
         name: name?,
@@ -138,6 +140,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         background,
         metrics,
         events: behaviour::in_order(events),
+        steps,
         ends,
         idle,
         resolved: String::new(),
@@ -147,13 +150,19 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
 /// An event of an experiment that is there already.
 pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Problems) -> Vec<Event> {
     let value = de::read(root).map_err(|(at, what)| problems.add(at, what)).ok();
+    if value.as_ref().is_some_and(|e: &file::Event| e.after.is_some() || e.step.is_some()) {
+        problems.add(
+            root.span,
+            "what is done by hand happens at once, and nothing waits for it: leave `after` and `as` out",
+        );
+    }
     let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();
     let has_disk: Vec<bool> = experiment.nodes.iter().map(|n| experiment.machines[n.machine].disk.is_some()).collect();
     let entry = Entry { key: None, node: root, value };
     let (flows, background) = (&experiment.flows, &experiment.background);
     let names_of_flows = flows::names(flows, background);
     let (mut events, deeds) =
-        behaviour::events(vec![entry], &names, &has_disk, &experiment.links, &names_of_flows, problems);
+        behaviour::events(vec![entry], &names, &has_disk, &experiment.links, &names_of_flows, &[], problems);
     events.extend(flows::carried_out(deeds, flows, background, problems));
     behaviour::in_order(events)
 }

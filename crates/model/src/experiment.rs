@@ -60,6 +60,8 @@ pub struct Experiment {
     pub metrics: Vec<Metric>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
     pub events: Vec<Event>,
+    /// Steps for whose end events wait, by name.
+    pub steps: Vec<String>,
     /// When the run is over.
     pub ends: Ends,
     /// What is done when nobody does anything any more.
@@ -422,8 +424,12 @@ pub struct Unit {
 /// Something that happens during the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// When; of one that waits for a step, as if that had ended at the start of the run.
     pub at: VirtualInstant,
+    /// The step for whose end it waits: a place in [`Experiment::steps`].
+    pub after: Option<usize>,
+    /// The step that is over when the program has ended which it starts, and all others of the same step have.
+    pub step: Option<usize>,
     /// What.
     pub action: Action,
 }
@@ -459,6 +465,8 @@ pub enum Action {
         /// What is done.
         act: FlowAction,
     },
+    /// Ends the run.
+    End,
     /// Starts a program beside a node's own, or sends it a signal.
     Program {
         /// A place in [`Experiment::nodes`].

@@ -388,8 +388,10 @@ pub(crate) struct Simulated {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {
-    /// The virtual time of it, counted from the start of the run
+    /// The virtual time of it, counted from the start of the run, or from the end of the step that it waits for
     pub(crate) at: Time,
+    /// The step for whose end it waits: that of the programs which events of this name (`as`) start
+    pub(crate) after: Option<String>,
     /// The link, `A--B`; `*` stands for any characters
     pub(crate) link: Option<String>,
     /// What changes
@@ -412,6 +414,9 @@ pub(crate) struct Event {
     pub(crate) run: Option<Command>,
     /// The signal that it is sent
     pub(crate) signal: Option<Signal>,
+    /// With `run`: the name of the step that is over when the program has ended, for events that wait for it
+    #[serde(rename = "as")]
+    pub(crate) step: Option<String>,
 }
 
 /// The signal that a program is sent
@@ -446,7 +451,7 @@ impl Signal {
     }
 }
 
-/// What is done to a node
+/// What is done to a node, or to the run: `end`
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum NodeAction {
@@ -458,6 +463,7 @@ pub(crate) enum NodeAction {
     FullDisk,
     PowerOff,
     PowerOn,
+    End,
 }
 
 /// What is done when no node has sent a packet or used its CPU, and no command of `diorama exec` ran, for some time

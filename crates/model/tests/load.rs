@@ -363,6 +363,19 @@ fn an_experiment_may_be_without_an_end() {
 }
 
 #[test]
+fn events_may_wait_for_the_end_of_programs() {
+    let e = good("steps.yaml", &[]).unwrap();
+    assert_eq!(e.steps, ["both"]);
+    let waits: Vec<_> = e.events.iter().map(|event| (event.at, event.after, event.step)).collect();
+    let (begins, follows) = ((at(1.0), None, Some(0)), |s: f64| (at(s), Some(0), None));
+    assert_eq!(waits, [begins, begins, follows(0.0), follows(2.0)]);
+    assert_eq!(e.events[3].action, Action::End);
+    let by_hand = |text: &str| diorama_model::read_event(text, "0s", &e).map(|events| events.len());
+    assert_eq!(by_hand("do: end").unwrap(), 1);
+    assert!(by_hand("after: both, do: end").is_err());
+}
+
+#[test]
 fn flows_are_programs_of_their_nodes() {
     let e = good("traffic.yaml", &[]).unwrap();
     let flow = |name: &str| e.flows.iter().find(|f| f.name == name).unwrap();

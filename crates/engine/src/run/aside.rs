@@ -43,6 +43,11 @@ impl Run<'_> {
             );
             return Err(Error::Usage(what));
         }
+        if !self.experiment.steps.is_empty() {
+            let what = "a run whose events wait for the end of programs (`after`) cannot be put aside: such programs \
+                        do not outlive it";
+            return Err(Error::Usage(what.into()));
+        }
         self.write_aside(id, now, now, self.schedule.kept())
     }
 

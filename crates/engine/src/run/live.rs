@@ -9,16 +9,17 @@ use net::FlowChange;
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 
 use super::idle::{Counted, Idleness};
+use super::steps::Steps;
 use super::{GLANCE, PutAside, Run, of_node};
 use crate::by_hand::Requests;
 use crate::control::RunRequest;
 use crate::error::{Error, Result};
 use crate::notice::{Notice, Tick, warn};
 use crate::plan::harness_load;
-use crate::schedule::{Action, Ending};
+use crate::schedule::{self, Action, Ending};
 use crate::site::{How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
-/// How often a node that is to become ready is looked at, in real time.
+/// How often a node that is to become ready is looked at, and a program for whose end events wait, in real time.
 const READINESS: Duration = Duration::from_millis(4);
 /// How often the display is told where the run is, in real time.
 const TICK: Duration = Duration::from_millis(200);
@@ -37,6 +38,7 @@ impl Run<'_> {
         let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
+        let mut steps = Steps::new(self.experiment);
         let mut idleness = Idleness::new(self.experiment.idle.map(|idle| idle.after), self.timeline.from);
         loop {
             let now = self.timeline.now();
@@ -56,11 +58,11 @@ impl Run<'_> {
                     },
                 }
             }
-            if let Some(ending) = self.act(now)? {
+            if let Some(ending) = self.act(now, &mut steps)? {
                 self.site.note_programs()?;
                 return Ok(ending);
             }
-            if self.look_for_readiness()? {
+            if self.look_for_readiness()? | self.look_for_ended_steps(&mut steps)? {
                 continue;
             }
             if !all_ready && self.schedule.all_ready() {
@@ -94,7 +96,7 @@ impl Run<'_> {
                 return Ok(if self.experiment.ends.never { Ending::Limit } else { Ending::Interrupted });
             }
             let mut wait = self.timeline.wait_until(self.schedule.next_deadline().min(next_sample)).min(GLANCE);
-            if !self.schedule.awaiting_readiness().is_empty() {
+            if !self.schedule.awaiting_readiness().is_empty() || steps.begun().next().is_some() {
                 wait = wait.min(READINESS);
             }
             for NodeExit { node, exit } in self.site.exits(wait.into())? {
@@ -133,7 +135,7 @@ impl Run<'_> {
     }
 
     /// Does what the schedule says is due.
-    fn act(&mut self, now: VirtualInstant) -> Result<Option<Ending>> {
+    fn act(&mut self, now: VirtualInstant, steps: &mut Steps) -> Result<Option<Ending>> {
         let (mut starts, mut programs) = (Vec::new(), Vec::new());
         let mut ending = None;
         let actions = self.schedule.advance(now);
@@ -194,6 +196,7 @@ impl Run<'_> {
         for event in programs {
             if let EventAction::Program { node, program, act } = &experiment.events[event].action {
                 self.change_program(*node, program, act)?;
+                steps.begin(experiment.events[event].step);
             }
         }
         Ok(ending)
@@ -219,6 +222,7 @@ impl Run<'_> {
                     self.change_program(*node, program, act).map_err(|e| Error::Usage(e.to_string()))?;
                 }
                 EventAction::Node { node, act } => self.schedule.add(now, of_node(*node, *act)),
+                EventAction::End => self.schedule.add(now, schedule::Event::End),
             }
         }
         self.event("by-hand", None, serde_json::json!({ "event": text }));
@@ -311,6 +315,22 @@ impl Run<'_> {
             self.event("ready", Some(*node), serde_json::json!({ "tcp": port }));
         }
         Ok(!ready.is_empty())
+    }
+
+    /// Whether a step is over: all its programs have been started, and none of them runs any more.
+    fn look_for_ended_steps(&mut self, steps: &mut Steps) -> Result<bool> {
+        let mut over = Vec::new();
+        for (step, programs) in steps.begun() {
+            if !self.site.programs_running(programs)?.contains(&true) {
+                over.push(step);
+            }
+        }
+        for step in &over {
+            steps.end(*step);
+            self.schedule.step_over(*step, self.timeline.now());
+            self.event("step-over", None, serde_json::json!({ "step": self.experiment.steps[*step] }));
+        }
+        Ok(!over.is_empty())
     }
 
     fn tick(&self, now: VirtualInstant) -> Tick {

@@ -286,6 +286,11 @@ impl Site for LocalSite {
         self.nodes()?.change_program(change, &self.place()?.results)
     }
 
+    fn programs_running(&mut self, programs: &[(NodeIndex, String)]) -> Result<Vec<bool>> {
+        let nodes = self.nodes()?;
+        Ok(programs.iter().map(|program| nodes.is_program_running(program)).collect())
+    }
+
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
         let nodes = self.nodes()?;
         let listens = |(node, port): &&(NodeIndex, u16)| nodes.with(*node, |n| n.listening(*port));

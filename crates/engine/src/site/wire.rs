@@ -30,6 +30,7 @@ enum Request {
     ChangeDisk(NodeIndex, device::Change),
     CutPower(NodeIndex),
     ChangeProgram(ProgramChange),
+    ProgramsRunning(Vec<(NodeIndex, String)>),
     Listening(Vec<(NodeIndex, u16)>),
     Exits(RealDuration),
     Exec(Command),
@@ -65,6 +66,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
             Request::CutPower(node) => answer(to, site.cut_power(node)),
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
+            Request::ProgramsRunning(programs) => answer(to, site.programs_running(&programs)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
             Request::Exits(limit) => answer(to, site.exits(limit)),
             Request::Exec(command) => answer(to, site.exec(&command)),
@@ -157,6 +159,10 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
 
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
         self.ask(&Request::ChangeProgram(change.clone()))
+    }
+
+    fn programs_running(&mut self, programs: &[(NodeIndex, String)]) -> Result<Vec<bool>> {
+        self.ask(&Request::ProgramsRunning(programs.to_vec()))
     }
 
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {

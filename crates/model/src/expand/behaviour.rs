@@ -13,9 +13,9 @@ use crate::experiment::{
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
-use crate::names::wrong_word;
+use crate::names::{did_you_mean, wrong_word};
 use crate::paths;
-use crate::tree::{Span, Value};
+use crate::tree::{Span, Value, shorten};
 use crate::units::TIME;
 
 /// The largest compiled regular expression, in bytes.
@@ -154,7 +154,8 @@ fn unit(written: &str, at: Span, problems: &mut Problems) -> Unit {
 /// What events are.
 const EITHER: &str = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
                       `{ at: 5s, node: NAME, do: kill }` or `{ at: 5s, flow: NAME, do: stop }` or \
-                      `{ at: 5s, node: NAME, program: NAME, run: WORDS }`: complete this one or split it";
+                      `{ at: 5s, node: NAME, program: NAME, run: WORDS }` or `{ at: 5s, do: end }`: complete this \
+                      one or split it";
 
 /// The events, in the order of the file, each with its place; one for every link or node that a pattern names. And what
 /// happens to flows.
@@ -164,6 +165,7 @@ pub(super) fn events(
     has_disk: &[bool],
     links: &[Link],
     flows: &[Vec<String>; 2],
+    steps: &[String],
     problems: &mut Problems,
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
@@ -172,9 +174,20 @@ pub(super) fn events(
         let Some(read) = &entry.value else { continue };
         let at = instant(read.at);
         let place = entry.at("at");
+        let number = |name: &Option<String>| steps.iter().position(|s| Some(s) == name.as_ref());
+        let after = number(&read.after);
+        if let (Some(name), None) = (&read.after, after) {
+            let near = did_you_mean(name, &steps.iter().map(String::as_str).collect::<Vec<_>>());
+            let what = format!(
+                "no event starts a program `as: {}`, so that nothing can wait for its end{near}",
+                shorten(name)
+            );
+            problems.add(entry.at("after"), what);
+        }
+        let event = |action| (Event { at, after, step: number(&read.step), action }, place);
         match (&read.link, &read.set, &read.node, read.act, &read.program) {
             (None, None, None, _, None) if read.flow.is_some() => {
-                deeds.extend(flows::deeds(entry, read, flows, problems));
+                deeds.extend(flows::deeds(entry, read, flows, after, problems));
             }
             _ if read.flow.is_some() || read.change.is_some() => problems.add(entry.node.span, EITHER),
             (Some(link), Some(set), None, None, None) => {
@@ -182,8 +195,8 @@ pub(super) fn events(
                 // It must do for all of them.
                 let mtu = found.iter().map(|link| links[*link].mtu).max().unwrap_or(scale::link::DEFAULT_MTU);
                 let change = Box::new(change(entry, set, mtu, problems));
-                let event = |link| Event { at, action: Action::Link { link, change: change.clone() } };
-                events.extend(found.into_iter().map(|link| (event(link), place)));
+                let action = |link| Action::Link { link, change: change.clone() };
+                events.extend(found.into_iter().map(|link| event(action(link))));
             }
             (None, None, Some(node), None, Some(program)) => {
                 let found = select(node, nodes, "node", entry.at("node"), problems);
@@ -192,7 +205,13 @@ pub(super) fn events(
                 }
                 let Some(act) = program_action(read, entry, problems) else { continue };
                 let action = |node| Action::Program { node, program: program.clone(), act: act.clone() };
-                events.extend(found.into_iter().map(|node| (Event { at, action: action(node) }, place)));
+                events.extend(found.into_iter().map(|node| event(action(node))));
+            }
+            (None, None, None, Some(file::NodeAction::End), None) if read.factor.is_none() => {
+                events.push(event(Action::End));
+            }
+            (None, None, Some(_), Some(file::NodeAction::End), None) => {
+                problems.add(entry.at("node"), "`end` is for the run, and not for a node: leave the node out");
             }
             (None, None, Some(node), Some(act), None) => {
                 let found = select(node, nodes, "node", entry.at("node"), problems);
@@ -203,6 +222,7 @@ pub(super) fn events(
                     file::NodeAction::Start => Box::new(of_node(NodeAction::Start)),
                     file::NodeAction::PowerOff => Box::new(of_node(NodeAction::PowerOff)),
                     file::NodeAction::PowerOn => Box::new(of_node(NodeAction::PowerOn)),
+                    file::NodeAction::End => continue,
                     file::NodeAction::SlowDisk | file::NodeAction::FailDisk | file::NodeAction::FullDisk => {
                         let change = disk_change(act, entry, read.factor, problems);
                         Box::new(move |node| Action::Disk { node, change })
@@ -218,7 +238,7 @@ pub(super) fn events(
                 if read.factor.is_some() && !matches!(act, SlowDisk) {
                     problems.add(entry.at("factor"), "`factor` belongs to `do: slow-disk`: remove it");
                 }
-                events.extend(found.into_iter().map(|node| (Event { at, action: action(node) }, place)));
+                events.extend(found.into_iter().map(|node| event(action(node))));
             }
             _ => problems.add(entry.node.span, EITHER),
         }
@@ -232,6 +252,47 @@ pub(super) fn events(
         }
     }
     (events, deeds)
+}
+
+/// The names of steps, for whose end events may wait.
+pub(super) fn steps(entries: &[Entry<'_, file::Event>], problems: &mut Problems) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for entry in entries {
+        let Some((name, read)) = entry.value.as_ref().and_then(|read| Some((read.step.as_ref()?, read))) else {
+            continue;
+        };
+        if let Some(what) = wrong_word(name) {
+            problems.add(entry.at("as"), what.replace("`latency`", "`fetched`"));
+        }
+        if read.run.is_none() {
+            problems
+                .add(entry.at("as"), "only a program that is started, `run: …`, has an end to wait for: leave it out");
+        }
+        if !all.contains(name) {
+            all.push(name.clone());
+        }
+    }
+    all
+}
+
+/// Notes what waits for its own end.
+pub(super) fn check_steps(events: &[(Event, Span)], steps: &[String], problems: &mut Problems) {
+    let begin = |step| events.iter().filter(move |(event, _)| event.step == Some(step));
+    let mut comes = vec![false; steps.len()];
+    loop {
+        let next =
+            |step: &usize| !comes[*step] && begin(*step).all(|(event, _)| event.after.is_none_or(|other| comes[other]));
+        let Some(step) = (0..steps.len()).find(next) else { break };
+        comes[step] = true;
+    }
+    if let Some(step) = comes.iter().position(|comes| !comes)
+        && let Some((_, place)) = begin(step).find(|(event, _)| event.after.is_some_and(|other| !comes[other]))
+    {
+        problems.add(
+            *place,
+            format!("`{}` waits for its own end, and will never come: let it begin at a time", steps[step]),
+        );
+    }
 }
 
 /// What is done to a program; none, with a note, if that is wrong.
@@ -365,8 +426,8 @@ pub(super) fn check_programs(events: &[(Event, Span)], problems: &mut Problems) 
     }
 }
 
-/// The events in order of time.
+/// The events in order of time; then those that wait for steps.
 pub(super) fn in_order(mut events: Vec<(Event, Span)>) -> Vec<Event> {
-    events.sort_by_key(|(event, _)| event.at);
+    events.sort_by_key(|(event, _)| (event.after, event.at));
     events.into_iter().map(|(event, _)| event).collect()
 }

@@ -40,6 +40,8 @@ pub(super) struct Deed {
     flow: Which,
     what: What,
     place: Span,
+    /// The step for whose end it waits.
+    after: Option<usize>,
 }
 
 /// By its place among those that programs carry out, or among those of the emulator.
@@ -108,7 +110,7 @@ pub(super) fn flows(
             }),
         };
         let Some(flow) = made else { continue };
-        let mut deed = |at, what, key| all.deeds.push(Deed { at, flow, what, place: entry.at(key) });
+        let mut deed = |at, what, key| all.deeds.push(Deed { at, flow, what, place: entry.at(key), after: None });
         match (read.start.map(|start| start.0), flow) {
             (Some(Some(at)), _) => deed(VirtualInstant::ZERO + at, What::Start, "start"),
             (None, Which::Background(_)) => deed(VirtualInstant::ZERO, What::Start, "start"),
@@ -320,6 +322,7 @@ pub(super) fn deeds(
     entry: &Entry<'_, file::Event>,
     read: &file::Event,
     [programs, background]: &[Vec<String>; 2],
+    after: Option<usize>,
     problems: &mut Problems,
 ) -> Vec<Deed> {
     let names: Vec<&str> = programs.iter().chain(background).map(String::as_str).collect();
@@ -352,23 +355,24 @@ pub(super) fn deeds(
         None => Which::Programs(n),
         Some(n) => Which::Background(n),
     };
-    found.into_iter().filter_map(|n| Some(Deed { at, flow: which(n), what: what()?, place })).collect()
+    found.into_iter().filter_map(|n| Some(Deed { at, flow: which(n), what: what()?, place, after })).collect()
 }
 
-/// What deeds are as events of programs. A change holds for all that comes later.
+/// What deeds are as events of programs. A change holds for all that comes later; what waits for a step comes after
+/// all that has a time.
 pub(super) fn carried_out(
     mut deeds: Vec<Deed>,
     programs: &[Flow],
     background: &[BackgroundFlow],
     problems: &mut Problems,
 ) -> Vec<(Event, Span)> {
-    deeds.sort_by_key(|deed| deed.at);
+    deeds.sort_by_key(|deed| (deed.after, deed.at));
     let mut written: [Vec<(FlowKind, FlowChange)>; 2] =
         [programs.iter().map(|f| f.written.clone()).collect(), background.iter().map(|f| f.written.clone()).collect()];
     let mut sources: Vec<Source> = programs.iter().map(|f| f.source.clone()).collect();
     let mut events = Vec::new();
-    for Deed { at, flow, what, place } in deeds {
-        let mut happens = |action| events.push((Event { at, action }, place));
+    for Deed { at, flow, what, place, after } in deeds {
+        let mut happens = |action| events.push((Event { at, after, step: None, action }, place));
         let (so_far, largest) = match flow {
             Which::Programs(flow) => (&mut written[0][flow], LARGEST_PACKET),
             Which::Background(flow) => (&mut written[1][flow], LARGEST_FRAMED),

@@ -187,6 +187,12 @@ impl Nodes {
         })
     }
 
+    /// Whether a program beside a node's own runs.
+    pub fn is_program_running(&self, program: &(NodeIndex, String)) -> bool {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.get(program).is_some_and(|exec| exec.try_wait().is_none() && !exec.is_lost())
+    }
+
     /// Starts a program beside a node's own, starts it anew, or sends it a signal; whether there was anything to do.
     pub fn change_program(&self, change: &ProgramChange, results: &RunDir) -> Result<bool> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
