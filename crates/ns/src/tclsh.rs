@@ -33,6 +33,10 @@ const OUTPUT: u64 = 64 << 20;
 const LONGEST: u64 = 4 << 20;
 /// The most files beside a script that it may read.
 const FILES: usize = 200;
+/// How the names of temporary directories begin.
+const SCRATCH: &str = "diorama-ns-";
+/// After this time nobody uses such a directory any more.
+const FORSAKEN: Duration = Duration::from_secs(600);
 /// `nobody`.
 const NOBODY: u32 = 65534;
 /// Where the script is inside.
@@ -109,20 +113,22 @@ impl Place {
         if !meta.is_file() || meta.len() > LONGEST {
             return Err(unreadable("this is no script: it is not a file, or longer than 4 MiB"));
         }
-        let scratch =
-            tempfile::Builder::new().prefix("diorama-ns-").tempdir().map_err(failed("no temporary directory"))?;
+        remove_forsaken();
+        let scratch = tempfile::Builder::new().prefix(SCRATCH).tempdir().map_err(failed("no temporary directory"))?;
         let files = scratch.path().join("script");
         let step = || -> io::Result<()> {
             fs::create_dir(&files)?;
             fs::create_dir(scratch.path().join("root"))?;
             fs::copy(script, files.join(name))?;
             fs::write(files.join(".prelude"), PRELUDE)?;
-            for entry in fs::read_dir(&folder)?.take(FILES) {
+            let mut copied = 0;
+            for entry in fs::read_dir(&folder)? {
                 let entry = entry?;
                 let (path, meta) = (entry.path(), entry.metadata()?);
                 let wanted = path.extension().is_some_and(|e| e == "ns" || e == "tcl");
-                if wanted && meta.is_file() && meta.len() <= LONGEST && entry.file_name() != name {
+                if wanted && meta.is_file() && meta.len() <= LONGEST && entry.file_name() != name && copied < FILES {
                     fs::copy(&path, files.join(entry.file_name()))?;
+                    copied += 1;
                 }
             }
             for entry in fs::read_dir(&files)? {
@@ -211,6 +217,21 @@ fn listen(child: &mut Child) -> (String, Ended) {
         () => Ended::Itself(said),
     };
     (String::from_utf8_lossy(&bytes).into_owned(), ended)
+}
+
+/// Removes what was left behind by those who were killed while a script ran.
+fn remove_forsaken() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(SCRATCH)) {
+        let old = entry.metadata().is_ok_and(|meta| {
+            let age = meta.modified().ok().and_then(|at| at.elapsed().ok());
+            meta.is_dir() && age.is_some_and(|age| age > FORSAKEN)
+        });
+        if old {
+            // What belongs to somebody else stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// This machine's Tcl.
