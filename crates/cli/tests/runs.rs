@@ -368,6 +368,47 @@ $ns run
 }
 
 #[test]
+fn a_sequence_waits_for_the_ends_of_programs_and_a_node_outlives_its_startup_command() {
+    let lab = Lab::new("");
+    let script = r#"
+set ns [new Simulator]
+set west [$ns node]
+set east [$ns node]
+set opt(GREETING) {hello there}
+tb-set-hardware $west tiny
+tb-set-hardware $east tiny
+set line [$ns duplex-link $west $east 1Mb 5ms DropTail]
+tb-set-node-startcmd $west "echo begun >& /tmp/both; cat /tmp/both"
+set slow [$west program-agent -command {sleep 1; echo "$GREETING"}]
+set other [$east program-agent -command "sleep 0.5"]
+set last [$west program-agent -command "echo last"]
+set both [$ns event-group [list $slow $other]]
+set steps [$ns event-sequence {
+    $both run
+    $line down
+    $last run
+    $ns swapout
+}]
+$ns at 0.5 "$steps start"
+$ns run
+"#;
+    std::fs::write(lab.path().join("steps.ns"), script).unwrap();
+    std::fs::write(lab.path().join("hardware.yaml"), "machines: { tiny: { speed: 0.1, memory: 64MiB } }").unwrap();
+    let done = lab.diorama(&["run", "steps.ns", "--set", "tdf=2"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(lab.read("runs/steps/scaled/nodes/west/stdout.log"), "begun\nhello there\nlast\n");
+    let events = lab.read("runs/steps/scaled/events.jsonl");
+    let events: Vec<record::Event> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let when = |what: &str| events.iter().find(|e| e.event == what).unwrap().virtual_s.unwrap();
+    let (begun, over, down) = (when("program"), when("step-over"), when("link"));
+    // Not before the slower one has ended, and soon after that, however busy the machine is.
+    assert!((begun + 1.0..begun + 5.0).contains(&over) && (over..over + 2.0).contains(&down), "{begun} {over} {down}");
+    let result = lab.result("steps/scaled");
+    assert!(result.virtual_seconds < 30.0, "the limit is a minute: {}", result.virtual_seconds);
+    assert_eq!(result.nodes["west"].ended, Ended::Stopped);
+}
+
+#[test]
 fn one_can_look_into_a_live_run() {
     let lab = Lab::new(ECHO);
     let mut run = lab.start(&["run", "lab", "--keep", "--tdf", "10"]);

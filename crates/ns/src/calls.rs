@@ -7,7 +7,8 @@ use crate::error::{Note, Place};
 /// A call that the script made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What kind of record it is: `new`, `call`, `name`, `tb`, `at`, `step`, `proc`, `puts`, `exit`.
+    /// What kind of record it is: `new`, `call`, `name`, `tb`, `at`, `step`, `proc`, `opt`, `puts`,
+    /// `exit`.
     pub kind: String,
     /// Where it stands in the script.
     pub place: Option<Place>,
@@ -105,12 +106,24 @@ fn said(message: &str) -> String {
         let near = model::nearest(name, &known).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
         return format!("{first}{near}");
     }
+    if let Some((_, why)) = BROKEN.iter().find(|(broken, _)| first == *broken) {
+        return format!("{first}: {why}");
+    }
     if let Some(rest) = first.strip_prefix("can't read \"") {
         let name = rest.split('"').next().unwrap_or_default();
         return format!("there is no variable `{name}` here; set it before it is used");
     }
     first.to_owned()
 }
+
+/// What Tcl says of a text that is no program, and what that means.
+const BROKEN: &[(&str, &str)] = &[
+    ("missing close-brace", "a `{` of what begins here has no `}`"),
+    ("missing close-bracket", "a `[` of what begins here has no `]`"),
+    ("missing \"", "a text in quotes that begins here has no end"),
+    ("extra characters after close-brace", "after `}` comes a space or the end of the line"),
+    ("extra characters after close-quote", "after a text in quotes comes a space or the end of the line"),
+];
 
 /// Commands of Tcl and ns that scripts use most.
 const TCL: &[&str] = &[

@@ -54,6 +54,10 @@ foreach name {open exec socket file glob cd pwd load unload fconfigure fblocked 
 
 interp eval $child [list namespace eval ::diorama [list variable folder $folder]]
 interp eval $child [list namespace eval ::diorama [list variable commands $commands]]
+# What scripts read of Emulab's own variables.
+interp eval $child [list namespace eval ::GLOBALS [list variable pid diorama]]
+interp eval $child [list namespace eval ::GLOBALS [list variable gid diorama]]
+interp eval $child [list namespace eval ::GLOBALS [list variable eid [file rootname [file tail $script]]]]
 interp eval $child {
 namespace eval ::diorama {
     variable classes           ;# By object: its class.
@@ -258,6 +262,10 @@ rename ::set ::diorama::set
         0 { return [uplevel 1 [list ::diorama::set $name]] }
         1 {
             ::diorama::set value [lindex $args 0]
+            # Programs have what is in this array in their environment.
+            if {[regexp {^(?:::)?opt\(([-_0-9a-zA-Z]+)\)$} $name all option]} {
+                ::diorama::emit opt [::diorama::where] [list $option $value]
+            }
             if {$::diorama::last ne {}} {
                 ::diorama::set base [lindex [split $name (] 0]
                 # Outside of procedures there is no call; a file that is read is at a level of its own all the same.

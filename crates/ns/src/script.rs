@@ -121,7 +121,7 @@ pub struct Node {
 }
 
 /// A program.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Its name; empty if no variable names it.
     pub name: String,
@@ -178,11 +178,20 @@ pub struct Member {
     pub address: Option<Said>,
 }
 
+/// When something happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct When {
+    /// The step whose end it waits for; none: the start of the run.
+    pub after: Option<usize>,
+    /// So many seconds after that.
+    pub at: f64,
+}
+
 /// An event that the experiment has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When, in seconds.
-    pub at: f64,
+    /// When.
+    pub when: When,
     /// What.
     pub what: Happening,
     /// Where that stands.
@@ -200,8 +209,12 @@ pub enum Happening {
     Node(usize, &'static str),
     /// To a flow, by the number of what sends it: as an experiment writes it.
     Flow(usize, String),
-    /// To a program: a signal that it is sent; none: it is started.
-    Program(usize, Option<String>),
+    /// To a program, by its number: a signal that it is sent.
+    Signal(usize, String),
+    /// A program is started: its number, and what is run. The step, if there is one, is over when it has ended.
+    Run(usize, Box<Program>, Option<usize>),
+    /// The run ends.
+    End,
 }
 
 /// What a script describes.
@@ -225,6 +238,8 @@ pub struct Script {
     pub barriers: Option<(usize, Option<Place>)>,
     /// The most nodes on one machine.
     pub colocate: Option<Said>,
+    /// What programs have in their environment: names and values.
+    pub environment: Vec<(String, Said)>,
     /// Types that stand for one of several others.
     pub types: HashMap<String, Vec<String>>,
     /// What differs here from what was asked for.
@@ -279,6 +294,10 @@ struct Reader {
     groups: Vec<Vec<String>>,
     at: Vec<Written>,
     procedures: HashSet<String>,
+    /// Archives that all nodes have.
+    everywhere: Vec<(String, Said)>,
+    /// Steps of sequences that others wait for, so far.
+    steps: usize,
     /// Queues as events have left them.
     queues: HashMap<String, Queue>,
     /// Whether nodes that are made now are simulated.
@@ -316,6 +335,9 @@ pub fn read(calls: &[Call]) -> Result<Script, Vec<Note>> {
     reader.happenings();
     reader.flows();
     reader.simulated();
+    for node in reader.script.nodes.iter_mut().filter(|n| !n.simulated) {
+        node.tarfiles.splice(0..0, reader.everywhere.iter().cloned());
+    }
     reader.check_names();
     match reader.problems.is_empty() {
         true => Ok(reader.script),
@@ -357,6 +379,15 @@ impl Reader {
             "step" => self.step(call),
             "proc" => {
                 self.procedures.insert(call.word(0).to_owned());
+                Ok(())
+            }
+            "opt" => {
+                let value = self.said(call.word(1));
+                let all = &mut self.script.environment;
+                match all.iter_mut().find(|(name, _)| name == call.word(0)) {
+                    Some((_, there)) => *there = value,
+                    None => all.push((call.word(0).to_owned(), value)),
+                }
                 Ok(())
             }
             "puts" => {

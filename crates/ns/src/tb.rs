@@ -34,6 +34,7 @@ const FEEDBACK: &str = "shares are kept, not estimated from earlier runs";
 const ELAB: &str = "a testbed inside a testbed is not modelled";
 const PLANETLAB: &str = "PlanetLab's own nodes are not modelled";
 const BACKFILL: &str = "taken off the bandwidth, as traffic that never pauses; events set what is left";
+const OML: &str = "OML's measurements are not there: write metrics";
 const RADIO: &str = "radio is not modelled; a LAN with loss, jitter and delay is the nearest";
 
 macro_rules! commands {
@@ -45,6 +46,7 @@ macro_rules! commands {
 
 commands! {
     "tb-add-node-service-hook" "SERVICE …" => Refused("services of Emulab's own nodes are not there");
+    "tb-analyze-store-mp" "…" => Refused(OML);
     "tb-bind-parent" "SUBNODE NODE" => Ignored(PLAN);
     "tb-elab-in-elab" "0|1" => Refused(ELAB);
     "tb-elab-in-elab-topology" "NAME" => Refused(ELAB);
@@ -59,6 +61,7 @@ commands! {
     "tb-make-hard-vtype" "NAME {TYPE …}" => Done("the first type that the file of hardware has");
     "tb-make-soft-vtype" "NAME {TYPE …}" => Done("the first type that the file of hardware has");
     "tb-make-weighted-vtype" "NAME WEIGHT {TYPE …}" => Done("the first type that the file of hardware has");
+    "tb-proc-tarfiles" "COMMAND PAIRS" => Refused("it is a part of `tb-set-tarfiles`: use that");
     "tb-set-allowcolocate" "LINK 0|1" => Ignored(PLAN);
     "tb-set-colocate-factor" "N" => Done("the most nodes on one machine, for `diorama map`");
     "tb-set-cpu-usage" "1..5" => Ignored(PLAN);
@@ -92,6 +95,7 @@ commands! {
     "tb-set-link-backfill" "LINK BANDWIDTH, or NODE NODE BANDWIDTH" => Done(BACKFILL);
     "tb-set-link-encap" "LINK STYLE" => Ignored("frames are charged as on a wire of their own");
     "tb-set-link-est-bandwidth" "LINK BANDWIDTH" => Ignored(PLAN);
+    "tb-set-link-failure-action" "LINK fatal|nonfatal" => Ignored("links fail only when events say so");
     "tb-set-link-layer" "LINK 1|2" => Ignored("every link is one of Ethernet");
     "tb-set-link-loss" "LINK LOSS, or NODE NODE LOSS" => Done("");
     "tb-set-link-protocol" "LINK PROTOCOL" => Refused(RADIO);
@@ -100,8 +104,9 @@ commands! {
     "tb-set-mem-usage" "1..5" => Ignored(PLAN);
     "tb-set-modelnet-physnodes" "CORES EDGES" => Ignored("the emulator is one thread");
     "tb-set-multiplexed" "LINK 0|1" => Ignored("every link is a pipe of the emulator");
-    "tb-set-netmask" "LINK MASK" => Done("of a LAN; ignored for a link");
+    "tb-set-netmask" "LINK MASK" => Done("of a LAN with an address that was chosen; else ignored");
     "tb-set-node-cmdline" "NODE TEXT" => Done("no kernel is given it: programs have it as the variable CMDLINE");
+    "tb-set-node-deltas" "NODE FILE…" => Refused("bring them into an image, and name it in the file of hardware");
     "tb-set-node-failure-action" "NODE fatal|nonfatal|ignore" => Done("whether its program may end badly");
     "tb-set-node-id" "NODE N" => Ignored("nodes are known by their names");
     "tb-set-node-inner-elab-role" "NODE ROLE" => Refused(ELAB);
@@ -123,19 +128,19 @@ commands! {
     "tb-set-node-sharingmode" "NODE MODE" => Ignored(PLAN);
     "tb-set-node-startcmd" "NODE COMMAND" => Done("by `sh -c`, inside the node");
     "tb-set-node-startup" "NODE COMMAND" => Done("as `tb-set-node-startcmd`");
-    "tb-set-node-tarfiles" "NODE DIRECTORY FILE…" => Done("files of the script's folder, by their last name");
+    "tb-set-node-tarfiles" "NODE /DIRECTORY FILE…" => Done("files of the script's folder, by their last name");
     "tb-set-node-usesharednode" "NODE" => Ignored(PLAN);
     "tb-set-nonfs" "0|1" => Ignored("no directories are shared with nodes");
     "tb-set-noshaping" "LINK 0|1" => Done("1: no limit of bandwidth");
-    "tb-set-oml-mp" "…" => Refused("OML's measurements are not there: write metrics");
-    "tb-set-oml-server" "NODE" => Refused("OML's measurements are not there: write metrics");
-    "tb-set-oml-use-control" "0|1" => Refused("OML's measurements are not there: write metrics");
+    "tb-set-oml-mp" "…" => Refused(OML);
+    "tb-set-oml-server" "NODE" => Refused(OML);
+    "tb-set-oml-use-control" "0|1" => Refused(OML);
     "tb-set-security-level" "LEVEL" => Ignored("nothing gets out of an experiment, whatever the level");
     "tb-set-sim-os" "OS" => Ignored("there are no nodes that simulate others");
     "tb-set-switch-fabric" "LINK NAME" => Ignored(PLAN);
     "tb-set-sync-server" "NODE" => Done("it serves barriers; all nodes have `emulab-sync` where Emulab has it");
-    "tb-set-tarfiles" "DIRECTORY FILE…" => Done("for all nodes");
-    "tb-set-use-oml" "…" => Refused("OML's measurements are not there: write metrics");
+    "tb-set-tarfiles" "/DIRECTORY FILE…" => Done("for all nodes");
+    "tb-set-use-oml" "…" => Refused(OML);
     "tb-set-uselatestwadata" "0|1" => Ignored(WIDE);
     "tb-set-useveth" "LINK 0|1" => Ignored("frames are charged as on a wire of their own");
     "tb-set-usewatunnels" "0|1" => Ignored(WIDE);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::error::{Note, Place};
 use crate::hardware::{Hardware, Machine};
-use crate::script::{Event, Happening, Link, Node, Pipe, Program, Queue, Said, Script, label};
+use crate::script::{Event, Happening, Link, Node, Pipe, Program, Queue, Said, Script, When, label};
 use crate::units::{as_percent, as_rate, as_time};
 
 /// An experiment's file.
@@ -30,6 +30,13 @@ impl Yaml {
 /// A text as YAML has it: in double quotes, in which YAML reads JSON's escapes.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// A text as a comment has it: nothing in it ends the line, or is what YAML does not allow.
+fn one_line(text: &str) -> String {
+    let plain =
+        |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    text.chars().map(|c| if plain(c) { c } else { ' ' }).collect()
 }
 
 /// A queue as an experiment writes it.
@@ -73,8 +80,21 @@ fn pipe(pipe: &Pipe) -> Vec<(&'static str, String)> {
     all
 }
 
-fn joined(pairs: &[(&str, String)]) -> String {
+/// Pairs of keys and values as they stand in a map.
+pub fn joined(pairs: &[(&str, String)]) -> String {
     pairs.iter().map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// All that pipes do, so that nothing is left of what events have changed.
+pub fn reset(of: &[Pipe; 2]) -> Vec<(&'static str, String)> {
+    let one = |pipe: &Pipe| {
+        let mut all = complete(pipe);
+        if pipe.up {
+            all.push(("up", "true".into()));
+        }
+        format!("{{ {} }}", joined(&all))
+    };
+    vec![("ab", one(&of[0])), ("ba", one(&of[1]))]
 }
 
 /// What both pipes do, and what each does otherwise.
@@ -146,17 +166,24 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
         return Err(problems);
     }
     note_programs(script, &mut notes);
+    for lan in script.lans.iter().filter(|lan| lan.members.iter().all(|m| m.address.is_none())) {
+        if let Some((_, place)) = &lan.bits {
+            let what = format!("the netmask of `{}` is ignored: none of its addresses was chosen", lan.name.0);
+            notes.push(Note { place: place.clone(), what });
+        }
+    }
     notes.sort_by(|a, b| a.place.cmp(&b.place));
 
     let mut yaml = Yaml::default();
     let none = None;
-    yaml.line(format!("# What {} describes, as `diorama convert` has it.", source.file), &none);
+    let file = one_line(source.file);
+    yaml.line(format!("# What {file} describes, as `diorama convert` has it."), &none);
     if !notes.is_empty() {
         yaml.line("#", &none);
         yaml.line("# What differs here from what was asked for:", &none);
     }
     for note in &notes {
-        yaml.line(format!("#   {}", note.to_string().replace('\n', " ")), &note.place);
+        yaml.line(format!("#   {}", one_line(&note.to_string())), &note.place);
     }
     yaml.line(format!("name: {}", source.name), &none);
     yaml.line(format!("tdf: {}", source.tdf), &none);
@@ -166,7 +193,7 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
     }
     yaml.line("nodes:", &none);
     for (node, machine, root) in &nodes {
-        write_node(&mut yaml, node, machine, root.as_ref());
+        write_node(&mut yaml, node, machine, root.as_ref(), script);
     }
     let mut simulated = script.nodes.iter().filter(|n| n.simulated).peekable();
     if simulated.peek().is_some() {
@@ -202,7 +229,8 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
     }
     let limit = limit(script, hardware);
     // What would happen at the very end makes no difference.
-    let before_the_end = |e: &&Event| script.end.as_ref().is_none_or(|(end, _)| e.at != *end);
+    let before_the_end =
+        |e: &&Event| script.end.as_ref().is_none_or(|(end, _)| e.when != When { after: None, at: *end });
     let events: Vec<&Event> = script.events.iter().filter(before_the_end).collect();
     if !events.is_empty() {
         yaml.line("events:", &none);
@@ -218,22 +246,21 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
                 let node = &script.nodes[lan.members[*m].node].name.0;
                 format!("link: {node}--{}, set: {{ {change} }}", lan.name.0)
             }
-            Happening::Program(p, signal) => {
-                let program = &script.programs[*p];
-                let node = program.node.map_or("", |n| script.nodes[n].name.0.as_str());
-                let what = match signal {
-                    None => format!("run: [sh, -c, {}]", quoted(&command(program))),
-                    Some(signal) => format!("signal: {signal}"),
-                };
-                format!("node: {node}, program: {}, {what}", program_name(script, *p))
+            Happening::Signal(p, signal) => format!("{}, signal: {signal}", of_program(script, *p)),
+            Happening::Run(p, what, step) => {
+                let step = step.map_or(String::new(), |step| format!(", as: {}", step_name(step)));
+                let (shell, text) = (shell_for(&what.command), quoted(&command(what)));
+                format!("{}, run: [{shell}, -c, {text}]{step}", of_program(script, *p))
             }
+            Happening::End => "do: end".into(),
             Happening::Flow(t, what) => {
                 let flow = script.flows.iter().find(|f| f.traffic == *t).map_or("", |f| &f.name.0);
                 format!("flow: {flow}, {what}")
             }
             Happening::Node(n, act) => format!("node: {}, do: {act}", script.nodes[*n].name.0),
         };
-        yaml.line(format!("  - {{ at: {}, {what} }}", as_time(event.at)), &event.place);
+        let after = event.when.after.map_or(String::new(), |step| format!("after: {}, ", step_name(step)));
+        yaml.line(format!("  - {{ {after}at: {}, {what} }}", as_time(event.when.at)), &event.place);
     }
     let end = script.end.as_ref().and_then(|(_, place)| place.clone());
     yaml.line(format!("ends: {{ limit: {limit} }}"), &end);
@@ -290,7 +317,7 @@ fn class(
 }
 
 fn note_programs(script: &Script, notes: &mut Vec<Note>) {
-    if script.end.is_none() {
+    if script.end.is_none() && !script.events.iter().any(|e| e.what == Happening::End) {
         let what = "the script does not say when it is over: `$ns at 60.0 \"$ns swapout\"` would";
         notes.push(Note { place: None, what: what.into() });
     }
@@ -301,13 +328,13 @@ fn limit(script: &Script, hardware: &Hardware) -> String {
     if let Some((end, _)) = script.end {
         return as_time(end);
     }
-    let last = script.events.iter().map(|e| e.at).fold(0.0, f64::max);
+    let last = script.events.iter().map(|e| e.when.at).fold(0.0, f64::max);
     let usual = crate::units::time(hardware.limit.trim_end_matches('s')).unwrap_or(60.0);
     // Some time for what the last event does.
     if last + 10.0 > usual { as_time(last + 10.0) } else { hardware.limit.clone() }
 }
 
-fn write_node(yaml: &mut Yaml, node: &Node, machine: &str, root: Option<&Said>) {
+fn write_node(yaml: &mut Yaml, node: &Node, machine: &str, root: Option<&Said>, script: &Script) {
     let (name, place) = &node.name;
     yaml.line(format!("  {name}:"), place);
     let hardware = node.hardware.as_ref().map_or(place, |(_, place)| place);
@@ -319,8 +346,14 @@ fn write_node(yaml: &mut Yaml, node: &Node, machine: &str, root: Option<&Said>) 
     let list: Vec<String> = run.iter().map(|w| quoted(w)).collect();
     let place = node.startup.as_ref().map_or(place, |(_, place)| place);
     yaml.line(format!("    run: [{}]", list.join(", ")), place);
-    if let Some((text, place)) = &node.cmdline {
-        yaml.line(format!("    env: {{ CMDLINE: {} }}", quoted(text)), place);
+    let cmdline = node.cmdline.iter().map(|(text, place)| ("CMDLINE", text, place));
+    let options = script.environment.iter().map(|(name, (value, place))| (name.as_str(), value, place));
+    let mut environment = options.chain(cmdline).peekable();
+    if environment.peek().is_some() {
+        yaml.line("    env:", place);
+    }
+    for (name, value, place) in environment {
+        yaml.line(format!("      {}: {}", quoted(name), quoted(value)), place);
     }
     if !node.tarfiles.is_empty() {
         yaml.line("    files:", place);
@@ -352,8 +385,8 @@ fn shell(word: &str) -> String {
 fn words(node: &Node) -> Vec<String> {
     let sh = |text: &str| vec!["sh".to_owned(), "-c".to_owned(), text.to_owned()];
     let startup = node.startup.as_ref().map(|(command, _)| command.as_str());
-    if node.tarfiles.is_empty() && !node.forgiven {
-        return startup.map_or_else(|| vec!["sleep".to_owned(), "infinity".to_owned()], sh);
+    if node.tarfiles.is_empty() && startup.is_none() {
+        return vec!["sleep".to_owned(), "infinity".to_owned()];
     }
     let mut text = String::new();
     for (dir, (file, _)) in &node.tarfiles {
@@ -362,17 +395,47 @@ fn words(node: &Node) -> Vec<String> {
     }
     match startup {
         Some(startup) => {
-            let _ = writeln!(text, "sh -c {}; code=$?", shell(startup));
-            text.push_str(if node.forgiven { "exit 0\n" } else { "exit $code\n" });
+            let _ = writeln!(text, "{BEFORE}$plain {} -c {} & job=$!", shell_for(startup), shell(startup));
+            text.push_str("wait $job; code=$?\n");
+            text.push_str("[ -z \"$over\" ] || { wait $job; exit; }\n");
+            if !node.forgiven {
+                text.push_str("[ $code = 0 ] || exit $code\n");
+            }
+            text.push_str("sleep infinity & job=$!\nwait $job\n");
         }
         None => text.push_str("exec sleep infinity\n"),
     }
     sh(&text)
 }
 
+/// What a node's shell does before it starts the node's command: TERM is passed on to that command's shell, and it
+/// is to be able to use INT and QUIT, which a shell has what runs in the background ignore.
+const BEFORE: &str = "trap 'over=1; kill $job' TERM\n\
+                      plain='env --default-signal=INT,QUIT'; $plain true 2>/dev/null || plain=\n";
+
+/// The shell of a command. Netbed's is csh, of which most commands use nothing that is not in `sh`, too, but for how
+/// both outputs go to one file.
+fn shell_for(command: &str) -> &'static str {
+    let after = |at: usize| command[at + 2..].trim_start().chars().next();
+    let to_file = |at: usize| after(at).is_some_and(|c| !c.is_ascii_digit() && c != '-');
+    if command.match_indices(">&").any(|(at, _)| to_file(at)) || command.contains("|&") { "bash" } else { "sh" }
+}
+
+/// What a step is called that others wait for.
+fn step_name(step: usize) -> String {
+    format!("step-{step}")
+}
+
+/// The node and the name of a program.
+fn of_program(script: &Script, program: usize) -> String {
+    let node = script.programs[program].node.map_or("", |n| script.nodes[n].name.0.as_str());
+    format!("node: {node}, program: {}", program_name(script, program))
+}
+
 /// What a program runs, as a shell reads it.
 fn command(program: &Program) -> String {
-    let timed = program.timeout.map(|t| format!("exec timeout {t} sh -c {}", shell(&program.command)));
+    let timed = |t: f64| format!("exec timeout {t} {} -c {}", shell_for(&program.command), shell(&program.command));
+    let timed = program.timeout.map(timed);
     let inner = timed.unwrap_or_else(|| program.command.clone());
     program.dir.as_ref().map_or(inner.clone(), |dir| format!("cd {} && {inner}", shell(dir)))
 }

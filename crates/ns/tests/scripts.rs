@@ -91,7 +91,7 @@ fn arrays_loops_procedures_and_all_objects_become_an_experiment() {
     assert_eq!((machine("client-1").name.as_str(), machine("nodea").memory_bytes), ("pc850", 64 << 20));
     let run = |node: &str| e.nodes[e.node(node).expect("a node")].argv.clone();
     assert_eq!(run("client-3"), ["sleep", "infinity"]);
-    assert!(run("client-1")[2].contains("ping -c 3 nodeA") && run("client-1")[2].ends_with("exit 0\n"));
+    assert!(run("client-1")[2].contains("ping -c 3 nodeA") && !run("client-1")[2].contains("exit $code"));
     assert_eq!(run("client-2"), ["sleep", "infinity"]);
     assert_eq!(e.ends.limit.as_secs_f64(), 20.0);
     let events: Vec<(f64, String)> = e.events.iter().map(|event| (event.at.as_secs_f64(), told(&e, event))).collect();
@@ -181,6 +181,7 @@ fn told(e: &Experiment, event: &model::Event) -> String {
             };
             format!("{} {program}: {what}", e.nodes[*node].name)
         }
+        Action::End => "end".into(),
         Action::Flow { flow, .. } => e.background[*flow].name.clone(),
         Action::Disk { node, .. } => format!("disk of {}", e.nodes[*node].name),
         Action::Link { link, change } => {
@@ -225,6 +226,112 @@ fn what_a_node_runs_from_the_start_can_be_stopped_and_programs_have_names_of_the
         panic!("it is taken")
     };
     assert!(notes[0].place.as_ref().is_some_and(|p| p.line == 6), "{notes:?}");
+}
+
+/// Two nodes with a link `l`, programs `p` and `q` at the first and `r` at the second, and these lines.
+fn with_programs(lines: &str) -> Result<(Converted, Experiment), Error> {
+    let before = "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n\
+                  set l [$ns duplex-link $a $b 10Mb 5ms DropTail]\n\
+                  set p [$a program-agent -command one]\nset q [$a program-agent -command two]\n\
+                  set r [$b program-agent -command three]\nset both [$ns event-group [list $p $r]]\n";
+    script(&format!("{before}{lines}\n$ns run\n"))
+}
+
+#[test]
+fn steps_of_a_sequence_wait_for_what_is_told_to_run() {
+    let steps = |lines: &str| {
+        let e = with_programs(lines).expect("it is right").1;
+        let name = |step: Option<usize>| step.map_or("-", |step| e.steps[step].as_str()).to_owned();
+        let shown = |event: &model::Event| {
+            format!("{} {} {} {}", name(event.after), event.at.as_secs_f64(), told(&e, event), name(event.step))
+        };
+        e.events.iter().map(shown).collect::<Vec<_>>()
+    };
+    let lines =
+        "set s [$ns event-sequence {\n$q start\n$both run\n$l down\n$r run\n$ns swapout\n}]\n$ns at 1 \"$s start\"";
+    let expected = [
+        "- 1 a q: sh -c two -",
+        "- 1 a p: sh -c one step-2",
+        "- 1 b r: sh -c three step-2",
+        "step-2 0 l down -",
+        "step-2 0 b r: sh -c three step-4",
+        "step-4 0 end -",
+    ];
+    assert_eq!(steps(lines), expected);
+    // A timeline is over with its last event; what follows what was only started waits for nothing.
+    let lines = |how: &str| {
+        format!(
+            "set t [$ns event-timeline]\n$t at 1 \"$l down\"\n$t at 3 \"$l up\"\n\
+             set s [$ns event-sequence {{\n$t {how}\n$l plr 0.5\n}}]\n$ns at 2 \"$s run\""
+        )
+    };
+    assert_eq!(steps(&lines("run")), ["- 3 l down -", "- 5 l up -", "- 5 l loss 0.5 -"]);
+    assert_eq!(steps(&lines("start")), ["- 2 l loss 0.5 -", "- 3 l down -", "- 5 l up -"]);
+    // Sequences in sequences.
+    let lines = "set s [$ns event-sequence {\n$p run\n$q run\n}]\n\
+                 set t [$ns event-sequence {\n$s run\n$l down\n}]\n$ns at 1 \"$t run\"";
+    let expected = ["- 1 a p: sh -c one step-2", "step-2 0 a q: sh -c two step-1", "step-1 0 l down -"];
+    assert_eq!(steps(lines), expected);
+}
+
+#[test]
+fn options_hold_for_one_start_and_a_link_is_reset_to_what_the_script_says() {
+    let lines = "$ns at 1 \"$p start -command {echo x} -dir /tmp\"\n$ns at 2 \"$p start\"\n\
+                 tb-set-link-loss $l 0.1\n$ns at 3 \"$l plr 0.9\"\n$ns at 4 \"$l reset\"";
+    let e = with_programs(lines).expect("it is right").1;
+    let events: Vec<String> = e.events.iter().map(|event| told(&e, event)).collect();
+    assert_eq!(events[..2], ["a p: sh -c cd '/tmp' && echo x", "a p: sh -c one"]);
+    let Action::Link { change, .. } = &e.events[3].action else { panic!("{events:?}") };
+    assert_eq!((&change.ba.loss, change.ba.up), (&Some(Loss::Random(0.1)), Some(true)));
+    assert_eq!(change.ab.rate.flatten().map(|r| r.bits_per_s()), Some(1e7));
+}
+
+#[test]
+fn programs_run_as_emulab_would_run_them() {
+    let lines = "set opt(SIZE) 5\nset opt(SIZE) {6 \"7\"}\ntb-set-tarfiles /opt /proj/x/tool.tgz\nset c [$ns node]\n\
+                 $ns duplex-link $a $c 1Mb 1ms DropTail\ntb-set-node-startcmd $a {go $SIZE >& /tmp/log}\n\
+                 tb-set-node-startcmd $b {go >/tmp/log 2>&1}\n$ns at 1 \"$p start -command {x |& y}\"";
+    let Err(Error::Script(notes)) = with_programs(lines) else { panic!("the archive is missing") };
+    assert!(notes[0].what.contains("tool.tgz"), "{notes:?}");
+    let (_, e) = with_programs(&lines.replace("tb-set-tarfiles", "# ")).expect("it is right");
+    // The last value counts.
+    assert_eq!(e.nodes[2].env, [("SIZE".to_owned(), "6 \"7\"".to_owned())]);
+    let run = |node: usize| e.nodes[node].argv.join(" ");
+    assert!(run(0).contains("$plain bash -c 'go $SIZE >& /tmp/log' & job=$!"), "{}", run(0));
+    assert!(run(1).contains("$plain sh -c 'go >/tmp/log 2>&1' & job=$!"), "{}", run(1));
+    assert_eq!(told(&e, &e.events[0]), "a p: bash -c x |& y");
+    // They stay when that has ended well.
+    assert!(run(0).ends_with("exit $code\nsleep infinity & job=$!\nwait $job\n"), "{}", run(0));
+}
+
+#[test]
+fn nothing_that_a_script_says_changes_the_lines_of_the_file() {
+    let lines = "$ns at 1 \"$ns a\\rtdf: 5\"\n$ns at 2 \"$ns b\\u0085tdf: 6\"\n$ns at 3 \"$ns c\\u2028tdf: 7\"";
+    let (converted, e) = with_programs(lines).expect("it is right");
+    assert_eq!(e.tdf.to_string(), "1");
+    let text = converted.text("1");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{2028}'), "{text}");
+    for address in ["10.0.0.1, b: 10.0.0.2", "10.0.0.1 }", "::1", "10.0.0"] {
+        let Err(Error::Script(notes)) = with_programs(&format!("tb-set-ip $a \"{address}\"")) else {
+            panic!("{address} is taken")
+        };
+        assert!(notes[0].what.contains("is not an IPv4 address"), "{notes:?}");
+    }
+}
+
+#[test]
+fn agents_are_taken_as_the_tutorial_of_emulab_writes_them() {
+    let lines = |sink: &str| {
+        format!(
+            "set t [new Agent/TCP]\n$ns attach-agent $a $t\nset s [new Agent/{sink}]\n$ns attach-agent $b $s\n\
+             $ns connect $t $s\nset c [new Application/Traffic/CBR]\n$c attach-agent $t\n$ns at 1 \"$c start\""
+        )
+    };
+    for sink in ["TCPSink", "TCPSINK", "Null", "LossMonitor"] {
+        let e = with_programs(&lines(sink)).expect(sink).1;
+        assert!(e.flows[0].source.argv().join(" ").contains("over tcp"), "{sink}");
+    }
+    assert!(with_programs(&lines("UDP")).is_err());
 }
 
 /// What is printed is an experiment's file that means the same.

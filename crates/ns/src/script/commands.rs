@@ -1,6 +1,6 @@
 //! The commands of `tb_compat`.
 
-use super::{Fate, Object, Pipe, Reader, expected, names, tb, units};
+use super::{Fate, Object, Pipe, Reader, Said, expected, names, tb, units};
 use crate::calls::Call;
 
 impl Reader {
@@ -31,7 +31,7 @@ impl Reader {
             }
             ("tb-set-ip-lan", [node, lan, address]) => {
                 let (lan, member) = self.member(lan, node)?;
-                self.script.lans[lan].members[member].address = Some(self.said(address));
+                self.script.lans[lan].members[member].address = Some(self.address(address)?);
                 Ok(())
             }
             ("tb-set-node-cmdline", [node, text]) => {
@@ -98,11 +98,15 @@ impl Reader {
             }
             ("tb-set-node-tarfiles", [node, rest @ ..]) => {
                 let n = self.node(node)?;
-                self.tarfiles(&[n], rest).ok_or_else(usage)
+                let pairs = self.tarfiles(rest).ok_or_else(usage)?;
+                self.script.nodes[n].tarfiles.extend(pairs);
+                Ok(())
             }
+            // Of those, too, that have still to be made.
             ("tb-set-tarfiles", rest) => {
-                let all: Vec<usize> = (0..self.script.nodes.len()).collect();
-                self.tarfiles(&all, rest).ok_or_else(usage)
+                let pairs = self.tarfiles(rest).ok_or_else(usage)?;
+                self.everywhere.extend(pairs);
+                Ok(())
             }
             ("tb-set-ip-routing", [kind]) => self.routing(kind),
             ("tb-set-link-loss", [a, b, loss]) => {
@@ -182,14 +186,21 @@ impl Reader {
     }
 
     fn link_address(&mut self, link: usize, end: usize, address: &str) -> Result<(), String> {
-        self.script.links[link].addresses[end] = Some(self.said(address));
+        self.script.links[link].addresses[end] = Some(self.address(address)?);
         Ok(())
+    }
+
+    /// An address that was chosen; what can be one is for the experiment's file to decide.
+    fn address(&self, text: &str) -> Result<Said, String> {
+        let wrong = || format!("`{text}` is not an IPv4 address: write one such as 10.1.2.3");
+        text.parse::<std::net::Ipv4Addr>().map_err(|_| wrong())?;
+        Ok(self.said(text))
     }
 
     /// The address of a node's only interface.
     fn only_address(&mut self, node: &str, address: &str) -> Result<(), String> {
         let n = self.node(node)?;
-        let said = self.said(address);
+        let said = self.address(address)?;
         let links = &mut self.script.links;
         let of_links = links.iter_mut().flat_map(|l| l.ends.into_iter().zip(&mut l.addresses));
         let lans = self.script.lans.iter_mut().flat_map(|l| &mut l.members).map(|m| (m.node, &mut m.address));
@@ -231,19 +242,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Pairs of a directory and a file; none if they are not.
-    fn tarfiles(&mut self, nodes: &[usize], words: &[&str]) -> Option<()> {
+    /// Pairs of an absolute directory and a file; none if they are not.
+    fn tarfiles(&self, words: &[&str]) -> Option<Vec<(String, Said)>> {
         let words: Vec<&str> = if let [list] = words { names(list) } else { words.to_vec() };
-        if words.is_empty() || !words.len().is_multiple_of(2) {
-            return None;
-        }
-        for pair in words.chunks(2) {
-            let file = self.said(pair[1]);
-            for n in nodes {
-                self.script.nodes[*n].tarfiles.push((pair[0].to_owned(), file.clone()));
-            }
-        }
-        Some(())
+        let right = !words.is_empty() && words.len().is_multiple_of(2);
+        let pair = |pair: &[&str]| pair[0].starts_with('/').then(|| (pair[0].to_owned(), self.said(pair[1])));
+        if right { words.chunks(2).map(pair).collect() } else { None }
     }
 
     fn link_loss(&mut self, link: usize, loss: &str) -> Result<(), String> {

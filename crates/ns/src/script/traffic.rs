@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Happening, Object, Reader, Said, Written, expected, label};
+use super::{Happening, Object, Reader, Said, When, Written, expected, label};
 use crate::error::Note;
 use crate::units;
 
@@ -96,6 +96,8 @@ impl Reader {
         let (carries, sends) = match kind {
             "UDP" => (Carries::Udp, true),
             "Null" | "LossMonitor" => (Carries::Udp, false),
+            // Emulab's own tutorial writes it so.
+            "TCPSINK" => (Carries::Tcp, false),
             _ if kind == "TCPSink" || kind.starts_with("TCPSink/") => (Carries::Tcp, false),
             _ if kind == "TCP" || kind.starts_with("TCP/") => (Carries::Tcp, true),
             _ => {
@@ -104,7 +106,7 @@ impl Reader {
                 ));
             }
         };
-        if carries == Carries::Tcp && !["TCP", "TCPSink"].contains(&kind) {
+        if carries == Carries::Tcp && !["TCP", "TCPSink", "TCPSINK"].contains(&kind) {
             self.note_once("TCP is the kernel's of the nodes, whatever variant of it ns would simulate");
         }
         let agent = Agent { name: String::new(), carries, sends, node: None, peer: None, packet: None };
@@ -169,7 +171,12 @@ impl Reader {
 
     fn join(&mut self, one: usize, other: usize) -> Result<(), String> {
         let [a, b] = [one, other].map(|i| &self.agents[i]);
-        if a.carries != b.carries {
+        // What only takes packets takes those of TCP, too.
+        let takes = [(a, one), (b, other)].into_iter().find(|(agent, _)| agent.carries == Carries::Udp && !agent.sends);
+        if let (true, Some((_, sink))) = (a.carries != b.carries, takes) {
+            self.agents[sink].carries = Carries::Tcp;
+            self.note_once("an Agent/Null at the end of an Agent/TCP receives as an Agent/TCPSink does");
+        } else if a.carries != b.carries {
             return Err(
                 "one of these agents is for TCP and the other is not: connect Agent/TCP to Agent/TCPSink, and \
                         Agent/UDP to Agent/Null"
@@ -190,6 +197,8 @@ impl Reader {
                 );
             }
             ("attach-app", [kind]) => return self.application(kind, Some(a)).map(Some),
+            // The receiver always does.
+            ("listen", []) => {}
             _ => return Err(format!("an agent has no `{method}` here: it has attach-app and set")),
         }
         Ok(None)
@@ -218,7 +227,7 @@ impl Reader {
     }
 
     /// What an event does to an application.
-    pub(super) fn traffic_happens(&mut self, t: usize, event: &Written, at: f64) -> Result<(), String> {
+    pub(super) fn traffic_happens(&mut self, t: usize, event: &Written, when: When) -> Result<(), String> {
         let words: Vec<&str> = event.words.iter().map(String::as_str).collect();
         let [name, what, rest @ ..] = words.as_slice() else { return Ok(()) };
         self.traffic[t].used = true;
@@ -243,7 +252,7 @@ impl Reader {
             }
         };
         for deed in deeds {
-            self.push(at, Happening::Flow(t, deed), event.place.clone());
+            self.push(when, Happening::Flow(t, deed), event.place.clone());
         }
         Ok(())
     }
