@@ -1,6 +1,5 @@
 //! `diorama image`: nodes' files, kept for nodes of other experiments.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::{ImageSource, KeptAbout, ListedImage};
