@@ -3,6 +3,7 @@
 mod batch;
 mod bench;
 mod check;
+mod columns;
 mod compare;
 mod convert;
 mod dilate;
@@ -11,6 +12,7 @@ mod event;
 mod exec;
 mod experiment;
 mod failure;
+mod image;
 mod logs;
 mod map;
 mod progress;
@@ -53,6 +55,8 @@ enum Verb {
     Event(event::Args),
     /// Put a live run aside, list those that were, and go on with one
     Swap(swap::Args),
+    /// Save the files of a node as an image, list those that are kept, and remove one
+    Image(image::Args),
     /// Print what the nodes of a run wrote
     Logs(logs::Args),
     /// Compare two runs, or two folders of runs
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Verb::Exec(args) => exec::main(args),
         Verb::Event(args) => event::main(args),
         Verb::Swap(args) => swap::main(args),
+        Verb::Image(args) => image::main(args),
         Verb::Logs(args) => logs::main(args),
         Verb::Compare(args) => compare::main(args),
         Verb::Dilate(args) => dilate::main(args),

@@ -8,7 +8,7 @@ use record::RunDir;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::terminal;
+use crate::{columns, terminal};
 
 /// Arguments of `diorama ps`.
 #[derive(clap::Args, Debug)]
@@ -79,16 +79,7 @@ fn table(all: &[Shown]) -> String {
             shown.run.out.display().to_string(),
         ]
     };
-    let rows: Vec<[String; 9]> = std::iter::once(heads).chain(all.iter().map(line)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..9).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        text += cells.join("  ").trim_end();
-        text += "\n";
-    }
-    text
+    columns::table(std::iter::once(heads).chain(all.iter().map(line)))
 }
 
 /// `2 h 05 min`, `7 min 30 s`, `12 s`.

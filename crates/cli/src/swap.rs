@@ -136,7 +136,7 @@ fn line(listed: &Listed) -> String {
 }
 
 /// A time that nobody needs to know exactly.
-fn rough(age: Duration) -> String {
+pub fn rough(age: Duration) -> String {
     match age.as_secs() {
         s @ 0..=119 => format!("{s} s"),
         s @ 120..=7199 => format!("{} min", s / 60),

@@ -76,6 +76,9 @@ pub struct Aside {
     pub nodes: Vec<Kept>,
     /// What has happened by hand, and when.
     pub by_hand: Vec<(VirtualInstant, String)>,
+    /// The images that its nodes have as their roots.
+    #[serde(default)]
+    pub images: Vec<String>,
 }
 
 impl Aside {

@@ -1,7 +1,7 @@
 //! The sockets of a live run, for `diorama exec` and `diorama event`: requests, replies, and the descriptors that go
 //! with them.
 //!
-//! One connection of `exec` is one command. The client sends an [`ExecRequest`] together with its standard input,
+//! One connection of `exec` is one command. The client sends a [`NodeRequest`] together with its standard input,
 //! output and error; after that it may send signals, and the engine answers with one [`ExecReply`] when the command has
 //! ended. A client that goes away takes its command with it.
 
@@ -17,10 +17,24 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorReport;
+use crate::images::Base;
 
 /// The longest message, which bounds the length of a command line; the kernel's own bound on one is 2 MiB, and that on
 /// one of its words 128 KiB.
 const LONGEST: usize = 192 * 1024;
+
+/// What is asked about a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeRequest {
+    /// To run a command in it.
+    Exec(ExecRequest),
+    /// For the directory with what it has written.
+    Written {
+        /// The node's name.
+        node: String,
+    },
+}
 
 /// A command to run in a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,13 +52,15 @@ pub struct SignalRequest {
     pub signal: i32,
 }
 
-/// How a command ended.
+/// How a command ended, or what else was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecReply {
     /// With this exit code; 128 + signal if a signal ended it.
     Exit(i32),
-    /// It could not be started.
+    /// The directory comes with this: what lies below it.
+    Written(Base),
+    /// It could not be done.
     Refused(ErrorReport),
 }
 

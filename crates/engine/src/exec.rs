@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
+use crate::control::{self, ExecReply, ExecRequest, NodeRequest, SignalRequest};
 use crate::error::{Error, Result};
 use crate::registry::{LiveRun, control_socket_of};
 
@@ -29,7 +29,7 @@ pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
         signal_hook::low_level::pipe::register(signal, handler.try_clone().map_err(gone)?).map_err(gone)?;
         registered.push((signal, seen));
     }
-    let request = ExecRequest { node: node.to_string(), argv };
+    let request = NodeRequest::Exec(ExecRequest { node: node.to_string(), argv });
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     control::send_with_fds(&socket, &request, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]).map_err(gone)?;
     loop {
@@ -50,7 +50,9 @@ pub fn exec(run: &LiveRun, node: &str, argv: Vec<String>) -> Result<u8> {
             return match control::receive_message::<ExecReply>(&socket).map_err(gone)? {
                 Some((ExecReply::Exit(code), _)) => Ok(code as u8),
                 Some((ExecReply::Refused(told), _)) => Err(Error::Reported(told)),
-                None => Err(Error::SiteLost(format!("run {} ended while the command ran in {node}", run.name))),
+                Some((ExecReply::Written(_), _)) | None => {
+                    Err(Error::SiteLost(format!("run {} ended while the command ran in {node}", run.name)))
+                }
             };
         }
     }

@@ -9,6 +9,7 @@ use scale::Tdf;
 
 use crate::claim::Wanted;
 use crate::error::{Error, Result};
+use crate::images;
 use crate::plan::{CoreChoice, Refusal};
 
 /// How often a TDF is looked for that fits; the first that is found fits in all cases known.
@@ -42,7 +43,9 @@ pub struct Opened {
 ///
 /// [`Error::Experiment`]: what is wrong with it, each place with its line and a pointer into that line.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
-    model::load(path, overrides).map_err(|e| Error::Experiment(e.render()))
+    let experiment = model::load(path, overrides).map_err(|e| Error::Experiment(e.render()))?;
+    images::must_be_kept(&experiment)?;
+    Ok(experiment)
 }
 
 impl Description<'_> {
@@ -57,6 +60,7 @@ impl Description<'_> {
         }
         let converted = ns::convert(self.path, self.hardware).map_err(of_script)?;
         let (experiment, _) = self.at_its_tdf(&converted)?;
+        images::must_be_kept(&experiment)?;
         Ok(Opened { experiment, notes: notes(&converted) })
     }
 

@@ -283,6 +283,7 @@ impl Plan {
                 model::Root::Host => Root::Host,
                 model::Root::Directory(dir) => Root::Directory(source(dir)),
                 model::Root::OciArchive(file) => Root::OciArchive(source(file)),
+                model::Root::Image(name) => Root::Image(name.clone()),
             },
             argv: node.argv.clone(),
             env: node.env.clone(),

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::aside::{self, Files};
 use crate::error::{Error, Result};
+use crate::images;
 use crate::notice::warn;
 
 /// Where live runs are registered.
@@ -44,6 +45,9 @@ pub struct LiveRun {
     /// The cores that it uses; empty if a version registered it that did not say.
     #[serde(default)]
     pub cores: Vec<usize>,
+    /// The images that its nodes have as their roots.
+    #[serde(default)]
+    pub images: Vec<String>,
 }
 
 /// The right to some cores, held until the last copy is dropped: for all runs of one command, and for whatever else
@@ -359,6 +363,7 @@ fn sweep_dead(_registry: &File) {
         }
     }
     aside::sweep();
+    images::sweep();
     match host::slices::sweep() {
         Ok(Some(Change { setting, before, during })) => warn(format_args!(
             "the scheduler's {setting} was still {during}, by a run that was killed: it is {before} again"
@@ -417,7 +422,7 @@ pub(crate) fn private_dir(path: &Path) -> Result<()> {
 }
 
 /// Process id and time make an identity that no other live or dead run has; hexadecimal keeps it safe everywhere.
-fn unused_id() -> String {
+pub(crate) fn unused_id() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", std::process::id(), now.as_micros())
 }
@@ -434,7 +439,15 @@ mod tests {
 
     fn live(name: &str, cores: &[usize]) -> LiveRun {
         let (id, variant) = ("1-a".into(), "scaled".into());
-        LiveRun { id, name: name.into(), variant, out: PathBuf::new(), pid: 7, cores: cores.to_vec() }
+        LiveRun {
+            id,
+            name: name.into(),
+            variant,
+            out: PathBuf::new(),
+            pid: 7,
+            cores: cores.to_vec(),
+            images: Vec::new(),
+        }
     }
 
     #[test]

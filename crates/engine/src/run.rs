@@ -30,6 +30,7 @@ use crate::aside::{Aside, Files};
 use crate::by_hand::{self, Requests};
 use crate::error::{Error, Result};
 use crate::host_speed::HostSpeed;
+use crate::images;
 use crate::notice::{Notice, warn};
 use crate::plan::{CoreChoice, Plan};
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
@@ -117,6 +118,7 @@ pub fn run_through(
             out: dir.path().to_path_buf(),
             pid: std::process::id(),
             cores: request.plan.all_cores(),
+            images: images::of(experiment),
         })?;
         Ok(dir)
     })?;

@@ -216,6 +216,8 @@ pub enum Root {
     Directory(Source),
     /// An OCI image archive.
     OciArchive(Source),
+    /// An image of this name that the machine keeps.
+    Image(String),
 }
 
 /// A link whose traffic is recorded.

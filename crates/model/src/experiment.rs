@@ -248,6 +248,8 @@ pub enum Root {
     Directory(PathBuf),
     /// The contents of this OCI image archive.
     OciArchive(PathBuf),
+    /// An image of this name that the machine keeps.
+    Image(String),
 }
 
 /// How a node's TCP finds out how fast it may send.

@@ -200,7 +200,7 @@ pub(crate) struct Node {
     pub(crate) count: Option<u32>,
     /// The program and its arguments: words as in a POSIX shell (no shell runs), or a list
     pub(crate) run: Command,
-    /// The root file system: `host`, a directory, or an OCI image archive
+    /// The root file system: `host`, `image:NAME` (of `diorama image`), a directory, or an OCI image archive
     pub(crate) root: Option<String>,
     /// Environment variables
     #[serde(default)]

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::experiment::Root;
+use crate::names::wrong_word;
 use crate::tree::shorten;
 
 /// Parts of every node's tree that are not files, or are Diorama's own.
@@ -70,14 +71,23 @@ fn special(path: &Path) -> std::io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The root file system that `root` names: `host`, or a directory or archive, relative to the experiment's folder or
-/// absolute (a root is read, never written).
+/// What precedes the name of an image that the machine keeps. A file whose name begins so is `./image:…`.
+const KEPT: &str = "image:";
+
+/// The root file system that `root` names: `host`, an image of the machine's, or a directory or archive, relative to
+/// the experiment's folder or absolute (a root is read, never written).
 pub(crate) fn root(dir: &Path, text: &str) -> Result<Root, String> {
     if text == "host" {
         return Ok(Root::Host);
     }
+    if let Some(name) = text.strip_prefix(KEPT) {
+        return match wrong_word(name) {
+            Some(what) => Err(format!("the root is no image: {what}")),
+            None => Ok(Root::Image(name.to_owned())),
+        };
+    }
     let shown = shorten(text);
-    let rule = "write `host`, a directory, or an OCI image archive (a .tar file)";
+    let rule = "write `host`, `image:NAME`, a directory, or an OCI image archive (a .tar file)";
     if text.is_empty() || text.contains('\0') {
         return Err(format!("`{shown}` is not a root file system: {rule}"));
     }

@@ -1,129 +1,77 @@
-//! A root file system from an image archive: the tar file of an OCI layout, or of `docker save`.
+//! Images: root file systems from archives and layouts (OCI image specification), and images of what nodes have
+//! written.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+mod host;
+mod save;
+mod source;
+
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use oci_spec::image::{Arch, Descriptor, ImageConfiguration, ImageIndex, ImageManifest, MediaType};
+use serde::{Deserialize, Serialize};
 
+use self::source::Source;
 use crate::error::Error;
-use crate::layer;
+use crate::layer::{self, Below};
 
-/// Unpacks the image in `archive` below `root`, which must not exist; gives the environment that the image sets.
+pub use self::host::Host;
+pub use self::save::{About, Base, Saved, save};
+
+/// The note in an image's manifest that says what its layers lie over, if it is not nothing.
+const OVER: &str = "diorama.over";
+/// What is there of the one that lies over a host's root.
+const OVER_HOST: &str = "host";
+/// The note that says which host that was.
+const MADE_ON: &str = "diorama.host";
+
+/// An image that has been unpacked: a directory that any number of nodes may have as their root, for it is only read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpacked {
+    /// Where its files are.
+    pub root: PathBuf,
+    /// The environment that it sets, `NAME=value`.
+    pub env: Vec<String>,
+    /// If its files lie over a host's root, of which host.
+    pub over: Option<Host>,
+}
+
+impl Unpacked {
+    /// Whether it can be used on this machine.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if it lies over the root of another host.
+    pub fn check(&self) -> Result<(), Error> {
+        self.over.as_ref().map_or(Ok(()), Host::check)
+    }
+}
+
+/// Unpacks the image in `source`, an archive or the directory of a layout, below `root`, which must not exist.
 ///
 /// # Errors
-/// [`Error::Input`] if the archive is none, or not of an image that can be used here.
-pub(crate) fn unpack(archive: &Path, root: &Path) -> Result<Vec<String>, Error> {
-    let wrong = |why: String| Error::Input(format!("the image {}: {why}", archive.display()));
-    let file = File::open(archive).map_err(|e| wrong(e.to_string()))?;
-    let mut archive = Archive::index(file).map_err(|e| wrong(format!("is not a tar file of an image: {e}")))?;
-    let image = archive.image().map_err(wrong)?;
-    let config: ImageConfiguration = archive.json(&image.config).map_err(wrong)?;
-    std::fs::create_dir_all(root).map_err(|e| Error::file("make", root, e))?;
-    let layers: Vec<_> = image.layers.iter().map(|name| archive.find(name)).collect::<Result<_, _>>().map_err(wrong)?;
-    layer::apply(&archive.file, &layers, root).map_err(|e| match e.kind() {
+/// [`Error::Input`] if it is no image, or not one that can be used here.
+pub fn unpack(source: &Path, root: &Path) -> Result<Unpacked, Error> {
+    let wrong = |why: String| Error::Input(format!("the image {}: {why}", source.display()));
+    let mut image = Source::open(source).map_err(&wrong)?;
+    let parts = image.image().map_err(&wrong)?;
+    let config = image.config(&parts).map_err(&wrong)?;
+    let over = match parts.notes.get(OVER).map(String::as_str) {
+        None => None,
+        Some(OVER_HOST) => Some(Host::named(parts.notes.get(MADE_ON).map_or("", String::as_str))),
+        Some(other) => return Err(wrong(format!("lies over `{other}`, which this version does not know"))),
+    };
+    let unpacked = Unpacked {
+        root: root.to_owned(),
+        env: config.config().as_ref().and_then(|c| c.env().clone()).unwrap_or_default(),
+        over,
+    };
+    unpacked.check()?;
+    fs::create_dir_all(root).map_err(|e| Error::file("make", root, e))?;
+    let layers: Vec<_> = parts.layers.iter().map(|name| image.find(name)).collect::<Result<_, _>>().map_err(&wrong)?;
+    let below = if unpacked.over.is_some() { Below::Others } else { Below::Nothing };
+    layer::apply(&layers, root, below).map_err(|e| match e.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => wrong(e.to_string()),
         _ => Error::system(format!("cannot unpack an image into {}", root.display()), e),
     })?;
-    Ok(config.config().as_ref().and_then(|c| c.env().clone()).unwrap_or_default())
-}
-
-/// The names of the parts of one image.
-struct Image {
-    config: String,
-    layers: Vec<String>,
-}
-
-/// A tar file whose members can be read in any order.
-struct Archive {
-    file: File,
-    /// Where the content of each member begins, and its length in bytes.
-    members: HashMap<PathBuf, (u64, u64)>,
-}
-
-impl Archive {
-    fn index(file: File) -> io::Result<Archive> {
-        let mut members = HashMap::new();
-        let mut links = Vec::new();
-        let mut tar = tar::Archive::new(&file);
-        for entry in tar.entries_with_seek()? {
-            let entry = entry?;
-            let name = plain(&entry.path()?);
-            match entry.link_name()? {
-                // `docker save` of old stored equal layers once, with links from the other places.
-                Some(target) => links.push((name.clone(), plain(&name.parent().unwrap_or(Path::new("")).join(target)))),
-                None => drop(members.insert(name, (entry.raw_file_position(), entry.size()))),
-            }
-        }
-        for (name, target) in links {
-            if let Some(place) = members.get(&target).copied() {
-                members.insert(name, place);
-            }
-        }
-        Ok(Archive { file, members })
-    }
-
-    /// What the archive's one image (for this processor) is made of.
-    fn image(&mut self) -> Result<Image, String> {
-        if self.members.contains_key(Path::new("index.json")) {
-            let index: ImageIndex = self.json("index.json")?;
-            return self.choose(&index, 3);
-        }
-        if !self.members.contains_key(Path::new("manifest.json")) {
-            return Err("has neither an index.json (OCI) nor a manifest.json (docker save)".into());
-        }
-        let images: serde_json::Value = self.json("manifest.json")?;
-        let image = &images[0];
-        let layers = image["Layers"].as_array().into_iter().flatten();
-        let layers = layers.map(|l| l.as_str().map(Into::into)).collect::<Option<_>>();
-        match (image["Config"].as_str(), layers) {
-            (Some(config), Some(layers)) => Ok(Image { config: config.into(), layers }),
-            _ => Err("its manifest.json names no configuration and layers".into()),
-        }
-    }
-
-    /// The image of an index, which may point to further ones, `depth` times.
-    fn choose(&mut self, index: &ImageIndex, depth: usize) -> Result<Image, String> {
-        let fits = |d: &&Descriptor| d.platform().as_ref().is_none_or(|p| *p.architecture() == Arch::Amd64);
-        let chosen = index.manifests().iter().find(fits).ok_or("has no image for x86-64 (amd64)")?;
-        let name = blob(chosen);
-        if *chosen.media_type() == MediaType::ImageIndex {
-            let index: ImageIndex = self.json(&name)?;
-            return self.choose(&index, depth.checked_sub(1).ok_or("its indexes point to one another")?);
-        }
-        let manifest: ImageManifest = self.json(&name)?;
-        Ok(Image { config: blob(manifest.config()), layers: manifest.layers().iter().map(blob).collect() })
-    }
-
-    fn json<T: serde::de::DeserializeOwned>(&mut self, name: &str) -> Result<T, String> {
-        /// More than any manifest has, and little enough to read whole.
-        const LARGEST: u64 = 16 << 20;
-        let (start, length) = self.find(name)?;
-        self.file.seek(SeekFrom::Start(start)).map_err(|e| e.to_string())?;
-        let text = (&self.file).take(length.min(LARGEST));
-        serde_json::from_reader(text).map_err(|e| format!("its {name} cannot be read: {e}"))
-    }
-
-    fn find(&self, name: &str) -> Result<(u64, u64), String> {
-        self.members.get(&plain(Path::new(name))).copied().ok_or(format!("lacks its part {name}"))
-    }
-}
-
-fn blob(descriptor: &Descriptor) -> String {
-    let digest = descriptor.digest();
-    format!("blobs/{}/{}", digest.algorithm(), digest.digest())
-}
-
-/// A path without `.`, and with `..` taken back.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::Normal(name) => plain.push(name),
-            std::path::Component::ParentDir => drop(plain.pop()),
-            _ => {}
-        }
-    }
-    plain
+    Ok(unpacked)
 }

@@ -30,6 +30,7 @@ mod volume;
 pub use enclosure::{Enclosure, EnclosureOptions};
 pub use error::Error;
 pub use exits::Exit;
+pub use image::{About, Base, Host, Saved, Unpacked, save, unpack};
 pub use init::init_main;
 pub use kernel::{NotApplied, apply, apply_to_devices};
 pub use life::{Exec, ExecSpec, Io, Node};

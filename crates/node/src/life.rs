@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host::cgroup;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::bundle;
@@ -178,6 +179,26 @@ impl Node {
         match &self.mounted {
             Some(mounted) => mounted.root.read(path),
             None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// The directory with all that the node has written, for [`crate::save`]: on its disk, where it has one.
+    pub fn written(&self) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let disk = match (&self.mounted, self.has_disk()) {
+            (None, _) => {
+                let what = "has no power, so that nobody reads what it has written".into();
+                return Err(Error::Node { node: self.name().into(), what });
+            }
+            (Some(mounted), true) => mounted.disk.as_ref(),
+            (Some(_), false) => None,
+        };
+        match disk {
+            Some(disk) => disk.top(),
+            None => {
+                let dir = prepare::writes(&self.enclosure, &self.spec);
+                openat(CWD, &dir, flags, Mode::empty()).map_err(|e| Error::file("open", &dir, e))
+            }
         }
     }
 

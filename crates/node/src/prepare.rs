@@ -12,7 +12,8 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 use crate::bundle::{self, Parts};
 use crate::enclosure::Shared;
 use crate::error::{Context, Error};
-use crate::rootfs::RootFs;
+use crate::image::Unpacked;
+use crate::rootfs::{Below, RootFs};
 use crate::volume::{NodeDisk, Volume};
 use crate::{image, mask, own_files, rootfs};
 
@@ -26,6 +27,8 @@ pub enum Root {
     /// An image archive: the tar file of an OCI layout, or of `docker save`. The environment that the image sets is
     /// the node's, where the node sets none; its entry point, user and volumes are not used.
     OciArchive(PathBuf),
+    /// An image that has been unpacked, by [`crate::unpack`]; likewise. It must stay as it is as long as the node is.
+    Image(Unpacked),
 }
 
 /// What a node is.
@@ -77,20 +80,25 @@ const NEEDED: [(&str, u32); 9] = [
 /// Turns an image archive into a directory, once per run. Not to be called on the enclosure's thread, which cannot
 /// have threads.
 pub(crate) fn unpack(shared: &Shared, spec: &mut NodeSpec) -> Result<(), Error> {
-    let Root::OciArchive(archive) = &spec.root else { return Ok(()) };
-    let place = |n: usize| shared.state.join("images").join(n.to_string());
-    let dir = shared.once.get(&format!("image {}", archive.display()), |n| {
-        let env = image::unpack(archive, &place(n).join("root"))?;
-        let file = place(n).join("env");
-        fs::write(&file, env.join("\0")).map_err(|e| Error::file("write", &file, e))?;
-        Ok(place(n))
-    })?;
-    let env = fs::read_to_string(dir.join("env")).map_err(|e| Error::file("read", &dir.join("env"), e))?;
+    if let Root::OciArchive(archive) = &spec.root {
+        let place = |n: usize| shared.state.join("images").join(n.to_string());
+        let dir = shared.once.get(&format!("image {}", archive.display()), |n| {
+            let unpacked = image::unpack(archive, &place(n).join("root"))?;
+            let file = place(n).join("image.json");
+            let text = serde_json::to_vec(&unpacked).map_err(io::Error::from);
+            text.and_then(|text| fs::write(&file, text)).map_err(|e| Error::file("write", &file, e))?;
+            Ok(place(n))
+        })?;
+        let file = dir.join("image.json");
+        let read = fs::read(&file).and_then(|text| Ok(serde_json::from_slice(&text)?));
+        spec.root = Root::Image(read.map_err(|e| Error::file("read", &file, e))?);
+    }
+    let Root::Image(image) = &spec.root else { return Ok(()) };
+    image.check()?;
     let name = |e: &str| e.split('=').next().map(str::to_string);
-    let missing: Vec<_> = env.split('\0').filter(|e| spec.env.iter().all(|own| name(own) != name(e))).collect();
-    let missing: Vec<_> = missing.into_iter().filter(|e| e.contains('=')).map(Into::into).collect();
-    spec.env.extend::<Vec<String>>(missing);
-    spec.root = Root::Dir(dir.join("root"));
+    let is_missing = |e: &&String| e.contains('=') && spec.env.iter().all(|own| name(own) != name(e));
+    let missing: Vec<_> = image.env.iter().filter(is_missing).cloned().collect();
+    spec.env.extend(missing);
     Ok(())
 }
 
@@ -101,7 +109,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
     fs::create_dir_all(&bundle).map_err(|e| Error::file("make", &bundle, e))?;
     let (disk, writes) = match &spec.disk {
         Some(disk) => (Some(Volume::mount(disk, &bundle.join("disk"))?), bundle.join("disk")),
-        None => (None, spec.kept.clone().unwrap_or_else(|| shared.state.join("nodes").join(&spec.name))),
+        None => (None, writes(shared, spec)),
     };
     let root = root(shared, spec, &writes, &bundle.join("root"))?;
     if first {
@@ -138,6 +146,11 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
     Ok((root, disk))
 }
 
+/// Where a node without a disk has what it writes.
+pub(crate) fn writes(shared: &Shared, spec: &NodeSpec) -> PathBuf {
+    spec.kept.clone().unwrap_or_else(|| shared.state.join("nodes").join(&spec.name))
+}
+
 /// `env` with what every program expects.
 pub(crate) fn environment(env: &[String]) -> Vec<String> {
     let defaults = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"];
@@ -152,16 +165,9 @@ fn executable() -> fs::Permissions {
 /// Mounts the root file system of a node at `target`; what it writes goes to `disk`.
 fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<RootFs, Error> {
     match &spec.root {
-        Root::Host => {
-            let mask = shared.once.get("mask", |_| {
-                let layer = shared.staging.join("mask");
-                let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
-                mask::over_host(&layer, &hide).map(|()| layer)
-            })?;
-            let root = RootFs::mount(&[mask.clone(), "/".into()], disk, target)?;
-            submounts(&root, &mask, disk, target)?;
-            Ok(root)
-        }
+        Root::Host => over_host(shared, None, disk, target),
+        Root::Image(image) if image.over.is_some() => over_host(shared, Some(&image.root), disk, target),
+        Root::Image(image) => whole(&image.root, disk, target),
         Root::OciArchive(_) => unreachable!("unpack() has made a directory of it"),
         Root::Dir(dir) => {
             let dir = dir.canonicalize().map_err(|e| {
@@ -171,28 +177,49 @@ fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<
                 let what = "is not a directory of its own; for the host's root leave `root` out";
                 return Err(Error::Input(format!("node {}: its root {} {what}", spec.name, dir.display())));
             }
-            let root = RootFs::mount(&[dir], disk, target)?;
-            for (path, mode) in NEEDED {
-                root.ensure(Path::new(path), mode).map_err(|e| Error::file("make a directory in", target, e))?;
-            }
-            Ok(root)
+            whole(&dir, disk, target)
         }
     }
+}
+
+/// A root that is all in one directory.
+fn whole(dir: &Path, disk: &Path, target: &Path) -> Result<RootFs, Error> {
+    let root = RootFs::mount(&[dir.to_owned()], disk, target)?;
+    for (path, mode) in NEEDED {
+        root.ensure(Path::new(path), mode).map_err(|e| Error::file("make a directory in", target, e))?;
+    }
+    Ok(root)
+}
+
+/// The host's root, with the changes to it that an image has.
+fn over_host(shared: &Shared, changes: Option<&Path>, disk: &Path, target: &Path) -> Result<RootFs, Error> {
+    let mask = shared.once.get("mask", |_| {
+        let layer = shared.staging.join("mask");
+        let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
+        mask::over_host(&layer, &hide).map(|()| layer)
+    })?;
+    let below = Below { changes, aside: &target.with_file_name("below"), empty: &shared.staging.join("empty") };
+    rootfs::over(&below, &[mask.clone(), "/".into()], Path::new(""), disk, target)?;
+    let root = RootFs::at(target)?;
+    submounts(&root, &mask, &below, disk, target)?;
+    Ok(root)
 }
 
 /// Shows the host's file systems that are mounted below the directories shown, such as a `/usr` or `/opt` of its own.
 ///
 /// An overlay does not look into mount points of its lower layers, so each gets an overlay of its own.
-fn submounts(root: &RootFs, mask: &Path, disk: &Path, target: &Path) -> Result<(), Error> {
+fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, disk: &Path, target: &Path) -> Result<(), Error> {
     for point in mounts::points()? {
         let Ok(inside) = point.strip_prefix("/") else { continue };
-        let shown = mask::shows(inside) && !mask::is_opaque(&mask.join(inside)) && root.has_directory(inside);
+        let hidden =
+            [Some(mask), below.changes].into_iter().flatten().any(|layer| mask::is_opaque(&layer.join(inside)));
+        let shown = mask::shows(inside) && !hidden && root.has_directory(inside);
         if !shown || !point.is_dir() {
             continue;
         }
         let layer = Some(mask.join(inside)).filter(|m| m.is_dir());
         let lower: Vec<_> = layer.into_iter().chain([point.clone()]).collect();
-        match rootfs::overlay(&lower, &disk.join(layer_of(inside)), &target.join(inside)) {
+        match rootfs::over(below, &lower, inside, &disk.join(layer_of(inside)), &target.join(inside)) {
             // An exotic file system somewhere in /var is no reason to refuse: the node sees an empty directory there.
             Err(Error::Machine { .. }) if inside.components().count() > 1 => {}
             other => other?,
@@ -206,6 +233,12 @@ fn submounts(root: &RootFs, mask: &Path, disk: &Path, target: &Path) -> Result<(
 fn layer_of(inside: &Path) -> String {
     let name = inside.to_string_lossy().replace('%', "%25").replace('/', "%2F");
     format!("mount-{name}")
+}
+
+/// The mount point of which such a directory holds what a node has written; none if it is another one.
+pub(crate) fn mounted_inside(name: &std::ffi::CStr) -> Option<PathBuf> {
+    let name = name.to_str().ok()?.strip_prefix("mount-")?;
+    Some(name.replace("%2F", "/").replace("%25", "%").into())
 }
 
 /// Puts the node's own files into its root.

@@ -29,6 +29,11 @@ impl RootFs {
     /// To be called on the enclosure's thread.
     pub(crate) fn mount(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<RootFs, Error> {
         overlay(lower, disk, target)?;
+        RootFs::at(target)
+    }
+
+    /// What is mounted at `target`.
+    pub(crate) fn at(target: &Path) -> Result<RootFs, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(CWD, target, flags, Mode::empty()).map_err(|e| Error::file("open", target, e))?;
         Ok(RootFs { dir })
@@ -117,20 +122,75 @@ impl RootFs {
     }
 }
 
+/// What lies between the host's files and what a node writes.
+pub(crate) struct Below<'a> {
+    /// The changes that an image has to the host's root.
+    pub(crate) changes: Option<&'a Path>,
+    /// A directory for mounts that are seen through others only; made when it is needed.
+    pub(crate) aside: &'a Path,
+    /// A directory with nothing in it; likewise.
+    pub(crate) empty: &'a Path,
+}
+
+/// Mounts the overlay of a part of the host's files, whose place in the node is `inside`.
+///
+/// The kernel refuses (ELOOP) to have two directories in one overlay of which one is in the other, as an image is in
+/// the host's root, if both are of one file system. Then an overlay of the host's files alone is mounted first, aside,
+/// and the node's over that one. Where the host's root is an overlay itself, which can be stacked only once, images are
+/// not in it, for neither could what nodes write be.
+pub(crate) fn over(
+    below: &Below<'_>,
+    lower: &[PathBuf],
+    inside: &Path,
+    disk: &Path,
+    target: &Path,
+) -> Result<(), Error> {
+    let changes = below.changes.map(|dir| dir.join(inside)).filter(|dir| dir.is_dir());
+    let Some(changes) = changes else { return overlay(lower, disk, target) };
+    let all: Vec<_> = [changes.clone()].into_iter().chain(lower.iter().cloned()).collect();
+    match overlay(&all, disk, target) {
+        Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::ELOOP) => {}
+        done => return done,
+    }
+    let name = inside.to_string_lossy().replace('%', "%25").replace('/', "%2F");
+    let aside = below.aside.join(format!("at-{name}"));
+    // Without a writable layer it takes two.
+    let empty = Some(below.empty.to_owned()).filter(|_| lower.len() < 2);
+    for dir in empty.iter().chain([&aside]) {
+        fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
+    }
+    let options = [b"lowerdir=".to_vec(), listed(&empty.into_iter().chain(lower.iter().cloned()).collect::<Vec<_>>())];
+    mount_overlay(&options.concat(), &aside, disk)?;
+    overlay(&[changes, aside], disk, target)
+}
+
 /// Mounts an overlay. `disk` gets two directories: `upper` (what was written) and `work` (the kernel's own).
 pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
     let (upper, work) = (disk.join("upper"), disk.join("work"));
     for dir in [&upper, &work, &target.to_path_buf()] {
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
     }
-    let escaped = |path: &Path| -> Vec<u8> {
-        let special = |b: &u8| matches!(b, b'\\' | b':' | b',');
-        let bytes = path.as_os_str().as_encoded_bytes().iter();
-        bytes.flat_map(|b| special(b).then_some(b'\\').into_iter().chain([*b])).collect()
-    };
-    let lower = lower.iter().map(|p| escaped(p)).collect::<Vec<_>>().join(&b':');
-    let options = [b"lowerdir=", &lower[..], b",upperdir=", &escaped(&upper), b",workdir=", &escaped(&work)];
-    let options = CString::new(options.concat())
+    // What a node writes is to be all there is of it, wherever it is read: no directory that is elsewhere by another
+    // name, no file without its content. That is the default of most kernels, but they may be told otherwise.
+    let plain = b",redirect_dir=off,metacopy=off";
+    let (lower, upper, work) = (listed(lower), escaped(&upper), escaped(&work));
+    let options = [b"lowerdir=", &lower[..], b",upperdir=", &upper, b",workdir=", &work, plain];
+    mount_overlay(&options.concat(), target, disk)
+}
+
+/// Directories as the option of an overlay has them.
+fn listed(lower: &[PathBuf]) -> Vec<u8> {
+    lower.iter().map(|p| escaped(p)).collect::<Vec<_>>().join(&b':')
+}
+
+fn escaped(path: &Path) -> Vec<u8> {
+    let special = |b: &u8| matches!(b, b'\\' | b':' | b',');
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    bytes.flat_map(|b| special(b).then_some(b'\\').into_iter().chain([*b])).collect()
+}
+
+fn mount_overlay(options: &[u8], target: &Path, disk: &Path) -> Result<(), Error> {
+    let options = CString::new(options)
         .map_err(io::Error::from)
         .context(|| format!("cannot name {} to the kernel", target.display()))?;
     let flags = MountFlags::NODEV | MountFlags::NOSUID;

@@ -50,6 +50,12 @@ impl Volume {
         Ok(Volume { root })
     }
 
+    /// The directory at its top.
+    pub fn top(&self) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat(&self.root, ".", flags, Mode::empty()).context(|| "cannot read what is on a disk".into())
+    }
+
     /// Writes out all that has not been written, and waits for it.
     pub fn sync(&self) -> Result<(), Error> {
         rustix::fs::syncfs(&self.root).context(|| "cannot write out what is on a disk".into())

@@ -213,7 +213,7 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
         }
         for dir in ["/run/diorama", "/var/lib/diorama"] {
             // What is kept from run to run: the claims' files, what is known of this machine, and its queue.
-            let kept = ["/cores", "/lock", ".json", "/queue.db", "/queue.db.jobs"];
+            let kept = ["/cores", "/lock", ".json", "/queue.db", "/queue.db.jobs", "/images"];
             let known = |n: &String| !kept.iter().any(|name| n.ends_with(name));
             left.extend(names_in(Path::new(dir), "").filter(known).map(|n| format!("state {n}")));
         }

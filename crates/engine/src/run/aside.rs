@@ -8,6 +8,7 @@ use super::Run;
 use super::live::of_link;
 use crate::aside::{Aside, Part};
 use crate::error::{Error, Result};
+use crate::images;
 use crate::schedule::Kept;
 
 impl Run<'_> {
@@ -85,6 +86,7 @@ impl Run<'_> {
             parts: parts.collect(),
             nodes,
             by_hand: self.by_hand.clone(),
+            images: images::of(experiment),
         };
         self.site.put_aside(&aside.text()?)
     }

@@ -11,7 +11,7 @@ mod programs;
 mod refill;
 mod shares;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +32,12 @@ use self::nodes::Nodes;
 use self::programs::Programs;
 use self::shares::Shares;
 use super::{
-    Closing, Collected, Command, Conditions, Execution, How, NodeExit, NodeIndex, ProgramChange, Sample, Setup, Site,
-    Start, Stop, Written, Zero,
+    Closing, Collected, Command, Conditions, Execution, How, NodeExit, NodeIndex, ProgramChange, Root, Sample, Setup,
+    Site, Start, Stop, Written, Zero,
 };
 use crate::earlier_refills::EarlierRefills;
 use crate::error::{Error, Result};
+use crate::images::KeptImage;
 use crate::notice::warn;
 use crate::registry::{CoreLocks, Registration};
 use crate::timeline::Timeline;
@@ -75,6 +76,8 @@ struct Prepared {
     dilation: Option<Arc<Dilation>>,
     namespaces: Namespaces,
     runtime: Runtime,
+    /// The images that are the nodes' roots.
+    images: BTreeMap<String, KeptImage>,
     setup: Setup,
 }
 
@@ -114,6 +117,16 @@ impl LocalSite {
 
     fn nodes(&self) -> Result<&Arc<Nodes>> {
         there(self.nodes.as_ref())
+    }
+
+    /// Takes the images that are roots of nodes, so that nobody removes them, and unpacks those that never were.
+    fn images(&self, setup: &Setup) -> Result<BTreeMap<String, KeptImage>> {
+        let names = setup.nodes.iter().filter_map(|node| match &node.root {
+            Root::Image(name) => Some(name.clone()),
+            _ => None,
+        });
+        let names: BTreeSet<String> = names.collect();
+        names.into_iter().map(|name| Ok((name.clone(), KeptImage::take(&name)?))).collect()
     }
 
     /// Gives a node its disk back, as its power cut has left it. The node has ended.
@@ -170,6 +183,7 @@ impl Site for LocalSite {
     fn prepare(&mut self, setup: Setup) -> Result<()> {
         let own = setup.cores.engine().to_vec();
         there(own.first())?;
+        let images = self.images(&setup)?;
         // Asked before this process restricts itself to the harness's cores.
         let (policy, because) = shares::policy_of(&setup);
         // Keeps the engine, and all threads that it starts from here on, off the nodes' cores.
@@ -194,7 +208,8 @@ impl Site for LocalSite {
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
         let (network, namespaces) = Network::create(&setup)?;
         self.programs = Programs::but_own(&runtime);
-        self.prepared = Some(Prepared { network, shares, disks, enclosure, dilation, namespaces, runtime, setup });
+        let made = Prepared { network, shares, disks, enclosure, dilation, namespaces, runtime, images, setup };
+        self.prepared = Some(made);
         Ok(())
     }
 

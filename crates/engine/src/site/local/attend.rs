@@ -1,4 +1,5 @@
-//! The engine's half of `diorama exec`: a thread that runs commands in the nodes of a live run.
+//! The engine's half of `diorama exec` and `diorama image save`: a thread that runs commands in the nodes of a live
+//! run, and shows what they have written.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::nodes::Nodes;
-use crate::control::{self, ExecReply, ExecRequest, SignalRequest};
+use crate::control::{self, ExecReply, ExecRequest, NodeRequest, SignalRequest};
 use crate::error::{ErrorReport, Kind};
 use crate::site::Exit;
 
@@ -28,8 +29,9 @@ pub fn serve(path: &Path, nodes: &Arc<Nodes>) -> io::Result<()> {
             }
             let nodes = nodes.clone();
             let attend = move || {
-                let reply = attend(&connection, &nodes);
-                let _ = control::send_message(&connection, &reply);
+                let (reply, fd) = attend(&connection, &nodes);
+                let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
+                let _ = control::send_with_fds(&connection, &reply, &fds);
             };
             if thread::Builder::new().name("exec".into()).spawn(attend).is_err() {
                 return;
@@ -39,15 +41,30 @@ pub fn serve(path: &Path, nodes: &Arc<Nodes>) -> io::Result<()> {
     Ok(())
 }
 
+/// What is answered, and the descriptor that goes with it.
+fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> (ExecReply, Option<OwnedFd>) {
+    let (request, fds) = match control::receive_message::<NodeRequest>(connection) {
+        Ok(Some(heard)) => heard,
+        Ok(None) => return (refused(Kind::Failed, "no request came"), None),
+        Err(e) => return (refused(Kind::Input, &format!("the request cannot be read: {e}")), None),
+    };
+    match request {
+        NodeRequest::Exec(request) => (exec(connection, nodes, &request, fds), None),
+        NodeRequest::Written { node } => match nodes.upgrade().map(|nodes| nodes.written(nodes.named(&node)?)) {
+            Some(Ok((directory, base))) => (ExecReply::Written(base), Some(directory)),
+            Some(Err(e)) => (ExecReply::Refused(e.report()), None),
+            None => (refused(Kind::Failed, "the run has ended"), None),
+        },
+    }
+}
+
+fn refused(kind: Kind, what: &str) -> ExecReply {
+    ExecReply::Refused(ErrorReport { kind, what: what.into(), help: None })
+}
+
 /// The nodes are held only while a command is started in one: the run must be able to end while a client is silent, or
 /// its command runs.
-fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> ExecReply {
-    let refused = |kind, what: &str| ExecReply::Refused(ErrorReport { kind, what: what.into(), help: None });
-    let (request, fds) = match control::receive_message::<ExecRequest>(connection) {
-        Ok(Some(heard)) => heard,
-        Ok(None) => return refused(Kind::Failed, "no request came"),
-        Err(e) => return refused(Kind::Input, &format!("the request cannot be read: {e}")),
-    };
+fn exec(connection: &OwnedFd, nodes: &Weak<Nodes>, request: &ExecRequest, fds: Vec<OwnedFd>) -> ExecReply {
     let Ok(stdio) = <[OwnedFd; 3]>::try_from(fds) else {
         return refused(Kind::Input, "a request comes with three descriptors");
     };

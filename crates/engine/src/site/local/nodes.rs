@@ -15,6 +15,7 @@ use record::{LogStream, RunDir};
 use super::clock::{Dilation, dilated, waiting};
 use super::{Place, Prepared};
 use crate::error::{Error, Result};
+use crate::images::{self, Base};
 use crate::site::{
     Command, Execution, How, Injections, NodeIndex, NodeSetup, ProgramChange, ProgramDeed, Root, Source, Start, Written,
 };
@@ -36,6 +37,8 @@ pub struct Nodes {
     pids: Mutex<HashMap<i32, NodeIndex>>,
     /// Programs beside the nodes' own, by node and name.
     programs: Mutex<HashMap<(NodeIndex, String), node::Exec>>,
+    /// What their files lie over.
+    bases: Vec<Base>,
     /// Commands from outside: how many have begun, and have ended.
     begun: AtomicU64,
     ended: Arc<AtomicU64>,
@@ -58,16 +61,19 @@ impl Nodes {
         for (index, node) in setup.nodes.iter().enumerate() {
             let io = io_of(&place.results, &node.name, admission(dilation.as_deref(), index)?)?;
             let kept = place.registration.kept_nodes().map(|dir| dir.join(&node.name));
-            specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &place.folder) }, io));
+            specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &place.folder)? }, io));
         }
         let nodes = Node::create_all(&prepared.enclosure, &prepared.runtime, specs)?;
         let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
         let pids = Mutex::new(nodes.iter().enumerate().map(|(i, n)| (n.pid(), i)).collect());
         let nodes = nodes.into_iter().map(RwLock::new).collect();
         let begun = AtomicU64::new(0);
+        let bases = setup.nodes.iter().map(|node| Base::of(&node.root, |source| here(source, &place.folder)));
+        let bases = bases.collect();
         Ok(Nodes {
             nodes,
             names,
+            bases,
             dilation: dilation.clone(),
             pids,
             programs: Mutex::default(),
@@ -172,6 +178,11 @@ impl Nodes {
             known.sort_unstable();
             Error::NoSuchNode { name: name.into(), known }
         })
+    }
+
+    /// The directory with what a node has written, and what that lies over.
+    pub fn written(&self, node: NodeIndex) -> Result<(OwnedFd, Base)> {
+        Ok((self.with(node, Node::written)?, self.bases[node].clone()))
     }
 
     /// Starts a command in a node that runs, with these descriptors 0, 1 and 2.
@@ -279,20 +290,19 @@ fn end_of(path: &Path, limit: u64) -> io::Result<File> {
     Ok(file)
 }
 
-fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> NodeSpec {
+fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> Result<NodeSpec> {
     let Prepared { dilation, network, namespaces, shares, disks, .. } = prepared;
-    let here = |source: &Source| -> PathBuf {
-        match source {
-            Source::Experiment(path) => folder.join(path),
-            Source::Machine(path) => path.clone(),
-        }
-    };
-    NodeSpec {
+    let here = |source: &Source| here(source, folder);
+    Ok(NodeSpec {
         name: node.name.clone(),
         root: match &node.root {
             Root::Host => node::Root::Host,
             Root::Directory(dir) => node::Root::Dir(here(dir)),
             Root::OciArchive(file) => node::Root::OciArchive(here(file)),
+            Root::Image(name) => match prepared.images.get(name) {
+                Some(image) => node::Root::Image(image.unpacked().clone()),
+                None => return Err(images::missing(name, "")),
+            },
         },
         argv: waiting(gate_of(dilation.is_some()), dilation.is_some(), &node.argv),
         env: node.env.iter().map(|(k, v)| format!("{k}={v}")).collect(),
@@ -306,6 +316,14 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         netns: namespaces.of(index).clone(),
         disk: disks.as_ref().and_then(|disks| disks.of(index)),
         kept: None,
+    })
+}
+
+/// Where something is that the experiment names.
+fn here(source: &Source, folder: &Path) -> PathBuf {
+    match source {
+        Source::Experiment(path) => folder.join(path),
+        Source::Machine(path) => path.clone(),
     }
 }
 

@@ -1,0 +1,156 @@
+//! Where an image is read from: the tar file of an OCI layout or of `docker save`, or the directory of a layout.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use oci_spec::image::{Arch, Descriptor, ImageConfiguration, ImageIndex, ImageManifest, MediaType};
+
+use crate::layer::Part;
+
+/// The names of the parts of one image.
+pub(super) struct Image {
+    pub(super) config: String,
+    /// The lowest first.
+    pub(super) layers: Vec<String>,
+    /// The annotations of its manifest.
+    pub(super) notes: HashMap<String, String>,
+}
+
+/// What holds an image.
+pub(super) enum Source {
+    /// A tar file whose members can be read in any order: where the content of each begins, and its length in bytes.
+    Archive { file: File, members: HashMap<PathBuf, (u64, u64)> },
+    /// The directory of a layout.
+    Layout(PathBuf),
+}
+
+impl Source {
+    /// Opens an archive, or a layout. The error is what is wrong with it.
+    pub(super) fn open(path: &Path) -> Result<Source, String> {
+        let file = File::open(path).map_err(|e| e.to_string())?;
+        if file.metadata().map_err(|e| e.to_string())?.is_dir() {
+            return Ok(Source::Layout(path.to_owned()));
+        }
+        let members = index(&file).map_err(|e| format!("is not a tar file of an image: {e}"))?;
+        Ok(Source::Archive { file, members })
+    }
+
+    /// What its one image (for this processor) is made of.
+    pub(super) fn image(&mut self) -> Result<Image, String> {
+        if self.has("index.json") {
+            let index: ImageIndex = self.json("index.json")?;
+            return self.choose(&index, 3);
+        }
+        if !self.has("manifest.json") {
+            return Err("has neither an index.json (OCI) nor a manifest.json (docker save)".into());
+        }
+        let images: serde_json::Value = self.json("manifest.json")?;
+        let image = &images[0];
+        let layers = image["Layers"].as_array().into_iter().flatten();
+        let layers = layers.map(|l| l.as_str().map(Into::into)).collect::<Option<_>>();
+        match (image["Config"].as_str(), layers) {
+            (Some(config), Some(layers)) => Ok(Image { config: config.into(), layers, notes: HashMap::new() }),
+            _ => Err("its manifest.json names no configuration and layers".into()),
+        }
+    }
+
+    /// Its configuration.
+    pub(super) fn config(&mut self, image: &Image) -> Result<ImageConfiguration, String> {
+        self.json(&image.config)
+    }
+
+    /// The image of an index, which may point to further ones, `depth` times.
+    fn choose(&mut self, index: &ImageIndex, depth: usize) -> Result<Image, String> {
+        let fits = |d: &&Descriptor| d.platform().as_ref().is_none_or(|p| *p.architecture() == Arch::Amd64);
+        let chosen = index.manifests().iter().find(fits).ok_or("has no image for x86-64 (amd64)")?;
+        let name = blob(chosen);
+        if *chosen.media_type() == MediaType::ImageIndex {
+            let index: ImageIndex = self.json(&name)?;
+            return self.choose(&index, depth.checked_sub(1).ok_or("its indexes point to one another")?);
+        }
+        let manifest: ImageManifest = self.json(&name)?;
+        let notes = manifest.annotations().clone().unwrap_or_default();
+        Ok(Image { config: blob(manifest.config()), layers: manifest.layers().iter().map(blob).collect(), notes })
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&mut self, name: &str) -> Result<T, String> {
+        /// More than any manifest has, and little enough to read whole.
+        const LARGEST: u64 = 16 << 20;
+        let mut part = self.find(name)?;
+        part.file.seek(SeekFrom::Start(part.start)).map_err(|e| e.to_string())?;
+        let text = part.file.take(part.length.min(LARGEST));
+        serde_json::from_reader(io::BufReader::new(text)).map_err(|e| format!("its {name} cannot be read: {e}"))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Source::Archive { members, .. } => members.contains_key(Path::new(name)),
+            Source::Layout(dir) => dir.join(name).is_file(),
+        }
+    }
+
+    /// One of its parts.
+    pub(super) fn find(&self, name: &str) -> Result<Part, String> {
+        let lacks = || format!("lacks its part {name}");
+        match self {
+            Source::Archive { file, members } => {
+                let (start, length) = members.get(&plain(Path::new(name))).copied().ok_or_else(lacks)?;
+                Ok(Part { file: file.try_clone().map_err(|e| e.to_string())?, start, length })
+            }
+            Source::Layout(dir) => {
+                let file = File::open(dir.join(plain(Path::new(name)))).map_err(|e| format!("{}: {e}", lacks()))?;
+                let length = file.metadata().map_err(|e| e.to_string())?.len();
+                Ok(Part { file, start: 0, length })
+            }
+        }
+    }
+
+    /// Where a part has a file of its own, that file.
+    pub(super) fn file_of(&self, name: &str) -> Option<PathBuf> {
+        match self {
+            Source::Archive { .. } => None,
+            Source::Layout(dir) => Some(dir.join(plain(Path::new(name)))),
+        }
+    }
+}
+
+fn index(file: &File) -> io::Result<HashMap<PathBuf, (u64, u64)>> {
+    let mut members = HashMap::new();
+    let mut links = Vec::new();
+    let mut tar = tar::Archive::new(file);
+    for entry in tar.entries_with_seek()? {
+        let entry = entry?;
+        let name = plain(&entry.path()?);
+        match entry.link_name()? {
+            // `docker save` of old stored equal layers once, with links from the other places.
+            Some(target) => links.push((name.clone(), plain(&name.parent().unwrap_or(Path::new("")).join(target)))),
+            None => drop(members.insert(name, (entry.raw_file_position(), entry.size()))),
+        }
+    }
+    for (name, target) in links {
+        if let Some(place) = members.get(&target).copied() {
+            members.insert(name, place);
+        }
+    }
+    Ok(members)
+}
+
+fn blob(descriptor: &Descriptor) -> String {
+    let digest = descriptor.digest();
+    format!("blobs/{}/{}", digest.algorithm(), digest.digest())
+}
+
+/// A path without `.`, and with `..` taken back.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::Normal(name) => plain.push(name),
+            std::path::Component::ParentDir => drop(plain.pop()),
+            _ => {}
+        }
+    }
+    plain
+}

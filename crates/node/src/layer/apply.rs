@@ -1,0 +1,249 @@
+//! Applying the layers of an image to a directory.
+//!
+//! The work is done by a thread that has the directory as its root, so that no path in a layer, absolute or through
+//! symbolic links, leads out of it.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
+use rustix::thread::UnshareFlags;
+use tar::{Entry, EntryType};
+
+use super::pax::{self, Records};
+use super::{OPAQUE, OVERLAY_OPAQUE, WHITEOUT};
+use crate::remove::remove_tree;
+
+/// Where a layer lies.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// The file that holds it.
+    pub(crate) file: File,
+    /// Where it begins in there, in bytes.
+    pub(crate) start: u64,
+    /// How long it is.
+    pub(crate) length: u64,
+}
+
+/// What the directory will be used over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// Nothing: what layers remove is gone once it has been removed.
+    Nothing,
+    /// Directories of an overlay: what layers remove may be there, too, and is marked as the overlay wants it.
+    Others,
+}
+
+/// Applies the layers, lowest first, to the empty directory `root`.
+pub(crate) fn apply(layers: &[Part], root: &Path, below: Below) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let work = || {
+            // SAFETY: only this thread gets a root and working directory of its own, and it ends here.
+            unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }?;
+            rustix::process::chroot(root)?;
+            std::env::set_current_dir("/")?;
+            layers.iter().try_for_each(|layer| one(layer, below))
+        };
+        let thread = std::thread::Builder::new().name("image".into()).spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Applies one layer: first all that it removes from those below, then what it adds.
+fn one(layer: &Part, below: Below) -> io::Result<()> {
+    for entry in reader(layer)?.entries()? {
+        let path = inside(&entry?.path()?)?;
+        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        if name == OPAQUE {
+            for child in fs::read_dir(parent).into_iter().flatten() {
+                remove(&child?.path())?;
+            }
+            if below == Below::Others {
+                fs::create_dir_all(parent)?;
+                make_opaque(parent)?;
+            }
+        } else if let Some(hidden) = name.strip_prefix(WHITEOUT).filter(|hidden| is_name(hidden)) {
+            let hidden = parent.join(std::ffi::OsStr::from_bytes(hidden));
+            remove(&hidden)?;
+            if below == Below::Others {
+                fs::create_dir_all(parent)?;
+                mknodat(CWD, &hidden, FileType::CharacterDevice, Mode::empty(), 0)?;
+            }
+        }
+    }
+    let mut archive = reader(layer)?;
+    let mut records = OfEntries::new(layer);
+    // Directories get their modes and times last: a read-only one must still be filled.
+    let mut directories = Vec::new();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let more = records.of(&mut entry)?;
+        let path = inside(&entry.path()?)?;
+        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        let kind = entry.header().entry_type();
+        // A device in an image could not be opened by a node anyway, and one of number 0 would hide what is below.
+        let ordinary = matches!(
+            kind,
+            EntryType::Regular
+                | EntryType::Continuous
+                | EntryType::GNUSparse
+                | EntryType::Directory
+                | EntryType::Symlink
+                | EntryType::Link
+                | EntryType::Fifo
+        );
+        if name.starts_with(WHITEOUT) || !ordinary {
+            continue;
+        }
+        let old = path.symlink_metadata();
+        let hid = old.as_ref().is_ok_and(|old| old.file_type().is_char_device() && old.rdev() == 0);
+        let replaces = matches!(kind, EntryType::Link | EntryType::Fifo);
+        if old.is_ok_and(|old| replaces || old.is_dir() != (kind == EntryType::Directory)) {
+            remove(&path)?;
+        }
+        match kind {
+            EntryType::Directory => {
+                fs::create_dir_all(&path)?;
+                if hid {
+                    make_opaque(&path)?;
+                }
+                directories.push((entry, more, path));
+                continue;
+            }
+            EntryType::Fifo => fifo(&entry, &path)?,
+            _ => drop(entry.unpack_in("/")?),
+        }
+        // What has several names has been given it already.
+        if kind != EntryType::Link {
+            pax::give(&path, &more, entry.header().mtime()?)?;
+        }
+    }
+    directories.iter_mut().rev().try_for_each(|(entry, more, path)| {
+        entry.unpack_in("/")?;
+        pax::give(path, more, entry.header().mtime()?)
+    })
+}
+
+/// The records of the entries of a layer, asked for in their order.
+struct OfEntries<'a> {
+    layer: &'a Part,
+    /// How many entries that have some have been asked about.
+    asked: usize,
+    /// The records of all of them, if they had to be read apart.
+    apart: Option<Vec<Vec<u8>>>,
+}
+
+impl OfEntries<'_> {
+    fn new(layer: &Part) -> OfEntries<'_> {
+        OfEntries { layer, asked: 0, apart: None }
+    }
+
+    fn of(&mut self, entry: &mut Entry<'_, impl Read>) -> io::Result<Records> {
+        let Some(found) = entry.pax_extensions()? else { return Ok(Records::new()) };
+        let number = self.asked;
+        self.asked += 1;
+        let whole: io::Result<Records> =
+            found.map(|record| record.map(|r| (r.key_bytes().to_vec(), r.value_bytes().to_vec()))).collect();
+        if let Ok(records) = whole {
+            return Ok(records);
+        }
+        // The library takes each line for a record, and a value may have several lines.
+        if self.apart.is_none() {
+            let mut all = Vec::new();
+            for entry in reader(self.layer)?.entries()?.raw(true) {
+                let mut entry = entry?;
+                if entry.header().entry_type() == EntryType::XHeader {
+                    let mut text = Vec::new();
+                    entry.read_to_end(&mut text)?;
+                    all.push(text);
+                }
+            }
+            self.apart = Some(all);
+        }
+        pax::parse(self.apart.iter().flatten().nth(number).map_or(&[][..], Vec::as_slice))
+    }
+}
+
+fn reader(layer: &Part) -> io::Result<tar::Archive<Box<dyn Read + '_>>> {
+    let mut file = &layer.file;
+    file.seek(SeekFrom::Start(layer.start))?;
+    let mut magic = [0; 4];
+    let read = file.take(layer.length).read(&mut magic)?;
+    // Each reader goes on from a place of its own, for two of one layer may be read in turns.
+    let content = BufReader::with_capacity(1 << 16, At { layer, at: 0 });
+    let content: Box<dyn Read> = match &magic[..read] {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(content)),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let why = "a layer is compressed with zstd: save the image with gzip or uncompressed";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        _ => Box::new(content),
+    };
+    let mut tar = tar::Archive::new(content);
+    tar.set_preserve_permissions(true);
+    tar.set_preserve_ownerships(true);
+    // We give them ourselves, but for those that mean something to the overlay.
+    tar.set_unpack_xattrs(false);
+    Ok(tar)
+}
+
+/// A reader of a layer.
+struct At<'a> {
+    layer: &'a Part,
+    at: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.layer.length - self.at).unwrap_or(usize::MAX);
+        let wanted = left.min(buffer.len());
+        let read =
+            std::os::unix::fs::FileExt::read_at(&self.layer.file, &mut buffer[..wanted], self.layer.start + self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+fn fifo(entry: &Entry<'_, impl Read>, path: &Path) -> io::Result<()> {
+    let header = entry.header();
+    let id = |number: u64| u32::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    mknodat(CWD, path, FileType::Fifo, Mode::empty(), 0)?;
+    std::os::unix::fs::lchown(path, Some(id(header.uid()?)?), Some(id(header.gid()?)?))?;
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(header.mode()? & 0o7777))
+}
+
+fn make_opaque(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::setxattr(directory, OVERLAY_OPAQUE, b"y", XattrFlags::empty())?)
+}
+
+/// A path of a layer below this thread's root.
+fn inside(path: &Path) -> io::Result<PathBuf> {
+    if path.components().any(|c| c == Component::ParentDir) {
+        let why = format!("a layer has the path {}", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    // Part by part, for a slash at the end would mean what a symbolic link points to.
+    Ok(Path::new("/").components().chain(path.components().filter(|c| matches!(c, Component::Normal(_)))).collect())
+}
+
+/// Whether a name could be that of a file: `.wh...` would remove what is above.
+fn is_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..")
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => remove_tree(path),
+        Ok(_) => fs::remove_file(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
