@@ -1,8 +1,8 @@
 """keep.py CONNECTIONS SERVER: adds rows to a database, and remembers which of them it has acknowledged.
 
-Each connection adds the rows 1, 2, 3, ... of its own, the next when the one before is acknowledged. Whenever the server
-has been away, all rows that were acknowledged have to be there again; the one that was under way may be. What this knows
-is on another machine than the database.
+Each connection adds the rows 1, 2, 3, ... of its own, the next when the one before is acknowledged. Whenever the
+server has been away, all rows that were acknowledged have to be there again; the one that was under way may be. What
+this knows is on another machine than the database.
 """
 
 import glob, os, select, subprocess, sys, threading, time
