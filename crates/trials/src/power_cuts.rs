@@ -35,8 +35,8 @@ pub struct Args {
 const DATABASES: [&str; 2] = ["postgres", "sqlite"];
 /// How many connections the client of PostgreSQL has, each of which looks for its rows after each cut.
 const CONNECTIONS: f64 = 4.0;
-/// When a database has certainly been made; how long it then runs before the next cut, at least and at most; for how long
-/// it has no power; and what is left after the last cut to look. Virtual s.
+/// When a database has certainly been made; how long it then runs before the next cut, at least and at most; for how
+/// long it has no power; and what is left after the last cut to look. Virtual s.
 const FIRST: f64 = 8.0;
 const RUNS: (f64, f64) = (2.0, 5.0);
 const OFF: f64 = 1.5;
