@@ -20,7 +20,7 @@ ends: { exited: [reader], limit: 60s }
 
 /// Reads at places far apart, past the page cache, and says how long a read took, in ms.
 const SCRIPT: &str = r#"
-import mmap, os, time
+import mmap, os, subprocess, time
 file = os.open('/out/file', os.O_RDWR | os.O_CREAT)
 for n in range(64): os.write(file, b'x' * (1 << 20))
 os.fsync(file)
@@ -32,6 +32,8 @@ for n in range(40):
     took.append(time.monotonic() - begin)
     assert page[:4] == b'xxxx'
 size = os.statvfs('/').f_blocks * os.statvfs('/').f_frsize
+blocks = subprocess.check_output(['lsblk', '--bytes', '--noheadings', '--output', 'SIZE'], text=True).split()
+print('lsblk=%s' % ','.join(blocks))
 print('read=%.3f size=%d' % (1e3 * sum(took) / len(took), size), flush=True)
 "#;
 
@@ -72,7 +74,9 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
         assert!(seconds.iter().all(|s| s.node == "reader" && s.utilisation <= 1.0), "{seconds:?}");
         let planned = dir.plan().unwrap().unwrap().nodes["reader"].disk.clone().unwrap();
         assert_eq!((planned.like.as_str(), planned.bytes), ("hdd-7200", 1_999_998_976));
-        let size = lab.read(&format!("runs/disks/{variant}/nodes/reader/stdout.log"));
+        let said = lab.read(&format!("runs/disks/{variant}/nodes/reader/stdout.log"));
+        assert!(said.contains("lsblk=1999998976\n"), "the node's disk is its only block device: {said}");
+        let size = said;
         let size: u64 = size.trim().rsplit_once("size=").unwrap().1.parse().unwrap();
         assert!((1_500_000_000..2_000_000_000).contains(&size), "the node sees its own disk, not the host's: {size}");
         result.metrics["reads"].summary.mean
@@ -229,8 +233,8 @@ except OSError as e:
 "#;
     let lab = lab(more);
     let script = lab.read("lab/script.py").replacen(
-        "import mmap, os, time",
-        "import mmap, os, time\nSTART = time.monotonic()",
+        "import mmap, os, subprocess, time",
+        "import mmap, os, subprocess, time\nSTART = time.monotonic()",
         1,
     );
     std::fs::write(lab.path().join("lab/script.py"), script).unwrap();

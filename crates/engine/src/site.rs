@@ -404,6 +404,8 @@ pub struct Sample {
     pub cores_lost: Option<String>,
     /// What the disks of those nodes have counted that have one.
     pub disks: Vec<(NodeIndex, device::queue::Counters)>,
+    /// Bytes that these nodes' programs have read from block devices, their own and the host's, where that is known.
+    pub device_reads: Vec<(NodeIndex, u64)>,
     /// How many commands of `diorama exec` have begun, and how many of them go on.
     pub commands: [u64; 2],
 }

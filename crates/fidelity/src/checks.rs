@@ -38,7 +38,7 @@ const CHECKS: [Named; 12] = [
         let measured = caches::refills(&e.observations.nodes, e.refills, e.caches);
         measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))
     }),
-    (CheckName::Disk, |e| disk::disk(e.disks, e.nodes_without_disk())),
+    (CheckName::Disk, |e| disk::disk(e.disks, e.nodes_without_disk(), e.tdf)),
 ];
 
 /// What a check found.

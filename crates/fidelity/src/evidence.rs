@@ -76,6 +76,8 @@ pub struct DiskUse {
     pub latest: VirtualDuration,
     /// What 99 of 100 were at most.
     pub late_p99: VirtualDuration,
+    /// Bytes that the node's programs have read from the host's own disks, if that is known.
+    pub from_host: Option<u64>,
 }
 
 /// Requests of one kind.

@@ -15,6 +15,7 @@ pub mod perf;
 pub mod sched;
 pub mod slices;
 pub mod stat;
+pub mod storage;
 pub mod tcp;
 pub mod time;
 

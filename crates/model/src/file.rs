@@ -405,8 +405,8 @@ pub(crate) struct Event {
     /// What is done to it, or to the flow
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
-    /// With `slow-disk`: how many times as long everything takes from then on
-    #[schemars(range(min = 1, max = 1000))]
+    /// With `slow-disk`: how many times as long everything takes from then on; less than 1 makes it faster
+    #[schemars(range(min = 0.001, max = 1000))]
     pub(crate) factor: Option<f64>,
     /// What a program beside the node's own is called
     pub(crate) program: Option<String>,

@@ -1,14 +1,21 @@
-//! Files of `/proc` and `/sys` in which a node sees its own machine: one CPU, its own memory.
+//! Files of `/proc` and `/sys` in which a node sees its own machine: one CPU, its own memory, its own disk.
 //!
-//! The scheduler already tells a program its CPU (`sched_getaffinity`); these tell those who count CPUs by reading.
+//! The scheduler already tells a program its CPU (`sched_getaffinity`); these tell those who count CPUs by reading, and
+//! `lsblk`.
 //! They are written once and do not move: the load in them is that of the moment at which the node was made.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Writes the files into `dir`; gives each with the path at which a node sees it.
-pub(crate) fn write(dir: &Path, core: usize, memory_bytes: u64) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+/// Writes the files into `dir`; gives each with the path at which a node sees it. `disk` is the node's block device.
+pub(crate) fn write(
+    dir: &Path,
+    core: usize,
+    memory_bytes: u64,
+    disk: Option<&Path>,
+) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     fs::create_dir_all(dir)?;
     let list = format!("{core}\n");
     let files = [
@@ -24,7 +31,43 @@ pub(crate) fn write(dir: &Path, core: usize, memory_bytes: u64) -> io::Result<Ve
         fs::write(&path, text)?;
         Ok((path, PathBuf::from(target)))
     };
-    files.into_iter().map(write).collect()
+    let mut shown: Vec<_> = files.into_iter().map(write).collect::<io::Result<_>>()?;
+    shown.extend(block_devices(dir, disk)?);
+    Ok(shown)
+}
+
+/// The node's disk as the only block device, in each place where the kernel lists all of them.
+fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let mut partitions = "major minor  #blocks  name\n\n".to_string();
+    let lists = [("block", "/sys/block"), ("block-class", "/sys/class/block"), ("block-numbers", "/sys/dev/block")];
+    for (name, _) in lists {
+        fs::create_dir_all(dir.join(name))?;
+    }
+    if let Some(disk) = disk {
+        let number = fs::metadata(disk)?.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        // Where the kernel has what it knows of the device: `devices/virtual/block/loop3` below /sys.
+        let place = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
+        let name = place.file_name().unwrap_or_default().to_owned();
+        let below_sys = place.strip_prefix("/sys").map_err(io::Error::other)?;
+        let numbers = format!("{major}:{minor}");
+        for (list, link, up) in [
+            ("block", name.as_os_str(), ".."),
+            ("block-class", name.as_os_str(), "../.."),
+            ("block-numbers", numbers.as_ref(), "../.."),
+        ] {
+            match symlink(Path::new(up).join(below_sys), dir.join(list).join(link)) {
+                // A node that is started again.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+        let sectors: u64 = fs::read_to_string(place.join("size"))?.trim().parse().map_err(io::Error::other)?;
+        partitions += &format!("{major:4}  {minor:7} {:10} {}\n", sectors / 2, name.to_string_lossy());
+    }
+    fs::write(dir.join("partitions"), partitions)?;
+    let lists = lists.into_iter().map(|(name, target)| (dir.join(name), PathBuf::from(target)));
+    Ok(lists.chain([(dir.join("partitions"), PathBuf::from("/proc/partitions"))]).collect())
 }
 
 /// The block of one CPU, which says that it is alone.

@@ -272,9 +272,10 @@ fn bind_netns(netns: &NetNamespace, path: &Path) -> Result<(), Error> {
         .map_err(|e| Error::file("mount a network namespace at", path, e))
 }
 
-/// The files in which the node sees its own machine, shared by nodes that are alike.
+/// The files in which the node sees its own machine, shared by nodes that are alike and have no disk.
 fn shown_files(shared: &Shared, spec: &NodeSpec) -> Result<Vec<(PathBuf, PathBuf)>, Error> {
-    let name = format!("machine-{}-{}", spec.core, spec.memory_bytes);
-    let dir = shared.staging.join(&name);
-    own_files::write(&dir, spec.core, spec.memory_bytes).map_err(|e| Error::file("write files into", &dir, e))
+    let disk = spec.disk.as_ref().map(|disk| disk.device.as_path());
+    let own = disk.and_then(Path::file_name).map_or(String::new(), |name| format!("-{}", name.to_string_lossy()));
+    let dir = shared.staging.join(format!("machine-{}-{}{own}", spec.core, spec.memory_bytes));
+    own_files::write(&dir, spec.core, spec.memory_bytes, disk).map_err(|e| Error::file("write files into", &dir, e))
 }

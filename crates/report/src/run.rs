@@ -84,7 +84,12 @@ fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &OverTime
     body += &section("Links over virtual time", &columns, &over_time.links);
     let columns = [
         Column::Words("disk of"),
+        Column::Words("requests"),
+        Column::Number("most, 1/s"),
+        Column::Words("queue"),
+        Column::Number("most"),
         Column::Words("utilisation"),
+        Column::Words("latency"),
         Column::Number("mean, virtual ms"),
         Column::Number("reads"),
         Column::Number("MB"),

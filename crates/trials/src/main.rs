@@ -9,6 +9,7 @@ mod choice;
 mod conformance;
 mod costs;
 mod cpython;
+mod dbench;
 mod demo;
 mod driver;
 mod failure;
@@ -17,6 +18,7 @@ mod grain;
 mod ltp;
 mod machine;
 mod page;
+mod power_cuts;
 mod reasons;
 mod results;
 mod scale_up;
@@ -65,6 +67,10 @@ enum Verb {
     ScaleUp(scale_up::Args),
     /// Measure what short and long turns on the core cost, with and without giving refills back
     Grain(grain::Args),
+    /// Run dbench under several TDFs, with nothing, the CPU, or the CPU and the disk scaled
+    Dbench(dbench::Args),
+    /// Cut the power of databases again and again: is everything there that they have acknowledged?
+    PowerCuts(power_cuts::Args),
     /// Compare dilated CUBIC with CUBIC that is not dilated, second by second
     TcpDilation(tcp_dilation::Args),
 }
@@ -82,6 +88,8 @@ fn main() -> ExitCode {
         Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
         Verb::Grain(args) => grain::main(args),
+        Verb::Dbench(args) => dbench::main(args),
+        Verb::PowerCuts(args) => power_cuts::main(args),
         Verb::TcpDilation(args) => tcp_dilation::main(args),
     };
     match outcome {

@@ -16,6 +16,10 @@ use crate::site::NodeIndex;
 pub struct DiskSeries {
     /// When each was last looked at, and what it had counted then.
     last: BTreeMap<NodeIndex, (VirtualInstant, String, Counters)>,
+    /// What the programs of each node have read from block devices: when last looked at, and since virtual zero.
+    reads: BTreeMap<NodeIndex, (u64, u64)>,
+    /// What each disk had answered of that before.
+    first: BTreeMap<NodeIndex, Counters>,
     /// Begun when there is something to write.
     log: Option<DiskLog>,
 }
@@ -31,6 +35,7 @@ impl DiskSeries {
     ) -> Result<()> {
         for (index, counters) in disks {
             let Some((node, _)) = plan.nodes.get_index(*index) else { continue };
+            self.first.entry(*index).or_insert(*counters);
             let before = self.last.insert(*index, (at, node.clone(), *counters));
             let Some((from, _, before)) = before else { continue };
             let Some(interval) = interval(node, (from, &before), (at, counters)) else { continue };
@@ -42,6 +47,23 @@ impl DiskSeries {
         Ok(())
     }
 
+    /// Adds what the programs of nodes have read from block devices.
+    pub fn note_reads(&mut self, reads: &[(NodeIndex, u64)]) {
+        for (index, now) in reads {
+            let (last, all) = self.reads.entry(*index).or_insert((*now, 0));
+            // It is less when a program has ended for which nobody has waited, or all of them have.
+            *all += now.saturating_sub(*last);
+            *last = *now;
+        }
+    }
+
+    /// What of that was not read from the node's own disk.
+    fn from_host(&self, index: NodeIndex, counters: &Counters) -> Option<u64> {
+        let (_, all) = self.reads.get(&index)?;
+        let first = self.first.get(&index).map_or(0, |first| first.reads.bytes);
+        Some(all.saturating_sub(counters.reads.bytes.saturating_sub(first)))
+    }
+
     /// Writes out what has been added.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.log.as_mut().map_or(Ok(()), DiskLog::flush)?)
@@ -49,7 +71,7 @@ impl DiskSeries {
 
     /// What each did in all.
     pub fn all(&self) -> Vec<DiskUse> {
-        let of = |(_, node, counters): &(VirtualInstant, String, Counters)| DiskUse {
+        let of = |(index, (_, node, counters)): (&NodeIndex, &(VirtualInstant, String, Counters))| DiskUse {
             node: node.clone(),
             kinds: counters.kinds().map(|kind| DiskRequests {
                 count: kind.count,
@@ -60,8 +82,9 @@ impl DiskSeries {
             }),
             latest: counters.latest,
             late_p99: percentile(&counters.lateness, 0.99).min(counters.latest),
+            from_host: self.from_host(*index, counters),
         };
-        self.last.values().map(of).collect()
+        self.last.iter().map(of).collect()
     }
 }
 
@@ -135,6 +158,19 @@ mod tests {
         assert!((found.latency_ms.unwrap() - 12.0).abs() < 1e-9, "{found:?}");
         assert_eq!(interval("db", (at(2_000), &after), (at(3_000), &after)), None, "nothing happened");
     }
+
+    #[test]
+    fn what_is_not_read_from_the_own_disk_is_read_from_the_host() {
+        let counted = |bytes| Counters { reads: Answered { bytes, ..Answered::default() }, ..Counters::default() };
+        let mut series = DiskSeries::default();
+        series.first.insert(3, counted(1_000));
+        assert_eq!(series.from_host(3, &counted(5_000)), None, "where nobody counts nothing is known");
+        // 500 were before virtual zero; then a program starts again, and has read nothing yet.
+        [500, 9_500, 200, 700].iter().for_each(|all| series.note_reads(&[(3, *all)]));
+        assert_eq!(series.from_host(3, &counted(5_000)), Some(9_500 - 4_000));
+        assert_eq!(series.from_host(3, &counted(50_000)), Some(0), "the kernel reads for itself, too");
+    }
+
     #[test]
     fn lateness_is_told_by_its_percentiles() {
         let mut lateness = [0; 32];

@@ -77,6 +77,7 @@ impl Observer {
         self.speed.add(self.timeline.at(sample.cpu.at), &sample.cpu.work)?;
         self.note_refills(plan, &sample)?;
         self.disks.add(self.timeline.at(sample.cpu.at), plan, &sample.disks, &self.dir)?;
+        self.disks.note_reads(&sample.device_reads);
         self.push(plan, sample);
         Ok(())
     }
@@ -184,8 +185,7 @@ impl Observer {
     }
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
-        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, disks: _, commands: _ } =
-            sample;
+        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, .. } = sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.

@@ -1,5 +1,7 @@
 //! Disks: requests that were answered later than their models say.
 
+use scale::{RealDuration, Tdf};
+
 use super::Judgement;
 use crate::effects::Effect;
 use crate::evidence::{DiskRequests, DiskUse};
@@ -8,9 +10,15 @@ use crate::wording::{milliseconds, number};
 /// A kind of requests of which there are fewer than this part says nothing about what operations wait for.
 const RARE: f64 = 0.01;
 
+/// What the kernel reads of a program's file at least, where it has to wait for the host's disk, in bytes; and the
+/// longest that this is taken to last.
+const HOST_READ: (f64, RealDuration) = (32_768.0, RealDuration::from_nanos(10_000_000));
+
 /// How many requests were late, and by how much: data that was not there when the model said that it is, and whoever
 /// answers waking up late. What waits for a request waits for that, too; what is written in the background does not.
-pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
+///
+/// Programs are read from the host. They are meant to be in its page cache: what is not there takes the host's time.
+pub(super) fn disk(disks: &[DiskUse], without: usize, tdf: Tdf) -> Judgement {
     let unit = "% of requests";
     if disks.is_empty() {
         let says = "Disks are not modelled: reads and writes take real time, undilated.";
@@ -25,8 +33,10 @@ pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
         1 => " One node has no disk: its files take the host's time.".into(),
         n => format!(" {n} nodes have no disk: their files take the host's time."),
     };
+    let (from_host, undilated) = read_from_host(disks, tdf);
+    let rest = format!("{from_host}{rest}");
     if requests == 0.0 {
-        return Judgement::with(0.0, unit, [], format!("No request reached a disk.{rest}"));
+        return Judgement::with(0.0, unit, undilated, format!("No request reached a disk.{rest}"));
     }
     let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
     let (of_late, of_others) = (mean(late_by, late), mean(behind, requests - late));
@@ -35,8 +45,9 @@ pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
     let often = kinds().filter(|kind| kind.count as f64 > RARE * requests);
     let least = often.map(|kind| kind.took.as_secs_f64() / kind.count as f64).fold(f64::INFINITY, f64::min);
     let late_p99 = disks.iter().map(|disk| disk.late_p99.as_secs_f64()).fold(0.0, f64::max);
-    let effects =
-        [Effect::EachRequest { count: requests, mean: mean(late_by + behind, requests), late: late_p99, least }];
+    let late_ones =
+        Effect::EachRequest { count: requests, mean: mean(late_by + behind, requests), late: late_p99, least };
+    let effects = std::iter::once(late_ones).chain(undilated);
     let latest = disks.iter().max_by_key(|d| d.latest);
     let latest = latest.map_or(String::new(), |d| {
         format!("; the latest, in {}, {} virtual ms", d.node, number(milliseconds(d.latest)))
@@ -53,6 +64,18 @@ pub(super) fn disk(disks: &[DiskUse], without: usize) -> Judgement {
             .replace("the others", "answered"),
     };
     Judgement::with(percent, unit, effects, says)
+}
+
+/// What nodes have read from the host's own disks, and what that does.
+fn read_from_host(disks: &[DiskUse], tdf: Tdf) -> (String, Option<Effect>) {
+    let Some(bytes) = disks.iter().filter_map(|disk| disk.from_host).reduce(|a, b| a + b).filter(|b| *b > 0) else {
+        return (String::new(), None);
+    };
+    let (least, longest) = HOST_READ;
+    let effect =
+        Effect::Firings { count: (bytes as f64 / least).ceil(), each: [0.0, tdf.to_virtual(longest).as_secs_f64()] };
+    let says = format!(" Nodes with a disk read {} MB from the host's, undilated.", number(bytes as f64 / 1e6));
+    (says, Some(effect))
 }
 
 #[cfg(test)]
@@ -72,12 +95,12 @@ mod tests {
         // Too few to matter, however short they are.
         let trims = DiskRequests { count: 1, took: us(1), ..DiskRequests::default() };
         let kinds = [reads, writes, DiskRequests::default(), trims];
-        DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400) }
+        DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400), from_host: Some(0) }
     }
 
     #[test]
     fn without_disks_nothing_is_promised() {
-        let judged = disk(&[], 3);
+        let judged = disk(&[], 3, Tdf::ONE);
         assert_eq!((judged.value, judged.found), (None, Found::Nothing));
         assert!(judged.says.contains("not modelled"));
     }
@@ -85,14 +108,26 @@ mod tests {
     #[test]
     fn an_idle_disk_does_nothing() {
         let idle = DiskUse { node: "db".into(), ..DiskUse::default() };
-        let judged = disk(&[idle], 1);
+        let judged = disk(&[idle], 1, Tdf::ONE);
         assert_eq!((judged.value, judged.found), (Some(0.0), Found::Effects(Vec::new())));
         assert_eq!(judged.says, "No request reached a disk. One node has no disk: its files take the host's time.");
     }
 
     #[test]
+    fn what_is_read_from_the_host_is_told_and_sized() {
+        let ten = Tdf::new(10, 1).unwrap();
+        let cold = DiskUse { from_host: Some(65_537), ..used(0, 0) };
+        let judged = disk(&[used(0, 0), cold], 0, ten);
+        let Found::Effects(effects) = &judged.found else { panic!("{judged:?}") };
+        assert_eq!(effects[1], Effect::Firings { count: 3.0, each: [0.0, 0.001] });
+        assert!(judged.says.contains("read 0.0655 MB from the host's, undilated"), "{}", judged.says);
+        let unknown = DiskUse { from_host: None, ..used(0, 0) };
+        assert!(!disk(&[unknown, used(0, 0)], 0, ten).says.contains("host"));
+    }
+
+    #[test]
     fn late_requests_are_told_and_sized() {
-        let judged = disk(&[used(10, 8_910)], 0);
+        let judged = disk(&[used(10, 8_910)], 0, Tdf::ONE);
         let percent = judged.value.unwrap();
         assert!((percent - 100.0 * 10.0 / 1001.0).abs() < 1e-9, "{percent}");
         let Found::Effects(effects) = &judged.found else { panic!("{judged:?}") };
@@ -102,7 +137,7 @@ mod tests {
         let says = "Of 1001 requests to disks 10 (0.999 %) were not done when their models said so, 0.5 virtual ms \
                     late on average; the others 0.009 virtual ms late on average; the latest, in db, 0.7 virtual ms.";
         assert_eq!(judged.says, says);
-        let prompt = disk(&[used(0, 9_009)], 2);
+        let prompt = disk(&[used(0, 9_009)], 2, Tdf::ONE);
         assert_eq!(prompt.value, Some(0.0));
         assert!(prompt.says.starts_with("All 1001 requests to disks were done in time, and answered 0.009 virtual ms"));
         assert!(prompt.says.ends_with(" 2 nodes have no disk: their files take the host's time."), "{}", prompt.says);

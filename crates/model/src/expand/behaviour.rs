@@ -328,14 +328,14 @@ fn disk_change(
     factor: Option<f64>,
     problems: &mut Problems,
 ) -> DiskChange {
-    const FACTORS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
+    const FACTORS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
     match (act, factor) {
         (file::NodeAction::FailDisk, _) => DiskChange::Fail,
         (file::NodeAction::FullDisk, _) => DiskChange::Full,
         (_, Some(factor)) if FACTORS.contains(&factor) => DiskChange::Slow(factor),
         (_, Some(_)) => {
-            let what = "a disk becomes 1 to 1000 times as slow as its model: write `factor: 10`, or `factor: 1` to end \
-                        that";
+            let what = "a disk becomes 0.001 to 1000 times as slow as its model: write `factor: 10`, `factor: 0.1` for \
+                        a faster one, or `factor: 1` to end that";
             problems.add(entry.at("factor"), what);
             DiskChange::Slow(1.0)
         }

@@ -7,6 +7,9 @@ use record::DiskInterval;
 use super::pipes::{Step, curve};
 use crate::page::Row;
 
+/// Four curves stand beside one another.
+const WIDTH: f64 = 110.0;
+
 /// The rows of the table, of the disks that were busiest; empty if there are none.
 pub(super) fn rows(intervals: &[DiskInterval], end_s: f64) -> String {
     const SHOWN: usize = 24;
@@ -18,23 +21,35 @@ pub(super) fn rows(intervals: &[DiskInterval], end_s: f64) -> String {
     disks.sort_by(|_, a, _, b| busy(b).total_cmp(&busy(a)));
     let row = |(node, rows): (&&str, &Vec<&DiskInterval>)| {
         let sum = |of: fn(&DiskInterval) -> u64| rows.iter().map(|r| of(r)).sum::<u64>();
-        let steps = rows.iter().map(|r| Step { from_s: r.from_s, to_s: r.to_s, value: r.utilisation });
-        let used = curve(steps, end_s, 1.0);
-        let requests = |r: &DiskInterval| r.reads + r.writes + r.flushes + r.trims;
-        let took: f64 = rows.iter().filter_map(|r| Some(r.latency_ms? * requests(r) as f64)).sum();
-        let all = rows.iter().map(|r| requests(r)).sum::<u64>();
-        let latency = if all > 0 { number(took / all as f64) } else { "–".into() };
+        let most = |of: fn(&DiskInterval) -> f64| rows.iter().map(|r| of(r)).fold(0.0, f64::max);
+        let drawn = |of: fn(&DiskInterval) -> f64, high: f64| {
+            curve(WIDTH, rows.iter().map(|r| Step { from_s: r.from_s, to_s: r.to_s, value: of(r) }), end_s, high)
+        };
+        let a_second = |r: &DiskInterval| requests(r) as f64 / (r.to_s - r.from_s).max(1e-9);
+        let queued = |r: &DiskInterval| r.queue_mean;
+        let latency = |r: &DiskInterval| r.latency_ms.unwrap_or(0.0);
+        let took: f64 = rows.iter().map(|r| latency(r) * requests(r) as f64).sum();
+        let all = sum(requests);
+        let mean = if all > 0 { number(took / all as f64) } else { "–".into() };
         let mb = |bytes: u64| number(bytes as f64 / 1e6);
-        let row = Row::default().name(node).html(&used).number(latency);
+        let row = Row::default().name(node);
+        let row = row.html(&drawn(a_second, most(a_second))).number(number(most(a_second)));
+        let row = row.html(&drawn(queued, most(queued))).number(number(most(queued)));
+        let row = row.html(&drawn(|r| r.utilisation, 1.0));
+        let row = row.html(&drawn(latency, most(latency))).number(mean);
         let row = row.number(sum(|r| r.reads)).number(mb(sum(|r| r.read_bytes)));
         let row = row.number(sum(|r| r.writes)).number(mb(sum(|r| r.written_bytes)));
         row.number(sum(|r| r.flushes)).number(sum(|r| r.late)).end()
     };
     let mut html: String = disks.iter().take(SHOWN).map(row).collect();
     if disks.len() > SHOWN {
-        html += &format!("<tr><td colspan=\"9\">… and {} more</td></tr>\n", disks.len() - SHOWN);
+        html += &format!("<tr><td colspan=\"14\">… and {} more</td></tr>\n", disks.len() - SHOWN);
     }
     html
+}
+
+fn requests(r: &DiskInterval) -> u64 {
+    r.reads + r.writes + r.flushes + r.trims
 }
 
 #[cfg(test)]
@@ -69,6 +84,9 @@ mod tests {
         let numbers: String =
             ["4", "20", "3", "40", "7.5", "20", "3"].map(|n| format!("<td class=\"n\">{n}</td>")).concat();
         assert!(html.contains(&numbers), "{html}");
+        // A curve each of requests a second, the queue, utilisation and latency, with the most of the first two.
+        assert_eq!(html.matches("<svg").count(), 8, "{html}");
+        assert!(html.contains("<td class=\"n\">40</td>") && html.contains("<td class=\"n\">1</td>"), "{html}");
     }
 
     #[test]

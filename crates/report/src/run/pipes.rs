@@ -10,6 +10,7 @@ use crate::page::Row;
 
 /// More would fill a page that nobody reads; the file has them all.
 const SHOWN: usize = 24;
+/// How wide a curve is that has the page almost to itself.
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 32.0;
 
@@ -37,8 +38,8 @@ pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
         let steps = |of: fn(&PipeInterval) -> f64| {
             rows.iter().map(move |r| Step { from_s: r.from_s, to_s: r.to_s, value: of(r) }).collect::<Vec<_>>()
         };
-        let utilisation = curve(steps(|r| r.utilisation.unwrap_or(0.0)), end_s, 1.0);
-        let queued = curve(steps(|r| r.queue_max as f64), end_s, queue);
+        let utilisation = curve(WIDTH, steps(|r| r.utilisation.unwrap_or(0.0)), end_s, 1.0);
+        let queued = curve(WIDTH, steps(|r| r.queue_max as f64), end_s, queue);
         let row = Row::default().name(name).html(&utilisation).number(used_text).html(&queued).number(queue);
         let counters: [&[&str]; 4] = [&["queue_drops", "red_drops"], &["lost"], &["down_drops"], &["too_long"]];
         html += &counters.into_iter().fold(row, |row, counters| row.number(sum(rows, counters))).end();
@@ -63,8 +64,8 @@ pub(super) struct Step {
 }
 
 /// Steps from the left (t = 0) to the right (the end of the run), as high as `high` at most.
-pub(super) fn curve(steps: impl IntoIterator<Item = Step>, end_s: f64, high: f64) -> String {
-    let x = |s: f64| (s / end_s.max(1e-9)).clamp(0.0, 1.0) * WIDTH;
+pub(super) fn curve(width: f64, steps: impl IntoIterator<Item = Step>, end_s: f64, high: f64) -> String {
+    let x = |s: f64| (s / end_s.max(1e-9)).clamp(0.0, 1.0) * width;
     let y = |v: f64| HEIGHT - 2.0 - (v / high.max(1e-9)).clamp(0.0, 1.0) * (HEIGHT - 4.0);
     let mut d = format!("M0 {:.1}", y(0.0));
     let mut until = 0.0;
@@ -76,9 +77,9 @@ pub(super) fn curve(steps: impl IntoIterator<Item = Step>, end_s: f64, high: f64
         let _ = write!(d, "H{:.1}V{:.1}H{:.1}", x(step.from_s), y(step.value), x(step.to_s));
         until = step.to_s;
     }
-    let _ = write!(d, "V{:.1}H{WIDTH}", y(0.0));
+    let _ = write!(d, "V{:.1}H{width}", y(0.0));
     format!(
-        "<svg class=\"small\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+        "<svg class=\"small\" viewBox=\"0 0 {width} {HEIGHT}\" width=\"{width}\" height=\"{HEIGHT}\" \
          aria-hidden=\"true\"><path class=\"line thin\" d=\"{d}\"/></svg>"
     )
 }

@@ -20,7 +20,7 @@ use super::disks::NodeDisks;
 use super::refill::Refills;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
-use crate::site::Sample;
+use crate::site::{NodeIndex, Sample};
 
 /// What is counted while the clock runs.
 pub struct Counters {
@@ -68,8 +68,25 @@ impl Counters {
         let tcp = prepared.namespaces.tcp_counters();
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
         let (disks, serving) = prepared.disks.as_mut().map_or(Ok(Default::default()), NodeDisks::count)?;
+        let of_node = |(index, _): &(NodeIndex, _)| {
+            let node = prepared.setup.nodes.get(*index)?;
+            Some((*index, host::storage::read_by_group(&prepared.shares.container_path(&node.name))?))
+        };
+        let device_reads = disks.iter().filter_map(of_node).collect();
         let (own, cores_lost) = (host::time::of_this_process() + serving, prepared.shares.lost_cores());
-        Ok(Sample { network, cpu, ticks, tcp, foreign, own, refills, cores_lost, disks, commands: [0; 2] })
+        Ok(Sample {
+            network,
+            cpu,
+            ticks,
+            tcp,
+            foreign,
+            own,
+            refills,
+            cores_lost,
+            disks,
+            device_reads,
+            commands: [0; 2],
+        })
     }
 
     /// Ends counting.
