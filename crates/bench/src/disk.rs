@@ -50,7 +50,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
 fn of_disk(name: &str, count: u64, tdf: Tdf, place: &Path) -> Result<Vec<Row>, Error> {
     let changes = serde_json::Map::from_iter([("capacity-bytes".to_string(), json!(SIZE))]);
     let parameters = Parameters::like(name, &changes).map_err(Error::failed)?;
-    let setup = DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false };
+    let setup = DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false, durable: false };
     let mut disks = Disks::make(Disks::command().spawn().map_err(Error::failed)?, place, &[setup])?;
     let path = disks.devices().first().ok_or_else(|| Error::failed("there is no device"))?.clone();
     let failed = |e: std::io::Error| Error::failed(format!("{}: {e}", path.display()));
