@@ -10,7 +10,7 @@ use std::path::Path;
 
 use device::{DiskSetup, Disks};
 use disk::Parameters;
-use scale::Tdf;
+use scale::{RealDuration, Tdf};
 use serde_json::{Value, json};
 
 use self::fio::{Load, Pattern};
@@ -121,7 +121,10 @@ fn of_disk(setup: &Setup, name: &str, tdf: u32, loads: &[Load], place: &Path) ->
         for (key, value) in [("disk", json!(name)), ("tdf", json!(tdf)), ("late", json!(late))] {
             params[key] = value;
         }
-        let virtual_ms = |real_ns: f64| real_ns / 1e6 / f64::from(tdf);
+        let virtual_ms = |real_ns: f64| {
+            let real = RealDuration::from_nanos(real_ns.round() as u64);
+            factor.to_virtual(real).as_secs_f64() * 1e3
+        };
         let seen: Vec<f64> = took.requests.iter().map(|ns| virtual_ms(*ns)).collect();
         let says: Vec<f64> = requests.iter().map(|s| s * 1e3).collect();
         params["n"] = json!(seen.len());

@@ -45,8 +45,8 @@ pub struct Queue {
     reads: BTreeMap<u64, u32>,
 }
 
-/// How much longer a request is on its way, the longer it is: so much for each MiB. What is written is copied before the
-/// request is met, and what is read after it is answered.
+/// How much longer a request is on its way, the longer it is: so much for each MiB. What is written is copied before
+/// the request is met, and what is read after it is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongWay {
     /// Of reads.

@@ -32,8 +32,8 @@ pub(crate) struct Way {
     pub long: LongWay,
 }
 
-/// Measures the way to a device, whose beginning is what it was afterwards: what requests take that are answered after a
-/// millisecond, without that.
+/// Measures the way to a device, whose beginning is what it was afterwards: what requests take that are answered after
+/// a millisecond, without that.
 pub(crate) fn measure(shared: &Shared, device: &Path) -> Result<Way, Error> {
     let failed = |e: rustix::io::Errno| Error::file("read or write", device, e);
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;

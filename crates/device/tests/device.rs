@@ -1,6 +1,7 @@
 //! Disks of this machine: a real process, FUSE file system, loop device and ext4. Needs root.
 //!
-//! No absolute time is asserted: what the device does is compared with what the same device does without its model, and with what the model says.
+//! No absolute time is asserted: what the device does is compared with what the same device does without its model,
+//! and with what the model says.
 
 mod common;
 
