@@ -1,96 +1,183 @@
-//! How exactly a node's disk keeps to its model: requests past the page cache, one at a time.
+//! How exactly a node's disk keeps to its model, and what a request costs the harness: fio's requests past the page
+//! cache, and what the model says of the same ones.
 
-use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+mod cost;
+mod fio;
+mod modelled;
+
+use std::fs;
 use std::path::Path;
 
 use device::{DiskSetup, Disks};
 use disk::Parameters;
-use scale::Tdf;
-use serde_json::json;
+use scale::{RealDuration, Tdf};
+use serde_json::{Value, json};
 
+use self::fio::{Load, Pattern};
+use self::modelled::modelled;
 use crate::cores::{Filler, first_and_last};
 use crate::{Error, Notify, Row};
 
-/// One for each family of disks, and how many requests of a kind it gets: those of platters take long.
-const DISKS: [(&str, u64); 3] = [("hdd-7200", 40), ("ssd-sata", 400), ("nvme", 400)];
-/// How much of it is used; the beginning.
+/// One for each family of disks.
+const DISKS: [&str; 4] = ["hdd-7200", "ssd-sata", "nvme", "gp3"];
+const TDFS: [u32; 3] = [1, 10, 50];
+/// How much of it is used: the beginning.
 const SIZE: u64 = 4 << 30;
-/// How far a request may be off, per cent: what a verdict asks for, if nobody says otherwise.
-const GOAL: f64 = 5.0;
-const SMALL: usize = 4096;
-const LARGE: usize = 1 << 20;
+/// How many requests of a kind there are, and for how long at most, in real seconds.
+const COUNT: u64 = 1_000;
+const LIMIT_S: u64 = 4;
+/// The loads of which something is measured unless everything is asked for, and at which factors.
+const SOME: [(Pattern, u32, u64); 6] = [
+    (Pattern::ReadAtRandom, 1, 4 << 10),
+    (Pattern::ReadAtRandom, 32, 4 << 10),
+    (Pattern::WriteAndFlush, 1, 4 << 10),
+    (Pattern::MixedAtRandom, 8, 64 << 10),
+    (Pattern::ReadInOrder, 1, 1 << 20),
+    (Pattern::WriteInOrder, 8, 1 << 20),
+];
+const SOME_TDFS: [u32; 2] = [1, 10];
 
-/// A buffer as direct I/O needs it.
-#[repr(align(4096))]
-struct Buffer([u8; LARGE]);
+/// How far mean and 99th percentile may be off, per cent: at TDF 1, and from 10 on.
+fn goals(tdf: u32) -> (f64, f64) {
+    if tdf < 10 { (5.0, 10.0) } else { (1.0, 3.0) }
+}
 
-/// What a request of a disk takes at TDF 1 and 10, beside what its model says, and what it is on its way. Takes a
-/// minute; needs root.
+/// What a request of a disk takes, beside what its model says of the same ones, and what it costs. `all` measures all
+/// disks at all factors, depths, lengths and patterns. Needs root and fio.
 ///
 /// # Errors
 ///
-/// If there can be no disks here, or a request fails.
-pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
-    notify("measuring three disks, each at two factors: this takes a minute");
+/// If there can be no disks here, there is no fio, or a request fails.
+pub fn measure(all: bool, notify: Notify) -> Result<Vec<Row>, Error> {
+    notify(match all {
+        true => "measuring four disks at three factors, 54 loads each: this takes an hour",
+        false => "measuring four disks at two factors, six loads each: this takes some minutes",
+    });
+    let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
-    let (first, last) = first_and_last()?;
-    let _awake = [Some(first), last].into_iter().flatten().map(Filler::start).collect::<Result<Vec<_>, _>>()?;
+    let _awake = [setup.nodes, setup.harness].map(Filler::start).into_iter().collect::<Result<Vec<_>, _>>()?;
     let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
-    let mut rows = Vec::new();
-    for (name, count) in DISKS {
-        for tdf in [1, 10] {
-            let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
-            rows.extend(of_disk(name, count, tdf, &dir.path().join(format!("{name}-{tdf}")))?);
+    let mut rows = cost::measure(&setup, dir.path())?;
+    for name in DISKS {
+        for tdf in if all { &TDFS[..] } else { &SOME_TDFS } {
+            let place = dir.path().join(format!("{name}-{tdf}"));
+            rows.extend(of_disk(&setup, name, *tdf, &loads(all), &place)?);
+            let _ = fs::remove_dir_all(place);
         }
     }
     Ok(rows)
 }
 
-fn of_disk(name: &str, count: u64, tdf: Tdf, place: &Path) -> Result<Vec<Row>, Error> {
-    let changes = serde_json::Map::from_iter([("capacity-bytes".to_string(), json!(SIZE))]);
-    let parameters = Parameters::like(name, &changes).map_err(Error::failed)?;
-    let setup = DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false };
-    let mut disks = Disks::make(Disks::command().spawn().map_err(Error::failed)?, place, &[setup])?;
-    let path = disks.devices().first().ok_or_else(|| Error::failed("there is no device"))?.clone();
-    let failed = |e: std::io::Error| Error::failed(format!("{}: {e}", path.display()));
-    let open = || File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path);
-    let device = open().map_err(failed)?;
-    let mut buffer = Box::new(Buffer([1; LARGE]));
-    // What is read is there.
-    for at in 0..count {
-        device.write_all_at(&buffer.0, at * LARGE as u64).map_err(failed)?;
+/// The loads, in turns.
+fn loads(all: bool) -> Vec<Load> {
+    let some = SOME.to_vec();
+    let depths_and_lengths = [1, 8, 32].into_iter().flat_map(|depth| [4 << 10, 64 << 10, 1 << 20].map(|n| (depth, n)));
+    let every = depths_and_lengths.flat_map(|(depth, n)| Pattern::ALL.map(|pattern| (pattern, depth, n))).collect();
+    let chosen: Vec<_> = if all { every } else { some };
+    let load = |(pattern, depth, bytes)| Load { pattern, depth, bytes, count: COUNT, limit_s: LIMIT_S };
+    chosen.into_iter().map(load).collect()
+}
+
+/// Where what runs.
+struct Setup {
+    nodes: usize,
+    harness: usize,
+}
+
+impl Setup {
+    fn here() -> Result<Setup, Error> {
+        let (nodes, last) = first_and_last()?;
+        Ok(Setup { nodes, harness: last.unwrap_or(nodes) })
     }
-    disks.begin(host::now(), tdf)?;
-    let mut rows = vec![Row::new(
-        "disk_on_its_way",
-        json!({ "disk": name, "tdf": tdf }),
-        disks.spent().as_nanos() as f64 / 1e3,
-        "real us",
-    )];
-    // Far from one another, in an order that no drive reads ahead of.
-    let place_of = |n: u64| (n * 797 % count) * LARGE as u64;
-    for (request, bytes) in [("read", SMALL), ("write", SMALL), ("write and flush", SMALL), ("read in order", LARGE)] {
+
+    /// One disk, whose requests are served on the harness core.
+    fn disks(&self, name: &str, place: &Path) -> Result<Disks, Error> {
+        let changes = serde_json::Map::from_iter([("capacity-bytes".to_string(), json!(SIZE))]);
+        let parameters = Parameters::like(name, &changes).map_err(Error::failed)?;
+        let setup = DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false, durable: false };
+        // A child runs where it was started.
+        crate::cores::pin(self.harness);
+        let process = Disks::command().spawn().map_err(Error::failed);
+        crate::cores::pin(self.nodes);
+        Ok(Disks::make(process?, place, &[setup])?)
+    }
+}
+
+fn of_disk(setup: &Setup, name: &str, tdf: u32, loads: &[Load], place: &Path) -> Result<Vec<Row>, Error> {
+    let factor = Tdf::new(tdf.into(), 1).map_err(Error::failed)?;
+    let mut disks = setup.disks(name, place)?;
+    let device = disks.devices().first().ok_or_else(|| Error::failed("there is no device"))?.clone();
+    disks.begin(host::now(), factor)?;
+    let way = json!({ "disk": name, "tdf": tdf });
+    let mut rows = vec![Row::new("disk_on_its_way", way, disks.spent().as_nanos() as f64 / 1e3, "real us")];
+    for load in loads {
+        disks.watch(0)?;
         let before = disks.count()?.disks[0];
-        let begin = host::now();
-        for n in 0..count {
-            let part = &mut buffer.0[..bytes];
-            match request {
-                "read" => device.read_exact_at(part, place_of(n)),
-                "write" => device.write_all_at(part, place_of(n)),
-                "write and flush" => device.write_all_at(part, place_of(n)).and_then(|()| device.sync_data()),
-                _ => device.read_exact_at(part, n * LARGE as u64),
-            }
-            .map_err(failed)?;
-        }
-        let took = tdf.to_virtual(host::now().since(begin)).as_secs_f64();
+        let took = fio::run(&device, SIZE, *load, setup.nodes, place)?;
+        let (requests, flushes) = modelled(&disks.watch(0)?, load.bytes);
         let after = disks.count()?.disks[0];
-        // Not the sum of what requests took: the kernel has made two of a long one, which are under way together.
-        let modelled = after.busy.saturating_sub(before.busy).as_secs_f64();
         let late = after.all(|kind| kind.late) - before.all(|kind| kind.late);
-        let params = json!({ "disk": name, "tdf": tdf, "request": request, "bytes": bytes, "n": count, "late": late });
-        let each = |s: f64| 1e3 * s / count as f64;
-        rows.push(Row::new("disk_request", params, each(took), "virtual ms").within(GOAL, each(modelled)));
+        let mut params = load.params();
+        for (key, value) in [("disk", json!(name)), ("tdf", json!(tdf)), ("late", json!(late))] {
+            params[key] = value;
+        }
+        let virtual_ms = |real_ns: f64| {
+            let real = RealDuration::from_nanos(real_ns.round() as u64);
+            factor.to_virtual(real).as_secs_f64() * 1e3
+        };
+        let seen: Vec<f64> = took.requests.iter().map(|ns| virtual_ms(*ns)).collect();
+        let says: Vec<f64> = requests.iter().map(|s| s * 1e3).collect();
+        params["n"] = json!(seen.len());
+        rows.extend(compared("disk_request", &params, tdf, (mean(&seen), p99(&seen)), (mean(&says), p99(&says))));
+        let (count, flush_mean, flush_p99) = took.flushes;
+        if count > 0 && !flushes.is_empty() {
+            params["n"] = json!(count);
+            let says: Vec<f64> = flushes.iter().map(|s| s * 1e3).collect();
+            let seen = (virtual_ms(flush_mean), virtual_ms(flush_p99));
+            rows.extend(compared("disk_flush", &params, tdf, seen, (mean(&says), p99(&says))));
+        }
     }
     Ok(rows)
+}
+
+/// Mean and 99th percentile beside the model's.
+fn compared(name: &str, params: &Value, tdf: u32, seen: (f64, f64), says: (f64, f64)) -> [Row; 2] {
+    let (goal, goal_p99) = goals(tdf);
+    let row = |name: &str, value| Row::new(name, params.clone(), value, "virtual ms");
+    [row(name, seen.0).within(goal, says.0), row(&format!("{name}_p99"), seen.1).within(goal_p99, says.1)]
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The value that 99 of 100 do not exceed.
+fn p99(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (sorted.len() as f64 * 0.99).ceil() as usize;
+    sorted.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_each_depth_length_and_pattern() {
+        assert_eq!((loads(true).len(), loads(false).len()), (54, 6));
+    }
+
+    #[test]
+    fn quantiles_are_of_the_sorted_values() {
+        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!((mean(&values), p99(&values)), (100.5, 198.0));
+        assert_eq!(p99(&[3.0]), 3.0);
+        assert!(p99(&[]).is_nan() && mean(&[]).is_nan());
+    }
+
+    #[test]
+    fn goals_are_wider_without_dilation() {
+        assert_eq!((goals(1), goals(10), goals(50)), ((5.0, 10.0), (1.0, 3.0), (1.0, 3.0)));
+    }
 }

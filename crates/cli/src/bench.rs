@@ -22,6 +22,9 @@ pub struct Args {
     /// With `cpu`: only measures how much longer a command, which does the same work each time, takes on a slower core.
     #[arg(long, requires = "command")]
     gain: bool,
+    /// With `disk`: all disks at all factors, depths, lengths and patterns.
+    #[arg(long)]
+    all: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -53,6 +56,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if (args.calibrate || args.gain) && !matches!(args.mechanism, Mechanism::Cpu) {
         return Err(Failure::input("--calibrate and --gain are of `bench cpu`"));
     }
+    if args.all && !matches!(args.mechanism, Mechanism::Disk) {
+        return Err(Failure::input("--all is of `bench disk`"));
+    }
     let of_trust = args.pairs.is_some() || args.accuracy.is_some() || args.keep.is_some();
     if of_trust && !matches!(args.mechanism, Mechanism::Trust) {
         return Err(Failure::input("--pairs, --accuracy and --keep are of `bench trust`"));
@@ -64,7 +70,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
         Mechanism::Cpu => bench::cpu(|sentence| engine::warn(sentence))?,
         Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy, args.keep)?,
-        Mechanism::Disk => bench::disk(|sentence| engine::warn(sentence))?,
+        Mechanism::Disk => bench::disk(args.all, |sentence| engine::warn(sentence))?,
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,9 @@
 //! A FUSE file system with one file for each disk.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, UNIX_EPOCH};
 
 use disk::Op;
@@ -10,9 +12,8 @@ use fuser::{
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use rustix::fs::{FallocateFlags, fallocate};
-use std::os::unix::fs::FileExt;
 
-use crate::server::{Reply, Shared};
+use crate::shared::{Reply, Shared};
 
 /// What is known of a file does not change.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
@@ -105,10 +106,10 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         let Some(disk) = self.disk(inode) else { return reply.error(Errno::EISDIR) };
-        self.0.serve(disk, Op::Read, offset, size.into(), Reply::Read(reply, Vec::new()), |file, reply| {
-            let Reply::Read(_, data) = reply else { return Ok(()) };
-            data.resize(size as usize, 0);
-            file.read_exact_at(data, offset)
+        let reply = Reply::Read(reply, self.0.block(size as usize));
+        self.0.serve(disk, Op::Read, offset, size.into(), reply, |file, reply| {
+            let Reply::Read(_, block) = reply else { return Ok(()) };
+            file.read_exact_at(block.used_mut(), offset)
         });
     }
 
@@ -131,10 +132,10 @@ impl Filesystem for Files {
     }
 
     /// A flush of the device. What it makes durable is durable on the disk that is modelled; the file behind it is
-    /// thrown away with the run.
+    /// thrown away with the run, unless somebody asks for more.
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let Some(disk) = self.disk(inode) else { return reply.error(Errno::EISDIR) };
-        self.0.serve(disk, Op::Flush, 0, 0, Reply::Other(reply), |_, _| Ok(()));
+        self.0.serve(disk, Op::Flush, 0, 0, Reply::Other(reply), |file, _| self.0.flush(disk, file));
     }
 
     /// What a device is told to discard, or to fill with zeros.
@@ -153,9 +154,22 @@ impl Filesystem for Files {
         if !zeros {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        self.0.serve(disk, Op::Trim, offset, length, Reply::Other(reply), |file, _| {
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            Ok(fallocate(file, hole, offset, length)?)
-        });
+        self.0.serve(disk, Op::Trim, offset, length, Reply::Other(reply), |file, _| clear(file, offset, length));
+    }
+}
+
+/// Fills a part of a file with zeros: by a hole, if its file system has such.
+fn clear(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            let zeros = vec![0; (LONGEST as u64).min(length) as usize];
+            let end = offset + length;
+            let parts = (offset..end).step_by(LONGEST as usize);
+            parts.into_iter().try_for_each(|at| {
+                let part = (end - at).min(zeros.len() as u64) as usize;
+                file.write_all_at(&zeros[..part], at)
+            })
+        }
+        other => Ok(other?),
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::{RealDuration, RealInstant, Tdf};
 
+use crate::counters::{Counters, Watched};
 use crate::error::Error;
-use crate::queue::Counters;
 use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.
@@ -111,6 +111,20 @@ impl Disks {
             Answer::Counted { disks, cpu, failure: None } => Ok(Counted { disks, cpu }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// The requests that a disk, by its place, has answered since this was last asked; none the first time.
+    pub fn watch(&mut self, disk: usize) -> Result<Vec<Watched>, Error> {
+        match self.ask(&Order::Watch { disk }, PATIENCE)? {
+            Answer::Watched(requests) => Ok(requests),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// From now on nothing is done, and each request is answered as soon as it has come: what is left is what the way
+    /// to the process and back costs.
+    pub fn null(&mut self) -> Result<(), Error> {
+        self.tell(&Order::Null)
     }
 
     fn tell(&mut self, order: &Order) -> Result<(), Error> {

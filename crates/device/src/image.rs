@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use host::Lack;
@@ -113,7 +113,7 @@ pub fn remove_devices(directory: &Path) {
 
 /// Makes the files of disks of these sizes, each with a file system; those of one size begin alike. A file that is
 /// there is a disk's of an earlier run, and stays as it is.
-pub(crate) fn make_all(directory: &Path, sizes: &[(String, u64)], seed: u64) -> Result<Vec<File>, Error> {
+pub(crate) fn make_all(directory: &Path, sizes: &[(String, u64)], seed: u64) -> Result<Vec<(PathBuf, File)>, Error> {
     fs::create_dir_all(directory).map_err(|e| Error::file("make", directory, e))?;
     let path = |name: &str| directory.join(format!("{name}.img"));
     let mut made: Vec<&(String, u64)> = Vec::new();
@@ -136,7 +136,8 @@ pub(crate) fn make_all(directory: &Path, sizes: &[(String, u64)], seed: u64) -> 
     }
     let open = |(name, _): &(String, u64)| {
         let path = path(name);
-        File::options().read(true).write(true).open(&path).map_err(|e| Error::file("open", &path, e))
+        let file = File::options().read(true).write(true).open(&path).map_err(|e| Error::file("open", &path, e))?;
+        Ok((path, file))
     };
     // Copies are made of files that nobody has mounted yet, so all are there before any is handed out.
     sizes.iter().map(open).collect()

@@ -7,6 +7,9 @@
 //!
 //! `docs/disk.md` says how it works, and how exact it is.
 
+mod alarm;
+mod blocks;
+mod counters;
 mod error;
 mod files;
 mod handle;
@@ -15,9 +18,12 @@ mod lacks;
 mod loops;
 pub mod queue;
 mod server;
+mod shared;
 pub mod undo;
+mod way;
 mod wire;
 
+pub use counters::Watched;
 pub use error::Error;
 pub use handle::{Counted, Disks};
 pub use image::remove_devices;

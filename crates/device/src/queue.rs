@@ -3,11 +3,14 @@
 //! A request is answered when two things are true: its model says that it is complete, and what it asks for has been
 //! done in the file behind the disk. The second comes first, as a rule; a request for which it does not is *late*.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use disk::{Disk, Event, EventKind, Lost, Op, Refused, Request};
 use scale::{DiskClock, RealDuration, RealInstant, VirtualDuration, VirtualInstant};
-use serde::{Deserialize, Serialize};
+
+use crate::counters::Watched;
+pub use crate::counters::{Answered, Counters, lateness_limit};
 
 /// A request of a disk, by its number.
 pub type RequestId = u64;
@@ -35,6 +38,35 @@ pub struct Queue {
     waking: Vec<RealDuration>,
     /// Its clock, while everything is done at once until the disk is as before.
     later: Option<DiskClock>,
+    /// Each request that was answered, for whoever wants to know.
+    watched: Option<Vec<Watched>>,
+    way: LongWay,
+    /// How many reads of each length have not been answered.
+    reads: BTreeMap<u64, u32>,
+}
+
+/// How much longer a request is on its way, the longer it is: so much for each MiB. What is written is copied before
+/// the request is met, and what is read after it is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongWay {
+    /// Of reads.
+    pub read: RealDuration,
+    /// Of writes.
+    pub write: RealDuration,
+}
+
+impl LongWay {
+    fn back(self, op: Op, length: u64) -> RealDuration {
+        if op == Op::Read { part(self.read, length) } else { RealDuration::ZERO }
+    }
+
+    fn there(self, op: Op, length: u64) -> RealDuration {
+        if matches!(op, Op::Write | Op::WriteThrough) { part(self.write, length) } else { RealDuration::ZERO }
+    }
+}
+
+fn part(of_mib: RealDuration, length: u64) -> RealDuration {
+    RealDuration::from_nanos(of_mib.as_nanos().saturating_mul(length) >> 20)
 }
 
 /// When requests are answered.
@@ -51,6 +83,7 @@ enum Mode {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     op: Op,
+    offset: u64,
     length: u64,
     /// In virtual time, if the model has been told of it.
     arrived: Option<VirtualInstant>,
@@ -62,71 +95,6 @@ struct Waiting {
     done: bool,
     /// Whether it was not when it was to be answered.
     late: bool,
-}
-
-/// What a disk was asked, and how it was answered, since virtual zero. All of it only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Reads.
-    pub reads: Answered,
-    /// Writes.
-    pub writes: Answered,
-    /// Flushes.
-    pub flushes: Answered,
-    /// Ranges that were trimmed.
-    pub trims: Answered,
-    /// The requests under way, summed over time.
-    pub queued: VirtualDuration,
-    /// For how long there was at least one.
-    pub busy: VirtualDuration,
-    /// The most that a request was answered too late.
-    pub latest: VirtualDuration,
-    /// How many were answered by how much too late: up to 1 µs, √2 µs, 2 µs, 2√2 µs, … of virtual time, and the last
-    /// beyond that.
-    pub lateness: [u64; 32],
-    /// Requests that could not be done.
-    pub failed: u64,
-}
-
-/// How requests of one kind were answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
-    /// How many.
-    pub count: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How long they took by the model, together.
-    pub took: VirtualDuration,
-    /// Those that were not done when their model said so.
-    pub late: u64,
-    /// By how much these were answered too late, together.
-    pub late_by: VirtualDuration,
-    /// By how much all others were, together: whoever answers woke up late.
-    pub behind: VirtualDuration,
-}
-
-impl Answered {
-    /// How long they took, together, from their arrival to their answer.
-    pub fn lasted(&self) -> VirtualDuration {
-        self.took + self.late_by + self.behind
-    }
-}
-
-impl Counters {
-    /// Each kind of requests.
-    pub fn kinds(&self) -> [&Answered; 4] {
-        [&self.reads, &self.writes, &self.flushes, &self.trims]
-    }
-
-    /// The sum of something over all kinds of requests.
-    pub fn all(&self, of: impl Fn(&Answered) -> u64) -> u64 {
-        self.kinds().into_iter().map(of).sum()
-    }
-}
-
-/// How late those at most are that are counted in a place of [`Counters::lateness`]; the last has no such limit.
-pub fn lateness_limit(place: usize) -> VirtualDuration {
-    VirtualDuration::from_secs_f64(1e-6 * 2f64.powf(place as f64 / 2.0))
 }
 
 impl Queue {
@@ -146,12 +114,20 @@ impl Queue {
             durable: Vec::new(),
             waking: Vec::new(),
             later: None,
+            watched: None,
+            way: LongWay::default(),
+            reads: BTreeMap::new(),
         }
     }
 
     /// How many bytes the disk has.
     pub fn capacity_bytes(&self) -> u64 {
         self.model.capacity_bytes()
+    }
+
+    /// How much longer long requests are on their way.
+    pub fn set_way(&mut self, way: LongWay) {
+        self.way = way;
     }
 
     /// From now on each request is answered so long after it has come.
@@ -195,6 +171,7 @@ impl Queue {
             (self.later, self.mode) = (Some(clock), Mode::AtOnce);
         }
         self.waiting.clear();
+        self.reads.clear();
         self.due.clear();
         self.outstanding = 0;
         lost
@@ -243,7 +220,8 @@ impl Queue {
             Mode::After(time) => due = Some(now + time),
             Mode::Modelled(clock) => {
                 // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
-                let at = clock.arrival(now).max(self.asked);
+                let met = now - self.way.there(op, length);
+                let at = clock.arrival(met).max(self.asked);
                 self.model.submit(at, Request { id, op, offset, length })?;
                 let shown = clock.shown(at);
                 self.count(shown);
@@ -253,8 +231,11 @@ impl Queue {
         }
         self.last_id = id;
         due.map(|due| self.due.insert((due, id)));
-        let waiting = Waiting { op, length, arrived, complete: None, due, done: false, late: false };
+        let waiting = Waiting { op, offset, length, arrived, complete: None, due, done: false, late: false };
         self.waiting.insert(id, waiting);
+        if op == Op::Read {
+            *self.reads.entry(length).or_default() += 1;
+        }
         Ok(id)
     }
 
@@ -273,16 +254,35 @@ impl Queue {
     /// That a request could not be done: it is answered with an error, by the caller and at once.
     pub fn fail(&mut self, id: RequestId) {
         self.counters.failed += 1;
-        if let Some(due) = self.waiting.remove(&id).and_then(|waiting| waiting.due) {
+        if let Some(due) = self.forget(id).and_then(|waiting| waiting.due) {
             self.due.remove(&(due, id));
         }
+    }
+
+    fn forget(&mut self, id: RequestId) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&id)?;
+        if waiting.op == Op::Read
+            && let Entry::Occupied(mut reads) = self.reads.entry(waiting.length)
+        {
+            *reads.get_mut() -= 1;
+            if *reads.get() == 0 {
+                reads.remove();
+            }
+        }
+        Some(waiting)
+    }
+
+    /// How much sooner than others the longest read is to be answered that waits.
+    fn ahead(&self) -> RealDuration {
+        self.reads.last_key_value().map_or(RealDuration::ZERO, |(length, _)| self.way.back(Op::Read, *length))
     }
 
     /// When [`Queue::advance`] will have something to do, if nothing happens before; none: when something does.
     pub fn next_event(&mut self) -> Option<RealInstant> {
         let due = self.due.first().map(|(due, _)| *due);
         let Mode::Modelled(clock) = self.mode else { return due };
-        let model = self.model.next_event().map(|at| clock.answer(at));
+        let ahead = self.ahead();
+        let model = self.model.next_event().map(|at| clock.answer(at) - ahead);
         [due, model].into_iter().flatten().min()
     }
 
@@ -293,7 +293,8 @@ impl Queue {
             // From one event to the next, and not to this instant: whoever answers may have woken up late, and what
             // is asked because of the answer must not come later for that.
             let mut before = None;
-            while let Some(at) = self.model.next_event().filter(|at| *at <= clock.due(now) && before != Some(*at)) {
+            let due = clock.due(now + self.ahead());
+            while let Some(at) = self.model.next_event().filter(|at| *at <= due && before != Some(*at)) {
                 self.asked = self.asked.max(at);
                 self.model.advance(self.asked, &mut events);
                 before = Some(at);
@@ -311,14 +312,18 @@ impl Queue {
                 waiting.late |= waiting.complete.is_some();
                 continue;
             }
-            let answered = *waiting;
-            self.waiting.remove(&id);
+            let Some(answered) = self.forget(id) else { continue };
             if let Mode::After(_) = self.mode {
                 self.waking.push(now.since(due));
             }
             self.answered(&answered, now);
             answers.push(id);
         }
+    }
+
+    /// The requests that were answered since this was last asked, in that order; none the first time.
+    pub fn watch(&mut self) -> Vec<Watched> {
+        self.watched.replace(Vec::new()).unwrap_or_default()
     }
 
     /// What has been counted by `now`.
@@ -337,7 +342,7 @@ impl Queue {
         self.count(clock.shown(event.at));
         self.outstanding = self.outstanding.saturating_sub(1);
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
-            let due = clock.answer(event.at);
+            let due = clock.answer(event.at) - self.way.back(waiting.op, waiting.length);
             (waiting.complete, waiting.due) = (Some(event.at), Some(due));
             self.due.insert((due, event.id));
         }
@@ -359,7 +364,11 @@ impl Queue {
         else {
             return;
         };
-        let behind = clock.late(complete, now);
+        if let Some(watched) = &mut self.watched {
+            let Waiting { op, offset, length, .. } = *request;
+            watched.push(Watched { op, offset, length, arrived, complete: clock.shown(complete) });
+        }
+        let behind = clock.late(complete, now + self.way.back(request.op, request.length));
         let counters = &mut self.counters;
         counters.latest = counters.latest.max(behind);
         let last = counters.lateness.len() - 1;

@@ -227,3 +227,40 @@ fn a_disk_that_is_slowed_down_takes_so_many_times_as_long() {
     let took = until_answered(&mut queue, id).since(later).as_nanos();
     assert!(took < 10 * alone, "it is in its cache: {took}");
 }
+
+#[test]
+fn long_reads_are_answered_sooner_and_long_writes_came_earlier_by_what_they_are_longer_on_their_way() {
+    let took = |op, length, way: LongWay| {
+        let mut queue = begun(model("nvme", json!({})), 10, 100);
+        queue.set_way(way);
+        let id = queue.arrive(at(1_000), op, 1 << 30, length).unwrap();
+        queue.done(id, at(1_000));
+        let answered = until_answered(&mut queue, id).since(at(1_000)).as_nanos();
+        let counted = queue.counters(at(1_000_000));
+        assert_eq!(counted.latest, VirtualDuration::ZERO, "nothing was late");
+        assert!(queue.reads.is_empty());
+        answered
+    };
+    let way = LongWay { read: RealDuration::from_nanos(80_000), write: RealDuration::from_nanos(256_000) };
+    let shorter = |op, length| took(op, length, LongWay::default()) - took(op, length, way);
+    assert_eq!((shorter(Op::Read, 1 << 20), shorter(Op::Read, 1 << 18)), (80_000, 20_000));
+    assert_eq!((shorter(Op::Write, 1 << 20), shorter(Op::Write, 4096)), (256_000, 1_000));
+}
+
+#[test]
+fn who_watches_sees_each_request_as_its_model_does() {
+    let mut queue = begun(model("hdd-7200", json!({})), 10, 0);
+    let read = |queue: &mut Queue, us| {
+        let id = queue.arrive(at(us), Op::Read, 1 << 30, 4096).unwrap();
+        queue.done(id, at(us));
+        until_answered(queue, id)
+    };
+    let end = read(&mut queue, 0);
+    assert_eq!(queue.watch(), [], "nobody watched yet");
+    let begin = end.since(ZERO).as_nanos() / 1_000 + 1;
+    let end = read(&mut queue, begin);
+    let [seen] = queue.watch()[..] else { panic!("one request was answered") };
+    assert_eq!((seen.op, seen.offset, seen.length), (Op::Read, 1 << 30, 4096));
+    assert_eq!(seen.complete.since(seen.arrived).as_nanos(), (end.since(at(begin)).as_nanos()) / 10);
+    assert_eq!(queue.watch(), []);
+}

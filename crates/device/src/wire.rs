@@ -6,8 +6,8 @@ use host::Lack;
 use scale::{RealDuration, RealInstant, Tdf};
 use serde::{Deserialize, Serialize};
 
+use crate::counters::{Counters, Watched};
 use crate::error::Error;
-use crate::queue::Counters;
 
 /// A disk that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub struct DiskSetup {
     pub seed: u64,
     /// Whether its power may be cut: what would be lost is kept in memory, as much as the drive's cache holds.
     pub may_lose_power: bool,
+    /// Whether a flush is answered only when the file behind the disk is durable on the host, too.
+    pub durable: bool,
 }
 
 /// What may happen to a disk.
@@ -68,6 +70,10 @@ pub(crate) enum Order {
     Change { disk: usize, change: Change },
     /// From now on the disks take no time.
     Pass,
+    /// What has a disk been asked since this was last asked?
+    Watch { disk: usize },
+    /// From now on nothing is done: each request is answered as soon as it has come.
+    Null,
 }
 
 /// What is answered.
@@ -82,6 +88,8 @@ pub(crate) enum Answer {
     Cut(Cut),
     /// What each disk has counted, the CPU time that the process has used, and the first request that failed, if any.
     Counted { disks: Vec<Counters>, cpu: RealDuration, failure: Option<String> },
+    /// The requests.
+    Watched(Vec<Watched>),
     /// It cannot be done.
     Failed(Failure),
 }

@@ -1,75 +1,34 @@
 //! Disks of this machine: a real process, FUSE file system, loop device and ext4. Needs root.
 //!
-//! The process that serves disks is this program again, so it has a `main` of its own. No absolute time is asserted:
-//! what the device does is compared with what the same device does without its model, and with what the model says.
+//! No absolute time is asserted: what the device does is compared with what the same device does without its model,
+//! and with what the model says.
+
+mod common;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use common::*;
 use diorama_device::{Change, DiskSetup, Disks, await_unmounted};
-use disk::Parameters;
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
-use rustix::thread::UnshareFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use scale::{RealDuration, Tdf};
 use serde_json::json;
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("__disks") {
-        diorama_device::disks_main();
-    }
-    // Like a run: in a mount namespace of its own. Nothing is mounted where others see it.
-    // SAFETY: there is one thread yet, and it changes neither root nor working directory.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.expect("run as root");
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", private).unwrap();
-    let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let tests: [(&str, fn()); 6] = [
+    main_of(&[
         ("what_is_written_is_read", what_is_written_is_read),
         ("requests_take_what_the_model_says", requests_take_what_the_model_says),
         ("a_file_system_is_on_each_disk", a_file_system_is_on_each_disk),
         ("what_was_synced_survives_power_cuts", what_was_synced_survives_power_cuts),
         ("a_drive_that_lies_loses_what_was_synced", a_drive_that_lies_loses_what_was_synced),
         ("nothing_is_left_when_the_process_is_killed", nothing_is_left_when_the_process_is_killed),
-    ];
-    for (name, test) in tests {
-        if only.is_empty() || only.iter().any(|o| name.contains(o)) {
-            test();
-            println!("test {name} ... ok");
-        }
-    }
-}
-
-fn setup(name: &str, like: &str, changes: serde_json::Value) -> DiskSetup {
-    let parameters = Parameters::like(like, changes.as_object().unwrap()).unwrap();
-    DiskSetup { name: name.into(), parameters, seed: 7, may_lose_power: false }
-}
-
-fn place() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
-}
-
-fn disks(directory: &Path, all: &[DiskSetup]) -> Disks {
-    let process = Disks::command().spawn().unwrap();
-    Disks::make(process, directory, all).unwrap()
-}
-
-/// A small drive, whose file system is made in no time.
-fn small(name: &str) -> DiskSetup {
-    setup(name, "hdd-7200", json!({ "capacity-bytes": 2_u64 << 30 }))
-}
-
-#[repr(align(4096))]
-struct Block([u8; 65536]);
-
-/// The device, for requests that reach it as they are.
-fn open(path: &Path) -> File {
-    File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
+    ]);
 }
 
 fn what_is_written_is_read() {
@@ -264,12 +223,6 @@ fn a_drive_that_lies_loses_what_was_synced() {
     // What is left may be a file system, and may be none.
     let left = all.mount().map_or(0, |()| all.whole());
     assert!(left < all.files, "all {left} files are there");
-}
-
-/// What a loop device is on; none if it is free.
-fn backing(device: &Path) -> Option<String> {
-    let name = device.file_name().unwrap().to_str().unwrap();
-    fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
 }
 
 fn nothing_is_left_when_the_process_is_killed() {

@@ -297,6 +297,7 @@ impl Plan {
             dilated_tsc: node.dilated_tsc,
             congestion: planned.congestion,
             disk: experiment.machines[node.machine].disk.as_ref().map(|disk| disk.parameters.clone()),
+            durable: experiment.machines[node.machine].disk.as_ref().is_some_and(|disk| disk.durable),
             traffic: experiment.flows.iter().any(|f| [f.from, f.to].contains(&index)),
             barriers: experiment.barriers.is_some(),
             may_lose_power: experiment.events.iter().any(|event| cuts(&event.action)),

@@ -190,6 +190,8 @@ pub struct NodeSetup {
     pub congestion: Congestion,
     /// The disk that holds what it writes; none: that takes the machine's time.
     pub disk: Option<disk::Parameters>,
+    /// Whether the machine's own disk is to have what is flushed to that one.
+    pub durable: bool,
     /// Whether its power is cut during the run.
     pub may_lose_power: bool,
     /// Whether the program of traffic runs in it.

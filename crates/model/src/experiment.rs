@@ -129,6 +129,8 @@ pub struct Disk {
     pub like: String,
     /// What it is.
     pub parameters: disk::Parameters,
+    /// Whether the host's own disk is to have what the node has flushed, too.
+    pub durable: bool,
 }
 
 /// A node of the target.

@@ -14,9 +14,11 @@ const BLOCK: u64 = 4096;
 
 /// The disk that a machine is described to have; `None`, with a note, if there can be no such disk.
 pub(super) fn disk(written: &file::Disk, entry: &Entry<'_, file::Machine>, problems: &mut Problems) -> Option<Disk> {
-    let (DiskName(like), size, mut changes) = match written {
-        WordOr::Word(name) => (name, None, serde_json::Map::new()),
-        WordOr::Map(DiskMap { like, size, changes }) => (like, size.as_ref(), changes.clone()),
+    let (DiskName(like), size, durable, mut changes) = match written {
+        WordOr::Word(name) => (name, None, false, serde_json::Map::new()),
+        WordOr::Map(DiskMap { like, size, durable, changes }) => {
+            (like, size.as_ref(), durable.unwrap_or(false), changes.clone())
+        }
     };
     let node = entry.node.get("disk");
     let known = disk::catalogue::names();
@@ -56,7 +58,7 @@ pub(super) fn disk(written: &file::Disk, entry: &Entry<'_, file::Machine>, probl
             problems.add(place(at, entry), what);
             None
         }
-        Ok(parameters) => Some(Disk { like: like.clone(), parameters }),
+        Ok(parameters) => Some(Disk { like: like.clone(), parameters, durable }),
         Err(wrong) => {
             // The size is another name for a parameter, which the message is about.
             let of_size = wrong.field.contains("capacity-bytes") && size.is_some();

@@ -41,6 +41,8 @@ pub(crate) struct DiskMap {
     pub(crate) like: DiskName,
     /// How large it is.
     pub(crate) size: Option<DiskSize>,
+    /// Whether the host is to keep what the node has flushed.
+    pub(crate) durable: Option<bool>,
     /// The parameters.
     pub(crate) changes: Map<String, Value>,
 }
@@ -60,16 +62,17 @@ impl<'de> Deserialize<'de> for DiskMap {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DiskMap, A::Error> {
-                let (mut like, mut size, mut changes) = (None, None, Map::new());
+                let (mut like, mut size, mut durable, mut changes) = (None, None, None, Map::new());
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
                         "like" => like = Some(map.next_value()?),
                         "size" => size = Some(map.next_value()?),
+                        "durable" => durable = Some(map.next_value()?),
                         _ => drop(changes.insert(key, map.next_value::<Parameter>()?.0)),
                     }
                 }
                 let like = like.ok_or_else(|| serde::de::Error::missing_field("like"))?;
-                Ok(DiskMap { like, size, changes })
+                Ok(DiskMap { like, size, durable, changes })
             }
         }
         d.deserialize_map(Keys)
@@ -88,6 +91,10 @@ impl JsonSchema for DiskMap {
             "properties": {
                 "like": generator.subschema_for::<DiskName>(),
                 "size": generator.subschema_for::<DiskSize>(),
+                "durable": {
+                    "type": "boolean",
+                    "description": "Whether the host's own disk is to have what a node has flushed, too",
+                },
             },
             "required": ["like"],
         })

@@ -25,7 +25,8 @@ impl NodeDisks {
             // What each leaves to chance is its own.
             let seed = setup.seed.wrapping_add(index as u64);
             let parameters = node.disk.clone()?;
-            Some((index, DiskSetup { name: node.name.clone(), parameters, seed, may_lose_power: node.may_lose_power }))
+            let crate::site::NodeSetup { may_lose_power, durable, .. } = *node;
+            Some((index, DiskSetup { name: node.name.clone(), parameters, seed, may_lose_power, durable }))
         };
         let (nodes, setups): (Vec<_>, Vec<_>) = setup.nodes.iter().enumerate().filter_map(with).unzip();
         if nodes.is_empty() {

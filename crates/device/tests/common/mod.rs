@@ -1,0 +1,66 @@
+//! What the tests of real disks share. The process that serves disks is the test's program again, so each has a `main`
+//! of its own.
+
+#![allow(dead_code)] // Each test program uses a part of this.
+
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use diorama_device::{DiskSetup, Disks};
+use disk::Parameters;
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::UnshareFlags;
+use serde_json::json;
+
+/// Runs those tests whose names contain one of the program's arguments; all, if it has none.
+pub fn main_of(tests: &[(&str, fn())]) {
+    if std::env::args().nth(1).as_deref() == Some("__disks") {
+        diorama_device::disks_main();
+    }
+    // Like a run: in a mount namespace of its own. Nothing is mounted where others see it.
+    // SAFETY: there is one thread yet, and it changes neither root nor working directory.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.expect("run as root");
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).unwrap();
+    let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for (name, test) in tests {
+        if only.is_empty() || only.iter().any(|o| name.contains(o)) {
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+pub fn setup(name: &str, like: &str, changes: serde_json::Value) -> DiskSetup {
+    let parameters = Parameters::like(like, changes.as_object().unwrap()).unwrap();
+    DiskSetup { name: name.into(), parameters, seed: 7, may_lose_power: false, durable: false }
+}
+
+pub fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+pub fn disks(directory: &Path, all: &[DiskSetup]) -> Disks {
+    let process = Disks::command().spawn().unwrap();
+    Disks::make(process, directory, all).unwrap()
+}
+
+/// A small drive, whose file system is made in no time.
+pub fn small(name: &str) -> DiskSetup {
+    setup(name, "hdd-7200", json!({ "capacity-bytes": 2_u64 << 30 }))
+}
+
+#[repr(align(4096))]
+pub struct Block(pub [u8; 65536]);
+
+/// The device, for requests that reach it as they are.
+pub fn open(path: &Path) -> File {
+    File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
+}
+
+/// What a loop device is on; none if it is free.
+pub fn backing(device: &Path) -> Option<String> {
+    let name = device.file_name().unwrap().to_str().unwrap();
+    fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
+}
