@@ -48,20 +48,32 @@ test: machine setup-tests
 GUESTS := '6.1' '6.1 --systemd' '6.1 --groups 1' '6.1 --groups hybrid --systemd' '6.8 --systemd' '6.12 --smp 4' \
 	'6.12 --systemd'
 test-stock: stock-ready
-	$(call in-guests,$(if $(STOCK),'$(STOCK)',$(GUESTS)),$(CHECKS))
+	@$(call in-guests,$(if $(STOCK),'$(STOCK)',$(GUESTS)),$(CHECKS),5400)
 
-# The same for whoever cannot wait: what fails first where something is wrong.
+# The same for whoever cannot wait, and for CI: what fails first where something is wrong, and nothing that depends on
+# how fast the guests are. All of it has a quarter of an hour, of which a machine at rest takes half; on one that is too
+# busy for that nothing is judged, and said so (4).
+test-stock-quick: PATIENCE := 840
 test-stock-quick: stock-ready
-	$(call in-guests,'6.1' '6.12 --systemd',machine 'doctor prints' 'doctor finds' dilate: run: 'killed in the')
+	@end=$$(($$(date +%s) + 840)); $(call in-guests,'6.1' '6.12 --systemd',$(QUICK),$$((end - $$(date +%s))),4)
+QUICK := machine 'doctor prints' 'doctor finds' dilate: run: 'killed in the'
 
+# Of the programs only the one that guests run: those of the trials are not for them.
 stock-ready: root
 	scripts/setup --stock
-	$(MAKE) --no-print-directory build
+	$(CARGO) build --locked --release --package diorama --bins
 
-# in-guests GUESTS,WORDS
-in-guests = @status=0; for guest in $(1); do \
-		echo "== $$guest"; scripts/stock $$guest --bare --limit 5400 -- scripts/stock-checks $(2) || status=1; \
-	done; exit $$status
+# in-guests GUESTS,WORDS,SECONDS[,CODE]: the checks of these words in each of the guests, which has so many seconds. What
+# fails makes all fail, but for this code, which is no judgement. A guest that ends by itself (125) is booted once more:
+# emulated processors now and then execute what the kernel has just replaced in its own code. What hangs within it fails
+# after PATIENCE seconds.
+PATIENCE := 600
+in-guests = status=0; for guest in $(1); do for again in once ''; do \
+		echo "== $$guest"; code=0; scripts/stock $$guest --bare --limit $(3) -- \
+			env STOCK_PATIENCE=$(PATIENCE) scripts/stock-checks $(2) || code=$$?; \
+		[ $$code = 125 ] || break; \
+	done; if [ $$code = "$(4)" ]; then echo "$$guest: not judged: this machine is too busy"; \
+	elif [ $$code != 0 ]; then status=1; fi; done; exit $$status
 
 # Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages. No registry has LTP and
 # Shadow: `make conformance LTP=/opt/ltp SHADOW=~/shadow` runs their tests, too, which takes another half hour.

@@ -15,15 +15,15 @@ engine() { # engine NAME ARG…: as a command for `begin`, a run whose results a
 
 # What comes sooner or later is waited for, long enough for slow machines.
 comes() { # comes CONDITION…
-  local limit=$((SECONDS + 300))
+  local limit=$((SECONDS + patience))
   until "$@"; do
-    ((SECONDS < limit)) || { echo "for 300 s it is not so that $*"; return 1; }
+    ((SECONDS < limit)) || { echo "for $patience s it is not so that $*"; return 1; }
     sleep 0.1
   done
 }
 # comes_to NAME CONDITION…: waits for it while what has begun lives; if it has ended before, the moment was missed.
 comes_to() {
-  local name=$1 limit=$((SECONDS + 300))
+  local name=$1 limit=$((SECONDS + patience))
   shift
   until "$@" "$name"; do
     if ! kill -0 "$begun" 2>/dev/null || ((SECONDS >= limit)); then
@@ -36,10 +36,10 @@ comes_to() {
 }
 # ended NAME CODE: waits for the end of what has begun, which is to have this exit code.
 ended() {
-  local limit=$((SECONDS + 600)) code=0
+  local limit=$((SECONDS + patience)) code=0
   while kill -0 "$begun" 2>/dev/null; do
     if ((SECONDS >= limit)); then
-      echo "it did not end within 600 s"
+      echo "it did not end within $patience s"
       kill -KILL "$begun"
     fi
     sleep 0.2
@@ -128,6 +128,35 @@ partition_taken_back() {
   ended taken 0 || return
   cat "$scratch/taken.said"
   has_results taken && event cores-lost taken && says 'open to other programs' taken && left_nothing
+}
+
+# The kernel declares its partition invalid in its middle: there are no cores left that it could have for itself.
+partition_invalid() {
+  local file
+  engine invalid --variant scaled
+  comes_to invalid works || return
+  file=$(partitions | sed -n '1s/:.*//p')
+  [ -n "$file" ] || { echo "it has no cores of its own"; return 1; }
+  echo >"${file%/*}/cpuset.cpus.exclusive" || return
+  cat "$file"
+  grep -q invalid "$file" || return
+  ended invalid 0 || return
+  cat "$scratch/invalid.said"
+  has_results invalid && event cores-lost invalid && says 'open to other programs' invalid && left_nothing
+}
+
+# Another group is to have the cores before it: they are shared from the beginning, and it says so.
+partition_refused() {
+  local other=$groups/stock-checks passed code=0
+  passed=$(cat "$groups/cgroup.subtree_control")
+  echo +cpuset >"$groups/cgroup.subtree_control" && mkdir "$other" || return
+  echo "0-$(($(nproc) - 1))" >"$other/cpuset.cpus.exclusive" || code=1
+  engine beaten --variant scaled
+  ended beaten 0 && has_results beaten || code=1
+  grep '"event":"zero"' "$scratch/runs/beaten/events.jsonl" | grep -F 'cpuset.cpus.exclusive' || code=1
+  rmdir "$other" || code=1
+  case " $passed " in *' cpuset '*) ;; *) echo -cpuset >"$groups/cgroup.subtree_control" ;; esac
+  [ "$code" = 0 ] && left_nothing
 }
 
 # A core of the nodes is taken off line in its middle: it ends, and says what to do. (Core 0 never can be.)

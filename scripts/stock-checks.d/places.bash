@@ -173,3 +173,35 @@ without_cpu() {
   refused cpu poor || code=1
   rmdir "$inside" "${inside%/*}" && return "$code"
 }
+
+# One that allows no namespaces of a kind: the kernel says then that no space is left, which is about no disk.
+without_namespaces() {
+  local file=/proc/sys/user/max_cgroup_namespaces allowed code=0
+  allowed=$(cat "$file") && echo 0 >"$file" || return
+  begin unnamed "$diorama" run stock --out "$scratch/runs/unnamed"
+  refused "${file##*/}" unnamed || code=1
+  diorama doctor >"$scratch/unnamed.said"
+  grep '^LACKING *namespaces.*max_cgroup_namespaces' "$scratch/unnamed.said" || code=1
+  echo "$allowed" >"$file" && return "$code"
+}
+
+# The kernel locks debugfs, as under Secure Boot. A run goes on; where turns are had by a setting there, it says that it
+# has none. That cannot be undone, so nothing comes after this.
+locked_debugfs() {
+  local security=/sys/kernel/security out=$scratch/runs/locked
+  mountpoint -q "$security" || mount -t securityfs none "$security" || return
+  grep -qF '[integrity]' "$security/lockdown" || echo integrity >"$security/lockdown" || return
+  # What is in debugfs can no longer be read, either.
+  remember
+  diorama doctor >"$scratch/locked.said"
+  (cd "$scratch" && diorama run stock --variant scaled --out "$out") && has_results locked || return
+  perl -MJSON::PP -e 'local $/; open my $f, "<", "$ARGV[0]/result.json" or die $!;
+    my $fidelity = decode_json(<$f>)->{fidelity};
+    my ($grain) = grep { $_->{name} eq "cpu-grain" } @{$fidelity->{checks}};
+    print "$fidelity->{verdict}: $grain->{says}\n";
+    my $turns = $grain->{says} =~ /^Nodes took turns on their core every/;
+    exit !($ARGV[1] ? !$turns && $fidelity->{verdict} eq "suspect" : $turns)' "$out" "$(sets_slices && echo sets)" ||
+    return
+  if sets_slices; then grep -F 'locked down (integrity' "$scratch/locked.said" || return; fi
+  left_nothing
+}

@@ -58,7 +58,7 @@ slices_killed() {
 two_at_once() {
   local first second=0 out=$scratch/runs/slices how="--node-cores 1 --variant baseline --wait"
   # shellcheck disable=SC2086
-  (cd "$scratch" && exec timeout -k 20 600 "$diorama" run slices $how --out "$out/a") &
+  (cd "$scratch" && exec timeout -k 20 "$patience" "$diorama" run slices $how --out "$out/a") &
   first=$!
   # shellcheck disable=SC2086
   (cd "$scratch" && diorama run slices $how --out "$out/b") || second=$?

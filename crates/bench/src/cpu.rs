@@ -1,52 +1,60 @@
 //! Shares and bursts at full speed and at a tenth of it, as a baseline and its scaled twin have them.
 
 pub mod gain;
+mod load;
 pub mod speed;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::{Scope, ScopedJoinHandle, scope, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
-use cpu::{CpuGroups, Joiner, NodeShare, NodeUse, Policy, Terms, probe};
+use cpu::{CpuGroups, NodeShare, NodeUse, Policy, Terms};
 use scale::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 use serde_json::json;
 
+use self::load::Load;
 use crate::cores::first_and_last;
 use crate::row::percent_off;
-use crate::stats::median;
 use crate::{Error, Notify, Row};
+
+pub(crate) use self::load::become_load;
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
 /// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
+/// What shares are told over.
+const SHARE_WINDOW: Duration = Duration::from_secs(10);
+/// How far from what it bought a node may be over that, in percent.
+const SHARE_OFF: f64 = 1.0;
+/// As many nodes as fill a core.
+const MANY: usize = 100;
 
-/// How often a node with half of the core has its turn, in ms: what is shorter may or may not have to wait for one.
+/// How often a node with half of the core has its turn, in ms of [`cpu::DEFAULT_SLICE`] each: what is shorter may or
+/// may not have to wait for one.
 const TURN_MS: f64 = 0.2;
 
 /// Bursts: work in virtual ms on the target's whole core, and how often.
-const BURSTS: [(f64, usize); 4] = [(0.1, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
+const BURSTS: [(f64, usize); 5] = [(0.1, 60), (0.5, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
 
-/// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10.
-/// Takes some 20 s; needs root.
+/// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10, in
+/// turns of this length, such as `2ms`; the shortest if none is given. Takes a minute; needs root.
 ///
 /// # Errors
 ///
-/// If the shares cannot be enforced here.
-pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
+/// If the shares cannot be enforced here, or turns cannot be so long.
+pub fn measure(turn: Option<&str>, notify: Notify) -> Result<Vec<Row>, Error> {
     let (policy, why) = cpu::best_policy();
     if let Some(why) = why {
         notify(&format!("measuring CFS quota, the fallback: {why}"));
     }
     let (core, _) = first_and_last()?;
-    let mut rows = Vec::new();
+    let mut bench = Bench { core, policy, terms: Terms::default(), rows: Vec::new() };
+    bench.terms.slice = turn.map_or(Ok(bench.terms.slice), time)?;
+    let turn_ms = TURN_MS * bench.terms.slice.as_secs_f64() / cpu::DEFAULT_SLICE.as_secs_f64();
     let mut medians = Vec::new();
     for tdf in [1, 10] {
         let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
-        let idle = at(tdf, core, policy, false, &mut rows)?;
-        let busy = at(tdf, core, policy, true, &mut rows)?;
-        medians.push([idle, busy]);
+        medians.push([bench.bursts_at(tdf, false)?, bench.bursts_at(tdf, true)?]);
     }
     for (siblings, of) in [("idle", 0), ("busy", 1)] {
         for (i, (work, _)) in BURSTS.iter().enumerate() {
@@ -55,105 +63,115 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
             let row = Row::new("burst-scaled-from-baseline", params, (scaled - base).abs(), "virtual ms");
             let error_percent = Some(percent_off(scaled, base));
             // The value is the difference, the reference what the difference is from.
-            rows.push(Row { error_percent, ..row.beside(base).goal(f64::max(0.1 * base, TURN_MS)) });
+            bench.rows.push(Row { error_percent, ..row.beside(base).goal(f64::max(0.1 * base, turn_ms)) });
         }
     }
-    Ok(rows)
+    bench.many()?;
+    Ok(bench.rows)
 }
 
-/// Measures one variant on a core, with sleeping or busy siblings; the medians of the bursts, in virtual ms.
-fn at(tdf: Tdf, core: usize, policy: Policy, busy: bool, rows: &mut Vec<Row>) -> Result<Vec<f64>, Error> {
-    let id = format!("bench-{}", std::process::id());
-    let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
-    let node = |(i, speed): (usize, f64)| NodeShare::new(format!("n{i}"), core, share(speed));
-    let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
-    let mut groups = CpuGroups::create(&id, &shares, policy, Terms::default())?;
-    let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
-    let calibrations = groups.engage(helper)?;
-    let calibration = calibrations.first().ok_or_else(|| Error::failed("no core was calibrated"))?;
-    let joiners = shares.iter().map(|n| groups.joiner(&n.name)).collect::<Result<Vec<_>, _>>()?;
-    let stop = &AtomicBool::new(false);
-    let siblings = if busy { "busy" } else { "idle" };
-    let (medians, entitled) = scope(|threads| {
-        let mut joiners = joiners.into_iter();
-        let own = joiners.next().expect("five nodes");
-        if busy {
-            joiners.for_each(|j| hog(threads, j, stop));
-        }
-        let medians = threads.spawn(move || bursts(&own, tdf)).join().expect("the probe does not panic");
-        let entitled = busy.then(|| {
-            hog(threads, groups.joiner(&shares[0].name)?, stop);
-            entitlement(&mut groups, &shares, tdf.to_real(ENTITLEMENT_WINDOW).into())
-        });
-        // Whatever failed: the scope waits for the hogs.
-        stop.store(true, Ordering::Relaxed);
-        (medians, entitled.transpose())
-    });
-    groups.release()?;
-    if let Some(worst) = entitled? {
-        let of_tdf = json!({"tdf": tdf.as_f64()});
-        let params = json!({"tdf": tdf.as_f64(), "virtual_s": ENTITLEMENT_WINDOW.as_secs_f64()});
-        rows.push(Row::new("entitlement-error", params, worst, "%, worst node").goal(3.0));
-        let usable = Row::new("usable_rate", of_tdf.clone(), calibration.usable, "of a core");
-        rows.push(usable.goal(cpu::PLANNED_USABLE));
+/// Reads a time such as `2ms`.
+fn time(text: &str) -> Result<RealDuration, Error> {
+    let ms = text.strip_suffix("ms").and_then(|ms| ms.trim().parse().ok()).filter(|ms: &f64| (0.0..1e3).contains(ms));
+    let wrong = || Error::Input(format!("`--turn {text}`: how long turns are is a time in ms, such as 2ms"));
+    Ok(RealDuration::from_secs_f64(ms.ok_or_else(wrong)? / 1e3))
+}
+
+/// What is the same in all measurements, and what came of them.
+struct Bench {
+    core: usize,
+    policy: Policy,
+    terms: Terms,
+    rows: Vec<Row>,
+}
+
+impl Bench {
+    /// Nodes under limits, and how long a turn is, in real ms, if that is known.
+    fn engage(&mut self, shares: &[NodeShare], of: &serde_json::Value) -> Result<CpuGroups, Error> {
+        let id = format!("bench-{}", std::process::id());
+        let mut groups = CpuGroups::create(&id, shares, self.policy, self.terms)?;
+        let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
+        let calibrations = groups.engage(helper)?;
+        let calibration = calibrations.first().ok_or_else(|| Error::failed("no core was calibrated"))?;
+        let usable = Row::new("usable_rate", of.clone(), calibration.usable, "of a core");
+        self.rows.push(usable.goal(cpu::PLANNED_USABLE));
         if let Some(grain) = calibration.grain {
-            rows.push(Row::new("grain", of_tdf, grain.as_secs_f64() * 1e3, "real ms").goal(0.2));
+            let goal = 2e3 * self.terms.slice.as_secs_f64();
+            self.rows.push(Row::new("grain", of.clone(), grain.as_secs_f64() * 1e3, "real ms").goal(goal));
+        }
+        Ok(groups)
+    }
+
+    /// Measures one variant with sleeping or busy siblings; the medians of the bursts, in virtual ms.
+    fn bursts_at(&mut self, tdf: Tdf, busy: bool) -> Result<Vec<f64>, Error> {
+        let share = |speed| TargetCpu { cpus: 1, speed }.share(tdf);
+        let node = |(i, speed): (usize, f64)| NodeShare::new(format!("n{i}"), self.core, share(speed));
+        let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
+        let siblings = if busy { "busy" } else { "idle" };
+        let mut groups = self.engage(&shares, &json!({"tdf": tdf.as_f64(), "siblings": siblings}))?;
+        let asleep = if busy { 1 } else { shares.len() };
+        let others = shares[asleep..].iter().map(|n| Load::busy(&groups, &n.name));
+        let mut all = others.collect::<Result<Vec<_>, _>>()?;
+        let medians = load::bursts(&groups, &shares[0].name, tdf)?;
+        if busy {
+            all.push(Load::busy(&groups, &shares[0].name)?);
+            sleep(Duration::from_millis(200));
+            let window = tdf.to_real(ENTITLEMENT_WINDOW).into();
+            let off = |had: f64| (had - 100.0).abs();
+            let worst = had(&mut groups, &shares, window)?.into_iter().map(off).fold(0.0, f64::max);
+            let params = json!({"tdf": tdf.as_f64(), "virtual_s": ENTITLEMENT_WINDOW.as_secs_f64()});
+            self.rows.push(Row::new("entitlement-error", params, worst, "%, worst node").goal(3.0));
+            let had = had(&mut groups, &shares, SHARE_WINDOW)?;
+            let (server, clients) = (&shares[..1], &shares[1..]);
+            self.tell_shares("server", tdf, server, &had[..1]);
+            self.tell_shares("clients", tdf, clients, &had[1..]);
+        }
+        drop(all);
+        groups.release()?;
+        for ((work, times), median) in BURSTS.iter().zip(&medians) {
+            let ideal = work / SPEEDS[0];
+            let params = json!({"tdf": tdf.as_f64(), "share": shares[0].share, "work_ms": work, "siblings": siblings,
+                "n": times});
+            self.rows.push(Row::new("burst", params, *median, "virtual ms, p50").against(ideal));
+        }
+        Ok(medians)
+    }
+
+    /// Nodes that fill the core together, and all want more.
+    fn many(&mut self) -> Result<(), Error> {
+        let share = cpu::PLANNED_USABLE / MANY as f64;
+        let shares: Vec<_> = (0..MANY).map(|i| NodeShare::new(format!("n{i}"), self.core, share)).collect();
+        let mut groups = self.engage(&shares, &json!({"tdf": 1.0, "nodes": MANY}))?;
+        let all = shares.iter().map(|n| Load::busy(&groups, &n.name)).collect::<Result<Vec<_>, _>>()?;
+        sleep(Duration::from_secs(1));
+        let had = had(&mut groups, &shares, SHARE_WINDOW)?;
+        drop(all);
+        groups.release()?;
+        self.tell_shares("many", Tdf::ONE, &shares, &had);
+        Ok(())
+    }
+
+    /// Of nodes that are alike, what they had on average, and what that one had which is furthest from its share.
+    fn tell_shares(&mut self, nodes: &str, tdf: Tdf, shares: &[NodeShare], had: &[f64]) {
+        let mean = had.iter().sum::<f64>() / had.len() as f64;
+        let furthest = had.iter().copied().max_by(|a, b| (a - 100.0).abs().total_cmp(&(b - 100.0).abs()));
+        for (which, value) in [("mean", Some(mean)), ("furthest", furthest.filter(|_| had.len() > 1))] {
+            let Some(value) = value else { continue };
+            let params = json!({"tdf": tdf.as_f64(), "nodes": nodes, "n": had.len(), "share": shares[0].share,
+                "which": which, "real_s": SHARE_WINDOW.as_secs()});
+            self.rows.push(Row::new("share", params, value, "% of what was bought").within(SHARE_OFF, 100.0));
         }
     }
-    for ((work, times), median) in BURSTS.iter().zip(&medians) {
-        let ideal = work / SPEEDS[0];
-        let params = json!({"tdf": tdf.as_f64(), "share": shares[0].share, "work_ms": work, "siblings": siblings,
-            "n": times});
-        rows.push(Row::new("burst", params, *median, "virtual ms, p50").against(ideal));
-    }
-    Ok(medians)
 }
 
-/// How far the always-busy node that is furthest from its entitlement is from it, in percent.
-fn entitlement(groups: &mut CpuGroups, shares: &[NodeShare], window: Duration) -> Result<f64, cpu::Error> {
-    sleep(Duration::from_millis(200));
+/// What each node had in the next `window`, in percent of what it had bought; all of them want more.
+fn had(groups: &mut CpuGroups, shares: &[NodeShare], window: Duration) -> Result<Vec<f64>, cpu::Error> {
     let before = groups.sample()?;
     sleep(window);
     let after = groups.sample()?;
-    let off = |((node, a), b): ((&NodeShare, &NodeUse), &NodeUse)| {
+    let of = |((node, a), b): ((&NodeShare, &NodeUse), &NodeUse)| {
         let got = (b.container_ns - a.container_ns) as f64 / b.at.since(a.at).as_nanos() as f64;
-        100.0 * (got / node.share - 1.0).abs()
+        100.0 * got / node.share
     };
-    Ok(shares.iter().zip(&before.nodes).zip(&after.nodes).map(off).fold(0.0, f64::max))
-}
-
-/// Sleeps, wakes and works, many times; median virtual ms from the moment of waking, by length of burst.
-fn bursts(joiner: &Joiner, tdf: Tdf) -> Vec<f64> {
-    if joiner.join().is_err() {
-        return vec![f64::NAN; BURSTS.len()];
-    }
-    let mut phase = 0u64;
-    let wall = |(work, times): &(f64, usize)| {
-        let work = RealDuration::from_secs_f64(work / 1e3);
-        let walls = (0..*times)
-            .map(|_| {
-                // Steps that fit no period of the scheduler's.
-                phase = (phase + 1_618_033) % 5_000_000;
-                let start = host::now() + RealDuration::from_nanos(3_000_000 + phase);
-                host::time::sleep_until(start);
-                tdf.to_virtual(probe::work(work).since(start)).as_secs_f64() * 1e3
-            })
-            .collect();
-        median(walls)
-    };
-    BURSTS.iter().map(wall).collect()
-}
-
-/// A thread that computes in a node until it is stopped; returns when it has begun.
-fn hog<'scope>(threads: &'scope Scope<'scope, '_>, joiner: Joiner, stop: &'scope AtomicBool) {
-    let (ready, begun) = mpsc::channel();
-    let _: ScopedJoinHandle<'_, ()> = threads.spawn(move || {
-        let entered = joiner.join();
-        let _ = ready.send(());
-        let mut n = 0u64;
-        while entered.is_ok() && !stop.load(Ordering::Relaxed) {
-            n = std::hint::black_box(n.wrapping_add(1));
-        }
-    });
-    let _ = begun.recv();
+    Ok(shares.iter().zip(&before.nodes).zip(&after.nodes).map(of).collect())
 }

@@ -32,6 +32,12 @@ pub use self::trust::{Trust, measure as trust};
 /// Called with a sentence for each thing that the reader of the rows must know and cannot see in them.
 pub type Notify = fn(&str);
 
+/// Becomes what computes in a node of [`cpu`], and never returns, if the arguments of this process (without the
+/// program's name) ask for that. Called before anything else.
+pub fn become_helper(arguments: impl Iterator<Item = String>) {
+    cpu::become_load(arguments);
+}
+
 /// The rows as `--json` prints them, without a final line end.
 pub fn json(rows: &[Row]) -> Result<String, Error> {
     serde_json::to_string_pretty(rows).map_err(Error::failed)

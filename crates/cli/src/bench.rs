@@ -25,6 +25,9 @@ pub struct Args {
     /// With `disk`: all disks at all factors, depths, lengths and patterns.
     #[arg(long)]
     all: bool,
+    /// With `cpu`: how long nodes' turns are, such as 2ms, in place of the shortest.
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["calibrate", "gain"])]
+    turn: Option<String>,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -53,8 +56,8 @@ enum Mechanism {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    if (args.calibrate || args.gain) && !matches!(args.mechanism, Mechanism::Cpu) {
-        return Err(Failure::input("--calibrate and --gain are of `bench cpu`"));
+    if (args.calibrate || args.gain || args.turn.is_some()) && !matches!(args.mechanism, Mechanism::Cpu) {
+        return Err(Failure::input("--calibrate, --gain and --turn are of `bench cpu`"));
     }
     if args.all && !matches!(args.mechanism, Mechanism::Disk) {
         return Err(Failure::input("--all is of `bench disk`"));
@@ -68,7 +71,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Cpu if args.gain => bench::gain(&args.command, |sentence| engine::warn(sentence))?,
         Mechanism::Clock => bench::clock(|sentence| engine::warn(sentence))?,
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
-        Mechanism::Cpu => bench::cpu(|sentence| engine::warn(sentence))?,
+        Mechanism::Cpu => bench::cpu(args.turn.as_deref(), |sentence| engine::warn(sentence))?,
         Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy, args.keep)?,
         Mechanism::Disk => bench::disk(args.all, |sentence| engine::warn(sentence))?,
     };

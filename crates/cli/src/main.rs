@@ -71,6 +71,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     engine::become_helper(std::env::args().skip(1));
+    ::bench::become_helper(std::env::args().skip(1));
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(e) => return misused(&e),

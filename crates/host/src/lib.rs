@@ -21,5 +21,5 @@ pub mod time;
 
 pub use cores::pin;
 pub use error::{Context, Error, Lack};
-pub use namespace::{NetNamespace, in_netns, move_into_netns};
+pub use namespace::{NetNamespace, in_netns, move_into_netns, too_few_namespaces};
 pub use time::now;

@@ -1,5 +1,6 @@
-//! Network namespaces that no path on the host names, and work inside them.
+//! Network namespaces that no path on the host names, and work inside them; how many namespaces there may be.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,7 +9,31 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-use crate::error::{Context, Error};
+use crate::error::{Context, Error, Lack};
+
+/// The kinds of which each node has some, by the kernel's names, with how many.
+const OF_A_NODE: [(&str, u64); 6] = [("cgroup", 1), ("ipc", 1), ("mnt", 2), ("net", 1), ("pid", 1), ("uts", 1)];
+
+/// What is missing if this machine does not allow as many namespaces as so many nodes have. Where one is not allowed,
+/// the kernel says that no space is left, which would send people to their disks.
+pub fn too_few_namespaces(nodes: usize) -> Option<Lack> {
+    let limit = |kind: &str| fs::read_to_string(setting(kind)).ok()?.trim().parse().ok();
+    too_few_of(nodes as u64, limit)
+}
+
+fn setting(kind: &str) -> String {
+    format!("/proc/sys/user/max_{kind}_namespaces")
+}
+
+/// `limit` is what is allowed of a kind; nothing where the kernel does not say.
+fn too_few_of(nodes: u64, limit: impl Fn(&str) -> Option<u64>) -> Option<Lack> {
+    // One more of each kind is the run's own, or its probes'.
+    let few = |(kind, each): &(&'static str, u64)| Some((*kind, each * nodes + 1, limit(kind)?));
+    let (kind, needed, allowed) = OF_A_NODE.iter().filter_map(few).find(|(_, needed, allowed)| allowed < needed)?;
+    let what = format!("nodes need {needed} namespaces ({kind}) here, and {allowed} are allowed ({})", setting(kind));
+    // As many as others may have, too: others' are counted with the run's.
+    Some(Lack::new(what, format!("`sysctl -w user.max_{kind}_namespaces={}`", needed.max(10_000))))
+}
 
 /// A network namespace, alive as long as a clone of this value or a process in it is.
 #[derive(Clone, Debug)]
@@ -75,4 +100,20 @@ fn on_a_thread<R: Send>(work: impl FnOnce() -> io::Result<R> + Send) -> io::Resu
         let thread = std::thread::Builder::new().name("netns".into()).spawn_scoped(scope, work)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_allowed_is_told_with_the_setting() {
+        let of = |kind: &'static str, allowed| move |asked: &str| Some(if asked == kind { allowed } else { 100_000 });
+        let lack = too_few_of(3, of("cgroup", 0)).unwrap();
+        assert!(lack.what.contains("need 4 namespaces (cgroup)") && lack.what.contains("0 are allowed"), "{lack}");
+        assert!(lack.help.contains("user.max_cgroup_namespaces=10000"), "{lack}");
+        assert!(too_few_of(3, of("mnt", 6)).is_some(), "the runtime makes a second one for each node");
+        assert_eq!(too_few_of(3, of("mnt", 7)), None);
+        assert_eq!(too_few_of(3, |_| None), None, "a kernel that does not say");
+    }
 }

@@ -34,11 +34,13 @@ fn namespaces() -> Finding {
         .into_iter()
         .filter(|n| !Path::new("/proc/self/ns").join(n).exists())
         .collect();
-    match lacking.is_empty() {
-        true => Finding::ok("namespaces", "all", "nodes have their own processes, mounts, names and network"),
-        false => {
-            Finding::lacking("namespaces", "not all", format!("this kernel lacks {}: use another", lacking.join(", ")))
-        }
+    if !lacking.is_empty() {
+        let says = format!("this kernel lacks {}: use another", lacking.join(", "));
+        return Finding::lacking("namespaces", "not all", says);
+    }
+    match host::too_few_namespaces(1) {
+        None => Finding::ok("namespaces", "all", "nodes have their own processes, mounts, names and network"),
+        Some(lack) => Finding::lacking("namespaces", "too few", lack.to_string()),
     }
 }
 

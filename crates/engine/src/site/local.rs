@@ -193,6 +193,9 @@ impl Site for LocalSite {
                 "a run needs two cores that this process may use (see `taskset -p $$`)",
             )
         })?;
+        if let Some(lack) = host::too_few_namespaces(setup.nodes.len()) {
+            return Err(Error::machine(lack.what, lack.help));
+        }
         let runtime = Runtime::detect()?;
         let place = self.place()?;
         // As it lies on the host, however it was named.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags};
 
@@ -191,11 +192,17 @@ pub(super) fn kernel_at_least(major: u32, minor: u32) -> bool {
     numbers.next().zip(numbers.next()).is_some_and(|running| running >= (major, minor))
 }
 
-/// Where the memory controller is mounted.
+/// Where the memory controller is mounted. Looked for until it is found, and then kept: it is asked of each node,
+/// several times, and to read the table of mounts costs more than what is read there.
 pub(super) fn memory() -> Option<(PathBuf, Version)> {
+    static FOUND: OnceLock<(PathBuf, Version)> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Some(found.clone());
+    }
     let mounts = mounts::all().ok()?;
     let v1 = place_of(&mounts, "memory").map(|point| (point, Version::First));
-    v1.or_else(|| mounts.iter().find(|m| is_v2(m)).map(|m| (m.point.clone(), Version::Second)))
+    let found = v1.or_else(|| mounts.iter().find(|m| is_v2(m)).map(|m| (m.point.clone(), Version::Second)))?;
+    Some(FOUND.get_or_init(|| found).clone())
 }
 
 /// Whether memory and swap together can be limited (version 1: `swapaccount`; version 2: always).

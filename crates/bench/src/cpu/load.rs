@@ -1,0 +1,110 @@
+//! What computes in the nodes of a benchmark: processes of this program, for there are control groups that take in no
+//! single threads (version 2).
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use cpu::{CpuGroups, probe};
+use rustix::process::Signal;
+use scale::{RealDuration, Tdf};
+
+use super::BURSTS;
+use crate::Error;
+use crate::stats::median;
+
+/// The hidden verb, and what follows it.
+const VERB: &str = "__load";
+const BUSY: &str = "busy";
+const BURSTING: &str = "bursts";
+/// What a process says that has begun.
+const BEGUN: u8 = b'+';
+
+/// Does that job and never returns, if the arguments of this process (without the program's name) ask for it.
+pub(crate) fn become_load(mut arguments: impl Iterator<Item = String>) {
+    if arguments.next().as_deref() != Some(VERB) {
+        return;
+    }
+    // Nothing computes in a node of which nobody knows any more.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let said = match (arguments.next().as_deref(), arguments.next().and_then(|tdf| tdf.parse().ok())) {
+        (Some(BUSY), _) => busy(),
+        (Some(BURSTING), Some(tdf)) => serde_json::to_vec(&walls(tdf)).map_err(std::io::Error::from),
+        _ => Err(std::io::ErrorKind::InvalidInput.into()),
+    };
+    let told = said.and_then(|said| std::io::stdout().write_all(&said));
+    std::process::exit(i32::from(told.is_err()));
+}
+
+/// Computes without end.
+fn busy() -> std::io::Result<Vec<u8>> {
+    let mut out = std::io::stdout();
+    out.write_all(&[BEGUN])?;
+    out.flush()?;
+    let mut n = 0u64;
+    loop {
+        n = std::hint::black_box(n.wrapping_add(1));
+    }
+}
+
+/// Sleeps, wakes and works, many times; the median by length of burst, in virtual seconds from the moment of waking.
+fn walls(tdf: Tdf) -> Vec<f64> {
+    // The first call finds out how fast the clock is read.
+    probe::work(RealDuration::ZERO);
+    let mut phase = 0u64;
+    let wall = |(work, times): &(f64, usize)| {
+        let work = RealDuration::from_secs_f64(work / 1e3);
+        let walls = (0..*times)
+            .map(|_| {
+                // Steps that fit no period of the scheduler's.
+                phase = (phase + 1_618_033) % 5_000_000;
+                let start = host::now() + RealDuration::from_nanos(3_000_000 + phase);
+                host::time::sleep_until(start);
+                tdf.to_virtual(probe::work(work).since(start)).as_secs_f64()
+            })
+            .collect();
+        median(walls)
+    };
+    BURSTS.iter().map(wall).collect()
+}
+
+/// A process that computes in a node for as long as this lives.
+pub(super) struct Load(Child);
+
+impl Load {
+    /// Starts it; returns when it has begun.
+    pub fn busy(groups: &CpuGroups, node: &str) -> Result<Load, Error> {
+        let mut load = Load(start(groups, node, &[BUSY])?);
+        let mut begun = [0];
+        let out = load.0.stdout.as_mut().ok_or_else(|| Error::failed("a process has no output"))?;
+        out.read_exact(&mut begun).map_err(Error::failed)?;
+        Ok(load)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// How long bursts of work take in a node: medians, in virtual ms from the moment of waking, by length of burst.
+pub(super) fn bursts(groups: &CpuGroups, node: &str, tdf: Tdf) -> Result<Vec<f64>, Error> {
+    let output = start(groups, node, &[BURSTING, &tdf.to_string()])?.wait_with_output().map_err(Error::failed)?;
+    if !output.status.success() {
+        return Err(Error::failed(format!("what works in bursts failed: {}", output.status)));
+    }
+    let seconds: Vec<f64> = serde_json::from_slice(&output.stdout).map_err(Error::failed)?;
+    Ok(seconds.into_iter().map(|s| s * 1e3).collect())
+}
+
+fn start(groups: &CpuGroups, node: &str, words: &[&str]) -> Result<Child, Error> {
+    let joiner = groups.joiner(node)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(VERB).args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+    // SAFETY: between fork and exec this makes system calls on open files only; it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(move || joiner.join()) };
+    command.spawn().map_err(Error::failed)
+}
