@@ -293,7 +293,7 @@ mod tests {
         let sound = rows("found 0 0 ok\nadded 1\nadded 2\nfound 3 3 ok\nadded 4\n");
         assert_eq!(sound, Rows { acknowledged: 3, missing: 0, boots: 2, unsound: 0 });
         let lossy = rows("found 0 0 ok\nadded 1\nadded 2\nadded 3\nfound 1 1 ok\nadded 2\nfound 2 2 row missing\n");
-        assert_eq!((lossy.missing, lossy.boots), (2, 2), "{lossy:?}");
+        assert_eq!((lossy.missing, lossy.boots, lossy.unsound), (2, 3, 1), "{lossy:?}");
     }
 
     fn found(lost: f64, sqlite: u64, checks: Vec<Check>) -> Found {
