@@ -58,7 +58,7 @@ impl DiskSeries {
     }
 
     /// What of that was not read from the node's own disk.
-    fn from_host(&self, index: NodeIndex, counters: &Counters) -> Option<u64> {
+    fn read_of_host(&self, index: NodeIndex, counters: &Counters) -> Option<u64> {
         let (_, all) = self.reads.get(&index)?;
         let first = self.first.get(&index).map_or(0, |first| first.reads.bytes);
         Some(all.saturating_sub(counters.reads.bytes.saturating_sub(first)))
@@ -82,7 +82,7 @@ impl DiskSeries {
             }),
             latest: counters.latest,
             late_p99: percentile(&counters.lateness, 0.99).min(counters.latest),
-            from_host: self.from_host(*index, counters),
+            from_host: self.read_of_host(*index, counters),
         };
         self.last.iter().map(of).collect()
     }
@@ -164,11 +164,11 @@ mod tests {
         let counted = |bytes| Counters { reads: Answered { bytes, ..Answered::default() }, ..Counters::default() };
         let mut series = DiskSeries::default();
         series.first.insert(3, counted(1_000));
-        assert_eq!(series.from_host(3, &counted(5_000)), None, "where nobody counts nothing is known");
+        assert_eq!(series.read_of_host(3, &counted(5_000)), None, "where nobody counts nothing is known");
         // 500 were before virtual zero; then a program starts again, and has read nothing yet.
         [500, 9_500, 200, 700].iter().for_each(|all| series.note_reads(&[(3, *all)]));
-        assert_eq!(series.from_host(3, &counted(5_000)), Some(9_500 - 4_000));
-        assert_eq!(series.from_host(3, &counted(50_000)), Some(0), "the kernel reads for itself, too");
+        assert_eq!(series.read_of_host(3, &counted(5_000)), Some(9_500 - 4_000));
+        assert_eq!(series.read_of_host(3, &counted(50_000)), Some(0), "the kernel reads for itself, too");
     }
 
     #[test]
