@@ -209,7 +209,10 @@ fn a_run_that_is_killed_while_it_is_put_aside_is_there_whole_or_not_at_all() {
         if listed.contains("long: 2 nodes") {
             let mut next = lab.start(&["swap", "in", "long", "--out", &format!("runs/{round}-on")]);
             lab.wait_for_event(&format!("{round}-on"), "all-ready");
-            assert!(live_exec(&lab, "cat /var/boots").matches("boot").count() >= 1);
+            // The program has been started, and writes when it gets that far.
+            wait_until("what the node writes", PATIENCE, || {
+                live_exec(&lab, "cat /var/boots || true").matches("boot").count() >= 1
+            });
             kill_process(Pid::from_child(&next), Signal::INT).unwrap();
             assert_eq!(next.wait().unwrap().code(), Some(0), "{}", lab.said());
         }
