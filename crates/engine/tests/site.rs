@@ -136,7 +136,7 @@ fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box
 /// What is left of a run when it is gone: nothing under its own name.
 fn nothing_left() {
     for dir in ["/run/diorama", "/var/lib/diorama"] {
-        let kept = ["cores", "queue.db.jobs", "swapped"];
+        let kept = ["cores", "queue.db.jobs", "swapped", "images"];
         let is_kept = |e: &fs::DirEntry| kept.iter().any(|name| e.file_name() == *name) || !e.path().is_dir();
         let runs = fs::read_dir(dir).unwrap().flatten().filter(|e| !is_kept(e));
         assert_eq!(runs.map(|e| e.path()).collect::<Vec<_>>(), [] as [std::path::PathBuf; 0]);

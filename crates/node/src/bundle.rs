@@ -49,7 +49,7 @@ const CAPABILITIES: [Capability; 16] = [
 ];
 
 /// Unreadable: they tell of the host, or reach it.
-const MASKED: [&str; 17] = [
+const MASKED: [&str; 18] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/config.gz",
@@ -61,6 +61,8 @@ const MASKED: [&str; 17] = [
     "/proc/kpagecount",
     "/proc/kpageflags",
     "/proc/latency_stats",
+    // No runtime but crun would mount the node's own there.
+    "/proc/partitions",
     "/proc/scsi",
     "/proc/timer_list",
     "/sys/devices/virtual/powercap",

@@ -38,7 +38,6 @@ pub(crate) fn write(
 
 /// The node's disk as the only block device, in each place where the kernel lists all of them.
 fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let mut partitions = "major minor  #blocks  name\n\n".to_string();
     let lists = [("block", "/sys/block"), ("block-class", "/sys/class/block"), ("block-numbers", "/sys/dev/block")];
     for (name, _) in lists {
         fs::create_dir_all(dir.join(name))?;
@@ -62,12 +61,8 @@ fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<Vec<(PathBuf, Pa
                 made => made?,
             }
         }
-        let sectors: u64 = fs::read_to_string(place.join("size"))?.trim().parse().map_err(io::Error::other)?;
-        partitions += &format!("{major:4}  {minor:7} {:10} {}\n", sectors / 2, name.to_string_lossy());
     }
-    fs::write(dir.join("partitions"), partitions)?;
-    let lists = lists.into_iter().map(|(name, target)| (dir.join(name), PathBuf::from(target)));
-    Ok(lists.chain([(dir.join("partitions"), PathBuf::from("/proc/partitions"))]).collect())
+    Ok(lists.into_iter().map(|(name, target)| (dir.join(name), PathBuf::from(target))).collect())
 }
 
 /// The block of one CPU, which says that it is alone.
