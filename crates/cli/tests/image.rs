@@ -35,7 +35,7 @@ nodes:
     count: 3
     machine: m
     root: "{root}"
-    run: [sh, -c, "cat /opt/greeting; ls /etc/profile; echo mine > /opt/greeting; while :; do sleep 1; done"]
+    run: [sh, -c, "cat /opt/greeting; ls /etc/profile; echo mine > /opt/greeting; echo all; while :; do sleep 1; done"]
 ends: never
 "#
     )
@@ -126,7 +126,8 @@ fn a_nodes_files_are_the_root_of_nodes_of_another_experiment() {
     let using = lab.start(&["run", "user", "--out", "runs/user"]);
     let log = |node: &str| so_far(&lab, &format!("runs/user/nodes/{node}/stdout.log"));
     for node in ["n-1", "n-2", "n-3"] {
-        wait_until("what the node finds", PATIENCE, || log(node).contains("hello"));
+        wait_until("what the node finds", PATIENCE, || log(node).contains("all\n"));
+        assert!(log(node).contains("hello"), "{}", log(node));
     }
     assert!(
         ["n-1", "n-2", "n-3"].iter().all(|node| !log(node).contains("mine") && !log(node).contains("/etc/profile"))
@@ -148,7 +149,8 @@ fn a_nodes_files_are_the_root_of_nodes_of_another_experiment() {
         let out = format!("runs/{name}");
         let using = lab.start(&["run", "user", "--set", &set, "--out", &out]);
         let log = || so_far(&lab, &format!("{out}/nodes/n-1/stdout.log"));
-        wait_until("what the node finds", PATIENCE, || log().contains(said));
+        wait_until("what the node finds", PATIENCE, || log().contains("all\n"));
+        assert!(log().contains(said), "{}", log());
         assert_eq!(log().contains("/etc/profile"), name == disk, "{}", log());
         stop(&lab, using);
     }
