@@ -50,7 +50,7 @@ GUESTS := '6.1' '6.1 --systemd' '6.1 --groups 1' '6.1 --groups hybrid --systemd'
 test-stock: stock-ready
 	@$(call in-guests,$(if $(STOCK),'$(STOCK)',$(GUESTS)),$(CHECKS),5400)
 
-# The same for whoever cannot wait, and for CI: what fails first where something is wrong, and nothing that depends on
+# The same for whoever cannot wait: what fails first where something is wrong, and nothing that depends on
 # how fast the guests are. All of it has a quarter of an hour, of which a machine at rest takes half; on one that is too
 # busy for that nothing is judged, and said so (4).
 test-stock-quick: PATIENCE := 840
