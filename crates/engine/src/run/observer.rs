@@ -185,7 +185,20 @@ impl Observer {
     }
 
     fn push(&mut self, plan: &Plan, sample: Sample) {
-        let Sample { network, cpu, ticks, tcp, foreign, own, refills: _, cores_lost: _, .. } = sample;
+        // Field by field, so that one that is new is not forgotten here; the rest is seen to elsewhere.
+        let Sample {
+            network,
+            cpu,
+            ticks,
+            tcp,
+            foreign,
+            own,
+            refills: _,
+            cores_lost: _,
+            disks: _,
+            commands: _,
+            device_reads: _,
+        } = sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
         // By node: frames lost, and those of them for which there was no memory.
