@@ -175,6 +175,18 @@ impl Usage {
         }
     }
 
+    /// Whether what happens by the clock happens as often all the same: it may come later, but no node has more to do
+    /// than it can. Time-outs are left out, which stand for what was lost.
+    pub fn keeps_pace(&self, effect: &Effect) -> bool {
+        match *effect {
+            Effect::Work([_, high]) => self.busiest() * (1.0 + high.max(0.0) / 100.0) < SATURATED,
+            Effect::EachFrame { .. } | Effect::EachRequest { .. } | Effect::EachOperation { .. } => {
+                self.busiest() < SATURATED
+            }
+            Effect::Everything(_) | Effect::Firings { .. } => false,
+        }
+    }
+
     /// What an effect does to operations that take these times, or to whatever the run did if none are known, where
     /// work that takes 1 % longer makes them `sensitivity` per cent longer.
     pub fn change(&self, effect: &Effect, times: Option<&Times>, sensitivity: f64) -> Change {

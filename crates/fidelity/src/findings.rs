@@ -53,6 +53,8 @@ pub struct Measured<'a> {
     pub samples: &'a [Sample],
     /// Whether the run is judged by it.
     pub judged: bool,
+    /// Whether it is a rate of what happens at instants of its own, however long everything takes (an open loop).
+    pub clocked: bool,
 }
 
 /// What one check does to times where that matters most.

@@ -44,8 +44,8 @@ fn concluded(findings: &Findings, samples: &[Sample], asked_for: &[&str]) -> (Fi
     let (mut latency, mut requests) = (record("ms", samples), record("1/s", &rate));
     let bounds: Vec<_> = asked_for.iter().map(|b| b.parse().unwrap()).collect();
     let mut metrics = [
-        Measured { name: "latency", record: &mut latency, samples, judged: true },
-        Measured { name: "requests", record: &mut requests, samples: &rate, judged: true },
+        Measured { name: "latency", record: &mut latency, samples, judged: true, clocked: false },
+        Measured { name: "requests", record: &mut requests, samples: &rate, judged: true, clocked: false },
     ];
     let fidelity = findings.conclude(accuracy(&bounds), WINDOW, &mut metrics);
     (fidelity, latency, requests)
@@ -188,7 +188,7 @@ fn the_tail_has_an_effect_of_its_own() {
 fn a_metric_of_nothing_but_zeros_is_exact() {
     let zeros: Vec<_> = latencies(100, 0.0).into_iter().map(|s| Sample { value: 0.0, ..s }).collect();
     let mut drops = record("1", &zeros);
-    let mut metrics = [Measured { name: "drops", record: &mut drops, samples: &zeros, judged: true }];
+    let mut metrics = [Measured { name: "drops", record: &mut drops, samples: &zeros, judged: true, clocked: false }];
     let fidelity = found([work(CheckName::Steal, 3.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
     assert_eq!(fidelity.verdict, Verdict::Trustworthy, "{:?}", fidelity.why);
     assert_eq!(drops.interval.unwrap().mean, Some([0.0, 0.0]));
@@ -217,7 +217,8 @@ fn a_run_that_counts_for_a_part_of_itself_has_done_more_than_its_samples() {
     // Samples of the second half only: work was done for twice as many.
     let samples: Vec<_> = latencies(1500, 10.0).into_iter().filter(|s| s.virtual_s >= Some(5.0)).collect();
     let mut record = record("ms", &samples);
-    let mut metrics = [Measured { name: "latency", record: &mut record, samples: &samples, judged: true }];
+    let mut metrics =
+        [Measured { name: "latency", record: &mut record, samples: &samples, judged: true, clocked: false }];
     found([work(CheckName::Steal, 1.0)]).conclude(accuracy(&[]), [5.0, 10.0], &mut metrics);
     assert!((record.uncertainty.unwrap().cpu_sensitivity - 0.64).abs() < 0.01);
     let Summary { n, .. } = record.summary;
@@ -229,7 +230,7 @@ fn a_run_is_judged_only_by_what_it_is_for() {
     let samples = latencies(1500, 10.0);
     let verdict = |judged| {
         let mut record = record("ms", &samples);
-        let mut metrics = [Measured { name: "beside", record: &mut record, samples: &samples, judged }];
+        let mut metrics = [Measured { name: "beside", record: &mut record, samples: &samples, judged, clocked: false }];
         let fidelity = found([work(CheckName::Steal, 50.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
         assert!(record.interval.is_some());
         let says = fidelity.why.iter().any(|why| why.starts_with("beside"));
@@ -237,6 +238,32 @@ fn a_run_is_judged_only_by_what_it_is_for() {
     };
     assert_eq!(verdict(true), (Verdict::Suspect, true));
     assert!(!verdict(false).1);
+}
+
+#[test]
+fn a_rate_by_the_clock_depends_on_no_cpu_while_there_is_enough() {
+    let rates: Vec<_> = (0..10).map(|s| Sample { virtual_s: Some(s as f64), value: 500.0, node: "n".into() }).collect();
+    let late = Effect::EachFrame { mean: 0.001, late: 0.002 };
+    let slower = [
+        work(CheckName::Caches, 30.0),
+        finding(CheckName::EmulatorLateness, Found::Effects(vec![late])),
+        finding(CheckName::ClockRate, Found::Effects(vec![Effect::Everything([-0.01, 0.01])])),
+    ];
+    let effects = |busy: f64, clocked| {
+        let mut record = record("1/s", &rates);
+        let mut metrics =
+            [Measured { name: "video-packets", record: &mut record, samples: &rates, judged: false, clocked }];
+        let findings = Findings::new(slower.to_vec(), Usage { busy: vec![busy, 0.1], ..usage() }, None);
+        findings.conclude(accuracy(&[]), WINDOW, &mut metrics);
+        let uncertainty = record.uncertainty.unwrap();
+        (uncertainty.effects.iter().map(|e| e.check).collect::<Vec<_>>(), uncertainty.cpu_sensitivity)
+    };
+    let all = [CheckName::Caches, CheckName::EmulatorLateness, CheckName::ClockRate];
+    assert_eq!(effects(0.5, true), (vec![CheckName::ClockRate], 0.0));
+    assert_eq!(effects(0.5, false).0, all);
+    // A third more than 0.8 is more than there is.
+    assert_eq!(effects(0.8, true).0, [CheckName::Caches, CheckName::ClockRate]);
+    assert_eq!(effects(0.99, true).0, all, "such a sender may be late for good");
 }
 
 /// The two checks that turns are a compromise between.

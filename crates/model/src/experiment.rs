@@ -343,6 +343,8 @@ pub struct Metric {
     pub unit: Unit,
     /// Whether it is what a flow of traffic measures: then there may be no samples, and runs are not judged by it.
     pub of_flow: bool,
+    /// Whether it is a rate of packets that leave at instants of their own, however long everything takes.
+    pub clocked: bool,
 }
 
 /// Where a metric's samples come from.

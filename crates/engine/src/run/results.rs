@@ -81,11 +81,13 @@ impl Run<'_> {
                 Err(other) => return Err(other),
             }
         }
-        let of_flow = |name: &str| self.experiment.metrics.iter().any(|m| m.of_flow && m.name == name);
-        let measured = metrics.iter_mut().zip(&samples);
-        let mut measured: Vec<_> = measured
-            .map(|((name, record), samples)| Measured { name, record, samples, judged: !of_flow(name) })
-            .collect();
+        let is =
+            |name: &str, which: fn(&Metric) -> bool| self.experiment.metrics.iter().any(|m| which(m) && m.name == name);
+        let measured = metrics.iter_mut().zip(&samples).map(|((name, record), samples)| {
+            let (judged, clocked) = (!is(name, |m| m.of_flow), is(name, |m| m.clocked));
+            Measured { name, record, samples, judged, clocked }
+        });
+        let mut measured: Vec<_> = measured.collect();
         // Samples of cool-down are not there to be taken.
         let window = [from, to.min(end_virtual)].map(VirtualInstant::as_secs_f64);
         let fidelity = judged.findings.conclude(self.accuracy, window, &mut measured);

@@ -16,7 +16,11 @@ pub(super) struct Metric {
     times: Option<Times>,
     /// By how many per cent times change where work takes 1 % longer.
     sensitivity: f64,
+    /// The same while no node has more to do than it can: nothing where the clock alone decides.
+    felt: f64,
     sampling: Intervals,
+    /// Whether it is a rate that nothing decides but the clock.
+    clocked: bool,
 }
 
 /// All metrics of a run.
@@ -36,7 +40,8 @@ pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<
             1 => of_single(measured.record, counted, window),
             _ => sampling::intervals(&sampling::in_time(measured.samples)),
         };
-        Metric { kind, times, sensitivity, sampling }
+        let felt = if measured.clocked && usage.keeps_pace(&Effect::Work([0.0; 2])) { 0.0 } else { sensitivity };
+        Metric { kind, times, sensitivity, felt, sampling, clocked: measured.clocked }
     };
     metrics.iter().zip(times).map(of).collect()
 }
@@ -79,7 +84,14 @@ fn of_single(record: &MetricRecord, counted: Option<&Measured>, window: [f64; 2]
 impl Metric {
     /// In place of all metrics of a run that has none: whatever it did in its time.
     pub fn none() -> Metric {
-        Metric { kind: Kind::Time { seconds: 1.0 }, times: None, sensitivity: 1.0, sampling: Intervals::default() }
+        Metric {
+            kind: Kind::Time { seconds: 1.0 },
+            times: None,
+            sensitivity: 1.0,
+            felt: 1.0,
+            sampling: Intervals::default(),
+            clocked: false,
+        }
     }
 
     /// The statistics whose intervals are stated; the mean, if there are too few samples for any.
@@ -90,6 +102,9 @@ impl Metric {
     }
 
     pub fn change(&self, usage: &Usage, effect: &Effect) -> Change {
+        if self.clocked && usage.keeps_pace(effect) {
+            return Change::default();
+        }
         usage.change(effect, self.times.as_ref(), self.sensitivity)
     }
 
@@ -115,11 +130,8 @@ impl Metric {
             tail_percent: (change.tail != change.centre).then(|| finite(change.tail)),
         });
         record.interval = (interval != Intervals::default()).then_some(interval);
-        record.uncertainty = Some(Uncertainty {
-            sampling: self.sampling,
-            effects: effects.collect(),
-            cpu_sensitivity: self.sensitivity,
-        });
+        record.uncertainty =
+            Some(Uncertainty { sampling: self.sampling, effects: effects.collect(), cpu_sensitivity: self.felt });
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn metrics(entries: Vec<Entry<'_, file::Metric>>, nodes: &[&str], pro
         let source = source(entry, read, problems);
         let unit = unit(&read.unit, entry.at("unit"), problems);
         if let Some(source) = source {
-            metrics.push(Metric { name: entry.name().to_owned(), nodes, source, unit, of_flow: false });
+            metrics.push(Metric { name: entry.name().to_owned(), nodes, source, unit, of_flow: false, clocked: false });
         }
     }
     metrics

@@ -438,6 +438,7 @@ fn merge(of: &mut FlowChange, change: &FlowChange) {
 pub(super) fn metrics(all: &Flows, entries: &[Entry<'_, file::Metric>], problems: &mut Problems) -> Vec<Metric> {
     let Flows { programs, background, .. } = all;
     // Rows begin with a date in seconds, whatever they measure.
+    let is_rate = |unit: &str| unit.ends_with("/s");
     let unit = |unit: &str| Unit { written: unit.into(), result: unit.into(), factor: 1.0, start_seconds: 1.0 };
     let mut all = Vec::new();
     for (place, flow) in background.iter().enumerate() {
@@ -450,7 +451,8 @@ pub(super) fn metrics(all: &Flows, entries: &[Entry<'_, file::Metric>], problems
         ] {
             let source = experiment::Source::Background { flow: place, what };
             let name = format!("{}-{name}", flow.name);
-            all.push(Metric { name, nodes: Vec::new(), source, unit: unit(of), of_flow: true });
+            let clocked = is_rate(of);
+            all.push(Metric { name, nodes: Vec::new(), source, unit: unit(of), of_flow: true, clocked });
         }
     }
     for flow in programs {
@@ -460,6 +462,8 @@ pub(super) fn metrics(all: &Flows, entries: &[Entry<'_, file::Metric>], problems
             source: experiment::Source::Rows { path, start: Some(1), value },
             unit: unit(of),
             of_flow: true,
+            // TCP sends as it is answered.
+            clocked: is_rate(of) && flow.sink.over == traffic::Transport::Udp,
         };
         let received = || received_log(&flow.name);
         all.push(rows("sent", flow.from, sent_log(&flow.name), 2, "1/s"));
