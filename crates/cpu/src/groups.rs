@@ -21,6 +21,7 @@ use crate::pace::Room;
 use crate::part::Part;
 use crate::poke::Way;
 use crate::raised::Raised;
+use crate::refill::windows;
 use crate::shares::PLANNED_USABLE;
 use crate::terms::long_slice;
 use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
@@ -279,13 +280,18 @@ impl CpuGroups {
         Ok(calibrations)
     }
 
-    /// How long a turn of the node with the most of each core lasts if it is to have the longest.
+    /// How long a turn of the node with the most of each core lasts if it is to have the longest. That takes as long as
+    /// some cycles of the smallest of them, so it is not asked where no node could use it.
     fn measure_longest(&mut self) -> Result<Vec<Option<RealDuration>>, Error> {
         let largest = |core: &usize| {
             let here = self.shares.iter().enumerate().filter(|(_, n)| n.core == *core);
             here.max_by(|a, b| a.1.share.total_cmp(&b.1.share)).map(|(i, n)| (i, n.share))
         };
         let nodes: Vec<(usize, f64)> = self.cores().iter().filter_map(largest).collect();
+        let turn = |i: usize| scale::Turns::stretched(self.terms.slice, self.shares[i].stretch);
+        if !nodes.iter().any(|(i, share)| windows::possible(*share, turn(*i))) {
+            return Ok(vec![None; self.parts.len()]);
+        }
         let fillers: Vec<_> = nodes.iter().map(|(i, _)| [self.layout.filler(&self.shares[*i].name)]).collect();
         let all_turns = || fillers.iter().map(|group| turns(group)).collect::<Result<Vec<_>, _>>();
         let cycle = nodes.iter().map(|(_, share)| long_slice().as_secs_f64() / share).fold(0.0, f64::max);

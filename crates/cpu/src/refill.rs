@@ -21,7 +21,7 @@ mod earlier;
 mod estimator;
 #[cfg(test)]
 mod simulation;
-mod windows;
+pub(crate) mod windows;
 
 use scale::RealDuration;
 use serde::{Deserialize, Serialize};

@@ -74,12 +74,22 @@ struct Node {
     had: RealDuration,
 }
 
+/// Whether a node of this share, whose turns are so long, can have windows at all: of turns so much longer that it
+/// learns from them, and no longer than a window may be.
+pub(crate) fn possible(share: f64, turn: RealDuration) -> bool {
+    window_of(share, turn.as_secs_f64() / MUCH_SHORTER) <= LONGEST
+}
+
+/// How long a window is in which the turns of a node of this share take so many s.
+fn window_of(share: f64, turn_s: f64) -> RealDuration {
+    RealDuration::from_secs_f64((WASH_OUT + COUNTED) * turn_s / f64::max(share, 1e-6)).max(SHORTEST)
+}
+
 impl Windows {
     /// For a run that lasts for at least so long; zero if nobody knows.
     pub fn new(nodes: impl IntoIterator<Item = Candidate>, lasts: RealDuration) -> Windows {
         let node = |Candidate { core, share, turn, window }| {
-            let cycle = window.as_secs_f64() / f64::max(share, 1e-6);
-            let takes = RealDuration::from_secs_f64((WASH_OUT + COUNTED) * cycle).max(SHORTEST);
+            let takes = window_of(share, window.as_secs_f64());
             let learns = turn.as_secs_f64() <= MUCH_SHORTER * window.as_secs_f64();
             Node {
                 core,
@@ -174,6 +184,13 @@ mod tests {
         assert!(all.iter().all(|(_, window)| window.counted.as_nanos().abs_diff(800_000_000) < 2), "{all:?}");
         assert!(all[0].0 < 2.0 && (4..=6).contains(&all.len()), "the first is at once: {all:?}");
         assert!(all.windows(2).skip(1).all(|two| two[1].0 - two[0].0 > 20.0), "{all:?}");
+    }
+
+    #[test]
+    fn nodes_that_come_round_too_rarely_can_have_none() {
+        let us = |us: u64| RealDuration::from_nanos(us * 1_000);
+        assert!(possible(0.03, us(300)) && possible(0.005, us(190)));
+        assert!(!possible(0.0006, us(100)) && !possible(0.01, us(1_400)) && !possible(0.0, us(100)));
     }
 
     #[test]
