@@ -117,32 +117,28 @@ one_of_two() {
   left_nothing
 }
 
-# Somebody takes its cores back in its middle: it goes on, and says so.
-partition_taken_back() {
-  local file
-  engine taken --variant scaled
-  comes_to taken works || return
+# loses_cores NAME DEED: a run whose cores are its own no more after what DEED does in its middle, which is told the file
+# of their partition. It goes on, and says so.
+loses_cores() {
+  local name=$1 file
+  engine "$name" --variant scaled
+  comes_to "$name" works || return
   file=$(partitions | sed -n '1s/:.*//p')
   [ -n "$file" ] || { echo "it has no cores of its own"; return 1; }
-  echo member >"$file" || return
-  ended taken 0 || return
-  cat "$scratch/taken.said"
-  has_results taken && event cores-lost taken && says 'open to other programs' taken && left_nothing
+  "$2" "$file" || return
+  ended "$name" 0 || return
+  cat "$scratch/$name.said"
+  has_results "$name" && event cores-lost "$name" && says 'open to other programs' "$name" && left_nothing
 }
-
-# The kernel declares its partition invalid in its middle: there are no cores left that it could have for itself.
-partition_invalid() {
-  local file
-  engine invalid --variant scaled
-  comes_to invalid works || return
-  file=$(partitions | sed -n '1s/:.*//p')
-  [ -n "$file" ] || { echo "it has no cores of its own"; return 1; }
-  echo >"${file%/*}/cpuset.cpus.exclusive" || return
-  cat "$file"
-  grep -q invalid "$file" || return
-  ended invalid 0 || return
-  cat "$scratch/invalid.said"
-  has_results invalid && event cores-lost invalid && says 'open to other programs' invalid && left_nothing
+# Somebody takes them back.
+partition_taken_back() { loses_cores taken take_back; }
+take_back() { echo member >"$1"; }
+# The kernel declares the partition invalid: there are no cores left that it could have for itself.
+partition_invalid() { loses_cores invalid invalidate; }
+invalidate() {
+  echo >"${1%/*}/cpuset.cpus.exclusive" || return
+  cat "$1"
+  grep -q invalid "$1"
 }
 
 # Another group is to have the cores before it: they are shared from the beginning, and it says so.
