@@ -8,7 +8,7 @@ mod modelled;
 use std::fs;
 use std::path::Path;
 
-use device::{DiskSetup, Disks};
+use device::{DiskSetup, Disks, Transport};
 use disk::Parameters;
 use scale::{RealDuration, Tdf};
 use serde_json::{Value, json};
@@ -90,8 +90,8 @@ impl Setup {
         Ok(Setup { nodes, harness: last.unwrap_or(nodes) })
     }
 
-    /// One disk, whose requests are served on the harness core.
-    fn disks(&self, name: &str, place: &Path) -> Result<Disks, Error> {
+    /// One disk, whose requests are served on the harness core; over the best transport, if none is named.
+    fn disks(&self, name: &str, place: &Path, over: Option<Transport>) -> Result<Disks, Error> {
         let changes = serde_json::Map::from_iter([("capacity-bytes".to_string(), json!(SIZE))]);
         let parameters = Parameters::like(name, &changes).map_err(Error::failed)?;
         let setup = DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false, durable: false };
@@ -99,16 +99,16 @@ impl Setup {
         crate::cores::pin(self.harness);
         let process = Disks::command().spawn().map_err(Error::failed);
         crate::cores::pin(self.nodes);
-        Ok(Disks::make(process?, place, &[setup])?)
+        Ok(Disks::make(process?, place, &[setup], over)?)
     }
 }
 
 fn of_disk(setup: &Setup, name: &str, tdf: u32, loads: &[Load], place: &Path) -> Result<Vec<Row>, Error> {
     let factor = Tdf::new(tdf.into(), 1).map_err(Error::failed)?;
-    let mut disks = setup.disks(name, place)?;
+    let mut disks = setup.disks(name, place, None)?;
     let device = disks.devices().first().ok_or_else(|| Error::failed("there is no device"))?.clone();
     disks.begin(host::now(), factor)?;
-    let way = json!({ "disk": name, "tdf": tdf });
+    let way = json!({ "disk": name, "tdf": tdf, "over": disks.transport() });
     let mut rows = vec![Row::new("disk_on_its_way", way, disks.spent().as_nanos() as f64 / 1e3, "real us")];
     for load in loads {
         disks.watch(0)?;

@@ -20,6 +20,18 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The process that serves them is not there any more (exit 1).
+    #[error(
+        "the process that serves the disks of {disks} was {how}: whatever these nodes read and write since then fails \
+         with EIO, so the run is over; if nobody killed it, the kernel's log may say why (`dmesg`: was there no memory \
+         left?)"
+    )]
+    Ended {
+        /// Whose disks, by name.
+        disks: String,
+        /// In which way: "killed by signal 9".
+        how: String,
+    },
     /// The process that serves them failed, or said nothing (exit 1).
     #[error("the process that serves the disks: {0}")]
     Server(String),

@@ -159,7 +159,7 @@ impl Filesystem for Files {
 }
 
 /// Fills a part of a file with zeros: by a hole, if its file system has such.
-fn clear(file: &File, offset: u64, length: u64) -> io::Result<()> {
+pub(crate) fn clear(file: &File, offset: u64, length: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length) {
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
             let zeros = vec![0; (LONGEST as u64).min(length) as usize];

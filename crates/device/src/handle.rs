@@ -1,6 +1,7 @@
 //! The process that serves the disks of a run, seen from the engine.
 
 use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +11,9 @@ use scale::{RealDuration, RealInstant, Tdf};
 
 use crate::counters::{Counters, Watched};
 use crate::error::Error;
+use crate::image;
+use crate::transport::Transport;
+use crate::ublk;
 use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.
@@ -20,7 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Disks {
     process: Child,
+    names: Vec<String>,
+    /// By which the ublk devices are known that are to be removed.
+    tokens: Vec<u64>,
     devices: Vec<PathBuf>,
+    over: Transport,
+    because: Option<String>,
     spent: RealDuration,
     /// What has been read behind the latest line.
     read: Vec<u8>,
@@ -45,18 +54,48 @@ impl Disks {
     }
 
     /// Makes disks, each with an empty ext4 file system; what is written to them is kept below `directory`, a directory
-    /// of the run's own. They take no time until [`Disks::begin`].
+    /// of the run's own. They take no time until [`Disks::begin`]. `over` is how requests are to come to the process;
+    /// none: by ublk where there is that, and else by FUSE and loop devices.
     ///
     /// # Errors
     /// [`Error::Input`] if there can be no such disk, [`Error::Machine`] if this machine lacks what it takes.
-    pub fn make(process: Child, directory: &Path, disks: &[DiskSetup]) -> Result<Disks, Error> {
-        let mut made = Disks { process, devices: Vec::new(), spent: RealDuration::ZERO, read: Vec::new() };
-        let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec() };
-        match made.ask(&order, TO_MAKE)? {
-            Answer::Made { devices, spent } => (made.devices, made.spent) = (devices, spent),
+    pub fn make(
+        process: Child,
+        directory: &Path,
+        disks: &[DiskSetup],
+        over: Option<Transport>,
+    ) -> Result<Disks, Error> {
+        let mut made = Disks {
+            process,
+            names: disks.iter().map(|disk| disk.name.clone()).collect(),
+            tokens: Vec::new(),
+            devices: Vec::new(),
+            over: Transport::FuseAndLoop,
+            because: None,
+            spent: RealDuration::ZERO,
+            read: Vec::new(),
+        };
+        let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec(), over };
+        let answer = made.ask(&order, TO_MAKE);
+        // Also if it could not make all.
+        made.tokens = image::ublk_tokens(directory);
+        match answer? {
+            Answer::Made { devices, over, because, spent } => {
+                (made.devices, made.over, made.because, made.spent) = (devices, over, because, spent);
+            }
             other => return Err(unexpected(&other)),
         }
         Ok(made)
+    }
+
+    /// How requests come to the process.
+    pub fn transport(&self) -> Transport {
+        self.over
+    }
+
+    /// Why they come by FUSE and loop devices, where nobody asked for that.
+    pub fn because(&self) -> Option<&str> {
+        self.because.as_deref()
     }
 
     /// The block devices, in the order of the disks.
@@ -138,7 +177,9 @@ impl Disks {
         let broken = |e: io::Error| Error::Server(format!("it cannot be told: {e}"));
         let line = serde_json::to_string(order).map_err(|e| broken(e.into()))?;
         let input = self.process.stdin.as_mut().ok_or_else(|| broken(io::ErrorKind::NotConnected.into()))?;
-        writeln!(input, "{line}").map_err(broken)?;
+        if let Err(e) = writeln!(input, "{line}") {
+            return Err(if e.kind() == io::ErrorKind::BrokenPipe { self.ended() } else { broken(e) });
+        }
         let line = self.line(patience)?;
         match serde_json::from_str(&line) {
             Ok(Answer::Failed(failure)) => Err(failure.into()),
@@ -167,10 +208,35 @@ impl Disks {
             }
             let mut buffer = [0; 4096];
             match output.read(&mut buffer).map_err(broken)? {
-                0 => return Err(Error::Server("it has ended".into())),
+                0 => return Err(self.ended()),
                 read => self.read.extend_from_slice(&buffer[..read]),
             }
         }
+    }
+}
+
+impl Disks {
+    /// What is said when the process is not there any more.
+    fn ended(&mut self) -> Error {
+        // It has closed its side, so that it ends at once if it has not yet.
+        let how = match self.process.wait() {
+            Ok(status) => match (status.signal(), status.code()) {
+                (Some(signal), _) => format!("killed by signal {signal}"),
+                (_, Some(code)) => format!("ended with code {code}"),
+                _ => "ended".into(),
+            },
+            Err(e) => format!("ended, and nobody knows how: {e}"),
+        };
+        Error::Ended { disks: some(&self.names), how }
+    }
+}
+
+/// Names for a message: a few of them.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        all => format!("{} and {} more", names[..SHOWN].join(", "), all - SHOWN),
     }
 }
 
@@ -179,9 +245,23 @@ impl Drop for Disks {
         // With it every request fails that is under way, so that nobody waits for one.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        // Loop devices go by themselves.
+        self.tokens.drain(..).for_each(ublk::remove);
     }
 }
 
 fn unexpected(answer: &Answer) -> Error {
     Error::Server(format!("it answered something else: {answer:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_a_few_disks() {
+        let names: Vec<String> = (0..7).map(|n| format!("db-{n}")).collect();
+        assert_eq!(some(&names[..2]), "db-0, db-1");
+        assert_eq!(some(&names), "db-0, db-1, db-2, db-3, db-4 and 2 more");
+    }
 }

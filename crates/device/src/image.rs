@@ -9,7 +9,7 @@ use host::Lack;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::error::Error;
-use crate::{lacks, loops};
+use crate::{lacks, loops, ublk};
 
 /// The block of the file systems, in bytes.
 const BLOCK: u64 = 4096;
@@ -91,24 +91,46 @@ pub(crate) fn fill(device: &Path, bytes: u64) -> Result<(), Error> {
     fs::write(&setting, (bytes / BLOCK - 1).to_string()).map_err(|e| Error::file("write", &setting, e))
 }
 
-/// Where the numbers of the loop devices are that there were not before.
+/// Where it is noted which devices are there for the disks: of each loop device that there was not before its number,
+/// and the token of ublk devices.
 const DEVICES: &str = "devices";
+const TOKEN: &str = "ublk ";
 
-/// Notes that there was no loop device of this number before, so that there is none again when the run is over.
-pub(crate) fn note_device(directory: &Path, number: u32) -> Result<(), Error> {
+/// A device, or several, that are to go with the run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Noted {
+    /// There was no loop device of this number before.
+    Loop(u32),
+    /// The ublk devices that have this token.
+    Ublk(u64),
+}
+
+/// Notes a device, so that it is not there any more when the run is over.
+pub(crate) fn note_device(directory: &Path, device: Noted) -> Result<(), Error> {
     let path = directory.join(DEVICES);
-    let written = File::options().create(true).append(true).open(&path).and_then(|mut file| writeln!(file, "{number}"));
+    let line = match device {
+        Noted::Loop(number) => number.to_string(),
+        Noted::Ublk(token) => format!("{TOKEN}{token}"),
+    };
+    let written = File::options().create(true).append(true).open(&path).and_then(|mut file| writeln!(file, "{line}"));
     written.map_err(|e| Error::file("write", &path, e))
 }
 
-/// Removes the loop devices that were made for the disks of a run, which is over, as far as nobody uses them.
-/// `directory` is the one in which these disks were made.
+/// Removes the devices that were made for the disks of a run, which is over: ublk devices, and loop devices as far as
+/// nobody uses them. `directory` is the one in which these disks were made.
 pub fn remove_devices(directory: &Path) {
     let noted = directory.join(DEVICES);
     let Ok(text) = fs::read_to_string(&noted) else { return };
+    ublk_tokens(directory).into_iter().for_each(ublk::remove);
     loops::remove(text.lines().filter_map(|line| line.parse().ok()));
     // The directory may stay, and the numbers be others' by then.
     let _ = fs::remove_file(noted);
+}
+
+/// The tokens of the ublk devices that were made for disks.
+pub(crate) fn ublk_tokens(directory: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(directory.join(DEVICES)).unwrap_or_default();
+    text.lines().filter_map(|line| line.strip_prefix(TOKEN)?.parse().ok()).collect()
 }
 
 /// Makes the files of disks of these sizes, each with a file system; those of one size begin alike. A file that is
@@ -148,6 +170,16 @@ mod tests {
     use std::os::unix::fs::{FileExt, MetadataExt};
 
     use super::*;
+
+    #[test]
+    fn devices_are_noted_by_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        for device in [Noted::Loop(7), Noted::Ublk(u64::MAX), Noted::Loop(8), Noted::Ublk(3)] {
+            note_device(dir.path(), device).unwrap();
+        }
+        assert_eq!(ublk_tokens(dir.path()), [u64::MAX, 3]);
+        assert_eq!(fs::read_to_string(dir.path().join(DEVICES)).unwrap().lines().count(), 4);
+    }
 
     #[test]
     fn a_sparse_file_is_copied_with_its_holes() {

@@ -4,14 +4,17 @@ use std::path::Path;
 
 use host::Lack;
 
+use crate::transport::Transport;
+
 /// What this machine lacks for nodes to have disks; nothing, if they can. Whoever makes disks finds out for sure.
 pub fn lacks() -> Vec<Lack> {
     let there = |path: &str| Path::new(path).exists();
     let mut lacks = Vec::new();
-    if !there("/dev/fuse") {
+    let needed = Transport::likely() == Transport::FuseAndLoop;
+    if needed && !there("/dev/fuse") {
         lacks.push(no_fuse());
     }
-    if !there("/dev/loop-control") {
+    if needed && !there("/dev/loop-control") {
         lacks.push(no_loop(Path::new("/dev/loop-control")));
     }
     if !search_path().split(':').any(|dir| there(&format!("{dir}/mkfs.ext4"))) {

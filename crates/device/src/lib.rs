@@ -2,8 +2,8 @@
 //!
 //! - [`queue`] is pure: a disk's requests, by the model and in real time, which is always an argument; so is [`undo`]:
 //!   what a power cut takes back;
-//! - everything else is real: a process of its own (`diorama __disks`, [`disks_main`]) serves one FUSE file per disk,
-//!   on each of which there is a loop device; [`Disks`] is that process, as who makes a run sees it.
+//! - everything else is real: a process of its own (`diorama __disks`, [`disks_main`]) serves block devices, over one
+//!   [`Transport`] or the other; [`Disks`] is that process, as who makes a run sees it.
 //!
 //! `docs/disk.md` says how it works, and how exact it is.
 
@@ -17,8 +17,11 @@ mod image;
 mod lacks;
 mod loops;
 pub mod queue;
+mod ring;
 mod server;
 mod shared;
+mod transport;
+mod ublk;
 pub mod undo;
 mod way;
 mod wire;
@@ -30,4 +33,5 @@ pub use image::remove_devices;
 pub use lacks::lacks;
 pub use loops::await_unmounted;
 pub use server::disks_main;
+pub use transport::Transport;
 pub use wire::{Change, Cut, DiskSetup};

@@ -1,8 +1,10 @@
 //! The process that serves the disks of a run (`diorama __disks`).
 //!
-//! Its main thread hears what the engine tells it; two threads take requests from the kernel and do them in the files;
-//! one answers them when it is time. It lives in the run's enclosure and dies with it. When it does, however that
-//! comes, the kernel fails what is under way, and the devices are free as soon as nobody has them mounted.
+//! Its main thread hears what the engine tells it. Over FUSE two threads take requests from the kernel and do them in
+//! the files, and one answers them when it is time; over ublk one does all that, and two do for it what may take long.
+//! It lives in the run's enclosure and dies with it. When it does, however that comes, the kernel fails what is under
+//! way. Loop devices are free then as soon as nobody has them mounted; ublk devices are gone, but for what is left of
+//! each for whoever removes it ([`image::remove_devices`]).
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -20,20 +22,25 @@ use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 use scale::DiskClock;
 
+use crate::alarm::Alarm;
 use crate::error::Error;
 use crate::files::Files;
-use crate::image;
+use crate::image::{self, Noted};
 use crate::lacks;
 use crate::loops::LoopDevice;
 use crate::queue::Queue;
+use crate::ring::{self, Answers};
 use crate::shared::Shared;
+use crate::transport::Transport;
+use crate::ublk;
 use crate::way::{self, Way};
 use crate::wire::{Answer, Change, DiskSetup, Order};
 
 /// Right below the emulator, which a frame waits for: here a request waits, which takes longer by itself.
 const PRIORITY: u8 = 49;
-/// Threads that take requests. While one copies data, or waits for the host's own disk, the other goes on.
-const TAKERS: usize = 2;
+/// Threads that do requests. While one copies data, or waits for the host's own disk, the other goes on.
+const DOERS: usize = 2;
+
 /// The hidden verb `__disks`. Never returns.
 pub fn disks_main() -> ! {
     let mut output = io::stdout().lock();
@@ -60,15 +67,28 @@ pub fn disks_main() -> ! {
 struct Made {
     shared: Arc<Shared>,
     way: Way,
-    devices: Vec<LoopDevice>,
+    devices: Devices,
     /// Where the devices are, and whether their file systems are full.
     places: Vec<(PathBuf, bool)>,
 }
 
+/// The devices of the disks.
+enum Devices {
+    /// Over FUSE, those that nobody has let go of.
+    Loop(Vec<LoopDevice>),
+    /// They are there as long as this process.
+    Ublk,
+}
+
 fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
-    if let Order::Make { directory, disks } = order {
-        let (devices, all) = make(&directory, &disks)?;
-        let answer = Answer::Made { devices, spent: all.way.spent };
+    if let Order::Make { directory, disks, over } = order {
+        let (all, because) = make(&directory, &disks, over)?;
+        let devices = all.places.iter().map(|(path, _)| path.clone()).collect();
+        let over = match all.devices {
+            Devices::Loop(_) => Transport::FuseAndLoop,
+            Devices::Ublk => Transport::Ublk,
+        };
+        let answer = Answer::Made { devices, over, because, spent: all.way.spent };
         *made = Some(all);
         return Ok(answer);
     }
@@ -109,7 +129,9 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         Order::LetGo { all } => {
             let state = shared.state();
             let mut disk = 0..;
-            devices.retain(|_| !all && disk.next().is_some_and(|disk| state.undo[disk].is_some()));
+            if let Devices::Loop(devices) = devices {
+                devices.retain(|_| !all && disk.next().is_some_and(|disk| state.undo[disk].is_some()));
+            }
             Answer::Done
         }
         Order::Pass => {
@@ -133,8 +155,8 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
     })
 }
 
-/// Makes the disks: files, file systems, FUSE, loop devices.
-fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), Error> {
+/// Makes the disks: files, file systems, devices. Also says why not over ublk, if nobody has asked for anything else.
+fn make(directory: &Path, disks: &[DiskSetup], over: Option<Transport>) -> Result<(Made, Option<String>), Error> {
     let mut queues = Vec::new();
     for DiskSetup { name, parameters, seed, .. } in disks {
         let model = Disk::new(parameters, *seed).map_err(|e| Error::Input(format!("the disk of {name}: {e}")))?;
@@ -144,10 +166,81 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         disks.iter().zip(&queues).map(|(disk, queue)| (disk.name.clone(), queue.capacity_bytes())).collect();
     let seed = disks.first().map_or(0, |disk| disk.seed);
     let files = image::make_all(directory, &sizes, seed)?;
-    let shared = Shared::new(files, queues, disks).map_err(|e| Error::system("cannot have a timer", e))?;
-    let shared = Arc::new(shared);
+    let (added, because) = match over {
+        Some(Transport::FuseAndLoop) => (None, None),
+        Some(Transport::Ublk) => (Some(add_ublk(directory, disks.len())?), None),
+        None => match add_ublk(directory, disks.len()) {
+            Ok(added) => (Some(added), None),
+            Err(e) => (None, Some(e.to_string())),
+        },
+    };
+    let (shared, devices, paths) = match added {
+        Some((control, devices)) => {
+            let answers = Answers::new().map_err(|e| Error::system("cannot have an eventfd", e))?;
+            let answers = Arc::new(answers);
+            let shared = Arc::new(Shared::new(files, queues, disks, Alarm::Bell(answers.clone())));
+            let paths = serve_ublk(&shared, control, devices, answers)?;
+            (shared, Devices::Ublk, paths)
+        }
+        None => {
+            let alarm = Alarm::timer().map_err(|e| Error::system("cannot have a timer", e))?;
+            let shared = Arc::new(Shared::new(files, queues, disks, alarm));
+            let devices = serve_loop(&shared, directory)?;
+            let paths = devices.iter().map(|device| device.path.clone()).collect();
+            (shared, Devices::Loop(devices), paths)
+        }
+    };
+    let way = match paths.first() {
+        Some(path) => way::measure(&shared, path)?,
+        None => Way::default(),
+    };
+    shared.change(|queue| queue.set_way(way.long));
+    let places = paths.into_iter().map(|path| (path, false)).collect();
+    Ok((Made { shared, way, devices, places }, because))
+}
+
+/// Adds ublk devices, which are not there for anybody yet.
+fn add_ublk(directory: &Path, count: usize) -> Result<(ublk::Control, Vec<ublk::Device>), Error> {
+    ublk::load();
+    let mut control = ublk::Control::open().map_err(|e| Error::file("use", Path::new(ublk::CONTROL), e))?;
+    // No other run's, in the time in which a device can be there.
+    let token = host::now().since(scale::RealInstant::ZERO).as_nanos() << 8 ^ u64::from(std::process::id());
+    image::note_device(directory, Noted::Ublk(token))?;
+    let devices = ublk::add(&mut control, count, token)?;
+    Ok((control, devices))
+}
+
+/// Starts the threads, and the devices. Where these are.
+fn serve_ublk(
+    shared: &Arc<Shared>,
+    mut control: ublk::Control,
+    devices: Vec<ublk::Device>,
+    answers: Arc<Answers>,
+) -> Result<Vec<PathBuf>, Error> {
+    let devices = Arc::new(devices);
+    let (jobs, doer) = ring::doers(shared, &devices);
+    for _ in 0..DOERS {
+        let doer = doer.clone();
+        spawn("doer", || Ok(()), move |()| doer.run())?;
+    }
+    let serving = (shared.clone(), devices.clone());
+    let server = move || ring::Server::new(serving.0, serving.1, answers, jobs);
+    spawn("disks", server, |server| {
+        // Nobody answers any more: the kernel fails all that is asked when this process is gone.
+        let Err(e) = server.run();
+        eprintln!("diorama: requests to disks cannot be taken any more: {e}");
+        std::process::exit(1)
+    })?;
+    for (disk, device) in devices.iter().enumerate() {
+        control.start(device, shared.capacity(disk))?;
+    }
+    Ok(devices.iter().map(|device| device.path.clone()).collect())
+}
+
+/// Mounts the FUSE files, starts the threads, and has a loop device on each file.
+fn serve_loop(shared: &Arc<Shared>, directory: &Path) -> Result<Vec<LoopDevice>, Error> {
     let mount = directory.join("fuse");
-    start(&shared, &mount)?;
+    start(shared, &mount)?;
     let mut devices = Vec::new();
     for disk in 0..shared.disks() {
         let file = mount.join(disk.to_string());
@@ -155,18 +248,11 @@ fn make(directory: &Path, disks: &[DiskSetup]) -> Result<(Vec<PathBuf>, Made), E
         let file = openat(CWD, &file, flags, Mode::empty()).map_err(|e| Error::file("open", &file, e))?;
         let device = LoopDevice::on(file.as_fd())?;
         if let Some(number) = device.new {
-            image::note_device(directory, number)?;
+            image::note_device(directory, Noted::Loop(number))?;
         }
         devices.push(device);
     }
-    let way = match devices.first() {
-        Some(device) => way::measure(&shared, &device.path)?,
-        None => Way::default(),
-    };
-    shared.change(|queue| queue.set_way(way.long));
-    let paths: Vec<_> = devices.iter().map(|device| device.path.clone()).collect();
-    let places = paths.iter().map(|path| (path.clone(), false)).collect();
-    Ok((paths, Made { shared, way, devices, places }))
+    Ok(devices)
 }
 
 /// Mounts the files where nobody else sees them, and starts the threads.
@@ -186,36 +272,46 @@ fn start(shared: &Arc<Shared>, mount: &Path) -> Result<(), Error> {
     rustix::mount::mount("diorama-disks", mount, "fuse", flags, Some(options.as_c_str()))
         .map_err(|e| Error::file("mount a FUSE file system at", mount, e))?;
     let mut config = Config::default();
-    config.n_threads = Some(TAKERS);
+    config.n_threads = Some(DOERS);
     let session = Session::from_fd(Files(shared.clone()), fuse, SessionACL::All, config)
         .map_err(|e| Error::system("cannot agree with the kernel's FUSE", e))?;
+    let answering = shared.clone();
+    spawn("answer", || Ok(()), move |()| answering.answer())?;
+    spawn("disks", || Ok(()), move |()| drop(session.run()))
+}
+
+/// Starts a thread that is on time, as are those that it starts. It runs `body` with what it has prepared.
+fn spawn<R>(
+    name: &str,
+    prepare: impl FnOnce() -> io::Result<R> + Send + 'static,
+    body: impl FnOnce(R) + Send + 'static,
+) -> Result<(), Error> {
+    let (ready, told) = std::sync::mpsc::channel();
     let punctual = || -> io::Result<()> {
-        // The threads that the library starts are to be punctual too.
         sched::set(Class::RealTime { priority: PRIORITY, inherited: true })?;
         host::time::precise_sleep()
     };
-    let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-        let (ready, told) = std::sync::mpsc::channel();
-        let work = move || {
-            let punctual = punctual();
-            let go_on = punctual.is_ok();
-            let _ = ready.send(punctual);
-            if go_on {
-                body();
-            }
-        };
-        let started = thread::Builder::new().name(name.into()).spawn(work).map(drop);
-        started.and_then(|()| told.recv().unwrap_or_else(|_| Err(io::Error::other("it ended at once"))))
+    let lack = |e| {
+        Error::Machine(Lack::new(
+            format!("whoever serves the disks may not be scheduled in real time: {e}"),
+            "run as root; if this shell is in a cpu control group of version 1, move it to the root group",
+        ))
     };
-    let answering = shared.clone();
-    spawn("answer", Box::new(move || answering.answer()))
-        .and_then(|()| spawn("disks", Box::new(move || drop(session.run()))))
-        .map_err(|e| {
-            Error::Machine(Lack::new(
-                format!("whoever serves the disks may not be scheduled in real time: {e}"),
-                "run as root; if this shell is in a cpu control group of version 1, move it to the root group",
-            ))
-        })
+    let work = move || {
+        let failed = |e| Error::system("whoever serves the disks cannot begin", e);
+        let prepared = punctual().map_err(lack).and_then(|()| prepare().map_err(failed));
+        let (prepared, said) = match prepared {
+            Ok(prepared) => (Some(prepared), Ok(())),
+            Err(e) => (None, Err(e)),
+        };
+        let _ = ready.send(said);
+        if let Some(prepared) = prepared {
+            body(prepared);
+        }
+    };
+    let started = thread::Builder::new().name(name.into()).spawn(work);
+    started.map_err(|e| Error::system("cannot start a thread for the disks", e))?;
+    told.recv().unwrap_or_else(|_| Err(Error::Server("a thread of it ended at once".into())))
 }
 
 fn open_fuse() -> Result<OwnedFd, Error> {

@@ -15,6 +15,7 @@ use scale::RealInstant;
 use crate::alarm::{Alarm, NEVER};
 use crate::blocks::{Block, Blocks};
 use crate::queue::{Queue, RequestId};
+use crate::ring::Answer;
 use crate::undo::Undo;
 use crate::wire::{Cut, DiskSetup};
 
@@ -26,6 +27,8 @@ pub(crate) enum Reply {
     Write(ReplyWrite, u32),
     /// With nothing.
     Other(ReplyEmpty),
+    /// By ublk, where its data has gone already, if it has any.
+    Ublk(Answer),
 }
 
 impl Reply {
@@ -37,6 +40,7 @@ impl Reply {
             }
             Reply::Write(reply, size) => reply.written(size),
             Reply::Other(reply) => reply.ok(),
+            Reply::Ublk(answer) => answer.done(),
         }
     }
 
@@ -45,8 +49,23 @@ impl Reply {
             Reply::Read(reply, _) => reply.error(why),
             Reply::Write(reply, _) => reply.error(why),
             Reply::Other(reply) => reply.error(why),
+            Reply::Ublk(answer) => answer.refuse(why.code()),
         }
     }
+}
+
+/// A request that has been taken, and is to be done.
+pub(crate) struct Taken {
+    /// Of which disk, by its place.
+    pub disk: usize,
+    id: RequestId,
+    pub op: Op,
+    /// In bytes.
+    pub offset: u64,
+    pub length: u64,
+    /// Whether what was there before is to be kept.
+    pub keep: bool,
+    pub reply: Reply,
 }
 
 /// What the threads have in common.
@@ -89,7 +108,7 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub fn new(files: Vec<(PathBuf, File)>, queues: Vec<Queue>, setups: &[DiskSetup]) -> io::Result<Shared> {
+    pub fn new(files: Vec<(PathBuf, File)>, queues: Vec<Queue>, setups: &[DiskSetup], alarm: Alarm) -> Shared {
         let capacities = queues.iter().map(Queue::capacity_bytes).collect();
         let state = State {
             done: HashMap::new(),
@@ -103,11 +122,11 @@ impl Shared {
             failure: None,
             queues,
         };
-        let (alarm, left, blocks) = (Alarm::new()?, Condvar::new(), Blocks::default());
+        let (left, blocks) = (Condvar::new(), Blocks::default());
         let (paths, files) = files.into_iter().unzip();
         let (state, null) = (Mutex::new(state), AtomicBool::new(false));
         let durable = setups.iter().map(|disk| disk.durable).collect();
-        Ok(Shared { files, paths, capacities, durable, state, alarm, left, blocks, null })
+        Shared { files, paths, capacities, durable, state, alarm, left, blocks, null }
     }
 
     pub fn disks(&self) -> usize {
@@ -116,6 +135,16 @@ impl Shared {
 
     pub fn capacity(&self, disk: usize) -> u64 {
         self.capacities[disk]
+    }
+
+    /// What is behind a disk.
+    pub fn file(&self, disk: usize) -> &File {
+        &self.files[disk]
+    }
+
+    /// Whether what a disk has made durable is to be durable on the host.
+    pub fn is_durable(&self, disk: usize) -> bool {
+        self.durable[disk]
     }
 
     /// Makes durable on the host what a disk's file has, if that was asked for.
@@ -140,31 +169,47 @@ impl Shared {
         op: Op,
         offset: u64,
         length: u64,
-        mut reply: Reply,
+        reply: Reply,
         work: impl FnOnce(&File, &mut Reply) -> io::Result<()>,
     ) {
+        let Some(mut taken) = self.take(disk, op, offset, length, reply) else { return };
+        let file = self.file(disk);
+        let mut before = vec![0; if taken.keep { length as usize } else { 0 }];
+        let done = file.read_exact_at(&mut before, offset).and_then(|()| work(file, &mut taken.reply));
+        self.finish(taken, before, done);
+    }
+
+    /// Takes a request that is met now. None: it has been answered.
+    pub fn take(&self, disk: usize, op: Op, offset: u64, length: u64, reply: Reply) -> Option<Taken> {
         if self.null.load(Ordering::Relaxed) {
-            return reply.send(&self.blocks);
+            reply.send(&self.blocks);
+            return None;
         }
         let met = host::now();
-        let (id, keep) = {
-            let mut state = self.state();
-            if state.broken[disk] || state.off[disk] {
+        let mut state = self.state();
+        if state.broken[disk] || state.off[disk] {
+            drop(state);
+            reply.refuse(Errno::EIO);
+            return None;
+        }
+        match state.queues[disk].arrive(met, op, offset, length) {
+            Ok(id) => {
+                let keep = state.begin(disk, id, op, offset, length);
+                Some(Taken { disk, id, op, offset, length, keep, reply })
+            }
+            Err(refused) => {
+                state.fail(format!("a request was refused: {refused}"));
                 drop(state);
-                return reply.refuse(Errno::EIO);
+                reply.refuse(Errno::EINVAL);
+                None
             }
-            match state.queues[disk].arrive(met, op, offset, length) {
-                Ok(id) => (id, state.begin(disk, id, op, offset, length)),
-                Err(refused) => {
-                    state.fail(format!("a request was refused: {refused}"));
-                    drop(state);
-                    return reply.refuse(Errno::EINVAL);
-                }
-            }
-        };
-        let file = &self.files[disk];
-        let mut before = vec![0; if keep { length as usize } else { 0 }];
-        let done = file.read_exact_at(&mut before, offset).and_then(|()| work(file, &mut reply));
+        }
+    }
+
+    /// Has a request answered when it is time. `before` is what was there, if that was to be kept, and `done` whether
+    /// the request could be done.
+    pub fn finish(&self, taken: Taken, before: Vec<u8>, done: io::Result<()>) {
+        let Taken { disk, id, op, offset, length, keep, reply } = taken;
         let mut state = self.state();
         state.working[disk] -= 1;
         if state.off[disk] {
@@ -197,12 +242,22 @@ impl Shared {
         let next = state.next();
         if state.asleep_until.is_some_and(|until| next < until) {
             state.asleep_until = Some(next);
-            self.alarm.set(next);
+            self.alarm.set_sooner(next);
         }
     }
 
     /// Answers what is due, for ever.
     pub fn answer(&self) {
+        loop {
+            self.answer_due();
+            self.alarm.wait();
+            self.awake();
+        }
+    }
+
+    /// Answers what is due. Whoever calls this sleeps until the instant that it says then, or the alarm goes off, and
+    /// says when it is [`awake`](Shared::awake).
+    pub fn answer_due(&self) -> RealInstant {
         let mut state = self.state();
         loop {
             let now = host::now();
@@ -224,11 +279,13 @@ impl Shared {
             let next = state.next();
             state.asleep_until = Some(next);
             self.alarm.set(next);
-            drop(state);
-            self.alarm.wait();
-            state = self.state();
-            state.asleep_until = None;
+            return next;
         }
+    }
+
+    /// Whoever answers is awake.
+    pub fn awake(&self) {
+        self.state().asleep_until = None;
     }
 
     /// Cuts the power of a disk: puts back what was there before all that is lost.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::{Counters, Watched};
 use crate::error::Error;
+use crate::transport::Transport;
 
 /// A disk that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,8 +58,9 @@ pub struct Cut {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// Make these disks, and keep what is written to them in this directory. The first order.
-    Make { directory: PathBuf, disks: Vec<DiskSetup> },
+    /// Make these disks, and keep what is written to them in this directory. The first order. If no transport is named,
+    /// the best is taken that there is.
+    Make { directory: PathBuf, disks: Vec<DiskSetup>, over: Option<Transport> },
     /// Let go of the devices: from now on each is there for as long as somebody else has it open or mounted. Not of
     /// those whose power may be cut, unless it is of all.
     LetGo { all: bool },
@@ -80,8 +82,9 @@ pub(crate) enum Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// The disks are there: their devices in order, and how long a request is on its way to the process and back.
-    Made { devices: Vec<PathBuf>, spent: RealDuration },
+    /// The disks are there: their devices in order, how requests come, why not in a better way, and how long one is on
+    /// its way to the process and back.
+    Made { devices: Vec<PathBuf>, over: Transport, because: Option<String>, spent: RealDuration },
     /// It is done.
     Done,
     /// It is done: the power is cut.

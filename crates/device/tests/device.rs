@@ -1,4 +1,4 @@
-//! Disks of this machine: a real process, FUSE file system, loop device and ext4. Needs root.
+//! Disks of this machine: a real process, block devices over each transport that there is, and ext4. Needs root.
 //!
 //! No absolute time is asserted: what the device does is compared with what the same device does without its model,
 //! and with what the model says.
@@ -7,7 +7,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use diorama_device::{Change, DiskSetup, Disks, await_unmounted};
+use disk::Op;
 use rustix::mount::{MountFlags, UnmountFlags};
 use scale::{RealDuration, Tdf};
 use serde_json::json;
@@ -27,6 +28,7 @@ fn main() {
         ("a_file_system_is_on_each_disk", a_file_system_is_on_each_disk),
         ("what_was_synced_survives_power_cuts", what_was_synced_survives_power_cuts),
         ("a_drive_that_lies_loses_what_was_synced", a_drive_that_lies_loses_what_was_synced),
+        ("what_is_to_be_durable_at_once_is_told_to_the_model", what_is_to_be_durable_at_once_is_told_to_the_model),
         ("nothing_is_left_when_the_process_is_killed", nothing_is_left_when_the_process_is_killed),
     ]);
 }
@@ -225,6 +227,20 @@ fn a_drive_that_lies_loses_what_was_synced() {
     assert!(left < all.files, "all {left} files are there");
 }
 
+/// A write through the cache is one request where the transport knows such, and else one with a flush behind it.
+fn what_is_to_be_durable_at_once_is_told_to_the_model() {
+    let dir = place();
+    let mut disks = disks(dir.path(), &[small("a")]);
+    disks.begin(host::now(), Tdf::ONE).unwrap();
+    let flags = libc::O_DIRECT | libc::O_DSYNC;
+    let device = File::options().write(true).custom_flags(flags).open(&disks.devices()[0]).unwrap();
+    disks.watch(0).unwrap();
+    device.write_all_at(&Box::new(Block([7; 65536])).0[..4096], 1 << 30).unwrap();
+    let ops: Vec<Op> = disks.watch(0).unwrap().iter().map(|request| request.op).collect();
+    let through = if over_ublk() { Op::WriteThrough } else { Op::Write };
+    assert_eq!((ops.first(), ops.last()), (Some(&through), Some(&Op::Flush)), "{ops:?}");
+}
+
 fn nothing_is_left_when_the_process_is_killed() {
     let dir = place();
     let mut disks = disks(dir.path(), &[small("a")]);
@@ -240,17 +256,20 @@ fn nothing_is_left_when_the_process_is_killed() {
         device.read_exact_at(&mut block.0[..4096], 1 << 30)
     });
     std::thread::sleep(Duration::from_millis(100));
-    assert!(!waits.is_finished() && backing(&path).is_some());
+    assert!(!waits.is_finished() && is_there(&path));
     let kill = Command::new("kill").args(["-9", &disks.pid().to_string()]).status().unwrap();
     assert!(kill.success());
     let begin = Instant::now();
     assert!(waits.join().unwrap().is_err(), "a read that nobody answers must fail");
-    assert!(disks.count().is_err(), "whoever counts must hear of it");
+    let said = disks.count().expect_err("whoever counts must hear of it").to_string();
+    assert!(said.contains("the disks of a was killed by signal 9"), "{said}");
     rustix::mount::unmount(&point, UnmountFlags::empty()).unwrap();
-    while backing(&path).is_some() && begin.elapsed() < Duration::from_secs(20) {
+    while is_there(&path) && begin.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(backing(&path), None, "the loop device is free again");
+    assert!(!is_there(&path), "a loop device is free again, a block device gone");
+    drop(disks);
+    assert!(!beside(&path).exists(), "nothing else is left of it");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains("diorama-disks"), "{mounts}");
 }

@@ -151,10 +151,11 @@ fn a_thousand_requests_end_with_the_run() {
     assert!(waiting.into_iter().all(|read| read.join().unwrap().is_err()), "a read that nobody answers must fail");
     println!("1,000 requests failed after {:?}", begin.elapsed());
     drop(disks);
-    while devices.iter().any(|device| backing(device).is_some()) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "loop devices are in use still");
+    while devices.iter().any(|device| is_there(device)) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "devices are there still");
         std::thread::sleep(Duration::from_millis(5));
     }
+    assert!(devices.iter().all(|device| !beside(device).exists()), "nothing else is left of them");
 }
 
 fn disks_of_two_runs_may_have_the_same_names() {

@@ -482,6 +482,9 @@ fn zero_detail(conditions: &Conditions, seed: u64) -> serde_json::Value {
             conditions.cores.iter().map(|core| (core.core.to_string(), core.usable)).collect();
         detail["usable_fraction_by_core"] = json!(by_core);
     }
+    if let Some((transport, because)) = &conditions.disks {
+        detail["disks"] = json!({ "over": transport, "because": because });
+    }
     detail
 }
 

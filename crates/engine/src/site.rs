@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use cpu::caches::Staleness;
 use cpu::{Calibration, Exclusive, Policy, Terms};
+use device::Transport;
 use host::foreign::Thread;
 use host::slices::Change;
 use host::stat::CoreTicks;
@@ -250,6 +251,8 @@ pub struct Conditions {
     pub terms: Terms,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
+    /// How requests come to whoever serves the nodes' disks, if any node has one; and why not in a better way.
+    pub disks: Option<(Transport, Option<String>)>,
 }
 
 /// Virtual zero.

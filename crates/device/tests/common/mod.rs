@@ -3,17 +3,26 @@
 
 #![allow(dead_code)] // Each test program uses a part of this.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use diorama_device::{DiskSetup, Disks};
+use diorama_device::{DiskSetup, Disks, Transport};
 use disk::Parameters;
 use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 use serde_json::json;
 
-/// Runs those tests whose names contain one of the program's arguments; all, if it has none.
+/// Whether disks are made over ublk now.
+static UBLK: AtomicBool = AtomicBool::new(false);
+
+pub fn over_ublk() -> bool {
+    UBLK.load(Ordering::Relaxed)
+}
+
+/// Runs those tests whose names contain one of the program's arguments, or all, if it has none: over FUSE and loop
+/// devices, and over ublk, where this machine has that.
 pub fn main_of(tests: &[(&str, fn())]) {
     if std::env::args().nth(1).as_deref() == Some("__disks") {
         diorama_device::disks_main();
@@ -24,10 +33,19 @@ pub fn main_of(tests: &[(&str, fn())]) {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).unwrap();
     let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in tests {
-        if only.is_empty() || only.iter().any(|o| name.contains(o)) {
-            test();
-            println!("test {name} ... ok");
+    let mut transports = vec![Transport::FuseAndLoop];
+    match Transport::likely() {
+        Transport::Ublk => transports.push(Transport::Ublk),
+        Transport::FuseAndLoop => println!("not here: the same over ublk, which this kernel does not have"),
+    }
+    for over in transports {
+        UBLK.store(over == Transport::Ublk, Ordering::Relaxed);
+        for (name, test) in tests {
+            let name = format!("{name} over {over}");
+            if only.is_empty() || only.iter().any(|o| name.contains(o)) {
+                test();
+                println!("test {name} ... ok");
+            }
         }
     }
 }
@@ -43,7 +61,10 @@ pub fn place() -> tempfile::TempDir {
 
 pub fn disks(directory: &Path, all: &[DiskSetup]) -> Disks {
     let process = Disks::command().spawn().unwrap();
-    Disks::make(process, directory, all).unwrap()
+    let over = if over_ublk() { Transport::Ublk } else { Transport::FuseAndLoop };
+    let disks = Disks::make(process, directory, all, Some(over)).unwrap();
+    assert_eq!(disks.transport(), over);
+    disks
 }
 
 /// A small drive, whose file system is made in no time.
@@ -59,8 +80,14 @@ pub fn open(path: &Path) -> File {
     File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).unwrap()
 }
 
-/// What a loop device is on; none if it is free.
-pub fn backing(device: &Path) -> Option<String> {
-    let name = device.file_name().unwrap().to_str().unwrap();
-    fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
+/// Whether a device is there: of loop devices, whether it is on a file.
+pub fn is_there(device: &Path) -> bool {
+    let listed = Path::new("/sys/block").join(device.file_name().unwrap());
+    if over_ublk() { listed.exists() } else { listed.join("loop/backing_file").exists() }
+}
+
+/// What the kernel has of a ublk device beside the block device, and until it is removed.
+pub fn beside(device: &Path) -> PathBuf {
+    let name = device.file_name().unwrap().to_str().unwrap().replace("ublkb", "ublkc");
+    Path::new("/sys/class/ublk-char").join(name)
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use device::Transport;
 use host::cgroup::Tree;
 use host::cores::{by_physical_core, listed, named};
 use node::Runtime;
@@ -166,7 +167,7 @@ fn disks() -> Option<Finding> {
     if lacks.is_empty() {
         return Some(Finding::ok(
             "disks",
-            "FUSE, loop, ext4",
+            format!("{}, ext4", Transport::likely()),
             "nodes can have disks that take the time of their models",
         ));
     }

@@ -235,7 +235,8 @@ impl Site for LocalSite {
     fn apply_limits(&mut self) -> Result<Conditions> {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
-        let conditions = prepared.shares.apply(&prepared.setup, &prepared.enclosure, not_applied)?;
+        let mut conditions = prepared.shares.apply(&prepared.setup, &prepared.enclosure, not_applied)?;
+        conditions.disks = prepared.disks.as_ref().map(NodeDisks::transport);
         // Only now, so that no command from outside runs without limits.
         let socket = self.place()?.registration.control_socket();
         attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use device::queue::Counters;
-use device::{Change, Cut, DiskSetup, Disks};
+use device::{Change, Cut, DiskSetup, Disks, Transport};
 use node::{Enclosure, NodeDisk};
 use scale::{JournalTimes, RealDuration, RealInstant, Tdf};
 
@@ -33,8 +33,13 @@ impl NodeDisks {
             return Ok(None);
         }
         let process = enclosure.spawn(Disks::command())?;
-        let disks = Disks::make(process, &registration.disks_dir(), &setups)?;
+        let disks = Disks::make(process, &registration.disks_dir(), &setups, None)?;
         Ok(Some(NodeDisks { nodes, disks, tdf: setup.tdf }))
+    }
+
+    /// How requests come to the process, and why not in a better way.
+    pub fn transport(&self) -> (Transport, Option<String>) {
+        (self.disks.transport(), self.disks.because().map(str::to_owned))
     }
 
     /// The disk of a node, if it has one.

@@ -60,7 +60,7 @@ impl Shares {
         let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
         let host_setting = groups.host_setting().cloned();
-        Ok(Conditions { policy, policy_because, exclusive, host_setting, cores, terms, not_applied })
+        Ok(Conditions { policy, policy_because, exclusive, host_setting, cores, terms, not_applied, disks: None })
     }
 
     /// CPU time so far.
