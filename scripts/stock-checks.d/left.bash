@@ -14,6 +14,8 @@ there_is() {
   sed 's/^[0-9]* [0-9]* [^ ]* \([^ ]*\) \([^ ]*\) .*/mount \1 at \2/' /proc/self/mountinfo
   find /sys/class/net -mindepth 1 -printf 'interface %f\n'
   grep -Hs . /sys/block/*/loop/backing_file | sed 's/^/loop device /'
+  find /sys/block -mindepth 1 -name 'ublkb*' -printf 'block device %f\n'
+  find /sys/class/ublk-char -mindepth 1 -printf 'ublk device %f\n' 2>/dev/null
   find /sys/fs/fuse/connections -mindepth 1 -maxdepth 1 -printf 'FUSE connection %f\n' 2>/dev/null
   # But what is kept from run to run.
   find /run/diorama /var/lib/diorama -mindepth 1 -name cores -prune -o -mindepth 1 ! -name lock ! -name "*.json" \
@@ -27,8 +29,9 @@ there_is() {
   fi
 }
 
-# What goes with the engine, also where that is killed: groups and files stay, until the next command.
-there_is_still() { there_is | grep -Ev '^(group|partition|cores|file|unit) '; }
+# What goes with the engine, also where that is killed: groups, files, and what is left of ublk devices stay, until the
+# next command.
+there_is_still() { there_is | grep -Ev '^(group|partition|cores|file|unit|ublk device) '; }
 
 # Settings of the whole machine, by file: what the root passes on, the scheduler's, TCP's, and on which cores the first
 # process may be. The scheduler's own notes and measurements are none.
