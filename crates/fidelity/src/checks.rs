@@ -35,7 +35,7 @@ const CHECKS: [Named; 12] = [
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),
     (CheckName::KernelTimers, |e| timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled)),
     (CheckName::Caches, |e| {
-        let measured = caches::refills(&e.observations.nodes, e.refills, e.caches);
+        let measured = caches::refills(&e.observations.nodes, e.refills, e.caches, e.disks);
         measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))
     }),
     (CheckName::Disk, |e| disk::disk(e.disks, e.nodes_without_disk(), e.tdf)),

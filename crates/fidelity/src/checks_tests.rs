@@ -16,7 +16,7 @@ use crate::accuracy::accuracy;
 use crate::core_speed::{SpeedRecord, SpeedSeries};
 use crate::counters::{CoreWork, TcpCounters};
 use crate::emulator_load::LoadInterval;
-use crate::evidence::{Caches, ClockRate, Grain, Pace, ScaledTimers};
+use crate::evidence::{Caches, ClockRate, DiskUse, Grain, Pace, ScaledTimers};
 use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
 
 const TEN: f64 = 10.0;
@@ -267,7 +267,8 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     let (refill_us, error_us, turn_us) = (0.0, 400.0, 400.0);
     let unknown =
         NodeRefill { refill_us, error_us, turn_us, factor: 1.0, capped: false, rounds: 1, windows: 0, earlier: None };
-    let most = |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 1.0) }], &[unknown], &found).unwrap())[1];
+    let most =
+        |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 1.0) }], &[unknown], &found, &[]).unwrap())[1];
     assert!(most(3) > 1.5 * most(0), "{} and {}", most(3), most(0));
 
     let seen = Observations {
@@ -576,7 +577,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     };
     let of = |raised: f64, found: NodeRefill| {
         let nodes = [NodeCpu { raised, ..cpu_of("server", 0.03, 1.0) }, cpu_of("client", 0.004, 0.0)];
-        refills(&nodes, &[found, refill(0.0, 400.0, 1.0, false)], &[]).unwrap()
+        refills(&nodes, &[found, refill(0.0, 400.0, 1.0, false)], &[], &[]).unwrap()
     };
     // A quarter is lost and all of it is given back: what is left is the error, 5 of 75.
     let given = of(4.0 / 3.0, refill(100.0, 10.0, 4.0 / 3.0, false));
@@ -590,7 +591,7 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     // More than all cannot be lost, whatever the error.
     assert!(work(&of(1.0, refill(10.0, 1000.0, 1.0, false)))[1] <= 400.0 + 1e-9);
     assert!(of(1.6, refill(300.0, 1.0, 1.6, true)).says.contains("not given more"));
-    assert_eq!(refills(&[], &[], &[]), None);
+    assert_eq!(refills(&[], &[], &[], &[]), None);
     // What an earlier run has learned.
     let begun = |rejected| {
         let earlier = EarlierRefill { age_s: 9000.0, rounds: 31, refill_us: 90.0, error_us: 15.0, rejected };
@@ -612,11 +613,21 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     assert!((0.14..0.16).contains(&server), "{server}");
     let most = |refill_us| {
         let nodes = [NodeCpu { raised: 1.0, ..cpu_of("server", 0.03, 1.0) }];
-        let range = work(&refills(&nodes, &[refill(refill_us, 100.0, 1.0, false)], &[(0, caches)]).unwrap());
+        let range = work(&refills(&nodes, &[refill(refill_us, 100.0, 1.0, false)], &[(0, caches)], &[]).unwrap());
         1.0 - 1.0 / (1.0 + range[1] / 100.0)
     };
     assert!((most(10.0) - server).abs() < 1e-6, "{}", most(10.0));
     assert!((most(100.0) - 0.25).abs() < 1e-6, "what was measured is believed: {}", most(100.0));
+    // A second of work between three thousand waits for a disk: each time it comes back to a third of a ms of work, of
+    // which it loses what it would have lost of a turn.
+    let db = [NodeCpu { used: RealDuration::from_secs_f64(1.0), ..cpu_of("db", 0.05, 1.0) }];
+    let mut disk = DiskUse { node: "db".into(), ..DiskUse::default() };
+    (disk.kinds[0].count, disk.kinds[1].count, disk.kinds[2].count) = (1_000, 100_000, 2_000);
+    let guessed = NodeRefill { turn_us: 1000.0, rounds: 0, ..refill(90.0, 0.0, 1.0, false) };
+    let loses = |found: NodeRefill, disks: &[DiskUse]| refills(&db, &[found], &[], disks).unwrap().value.unwrap();
+    assert!((loses(guessed, &[disk.clone()]) - 27.0).abs() < 1e-6);
+    assert!((loses(guessed, &[]) - 9.0).abs() < 1e-6, "nobody knows when it sleeps");
+    assert!((loses(NodeRefill { rounds: 8, ..guessed }, &[disk]) - 9.0).abs() < 1e-6, "it was measured as it is");
 }
 
 #[test]

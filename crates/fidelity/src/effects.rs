@@ -107,6 +107,8 @@ pub struct Usage {
     pub virtual_s: f64,
     /// Frames that were delivered.
     pub frames: u64,
+    /// Requests to disks that programs waited for.
+    pub requests: u64,
     /// The least delay from one node to another, virtual s.
     pub shortest_path_s: Option<f64>,
     /// The part of its CPU that each node used, 0 to 1.
@@ -250,14 +252,17 @@ impl Usage {
     }
 
     /// The part by which operations become longer that wait for so many s each, if no metric tells how long they take:
-    /// each is a round trip at least, and the time in which a node always works it does not wait.
+    /// each is a round trip at least, or a request to a disk, and the time in which a node always works it does not
+    /// wait.
     fn of_unknown_operations(&self, wait: f64) -> f64 {
-        let most = (self.frames as f64 / 2.0).max(1.0);
-        let of_run = if self.virtual_s > 0.0 { most * wait / self.virtual_s } else { f64::INFINITY };
-        match self.shortest_path_s.filter(|path| *path > 0.0) {
-            Some(path) => of_run.min(wait / (2.0 * path) * (1.0 - self.busiest())),
-            None => of_run,
-        }
+        let of_run = |count: f64| if self.virtual_s > 0.0 { count * wait / self.virtual_s } else { f64::INFINITY };
+        let round_trips = of_run((self.frames as f64 / 2.0).max(1.0));
+        let round_trips = match self.shortest_path_s.filter(|path| *path > 0.0) {
+            Some(path) => round_trips.min(wait / (2.0 * path) * (1.0 - self.busiest())),
+            None => round_trips,
+        };
+        let requests = if self.requests > 0 { of_run(self.requests as f64) } else { 0.0 };
+        round_trips + requests
     }
 }
 

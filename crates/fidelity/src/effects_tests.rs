@@ -6,7 +6,7 @@ const TIME: Kind = Kind::Time { seconds: 1e-3 };
 
 /// Ten virtual seconds over a path of 10 ms, in which a server was half and a client a tenth busy.
 fn usage() -> Usage {
-    Usage { virtual_s: 10.0, frames: 30_000, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
+    Usage { virtual_s: 10.0, frames: 30_000, requests: 0, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
 }
 
 /// Operations of 25 ms, 150 a second.
@@ -98,6 +98,8 @@ fn a_turn_that_is_waited_for_is_a_part_of_an_operation() {
     assert!(near(usage().change(&wait, None, 0.0).centre, [-2.5, 2.5]));
     let computing = Usage { frames: 0, shortest_path_s: None, ..usage() };
     assert!(near(computing.change(&wait, None, 0.0).centre, [-0.01, 0.01]), "once in the run");
+    let syncing = Usage { requests: 500, ..computing };
+    assert!(near(syncing.change(&wait, None, 0.0).centre, [-5.01, 5.01]), "and after each request to a disk");
 }
 
 #[test]

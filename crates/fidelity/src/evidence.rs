@@ -59,6 +59,7 @@ impl Evidence<'_> {
         Usage {
             virtual_s: self.observations.lasted.as_secs_f64(),
             frames: self.lateness.len(),
+            requests: self.disks.iter().map(DiskUse::waited_for).sum(),
             shortest_path_s: self.shortest_path.map(VirtualDuration::as_secs_f64),
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
@@ -78,6 +79,14 @@ pub struct DiskUse {
     pub late_p99: VirtualDuration,
     /// Bytes that the node's programs have read from the host's own disks, if that is known.
     pub from_host: Option<u64>,
+}
+
+impl DiskUse {
+    /// How many requests a program waits for: reads and flushes. What is written goes to the page cache first.
+    pub(crate) fn waited_for(&self) -> u64 {
+        let [reads, _, flushes, _] = &self.kinds;
+        reads.count + flushes.count
+    }
 }
 
 /// Requests of one kind.

@@ -10,7 +10,7 @@ const WINDOW: [f64; 2] = [0.0, 10.0];
 
 /// Ten virtual seconds over a path of 10 ms, in which a server was half busy.
 fn usage() -> Usage {
-    Usage { virtual_s: 10.0, frames: 30_000, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
+    Usage { virtual_s: 10.0, frames: 30_000, requests: 0, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
 }
 
 fn finding(name: CheckName, found: Found) -> Finding {

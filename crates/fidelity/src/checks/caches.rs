@@ -5,7 +5,7 @@ use scale::{RealDuration, Tdf};
 
 use super::Judgement;
 use crate::effects::Effect;
-use crate::evidence::{Caches, Grain};
+use crate::evidence::{Caches, DiskUse, Grain};
 use crate::observations::NodeCpu;
 use crate::wording::number;
 
@@ -78,10 +78,23 @@ pub fn caches(found: &[(usize, Caches)], grain: &Grain, tdf: Tdf) -> Judgement {
 /// A short run measures little. Up to what a busy server would have lost to the caches of the node's core as they were
 /// (`probed`, if anything is known of them), any loss is possible; beyond that, what was measured is believed, but not
 /// its error.
-pub fn refills(nodes: &[NodeCpu], found: &[NodeRefill], probed: &[(usize, Caches)]) -> Option<Judgement> {
+///
+/// Of a node with one of these `disks`, whose progress nothing told, only a guess is known. It sleeps while its disk
+/// works, and comes back to what it has left for as long: what is lost then is a part of what it does until the next
+/// time, which may be much less than a turn.
+pub fn refills(
+    nodes: &[NodeCpu],
+    found: &[NodeRefill],
+    probed: &[(usize, Caches)],
+    disks: &[DiskUse],
+) -> Option<Judgement> {
     let of = |(node, found): (&NodeCpu, &NodeRefill)| {
-        let [part, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / found.turn_us);
-        let turn = RealDuration::from_secs_f64(found.turn_us / 1e6);
+        let disk = disks.iter().find(|disk| found.rounds == 0 && disk.node == node.node);
+        let waits = disk.map(DiskUse::waited_for).filter(|waits| *waits > 0);
+        let burst = waits.map(|waits| node.used.as_secs_f64() / waits as f64);
+        let turn = burst.unwrap_or(f64::INFINITY).min(found.turn_us / 1e6);
+        let [part, error] = [found.refill_us, 2.0 * found.error_us].map(|us| us / 1e6 / turn);
+        let turn = RealDuration::from_secs_f64(turn);
         // On the target nobody else is in between, and all of them are warm.
         let probed = probed.iter().find(|(core, _)| *core == node.core);
         let servers = probed.map_or(MOST, |(_, caches)| lost(caches.late.saturating_sub(WARM), turn));
