@@ -51,11 +51,11 @@ fn all_loop_devices() -> Vec<String> {
     names
 }
 
-/// Loop devices on files of runs.
-fn loop_devices() -> Vec<String> {
-    let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
-    let files = devices.filter_map(|d| std::fs::read_to_string(d.path().join("loop/backing_file")).ok());
-    files.filter(|file| file.contains("/diorama/")).collect()
+/// Block devices of runs: loop devices on files of theirs, and whatever is over ublk.
+fn devices() -> Vec<String> {
+    let names = std::fs::read_dir("/sys/block").unwrap().flatten().map(|d| d.file_name().into_string().unwrap());
+    let backing = |name: &str| std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+    names.filter(|n| n.starts_with("ublkb") || backing(n).is_ok_and(|file| file.contains("/diorama/"))).collect()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
     assert!(baseline > 1.0, "{baseline} ms");
     assert!((0.7..1.4).contains(&(scaled / baseline)), "{scaled} ms in place of {baseline} ms");
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
-    assert_eq!(loop_devices(), [] as [&str; 0]);
+    assert_eq!(devices(), [] as [&str; 0]);
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn nothing_is_left_of_a_killed_run_with_disks() {
     lab.wait_for_event("disks/scaled", "zero");
     let log = lab.path().join("runs/disks/scaled/nodes/reader/stdout.log");
     wait_until("the disk to be busy", PATIENCE, || std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
-    assert_eq!(loop_devices().len(), 1);
+    assert_eq!(devices().len(), 1);
     let _ = kill_process(Pid::from_child(&run), Signal::KILL);
     run.wait().unwrap();
-    wait_until("processes, mounts and loop devices", PATIENCE, || {
-        left_behind(false).is_empty() && loop_devices().is_empty()
+    wait_until("processes, mounts and block devices", PATIENCE, || {
+        left_behind(false).is_empty() && devices().is_empty()
     });
     // The files go with the next command, whatever it is.
     lab.diorama(&["logs", "runs/disks/scaled"]);
@@ -137,7 +137,7 @@ fn a_run_that_is_interrupted_takes_its_disks_along() {
     let _ = kill_process(Pid::from_child(&run), Signal::INT);
     assert_eq!(run.wait().unwrap().code(), Some(130), "{}", lab.said());
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
-    assert_eq!(loop_devices(), [] as [&str; 0]);
+    assert_eq!(devices(), [] as [&str; 0]);
 }
 
 /// Adds rows to a database, and says which it has added, and at first which it has found.
@@ -185,7 +185,7 @@ fn a_database_has_what_it_has_acknowledged_after_power_cuts() {
     let events = lab.read("runs/disks/scaled/events.jsonl");
     assert_eq!(events.matches("\"power-off\"").count(), 2, "{events}");
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
-    assert_eq!(loop_devices(), [] as [&str; 0]);
+    assert_eq!(devices(), [] as [&str; 0]);
 }
 
 #[test]
@@ -255,5 +255,5 @@ except OSError as e:
     let events = lab.read("runs/disks/scaled/events.jsonl");
     assert!(events.contains("\"slow-disk\"") && events.contains("\"fail-disk\""), "{events}");
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
-    assert_eq!(loop_devices(), [] as [&str; 0]);
+    assert_eq!(devices(), [] as [&str; 0]);
 }
