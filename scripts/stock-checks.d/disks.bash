@@ -42,12 +42,13 @@ over() { # over TRANSPORT NAME: what the run's record says
 
 # Every piece of which the node has said that it is synced is there after the power was cut.
 lost_nothing() {
+  local log=$scratch/runs/$1/nodes/db/stdout.log
   perl -e 'my ($last, $found) = (-1, 0);
     while (<>) {
       $last = $1 if /^synced=(\d+)/;
       if (/^found=(\d+)/) { $found++; print "$1 found after $last\n"; die "some are lost" if $1 <= $last }
     }
-    die "it began $found times, and wrote up to $last" if $found != 2 || $last < 2' "$scratch/runs/$1/nodes/db/stdout.log"
+    die "it began $found times, and wrote up to $last" if $found != 2 || $last < 2' "$log"
 }
 
 disk() { # disk TRANSPORT NAME [COMMAND…]

@@ -117,8 +117,8 @@ one_of_two() {
   left_nothing
 }
 
-# loses_cores NAME DEED: a run whose cores are its own no more after what DEED does in its middle, which is told the file
-# of their partition. It goes on, and says so.
+# loses_cores NAME DEED: a run whose cores are its own no more after what DEED does in its middle, which is told the
+# file of their partition. It goes on, and says so.
 loses_cores() {
   local name=$1 file
   engine "$name" --variant scaled
