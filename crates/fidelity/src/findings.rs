@@ -91,7 +91,7 @@ impl Findings {
         }
         for (metric, measured) in subjects.iter().zip(metrics.iter_mut()) {
             let changes: Vec<_> = self.findings.iter().map(|f| (f.name, self.value_change(f, metric))).collect();
-            metric.fill(measured.record, &changes);
+            metric.fill(&self.usage, measured.record, &changes);
             if measured.judged {
                 why.extend(why::of_metric(measured.name, measured.record, &asked_for));
             }

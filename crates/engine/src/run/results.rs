@@ -71,7 +71,7 @@ impl Run<'_> {
             match self.measure(metric, end, window) {
                 Ok((record, of_metric)) => {
                     metrics.insert(metric.name.clone(), record);
-                    samples.push(of_metric);
+                    samples.push((metric, of_metric));
                 }
                 // A flow need not have sent anything.
                 Err(Error::Metric(MetricError::Missing { .. })) if metric.of_flow => {}
@@ -81,11 +81,9 @@ impl Run<'_> {
                 Err(other) => return Err(other),
             }
         }
-        let is =
-            |name: &str, which: fn(&Metric) -> bool| self.experiment.metrics.iter().any(|m| which(m) && m.name == name);
-        let measured = metrics.iter_mut().zip(&samples).map(|((name, record), samples)| {
-            let (judged, clocked) = (!is(name, |m| m.of_flow), is(name, |m| m.clocked));
-            Measured { name, record, samples, judged, clocked }
+        let measured = metrics.values_mut().zip(&samples).map(|(record, (metric, samples))| {
+            let Metric { name, of_flow, clocked, .. } = metric;
+            Measured { name, record, samples, judged: !of_flow, clocked: *clocked }
         });
         let mut measured: Vec<_> = measured.collect();
         // Samples of cool-down are not there to be taken.

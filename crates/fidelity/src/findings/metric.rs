@@ -16,8 +16,6 @@ pub(super) struct Metric {
     times: Option<Times>,
     /// By how many per cent times change where work takes 1 % longer.
     sensitivity: f64,
-    /// The same while no node has more to do than it can: nothing where the clock alone decides.
-    felt: f64,
     sampling: Intervals,
     /// Whether it is a rate that nothing decides but the clock.
     clocked: bool,
@@ -40,8 +38,7 @@ pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<
             1 => of_single(measured.record, counted, window),
             _ => sampling::intervals(&sampling::in_time(measured.samples)),
         };
-        let felt = if measured.clocked && usage.keeps_pace(&Effect::Work([0.0; 2])) { 0.0 } else { sensitivity };
-        Metric { kind, times, sensitivity, felt, sampling, clocked: measured.clocked }
+        Metric { kind, times, sensitivity, sampling, clocked: measured.clocked }
     };
     metrics.iter().zip(times).map(of).collect()
 }
@@ -88,7 +85,6 @@ impl Metric {
             kind: Kind::Time { seconds: 1.0 },
             times: None,
             sensitivity: 1.0,
-            felt: 1.0,
             sampling: Intervals::default(),
             clocked: false,
         }
@@ -102,14 +98,19 @@ impl Metric {
     }
 
     pub fn change(&self, usage: &Usage, effect: &Effect) -> Change {
-        if self.clocked && usage.keeps_pace(effect) {
-            return Change::default();
+        match self.keeps_pace(usage, effect) {
+            true => Change::default(),
+            false => usage.change(effect, self.times.as_ref(), self.sensitivity),
         }
-        usage.change(effect, self.times.as_ref(), self.sensitivity)
+    }
+
+    /// Whether an effect changes nothing, because the clock alone decides.
+    fn keeps_pace(&self, usage: &Usage, effect: &Effect) -> bool {
+        self.clocked && usage.keeps_pace(effect)
     }
 
     /// Records interval and what it is made of; `changes` are of the metric's value.
-    pub fn fill(&self, record: &mut MetricRecord, changes: &[(CheckName, Change)]) {
+    pub fn fill(&self, usage: &Usage, record: &mut MetricRecord, changes: &[(CheckName, Change)]) {
         let effects = |tail: bool| {
             Budget::of_effects(changes.iter().map(|(_, change)| if tail { change.tail } else { change.centre }))
         };
@@ -130,8 +131,11 @@ impl Metric {
             tail_percent: (change.tail != change.centre).then(|| finite(change.tail)),
         });
         record.interval = (interval != Intervals::default()).then_some(interval);
-        record.uncertainty =
-            Some(Uncertainty { sampling: self.sampling, effects: effects.collect(), cpu_sensitivity: self.felt });
+        let cpu_sensitivity = match self.keeps_pace(usage, &Effect::Work([0.0; 2])) {
+            true => 0.0,
+            false => self.sensitivity,
+        };
+        record.uncertainty = Some(Uncertainty { sampling: self.sampling, effects: effects.collect(), cpu_sensitivity });
     }
 }
 

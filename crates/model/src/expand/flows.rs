@@ -437,8 +437,8 @@ fn merge(of: &mut FlowChange, change: &FlowChange) {
 /// What flows measure. A flow that never sent anything measures nothing.
 pub(super) fn metrics(all: &Flows, entries: &[Entry<'_, file::Metric>], problems: &mut Problems) -> Vec<Metric> {
     let Flows { programs, background, .. } = all;
-    // Rows begin with a date in seconds, whatever they measure.
     let is_rate = |unit: &str| unit.ends_with("/s");
+    // Rows begin with a date in seconds, whatever they measure.
     let unit = |unit: &str| Unit { written: unit.into(), result: unit.into(), factor: 1.0, start_seconds: 1.0 };
     let mut all = Vec::new();
     for (place, flow) in background.iter().enumerate() {
