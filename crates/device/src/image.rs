@@ -121,7 +121,7 @@ pub(crate) fn note_device(directory: &Path, device: Noted) -> Result<(), Error> 
 pub fn remove_devices(directory: &Path) {
     let noted = directory.join(DEVICES);
     let Ok(text) = fs::read_to_string(&noted) else { return };
-    ublk_tokens(directory).into_iter().for_each(ublk::remove);
+    tokens_in(&text).for_each(ublk::remove);
     loops::remove(text.lines().filter_map(|line| line.parse().ok()));
     // The directory may stay, and the numbers be others' by then.
     let _ = fs::remove_file(noted);
@@ -129,8 +129,11 @@ pub fn remove_devices(directory: &Path) {
 
 /// The tokens of the ublk devices that were made for disks.
 pub(crate) fn ublk_tokens(directory: &Path) -> Vec<u64> {
-    let text = fs::read_to_string(directory.join(DEVICES)).unwrap_or_default();
-    text.lines().filter_map(|line| line.strip_prefix(TOKEN)?.parse().ok()).collect()
+    tokens_in(&fs::read_to_string(directory.join(DEVICES)).unwrap_or_default()).collect()
+}
+
+fn tokens_in(noted: &str) -> impl Iterator<Item = u64> {
+    noted.lines().filter_map(|line| line.strip_prefix(TOKEN)?.parse().ok())
 }
 
 /// Makes the files of disks of these sizes, each with a file system; those of one size begin alike. A file that is

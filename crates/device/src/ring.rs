@@ -330,11 +330,8 @@ impl Doer {
         loop {
             let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Job { taken, tag }) = job else { return };
-            let mut before = vec![0; if taken.keep { taken.length as usize } else { 0 }];
-            let kept = self.shared.file(taken.disk).read_exact_at(&mut before, taken.offset);
             let device = &self.devices[taken.disk];
-            let done = kept.and_then(|()| work(&self.shared, device, tag, &taken, &mut block));
-            self.shared.finish(taken, before, done);
+            self.shared.carry_out(taken, |_, taken| work(&self.shared, device, tag, taken, &mut block));
         }
     }
 }

@@ -172,10 +172,16 @@ impl Shared {
         reply: Reply,
         work: impl FnOnce(&File, &mut Reply) -> io::Result<()>,
     ) {
-        let Some(mut taken) = self.take(disk, op, offset, length, reply) else { return };
-        let file = self.file(disk);
-        let mut before = vec![0; if taken.keep { length as usize } else { 0 }];
-        let done = file.read_exact_at(&mut before, offset).and_then(|()| work(file, &mut taken.reply));
+        if let Some(taken) = self.take(disk, op, offset, length, reply) {
+            self.carry_out(taken, |file, taken| work(file, &mut taken.reply));
+        }
+    }
+
+    /// Does in the file what was taken, whatever that takes, and has it answered when it is time.
+    pub fn carry_out(&self, mut taken: Taken, work: impl FnOnce(&File, &mut Taken) -> io::Result<()>) {
+        let file = self.file(taken.disk);
+        let mut before = vec![0; if taken.keep { taken.length as usize } else { 0 }];
+        let done = file.read_exact_at(&mut before, taken.offset).and_then(|()| work(file, &mut taken));
         self.finish(taken, before, done);
     }
 
