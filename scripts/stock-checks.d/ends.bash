@@ -67,7 +67,14 @@ collects() { says 'collecting the results' "$1"; }
 
 # ---- the engine is killed ----
 
-# killed CONDITION: at that moment. Whatever the kernel can take away goes with it, and all else with the next command.
+# Whatever the kernel can take away goes with it, and all else with the next command.
+goes_with_next() {
+  comes nothing_new there_is_still || { cat "$scratch/left"; return 1; }
+  (cd "$scratch" && "$diorama" check stock) || return
+  left_nothing
+}
+
+# killed CONDITION: at that moment.
 killed() {
   local held='' attempt
   [ -s "$scratch/table" ] || table || return
@@ -88,9 +95,7 @@ killed() {
     cat "$scratch/runs/killed/events.jsonl"
     return 1
   fi
-  comes nothing_new there_is_still || { cat "$scratch/left"; return 1; }
-  (cd "$scratch" && "$diorama" check stock) || return
-  left_nothing
+  goes_with_next
 }
 
 # Whether runs have their cores for themselves here: docs/host.md says when.
