@@ -1,11 +1,5 @@
 //! Where threads of a benchmark run, as in a run: what stands in for nodes on one core, the mechanism on another.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-
-use host::sched::{self, Class};
-
 use crate::Error;
 
 /// Which core does what.
@@ -43,38 +37,4 @@ pub(crate) fn first_and_last() -> Result<(usize, Option<usize>), Error> {
 /// Binds the calling thread to a core that this process may use, which cannot fail.
 pub(crate) fn pin(core: usize) {
     let _ = host::pin(core);
-}
-
-/// Keeps a core awake while it lives, as the fillers do in a run, and yields to everything else.
-pub(crate) struct Filler {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Filler {
-    /// Starts to spin.
-    pub fn start(core: usize) -> Result<Filler, Error> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let spin = move || {
-            pin(core);
-            // Lowering one's own class needs no privilege.
-            let _ = sched::set(Class::Idle);
-            while !stopped.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        };
-        let thread = thread::Builder::new().name("filler".into()).spawn(spin).map_err(Error::failed)?;
-        Ok(Filler { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Filler {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It cannot panic.
-            let _ = thread.join();
-        }
-    }
 }

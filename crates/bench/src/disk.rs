@@ -10,12 +10,13 @@ use std::path::Path;
 
 use device::{DiskSetup, Disks, Transport};
 use disk::Parameters;
+use host::Awake;
 use scale::{RealDuration, Tdf};
 use serde_json::{Value, json};
 
 use self::fio::{Load, Pattern};
 use self::modelled::modelled;
-use crate::cores::{Filler, first_and_last};
+use crate::cores::first_and_last;
 use crate::{Error, Notify, Row};
 
 /// One for each family of disks.
@@ -55,7 +56,8 @@ pub fn measure(all: bool, notify: Notify) -> Result<Vec<Row>, Error> {
     });
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
-    let _awake = [setup.nodes, setup.harness].map(Filler::start).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let awake = [setup.nodes, setup.harness].map(Awake::keep).into_iter().collect::<Result<Vec<_>, _>>();
+    let _awake = awake.map_err(Error::machine)?;
     let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
     let mut rows = cost::measure(&setup, dir.path())?;
     for name in DISKS {

@@ -11,10 +11,11 @@ mod lan;
 mod netbed;
 mod traffic;
 
+use host::Awake;
 use net::MAX_FRAME;
 use scale::Tdf;
 
-use crate::cores::{Cores, Filler};
+use crate::cores::Cores;
 use crate::{Error, Notify, Row};
 
 /// Medians of this many.
@@ -34,10 +35,10 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     // In a run the nodes' core never sleeps, because every node has its filler; here neither.
     for tdf in [1, 10] {
         let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
-        let filler = Filler::start(cores.nodes)?;
+        let awake = Awake::keep(cores.nodes).map_err(Error::machine)?;
         rows.extend(netbed::delays(&cores, tdf)?);
         rows.extend(netbed::bandwidths(&cores, tdf)?);
-        drop(filler);
+        drop(awake);
         rows.extend(netbed::losses(&cores, tdf)?);
     }
     for bytes in netbed::SIZES {

@@ -4,6 +4,7 @@
 //! The mechanisms (`clock`, `net`, `tcp`, `cpu`, `node`) are built on this crate; it knows none of them, and nothing of
 //! virtual time. `docs/host.md` says what it answers.
 
+mod awake;
 pub mod cgroup;
 pub mod cores;
 pub mod descriptors;
@@ -19,6 +20,7 @@ pub mod storage;
 pub mod tcp;
 pub mod time;
 
+pub use awake::Awake;
 pub use cores::pin;
 pub use error::{Context, Error, Lack};
 pub use namespace::{NetNamespace, in_netns, move_into_netns, too_few_namespaces};

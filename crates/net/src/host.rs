@@ -1,6 +1,5 @@
 //! The half that touches the machine: interfaces in nodes' namespaces, the real-time thread, and files of captures.
 
-pub(crate) mod awake;
 pub(crate) mod capture;
 pub(crate) mod emulator;
 mod event_loop;

@@ -72,6 +72,15 @@ impl Load {
     pub fn params(&self) -> Value {
         json!({ "request": self.pattern.name(), "bytes": self.bytes, "depth": self.depth })
     }
+
+    /// How fio makes the requests. Where several may be under way, it counts a flush from when the write before it
+    /// began: what a flush takes is told where each has returned before the next begins.
+    fn engine(&self) -> &'static str {
+        match (self.pattern, self.depth) {
+            (Pattern::WriteAndFlush, 1) => "psync",
+            _ => "libaio",
+        }
+    }
 }
 
 /// How long requests took, real ns.
@@ -87,13 +96,14 @@ pub(super) struct Took {
 pub(super) fn run(device: &Path, size: u64, load: Load, core: usize, place: &Path) -> Result<Took, Error> {
     let (output, log) = (place.join("fio.json"), place.join("fio"));
     let mut command = Command::new("fio");
-    command.args(["--name=load", "--direct=1", "--ioengine=libaio", "--invalidate=0", "--allow_file_create=0"]);
+    command.args(["--name=load", "--direct=1", "--invalidate=0", "--allow_file_create=0"]);
     command.args(["--randseed=7", "--norandommap=1", "--log_offset=0", "--output-format=json", "--fallocate=none"]);
     command.arg(format!("--filename={}", device.display())).arg(format!("--output={}", output.display()));
     command.arg(format!("--write_lat_log={}", log.display())).arg(format!("--size={size}"));
     command.arg(format!("--rw={}", load.pattern.rw())).arg(format!("--bs={}", load.bytes));
     command.arg(format!("--iodepth={}", load.depth)).arg(format!("--number_ios={}", load.count));
     command.arg(format!("--runtime={}", load.limit_s)).current_dir(place);
+    command.arg(format!("--ioengine={}", load.engine()));
     if load.pattern == Pattern::WriteAndFlush {
         command.arg("--fsync=1");
     }
@@ -146,6 +156,13 @@ mod tests {
     fn each_line_of_the_log_is_a_request() {
         assert_eq!(latencies("0, 110250, 0, 4096, 0\n1, 99000, 1, 4096, 0\n").unwrap(), [110_250.0, 99_000.0]);
         assert!(latencies("0\n").is_err());
+    }
+
+    #[test]
+    fn flushes_are_counted_from_their_own_beginning_where_one_request_is_under_way() {
+        let load = |pattern, depth| Load { pattern, depth, bytes: 4096, count: 1, limit_s: 1 }.engine();
+        assert_eq!((load(Pattern::WriteAndFlush, 1), load(Pattern::WriteAtRandom, 1)), ("psync", "libaio"));
+        assert_eq!(load(Pattern::WriteAndFlush, 8), "libaio", "psync has one under way");
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
+use host::Awake;
 use rustix::event::{EventfdFlags, eventfd};
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::host::awake::Awake;
 use crate::host::capture::{Capture, CaptureFile, Captured, Stamp};
 use crate::host::event_loop::{Command, Loop};
 use crate::host::observation::{Observation, PipeObservation, PortObservation};
@@ -86,7 +86,7 @@ impl Emulator {
         let epitaph = Arc::new(OnceLock::new());
         let pipe_names = network.pipe_names().to_vec();
 
-        let awake = options.core.map(Awake::keep).transpose()?;
+        let awake = options.core.map(Awake::keep).transpose().map_err(|e| Error::of_host("the emulator", e))?;
         let (thread_taps, thread_wake, thread_epitaph) = (taps.clone(), wake.clone(), epitaph.clone());
         let body = move || {
             let life = AssertUnwindSafe(|| {
