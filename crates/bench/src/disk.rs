@@ -56,8 +56,7 @@ pub fn measure(all: bool, notify: Notify) -> Result<Vec<Row>, Error> {
     });
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
-    let awake = [setup.nodes, setup.harness].map(Awake::keep).into_iter().collect::<Result<Vec<_>, _>>();
-    let _awake = awake.map_err(Error::machine)?;
+    let _awake = [setup.nodes, setup.harness].map(Awake::keep).into_iter().collect::<Result<Vec<_>, _>>()?;
     let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
     let mut rows = cost::measure(&setup, dir.path())?;
     for name in DISKS {

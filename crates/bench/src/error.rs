@@ -58,3 +58,13 @@ impl From<device::Error> for Error {
         }
     }
 }
+
+impl From<host::Error> for Error {
+    fn from(e: host::Error) -> Error {
+        match e {
+            host::Error::Input(_) => Error::Input(e.to_string()),
+            host::Error::Machine(_) => Error::machine(e),
+            host::Error::System { .. } => Error::failed(e),
+        }
+    }
+}

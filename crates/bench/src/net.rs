@@ -35,7 +35,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     // In a run the nodes' core never sleeps, because every node has its filler; here neither.
     for tdf in [1, 10] {
         let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
-        let awake = Awake::keep(cores.nodes).map_err(Error::machine)?;
+        let awake = Awake::keep(cores.nodes)?;
         rows.extend(netbed::delays(&cores, tdf)?);
         rows.extend(netbed::bandwidths(&cores, tdf)?);
         drop(awake);

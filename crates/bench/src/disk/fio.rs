@@ -102,8 +102,7 @@ pub(super) fn run(device: &Path, size: u64, load: Load, core: usize, place: &Pat
     command.arg(format!("--write_lat_log={}", log.display())).arg(format!("--size={size}"));
     command.arg(format!("--rw={}", load.pattern.rw())).arg(format!("--bs={}", load.bytes));
     command.arg(format!("--iodepth={}", load.depth)).arg(format!("--number_ios={}", load.count));
-    command.arg(format!("--runtime={}", load.limit_s)).current_dir(place);
-    command.arg(format!("--ioengine={}", load.engine()));
+    command.arg(format!("--runtime={}", load.limit_s)).arg(format!("--ioengine={}", load.engine())).current_dir(place);
     if load.pattern == Pattern::WriteAndFlush {
         command.arg("--fsync=1");
     }

@@ -10,7 +10,7 @@ use crate::Error;
 const PRIORITY: u8 = 50;
 
 /// Binds the calling thread to `core`.
-pub(crate) fn bind(core: usize) -> Result<(), Error> {
+fn bind(core: usize) -> Result<(), Error> {
     host::pin(core).map_err(|e| Error::Machine {
         what: format!("the emulator cannot run on core {core}: {e}"),
         help: "choose a core that `nproc` and `taskset -p $$` show".into(),
@@ -18,7 +18,7 @@ pub(crate) fn bind(core: usize) -> Result<(), Error> {
 }
 
 /// What a scheduling class that the kernel refuses is to the user.
-pub(crate) fn not_scheduled(e: io::Error) -> Error {
+fn not_scheduled(e: io::Error) -> Error {
     Error::Machine {
         what: format!("the emulator may not be scheduled in real time: {e}"),
         help: "run as root; if this shell is in a cpu control group of version 1, move it to the root group".into(),
