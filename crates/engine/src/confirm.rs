@@ -166,7 +166,7 @@ impl Judged {
         let percent = 100.0 * (there - here) / here.abs().max(f64::MIN_POSITIVE);
         let also: Vec<_> = moved.iter().filter(|m| m.statistic != *statistic).map(|m| m.statistic.as_str()).collect();
         let also = if also.is_empty() { String::new() } else { format!(" (so do {})", also.join(", ")) };
-        let in_other_turns = first.turns.length != second.turns.length;
+        let in_other_turns = first.turns.grain != second.turns.grain;
         // What grows with the factor has grown from the target, at TDF 1, to here, too.
         let too = match (in_other_turns, (there > here) == (second.tdf > first.tdf)) {
             (true, _) => "with the TDF or the length of turns, so one of the two makes it wrong",
@@ -174,7 +174,7 @@ impl Judged {
             (false, false) => "it shrinks as the TDF grows, so it is probably too small here already",
         };
         let turns = match in_other_turns {
-            true => format!(" and turns of {}", second.turns.length),
+            true => format!(" and a grain of {}", second.turns.grain),
             false => String::new(),
         };
         format!(
@@ -298,7 +298,7 @@ mod tests {
         assert!(says.ends_with("it shrinks as the TDF grows, so it is probably too small here already"), "{says}");
         // With other turns, too, nobody knows which it was.
         let [says] = &compare((&first, at("10", 100)), (&second, at("20", 400))).moved[..] else { panic!() };
-        assert!(says.contains("at TDF 20 and turns of 400µs") && says.contains("one of the two"), "{says}");
+        assert!(says.contains("at TDF 20 and a grain of 4ms") && says.contains("one of the two"), "{says}");
     }
 
     #[test]

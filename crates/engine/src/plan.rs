@@ -23,7 +23,7 @@ use model::{Action, Address, BackgroundFlow, Experiment, Lan, LinkChange, NodeAc
 use net::{AddressSpec, FlowSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
-use scale::{Lengths, Tdf, Turns, VirtualDuration, VirtualInstant};
+use scale::{Lengths, Sharers, Tdf, Turns, VirtualDuration, VirtualInstant};
 use tcp::Offers;
 
 pub(crate) use self::cores::usable as usable_cores;
@@ -45,7 +45,7 @@ pub struct Plan {
     pub shortest_path: Option<VirtualDuration>,
     /// Which of TCP's times are scaled by programs in the kernel.
     pub offers: Offers,
-    /// How nodes take turns on their cores.
+    /// How nodes take turns on their cores, whatever the factor.
     pub turns: Turns,
     /// The terms on which nodes share their cores.
     pub terms: Terms,
@@ -124,8 +124,10 @@ impl Plan {
         let shortest_path = shortest_path(experiment, &network);
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
-        let turns = sharing::turns(experiment, &cpus, shortest_path)?;
-        let lengths = turns.of_nodes(&cpus, host.lengths);
+        let sharers = Sharers::new(&cpus, host.lengths);
+        let turns = sharing::turns(experiment, &sharers, shortest_path)?;
+        let shortest_turn = turns.lengthened(&sharers, share_tdf);
+        let lengths = turns.of_nodes(&sharers, share_tdf);
         let mut nodes = IndexMap::new();
         for (((n, cpu), core), turn) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(lengths) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
@@ -173,14 +175,14 @@ impl Plan {
             scaling_factor: experiment.nodes.len() as f64,
             cores: packing.cores,
             sold,
-            turns: in_turns.then(|| sharing::planned_turns(turns)),
+            turns: in_turns.then(|| sharing::planned_turns(turns, shortest_turn)),
             cpu: in_turns.then_some(planned),
             nodes,
             pipes,
             versions: BTreeMap::new(),
             warnings: warnings.into_iter().flatten().collect(),
         };
-        let terms = if in_turns { sharing::terms(turns, experiment.cpu, reference) } else { Terms::default() };
+        let terms = if in_turns { sharing::terms(shortest_turn, experiment.cpu, reference) } else { Terms::default() };
         Ok(Plan { record, shortest_path, offers, turns, terms })
     }
 
@@ -213,7 +215,7 @@ impl Plan {
 
     /// How many times as long as the shortest the turns of a node are.
     pub fn stretch(&self, node: &PlannedNode) -> f64 {
-        node.turn_s.map_or(1.0, |turn| (turn / self.turns.length.as_secs_f64()).max(1.0))
+        node.turn_s.map_or(1.0, |turn| (turn / self.terms.slice.as_secs_f64()).max(1.0))
     }
 
     /// What `plan.json` says.

@@ -22,8 +22,8 @@ pub struct Args {
     /// Which experiments
     #[arg(default_values = ["web-busy", "tls"])]
     experiments: Vec<String>,
-    /// Lengths of turns, real ms
-    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.2, 0.4, 0.8, 1.5, 3.0])]
+    /// Lengths of turns of the slowest node where shares are small, real ms (a baseline's are longer)
+    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.2, 0.4, 0.8, 1.5])]
     turns: Vec<f64>,
     /// How often each combination runs
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -111,7 +111,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The grain that goes with a turn, as a multiple of it: the same for all turns of an experiment. A plan says it.
+/// The grain that goes with a turn, as a multiple of it: the same for all turns of an experiment. A plan of a baseline,
+/// where shares are speeds, says it.
 fn grain_of_turn(
     driver: &Driver,
     folder: &Path,
@@ -125,9 +126,10 @@ fn grain_of_turn(
         driver.run_with(folder, Variant::Baseline, set, &directory, false)?;
     }
     let plan = RunDir::at(&directory).plan().map_err(Failure::failed)?;
-    let turns = plan.and_then(|plan| plan.turns);
-    let turns = turns.ok_or_else(|| Failure::failed(format!("{} has no plan with turns", directory.display())))?;
-    Ok(turns.grain_s / turns.real_s)
+    let plan = plan.ok_or_else(|| Failure::failed(format!("{} has no plan", directory.display())))?;
+    let slowest = plan.nodes.values().map(|node| node.share).min_by(f64::total_cmp);
+    let slowest = slowest.ok_or_else(|| Failure::failed(format!("{} has no nodes", directory.display())))?;
+    Ok(1.0 / slowest)
 }
 
 fn kinds(turns: &[f64]) -> impl Iterator<Item = Kind> {

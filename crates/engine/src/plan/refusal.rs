@@ -90,9 +90,10 @@ pub enum Refusal {
     /// Turns of the length that the grain asks for cannot be had.
     #[error(
         "{experiment}: for a grain of {asked} each turn on the nodes' core would last {length}, as the slowest node \
-         has {slowest} of a core, and a turn lasts {} to {}; the nearest grain that can be had is {nearest} \
-         (`grain: {nearest}`)",
-        Turns::SHORTEST,
+         has {slowest} of a core, and turns last {} to {} (those of a baseline run then {} at most); the nearest grain \
+         that can be had is {nearest} (`grain: {nearest}`)",
+        bounds[0],
+        bounds[1],
         Turns::LONGEST
     )]
     Grain {
@@ -104,6 +105,8 @@ pub enum Refusal {
         length: RealDuration,
         /// The speed of the slowest node.
         slowest: f64,
+        /// How short and how long they can be.
+        bounds: [RealDuration; 2],
         /// The nearest that can be had.
         nearest: VirtualDuration,
     },

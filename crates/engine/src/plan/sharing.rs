@@ -7,7 +7,7 @@ use host::cgroup::Weights;
 use model::{Cpu, Experiment};
 use record::Variant;
 use record::plan::{CpuMode, PlannedCpu, PlannedTurns};
-use scale::{TargetCpu, Tdf, Turns, VirtualDuration};
+use scale::{RealDuration, Sharers, TargetCpu, Tdf, Turns, VirtualDuration};
 
 use super::Refusal;
 use crate::error::{Error, Result};
@@ -65,30 +65,33 @@ fn in_cores(experiment: &Experiment, machine: &str, units: f64, reference: Optio
 /// The turns in which nodes run: as the experiment says, or as suits its shortest path. Fails if they cannot be had.
 pub(super) fn turns(
     experiment: &Experiment,
-    cpus: &[TargetCpu],
+    sharers: &Sharers,
     shortest_path: Option<VirtualDuration>,
 ) -> Result<Turns> {
-    let slowest = scale::slowest(cpus).unwrap_or(1.0);
-    let Some(grain) = experiment.grain else { return Ok(Turns::suiting(shortest_path, slowest)) };
-    let turns = Turns::of_grain(grain, slowest);
-    let nearest = turns.nearest(slowest);
+    let Some(grain) = experiment.grain else { return Ok(Turns::suiting(shortest_path, sharers)) };
+    let mut turns = Turns::of_grain(grain, sharers);
+    let nearest = turns.nearest(sharers.slowest());
     match turns.can_be_had() {
         // Their length may be a rounding error beyond the bounds.
-        true => Ok(Turns { length: nearest.length, ..turns }),
+        true => {
+            turns.length = nearest.length;
+            Ok(turns)
+        }
         false => Err(Refusal::Grain {
             experiment: experiment.name.clone(),
             asked: grain,
             length: turns.length,
-            slowest,
+            slowest: sharers.slowest(),
+            bounds: turns.bounds(),
             nearest: nearest.grain,
         }
         .into()),
     }
 }
 
-/// What `plan.json` says of turns.
-pub(super) fn planned_turns(turns: Turns) -> PlannedTurns {
-    PlannedTurns { grain_s: turns.grain.as_secs_f64(), real_s: turns.length.as_secs_f64() }
+/// What `plan.json` says of turns; `shortest` is how long the slowest node's last in this run.
+pub(super) fn planned_turns(turns: Turns, shortest: RealDuration) -> PlannedTurns {
+    PlannedTurns { grain_s: turns.grain.as_secs_f64(), real_s: shortest.as_secs_f64() }
 }
 
 /// What `plan.json` says of shares.
@@ -134,10 +137,10 @@ pub(super) fn much_rounded(experiment: &Experiment, (node, error): (usize, f64))
     })
 }
 
-/// The terms on which nodes share the core.
-pub(super) fn terms(turns: Turns, mode: Cpu, reference: Option<Speed>) -> Terms {
+/// The terms on which nodes share the core, the slowest in turns of this length.
+pub(super) fn terms(slice: RealDuration, mode: Cpu, reference: Option<Speed>) -> Terms {
     let pace = reference.filter(|_| mode == Cpu::Work).map(|reference| Pace { reference, gain: DEFAULT_GAIN });
-    Terms { slice: turns.length, pace }
+    Terms { slice, pace }
 }
 
 /// The part of its usual speed to which a core may slow down before shares of work no longer fit: nodes then need

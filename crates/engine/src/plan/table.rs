@@ -8,8 +8,8 @@ use record::Variant;
 use record::plan::{Congestion, CpuMode, LossModel, PipeValues, PlannedPipe};
 use scale::link::Distribution;
 use scale::{
-    INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, Turns, VirtualDuration, VirtualInstant, VirtualRate,
-    initial_rto, stuck_timers,
+    INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
+    stuck_timers,
 };
 
 use super::Plan;
@@ -126,11 +126,12 @@ fn packing(plan: &Plan, usable: &str) -> String {
 /// How nodes share the core; empty where they do not take turns.
 fn sharing(plan: &Plan) -> String {
     let (Some(_), Some(planned)) = (plan.recorded().turns, plan.cpu) else { return String::new() };
-    let Turns { length, grain, .. } = plan.turns;
+    let (length, grain) = (plan.terms.slice, plan.turns.grain);
     let longest = plan.nodes.values().filter_map(|n| n.turn_s).map(RealDuration::from_secs_f64).max();
     let up_to = longest.filter(|longest| *longest > length).map_or(String::new(), |longest| format!(" to {longest}"));
     let mut text = format!(
-        "turns of {length}{up_to}: the slowest node waits for its own {grain} of virtual time, {} of real time\n",
+        "turns of {length}{up_to}, a grain of {grain} of virtual time, {} of real time: the slowest node waits for \
+         about half of that on average\n",
         plan.tdf.to_real(grain)
     );
     let usual = planned.reference_units_per_us.map_or("not known".to_owned(), |units| format!("{units:.1} units/us"));
