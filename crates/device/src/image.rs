@@ -122,7 +122,7 @@ pub fn remove_devices(directory: &Path) {
     let noted = directory.join(DEVICES);
     let Ok(text) = fs::read_to_string(&noted) else { return };
     tokens_in(&text).for_each(ublk::remove);
-    loops::remove(text.lines().filter_map(|line| line.parse().ok()));
+    loops::remove(&text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>());
     // The directory may stay, and the numbers be others' by then.
     let _ = fs::remove_file(noted);
 }

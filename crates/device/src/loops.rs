@@ -143,14 +143,24 @@ fn numbers() -> Vec<u32> {
     devices.filter_map(|device| device.file_name().to_str()?.strip_prefix("loop")?.parse().ok()).collect()
 }
 
+/// So many devices are removed at once: for each the kernel waits several times until all cores have seen it.
+const AT_ONCE: usize = 16;
+
 /// Has the kernel forget devices by their numbers, as far as nobody uses them.
-pub(crate) fn remove(numbers: impl Iterator<Item = u32>) {
+pub(crate) fn remove(numbers: &[u32]) {
     let Ok(control) = File::options().read(true).write(true).open("/dev/loop-control") else { return };
-    for number in numbers {
-        // One that somebody has taken since is theirs.
-        // SAFETY: the argument is a number.
-        unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, libc::c_ulong::from(number)) };
-    }
+    let control = &control;
+    std::thread::scope(|scope| {
+        for numbers in numbers.chunks(numbers.len().div_ceil(AT_ONCE).max(1)) {
+            scope.spawn(move || {
+                for number in numbers {
+                    // One that somebody has taken since is theirs.
+                    // SAFETY: the argument is a number.
+                    unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, libc::c_ulong::from(*number)) };
+                }
+            });
+        }
+    });
 }
 
 fn configure(device: &File, file: BorrowedFd<'_>) -> io::Result<()> {
