@@ -29,7 +29,9 @@ const CHECKS: [Named; 12] = [
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
     (CheckName::CpuEntitlement, |e| cpu::cpu_entitlement(&e.grain, e.observations)),
     (CheckName::CoreSpeed, |e| speed::core_speed(e.speeds, e.pace)),
-    (CheckName::CpuGrain, |e| cpu::of_host(cpu::cpu_grain(&e.grain, &e.observations.nodes, e.tdf), e.host_slices)),
+    (CheckName::CpuGrain, |e| {
+        cpu::of_host(cpu::cpu_grain(&e.grain, &e.observations.nodes, e.disks, e.tdf), e.host_slices)
+    }),
     (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),

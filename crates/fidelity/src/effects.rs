@@ -38,6 +38,8 @@ pub enum Effect {
         mean: f64,
         /// At most.
         late: f64,
+        /// As much longer each time that its node has waited for a disk.
+        at_disk: f64,
         /// How many turns of work the node that works most did in the whole run.
         turns: f64,
     },
@@ -227,18 +229,18 @@ impl Usage {
                 };
                 Change { centre: [0.0, longer(mean, whole)], tail: [0.0, longer(late, tail)] }
             }
-            Effect::EachOperation { mean, late, turns } => {
-                let sooner = times.map_or(1.0, |t| sooner(turns / t.n));
-                let waits = |s: f64, time: f64| {
-                    let part = match times {
-                        Some(_) => s / time,
-                        None => self.of_unknown_operations(s),
-                    };
-                    [-100.0 * sooner * part, 100.0 * part]
-                };
-                let (centre, tail) = times.map_or((1.0, 1.0), |t| (t.mean, t.p90));
-                Change { centre: waits(mean, centre), tail: waits(late, tail) }
-            }
+            Effect::EachOperation { mean, late, at_disk, turns } => match times {
+                Some(t) => {
+                    let (sooner, at_disk) = (sooner(turns / t.n), at_disk * self.requests as f64 / t.n);
+                    let waits =
+                        |s: f64, time: f64| [100.0 * apart(-sooner * s, time), 100.0 * apart(s + at_disk, time)];
+                    Change { centre: waits(mean, t.mean), tail: waits(late, t.p90) }
+                }
+                None => {
+                    let waits = |s: f64| 100.0 * self.of_unknown_operations(s, at_disk);
+                    Change { centre: [-waits(mean), waits(mean)], tail: [-waits(late), waits(late)] }
+                }
+            },
             Effect::Firings { count: 0.0, .. } => Change::default(),
             Effect::Firings { count, each } => {
                 let (whole, tail, n) = match times {
@@ -251,20 +253,29 @@ impl Usage {
         }
     }
 
-    /// The part by which operations become longer that wait for so many s each, if no metric tells how long they take:
-    /// each is a round trip at least, or a request to a disk, and the time in which a node always works it does not
-    /// wait.
-    fn of_unknown_operations(&self, wait: f64) -> f64 {
-        let of_run = |count: f64| if self.virtual_s > 0.0 { count * wait / self.virtual_s } else { f64::INFINITY };
-        let round_trips = of_run((self.frames as f64 / 2.0).max(1.0));
+    /// The part by which operations become longer that wait for so many s each, and for so many at each request to a
+    /// disk, if no metric tells how long they take: each is a round trip at least, or a request to a disk, and the time
+    /// in which a node always works it does not wait.
+    fn of_unknown_operations(&self, wait: f64, at_disk: f64) -> f64 {
+        let of_run =
+            |count: f64, wait: f64| if self.virtual_s > 0.0 { count * wait / self.virtual_s } else { f64::INFINITY };
+        let round_trips = of_run((self.frames as f64 / 2.0).max(1.0), wait);
         let round_trips = match self.shortest_path_s.filter(|path| *path > 0.0) {
             Some(path) => round_trips.min(wait / (2.0 * path) * (1.0 - self.busiest())),
             None => round_trips,
         };
-        let requests = if self.requests > 0 { of_run(self.requests as f64) } else { 0.0 };
+        let requests = if self.requests > 0 { of_run(self.requests as f64, at_disk) } else { 0.0 };
         round_trips + requests
     }
 }
+
+/// The part by which what took `time` s is longer than it would have been without `s` of that.
+fn apart(s: f64, time: f64) -> f64 {
+    s / (time - s).max(time * LEAST)
+}
+
+/// At least this part of a time is not waiting.
+const LEAST: f64 = 0.01;
 
 /// How much sooner than on the target a burst of so many turns at most may end, as a part of how much later it may.
 ///

@@ -87,13 +87,21 @@ fn a_late_request_matters_by_its_own_length_or_by_the_requests_of_an_operation_w
 
 #[test]
 fn a_turn_that_is_waited_for_is_a_part_of_an_operation() {
-    let waits = |turns| Effect::EachOperation { mean: 0.001, late: 0.002, turns };
+    let waits = |turns| Effect::EachOperation { mean: 0.001, late: 0.002, at_disk: 0.001, turns };
     let wait = waits(100.0);
     let change = usage().change(&wait, Some(&times()), 0.0);
-    assert!(near(change.centre, [0.0, 4.0]) && near(change.tail, [0.0, 100.0 * 2.0 / 35.0]), "{change:?}");
+    // Without the wait it would have been 24 ms.
+    let longer = 100.0 / 24.0;
+    assert!(near(change.centre, [0.0, longer]) && near(change.tail, [0.0, 100.0 * 2.0 / 33.0]), "{change:?}");
     // What nearly fills a turn is done sooner than on the target; a thirtieth of one never is.
-    assert!(near(usage().change(&waits(1500.0 * 0.75), Some(&times()), 0.0).centre, [-2.0, 4.0]));
-    assert!(near(usage().change(&waits(1500.0 * 7.3), Some(&times()), 0.0).centre, [-4.0, 4.0]));
+    let change = usage().change(&waits(1500.0 * 0.75), Some(&times()), 0.0);
+    assert!(near(change.centre, [-50.0 / 25.5, longer]), "{change:?}");
+    assert!(near(usage().change(&waits(1500.0 * 7.3), Some(&times()), 0.0).centre, [-100.0 / 26.0, longer]));
+    // With three requests to a disk each it waits three times more often, but never for all of its time.
+    let asks = Usage { requests: 4500, ..usage() };
+    assert!(near(asks.change(&wait, Some(&times()), 0.0).centre, [0.0, 100.0 * 4.0 / 21.0]));
+    let often = Usage { requests: 1_500_000, ..usage() }.change(&wait, Some(&times()), 0.0).centre[1];
+    assert!(often.is_finite() && often > 1e4, "{often}");
     // Operations that no metric times are round trips at least, in the half of the time in which the server is idle.
     assert!(near(usage().change(&wait, None, 0.0).centre, [-2.5, 2.5]));
     let computing = Usage { frames: 0, shortest_path_s: None, ..usage() };

@@ -59,7 +59,7 @@ impl Evidence<'_> {
         Usage {
             virtual_s: self.observations.lasted.as_secs_f64(),
             frames: self.lateness.len(),
-            requests: self.disks.iter().map(DiskUse::waited_for).sum(),
+            requests: self.disks.iter().map(DiskUse::waits).sum(),
             shortest_path_s: self.shortest_path.map(VirtualDuration::as_secs_f64),
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
@@ -86,6 +86,12 @@ impl DiskUse {
     pub(crate) fn waited_for(&self) -> u64 {
         let [reads, _, flushes, _] = &self.kinds;
         reads.count + flushes.count
+    }
+
+    /// How often a program waits and has to have its turn then: also for what it wrote just before a flush.
+    pub(crate) fn waits(&self) -> u64 {
+        let [_, writes, flushes, _] = &self.kinds;
+        self.waited_for() + writes.count.min(flushes.count)
     }
 }
 

@@ -268,7 +268,7 @@ fn a_rate_by_the_clock_depends_on_no_cpu_while_there_is_enough() {
 
 /// The two checks that turns are a compromise between.
 fn of_turns(lost: f64, waited_s: f64) -> Findings {
-    let waits = Effect::EachOperation { mean: waited_s / 2.0, late: waited_s, turns: 1e6 };
+    let waits = Effect::EachOperation { mean: waited_s / 2.0, late: waited_s, at_disk: 0.0, turns: 1e6 };
     found([work(CheckName::Caches, lost), finding(CheckName::CpuGrain, Found::Effects(vec![waits]))])
 }
 

@@ -4,7 +4,7 @@ use scale::{RealDuration, Tdf, Turns};
 
 use super::Judgement;
 use crate::effects::Effect;
-use crate::evidence::{Grain, Pace};
+use crate::evidence::{DiskUse, Grain, Pace};
 use crate::observations::{NodeCpu, Observations};
 use crate::wording::{number, place, span};
 
@@ -50,9 +50,10 @@ pub fn cpu_entitlement(grain: &Grain, seen: &Observations) -> Judgement {
 }
 
 /// Shares come in turns: whoever wakes up waits for its turn, which on the target it does not. An operation waits for
-/// half of the others' turns on average, once at a node of each of the two kinds that wait longest: a client and the
-/// server, say. (Nodes with equal shares are of one kind; where there is but one, at two of them.)
-pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
+/// half of the others' turns on average, unless it finds its own, once at a node of each of the two kinds that wait longest: a client and the
+/// server, say. (Nodes with equal shares are of one kind; where there is but one, at two of them.) At a node that comes
+/// back from its disk it may wait for all of the others' turns each time: a filler has burnt what was left of its own.
+pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) -> Judgement {
     let unit = "real ms";
     let turns = match grain {
         Grain::Slots(turns) if turns.is_empty() => {
@@ -86,6 +87,7 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
     }
     waits.truncate(2);
     let most: f64 = waits.iter().map(|(wait, _)| wait).sum();
+    let mean: f64 = waits.iter().map(|(wait, node)| wait / 2.0 * (1.0 - node.share).max(0.0)).sum();
     let whose = if turns.len() == 1 { "their core every" } else { "their cores, on the slowest every" };
     let mut says = format!("Nodes took turns on {whose} {} ms", number(longest.as_secs_f64() * 1e3));
     if !waits.is_empty() {
@@ -93,7 +95,9 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], tdf: Tdf) -> Judgement {
         says += &format!(": who woke up waited, {}", each.collect::<Vec<_>>().join(", "));
     }
     let turns = part.iter().map(|n| n.used.as_secs_f64() / own_turn(n)).fold(0.0, f64::max);
-    let effect = Effect::EachOperation { mean: most / 2.0, late: most, turns };
+    let has_waited = |node: &NodeCpu| disks.iter().any(|disk| disk.node == node.node && disk.waits() > 0);
+    let at_disk = part.iter().filter(|n| has_waited(n)).map(|n| wait(n)).fold(0.0, f64::max);
+    let effect = Effect::EachOperation { mean, late: most, at_disk, turns };
     Judgement::with(longest.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }
 
