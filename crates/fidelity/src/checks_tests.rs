@@ -624,12 +624,14 @@ fn a_refill_that_was_measured_is_judged_by_what_was_not_given_back() {
     let caches = Caches { soon: ns(4), away: ns(10_000_000), late: ns(80) };
     let server = lost(ns(78), ns(400_000));
     assert!((0.14..0.16).contains(&server), "{server}");
-    let most = |refill_us| {
-        let nodes = [NodeCpu { raised: 1.0, ..cpu_of("server", 0.03, 1.0) }];
+    let most_if = |refill_us, busy| {
+        let nodes = [NodeCpu { raised: 1.0, ..cpu_of("server", 0.03, busy) }];
         let range = work(&refills(&nodes, &[refill(refill_us, 100.0, 1.0, false)], &[(0, caches)], &[]).unwrap());
         1.0 - 1.0 / (1.0 + range[1] / 100.0)
     };
+    let most = |refill_us| most_if(refill_us, 0.9);
     assert!((most(10.0) - server).abs() < 1e-6, "{}", most(10.0));
+    assert!((most_if(10.0, 1.0) - 210.0 / 400.0).abs() < 1e-6, "one that always computes may lose what was not told");
     assert!((most(100.0) - 0.25).abs() < 1e-6, "what was measured is believed: {}", most(100.0));
     // A second of work between three thousand waits for a disk: each time it comes back to a third of a ms of work, of
     // which it loses what it would have lost of a turn.
