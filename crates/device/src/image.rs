@@ -91,7 +91,7 @@ pub(crate) fn fill(device: &Path, bytes: u64) -> Result<(), Error> {
     fs::write(&setting, (bytes / BLOCK - 1).to_string()).map_err(|e| Error::file("write", &setting, e))
 }
 
-/// Where it is noted which devices are there for the disks: of each loop device that there was not before its number,
+/// Where it is noted which devices are there for the disks: of each new loop device its number,
 /// and the token of ublk devices.
 const DEVICES: &str = "devices";
 const TOKEN: &str = "ublk ";
@@ -99,7 +99,7 @@ const TOKEN: &str = "ublk ";
 /// A device, or several, that are to go with the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Noted {
-    /// There was no loop device of this number before.
+    /// The loop device of this number, a new one.
     Loop(u32),
     /// The ublk devices that have this token.
     Ublk(u64),

@@ -8,6 +8,7 @@
 //! `docs/disk.md` says how it works, and how exact it is.
 
 mod alarm;
+mod blk_queue;
 mod blocks;
 mod counters;
 mod error;

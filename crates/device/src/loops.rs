@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::lacks;
 
 const REMOVE: libc::c_ulong = 0x4C81;
+const ADD: libc::c_ulong = 0x4C80;
 const GET_FREE: libc::c_ulong = 0x4C82;
 const CONFIGURE: libc::c_ulong = 0x4C0A;
 const GET_STATUS: libc::c_ulong = 0x4C05;
@@ -70,32 +71,41 @@ impl LoopInfo {
     }
 }
 
-/// A loop device, which is free again when this and everybody else have closed it.
+/// A loop device, which is free again when this and everybody else have closed it. It is a new one, so that its settings
+/// are nobody else's later; where devices have no files but those that somebody made (a /dev that is not the kernel's),
+/// one of those.
 #[derive(Debug)]
 pub(crate) struct LoopDevice {
     /// Its path.
     pub path: PathBuf,
-    /// Its number, if there was no such device before.
+    /// Its number, if it is a new one.
     pub new: Option<u32>,
     _open: File,
 }
 
 impl LoopDevice {
-    /// A device on a file.
-    pub fn on(file: BorrowedFd<'_>) -> Result<LoopDevice, Error> {
+    /// A device on a file. Numbers of new ones are `noted` before anything else is done with them.
+    pub fn on(file: BorrowedFd<'_>, noted: impl Fn(u32) -> Result<(), Error>) -> Result<LoopDevice, Error> {
         let control = Path::new("/dev/loop-control");
         let control = File::options().read(true).write(true).open(control).map_err(|e| lack(control, e))?;
         for _ in 0..ATTEMPTS {
-            let known = numbers();
-            // SAFETY: the call takes no argument but its number.
-            let free = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) })
-                .map_err(|e| Error::system("cannot have a loop device", e))?;
-            let path = PathBuf::from(format!("/dev/loop{free}"));
-            let open = File::options().read(true).write(true).open(&path).map_err(|e| lack(&path, e))?;
-            match configure(&open, file) {
-                Ok(()) => {}
-                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => continue,
-                Err(e) => return Err(Error::file("attach a disk to", &path, e)),
+            let (path, open, new) = match LoopDevice::added(&control) {
+                Some((path, open, number)) => {
+                    noted(number)?;
+                    (path, open, Some(number))
+                }
+                None => {
+                    let (path, open) = LoopDevice::free(&control)?;
+                    (path, open, None)
+                }
+            };
+            if let Err(e) = configure(&open, file) {
+                drop(open);
+                remove(new.as_slice());
+                match e.raw_os_error() {
+                    Some(libc::EBUSY) => continue,
+                    _ => return Err(Error::file("attach a disk to", &path, e)),
+                }
             }
             if flags_of(&open).map_err(|e| Error::file("ask after", &path, e))? & DIRECT_IO == 0 {
                 return Err(Error::Machine(Lack::new(
@@ -103,7 +113,6 @@ impl LoopDevice {
                     "use Linux 5.15 or newer with CONFIG_FUSE_FS and CONFIG_BLK_DEV_LOOP",
                 )));
             }
-            let new = u32::try_from(free).ok().filter(|number| !known.contains(number));
             return Ok(LoopDevice { path, new, _open: open });
         }
         Err(Error::Machine(Lack::new(
@@ -111,6 +120,37 @@ impl LoopDevice {
             "wait until they have theirs (`losetup --list`), and run again",
         )))
     }
+}
+
+impl LoopDevice {
+    /// A new device, its file and its number; `None` where that cannot be had.
+    fn added(control: &File) -> Option<(PathBuf, File, u32)> {
+        // SAFETY: the argument is a number: none that is asked for.
+        let number = checked(unsafe { libc::ioctl(control.as_raw_fd(), ADD, -1 as libc::c_long) }).ok()?;
+        let number = u32::try_from(number).ok()?;
+        let path = path_of(number);
+        match File::options().read(true).write(true).open(&path) {
+            Ok(open) => Some((path, open, number)),
+            Err(_) => {
+                remove(&[number]);
+                None
+            }
+        }
+    }
+
+    /// One that is there and that nobody uses.
+    fn free(control: &File) -> Result<(PathBuf, File), Error> {
+        // SAFETY: the call takes no argument but its number.
+        let free = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) })
+            .map_err(|e| Error::system("cannot have a loop device", e))?;
+        let path = path_of(free.unsigned_abs());
+        let open = File::options().read(true).write(true).open(&path).map_err(|e| lack(&path, e))?;
+        Ok((path, open))
+    }
+}
+
+fn path_of(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/loop{number}"))
 }
 
 /// How long it may take until nobody has a device mounted, once the last has let go.
@@ -135,12 +175,6 @@ pub fn await_unmounted(device: &Path) -> Result<(), Error> {
     // SAFETY: the call takes no argument but its number.
     let _ = checked(unsafe { libc::ioctl(open.as_raw_fd(), FORGET, 0) });
     Ok(())
-}
-
-/// The loop devices that there are.
-fn numbers() -> Vec<u32> {
-    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    devices.filter_map(|device| device.file_name().to_str()?.strip_prefix("loop")?.parse().ok()).collect()
 }
 
 /// So many devices are removed at once: for each the kernel waits several times until all cores have seen it.

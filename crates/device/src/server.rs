@@ -23,6 +23,7 @@ use rustix::thread::UnshareFlags;
 use scale::DiskClock;
 
 use crate::alarm::Alarm;
+use crate::blk_queue::BlkQueue;
 use crate::error::Error;
 use crate::files::Files;
 use crate::image::{self, Noted};
@@ -70,6 +71,8 @@ struct Made {
     devices: Devices,
     /// Where the devices are, and whether their file systems are full.
     places: Vec<(PathBuf, bool)>,
+    /// Their queues, but those of devices that will be others' when they are free again.
+    queues: Vec<BlkQueue>,
 }
 
 /// The devices of the disks.
@@ -92,12 +95,13 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         *made = Some(all);
         return Ok(answer);
     }
-    let Made { shared, way, devices, places } =
+    let Made { shared, way, devices, places, queues } =
         made.as_mut().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
     Ok(match order {
         Order::Begin { zero, tdf } => {
             let clock = DiskClock::new(zero, tdf, way.spent, way.waking);
             shared.change(|queue| queue.begin(clock));
+            queues.iter().for_each(|queue| queue.scale(tdf));
             Answer::Done
         }
         Order::Change { disk, change } => {
@@ -195,8 +199,16 @@ fn make(directory: &Path, disks: &[DiskSetup], over: Option<Transport>) -> Resul
         None => Way::default(),
     };
     shared.change(|queue| queue.set_way(way.long));
+    let own = |disk: usize| match &devices {
+        Devices::Loop(devices) => devices[disk].new.is_some(),
+        Devices::Ublk => true,
+    };
+    let of = |(disk, (path, setup)): (usize, (&PathBuf, &DiskSetup))| {
+        own(disk).then(|| BlkQueue::of(path, setup.parameters.rotates()))
+    };
+    let blk_queues = paths.iter().zip(disks).enumerate().filter_map(of).collect();
     let places = paths.into_iter().map(|path| (path, false)).collect();
-    Ok((Made { shared, way, devices, places }, because))
+    Ok((Made { shared, way, devices, places, queues: blk_queues }, because))
 }
 
 /// Adds ublk devices, which are not there for anybody yet.
@@ -246,11 +258,8 @@ fn serve_loop(shared: &Arc<Shared>, directory: &Path) -> Result<Vec<LoopDevice>,
         let file = mount.join(disk.to_string());
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &file, flags, Mode::empty()).map_err(|e| Error::file("open", &file, e))?;
-        let device = LoopDevice::on(file.as_fd())?;
-        if let Some(number) = device.new {
-            image::note_device(directory, Noted::Loop(number))?;
-        }
-        devices.push(device);
+        let noted = |number| image::note_device(directory, Noted::Loop(number));
+        devices.push(LoopDevice::on(file.as_fd(), noted)?);
     }
     Ok(devices)
 }

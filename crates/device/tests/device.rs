@@ -25,6 +25,7 @@ fn main() {
     main_of(&[
         ("what_is_written_is_read", what_is_written_is_read),
         ("requests_take_what_the_model_says", requests_take_what_the_model_says),
+        ("a_device_is_taken_for_what_its_model_is", a_device_is_taken_for_what_its_model_is),
         ("a_file_system_is_on_each_disk", a_file_system_is_on_each_disk),
         ("what_was_synced_survives_power_cuts", what_was_synced_survives_power_cuts),
         ("a_drive_that_lies_loses_what_was_synced", a_drive_that_lies_loses_what_was_synced),
@@ -101,6 +102,23 @@ fn requests_take_what_the_model_says() {
     }
     let again = reads(&device, 8, READS);
     assert!(again < without * 20 && again < Duration::from_secs(1), "{again:?} after the models, {without:?} before");
+}
+
+fn a_device_is_taken_for_what_its_model_is() {
+    let dir = place();
+    let mut disks = disks(dir.path(), &[small("a"), setup("b", "nvme", json!({ "capacity-bytes": 1_u64 << 30 }))]);
+    let told = |disks: &Disks, setting: &str| {
+        let of = |device: &PathBuf| {
+            let name = device.file_name().unwrap().to_str().unwrap();
+            std::fs::read_to_string(format!("/sys/block/{name}/queue/{setting}")).unwrap().trim().to_string()
+        };
+        disks.devices().iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&disks, "rotational"), ["1", "0"]);
+    for (tdf, latencies) in [(1, ["75000", "2000"]), (5, ["375000", "10000"])] {
+        disks.begin(host::now(), Tdf::new(tdf, 1).unwrap()).unwrap();
+        assert_eq!(told(&disks, "wbt_lat_usec"), latencies, "what a target's kernel takes for slow, {tdf} times");
+    }
 }
 
 fn a_file_system_is_on_each_disk() {

@@ -61,6 +61,11 @@ impl Parameters {
         }
     }
 
+    /// Whether it has platters that turn.
+    pub fn rotates(&self) -> bool {
+        matches!(self, Parameters::Hdd(_))
+    }
+
     /// How many bytes the disk has.
     pub fn capacity_bytes(&self) -> u64 {
         match self {

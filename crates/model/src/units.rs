@@ -166,7 +166,7 @@ quantity!(
     Grain(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h; above zero", TIME.pattern(),
     |text| match duration(text)? {
         VirtualDuration::ZERO => Err(format!(
-            "`{}` is no grain, for every turn takes its time: write the longest that a node may wait for its turn, \
+            "`{}` is no grain, for every turn takes its time: write how long a node may wait for its turn, \
              such as `2ms`, or leave `grain` out",
             shorten(text)
         )),
