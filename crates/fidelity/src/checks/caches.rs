@@ -16,10 +16,10 @@ const LINES: f64 = 560.0;
 const TURN: f64 = 140e-6;
 /// A longer turn touches more: where one of 0.1 ms began with 60 µs of refilling, one of 1.5 ms began with 130.
 const LONGER: f64 = 1.0 / 3.0;
-/// A node that always computes may need so many times as many: one that compresses lost 13 to 24 % of its turns of
-/// 0.37 ms where a line cost 20 ns, 2,700 to 5,000 lines (`docs/cpu.md`). What it loses is its rate, and as it loses
-/// the same part of shorter and of longer turns, a run hardly measures it.
-const COMPUTES: f64 = 6.0;
+/// Lines a second that a node which always computes may fetch anew all through its turns: one that compresses lost 21 %
+/// of turns of 0.12 to 0.37 ms where a line cost 49 ns more than on the target, 4.4 lines a µs (`docs/cpu.md`). As it
+/// loses the same part of shorter and of longer turns, a run hardly measures it; and what it loses is its rate.
+const THROUGHOUT: f64 = 5e6;
 /// From this use of its CPU on, a node always computes.
 const ALWAYS: f64 = 0.95;
 /// A line that is still in the nearest caches costs about this.
@@ -103,11 +103,13 @@ pub fn refills(
         let turn = RealDuration::from_secs_f64(turn);
         // On the target nobody else is in between, and all of them are warm.
         let probed = probed.iter().find(|(core, _)| *core == node.core);
-        let lines = if node.busy >= ALWAYS { COMPUTES } else { 1.0 };
-        let servers = probed.map_or(MOST, |(_, caches)| lines * lost(caches.late.saturating_sub(WARM), turn));
+        let servers = probed.map_or(MOST, |(_, caches)| lost(caches.late.saturating_sub(WARM), turn));
+        let throughout = probed
+            .filter(|_| node.busy >= ALWAYS)
+            .map_or(0.0, |(_, caches)| THROUGHOUT * caches.late.saturating_sub(caches.soon).as_secs_f64());
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
-        let most = (part + error).min(servers.max(part));
+        let most = (part + error).min(servers.max(part)).max(throughout);
         (node.used.as_secs_f64(), part, [longer(part - error), longer(most)])
     };
     let each: Vec<_> = nodes.iter().zip(found).map(of).collect();

@@ -134,7 +134,11 @@ fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], sta
     for check in of_base.iter().chain(only_other).map(|e| e.check) {
         let ([b_low, b_high], [o_low, o_high]) = (range(&of_base, check), range(&of_other, check));
         let [low, high] = match SHARED.contains(&check) {
-            true => [(o_low - b_low).min(o_high - b_high), (o_low - b_low).max(o_high - b_high)],
+            // Nothing, where the metric does not feel it at all.
+            true => {
+                let ends = [0.0, o_low - b_low, o_high - b_high];
+                [ends.into_iter().fold(f64::INFINITY, f64::min), ends.into_iter().fold(f64::NEG_INFINITY, f64::max)]
+            }
             false => [o_low - b_high, o_high - b_low],
         };
         budget = budget.and_effect([low, high]);
