@@ -271,11 +271,12 @@ impl Usage {
 
 /// The part by which what took `time` s is longer than it would have been without `s` of that.
 fn apart(s: f64, time: f64) -> f64 {
-    s / (time - s).max(time * LEAST)
+    let s = s.min(time * (1.0 - LEAST));
+    s / (time - s)
 }
 
-/// At least this part of a time is not waiting.
-const LEAST: f64 = 0.01;
+/// At least this part of a time is taken not to be waiting.
+const LEAST: f64 = 0.1;
 
 /// How much sooner than on the target a burst of so many turns at most may end, as a part of how much later it may.
 ///
