@@ -71,8 +71,9 @@ impl LoopInfo {
     }
 }
 
-/// A loop device, which is free again when this and everybody else have closed it. It is a new one, so that its settings
-/// are nobody else's later; where devices have no files but those that somebody made (a /dev that is not the kernel's),
+/// A loop device, which is free again when this and everybody else have closed it. It is a new one, so that its
+/// settings are nobody else's later; where devices have no files but those that somebody made (a /dev that is not
+/// the kernel's),
 /// one of those.
 #[derive(Debug)]
 pub(crate) struct LoopDevice {

@@ -4,8 +4,9 @@ use crate::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 
 /// Turns of nodes on a core.
 ///
-/// Who becomes ready at any time finds its own turn with the probability *s*, its share of the core, and waits for half
-/// of the others' turns else. With turns of length *l* that is (1 − *s*)² *l* / 2*s* of real time on average. So that it
+/// Who becomes ready at any time finds its own turn with the probability *s*, its share of the core, and waits for
+/// half of the others' turns else. With turns of length *l* that is (1 − *s*)² *l* / 2*s* of real time on average.
+/// So that it
 /// is the same virtual time in baseline and scaled run, *l* is *L* / (1 − *s*)²: a node of speed *v*, whose share is
 /// *v* / TDF, then waits for half of *L* / *v* of virtual time whatever the TDF. *L* / *v* of the slowest node is the
 /// *grain*. Faster nodes have [longer turns](Turns::stretch) and wait less.

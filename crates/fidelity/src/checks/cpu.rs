@@ -50,7 +50,8 @@ pub fn cpu_entitlement(grain: &Grain, seen: &Observations) -> Judgement {
 }
 
 /// Shares come in turns: whoever wakes up waits for its turn, which on the target it does not. An operation waits for
-/// half of the others' turns on average, unless it finds its own, once at a node of each of the two kinds that wait longest: a client and the
+/// half of the others' turns on average, unless it finds its own, once at a node of each of the two kinds that wait
+/// longest: a client and the
 /// server, say. (Nodes with equal shares are of one kind; where there is but one, at two of them.) At a node that comes
 /// back from its disk it may wait for all of the others' turns each time: a filler has burnt what was left of its own.
 pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) -> Judgement {
