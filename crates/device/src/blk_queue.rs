@@ -18,28 +18,26 @@ const PLATTERS: VirtualDuration = VirtualDuration::from_nanos(75_000_000);
 /// The queue of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct BlkQueue {
-    directory: PathBuf,
+    device: PathBuf,
     rotates: bool,
 }
 
 impl BlkQueue {
     /// Tells a new device's what its model is, before there is a file system that could ask.
     pub fn of(device: &Path, rotates: bool) -> BlkQueue {
-        let name = device.file_name().unwrap_or_default();
-        let queue = BlkQueue { directory: Path::new("/sys/block").join(name).join("queue"), rotates };
-        queue.set("rotational", u64::from(rotates));
-        queue.scale(Tdf::ONE);
-        queue
+        set(device, "rotational", &u64::from(rotates).to_string());
+        BlkQueue { device: device.to_owned(), rotates }
     }
 
     /// From now on everything takes so many times as long in real time.
     pub fn scale(&self, tdf: Tdf) {
         let latency = tdf.to_real(if self.rotates { PLATTERS } else { FLASH });
-        self.set("wbt_lat_usec", latency.as_nanos() / 1000);
+        set(&self.device, "wbt_lat_usec", &(latency.as_nanos() / 1000).to_string());
     }
+}
 
-    /// A kernel that has no such setting does nothing by it.
-    fn set(&self, name: &str, value: u64) {
-        let _ = fs::write(self.directory.join(name), value.to_string());
-    }
+/// Sets something of a device's queue. A kernel that has no such setting does nothing by it.
+pub(crate) fn set(device: &Path, setting: &str, value: &str) {
+    let name = device.file_name().unwrap_or_default();
+    let _ = fs::write(Path::new("/sys/block").join(name).join("queue").join(setting), value);
 }

@@ -91,8 +91,8 @@ pub(crate) fn fill(device: &Path, bytes: u64) -> Result<(), Error> {
     fs::write(&setting, (bytes / BLOCK - 1).to_string()).map_err(|e| Error::file("write", &setting, e))
 }
 
-/// Where it is noted which devices are there for the disks: of each new loop device its number,
-/// and the token of ublk devices.
+/// Where it is noted which devices are there for the disks: of each new loop device its number, and the token of ublk
+/// devices.
 const DEVICES: &str = "devices";
 const TOKEN: &str = "ublk ";
 

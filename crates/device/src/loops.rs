@@ -72,16 +72,15 @@ impl LoopInfo {
 }
 
 /// A loop device, which is free again when this and everybody else have closed it. It is a new one, so that its
-/// settings are nobody else's later; where devices have no files but those that somebody made (a /dev that is not
-/// the kernel's),
-/// one of those.
+/// settings are nobody else's later; where devices have no files but those that somebody made (a /dev that is not the
+/// kernel's), one of those.
 #[derive(Debug)]
 pub(crate) struct LoopDevice {
     /// Its path.
     pub path: PathBuf,
     /// Its number, if it is a new one.
     pub new: Option<u32>,
-    _open: File,
+    open: File,
 }
 
 impl LoopDevice {
@@ -90,17 +89,10 @@ impl LoopDevice {
         let control = Path::new("/dev/loop-control");
         let control = File::options().read(true).write(true).open(control).map_err(|e| lack(control, e))?;
         for _ in 0..ATTEMPTS {
-            let (path, open, new) = match LoopDevice::added(&control) {
-                Some((path, open, number)) => {
-                    noted(number)?;
-                    (path, open, Some(number))
-                }
-                None => {
-                    let (path, open) = LoopDevice::free(&control)?;
-                    (path, open, None)
-                }
-            };
-            if let Err(e) = configure(&open, file) {
+            let device = LoopDevice::added(&control).map_or_else(|| LoopDevice::free(&control), Ok)?;
+            device.new.map_or(Ok(()), &noted)?;
+            if let Err(e) = configure(&device.open, file) {
+                let LoopDevice { path, new, open } = device;
                 drop(open);
                 remove(new.as_slice());
                 match e.raw_os_error() {
@@ -108,50 +100,45 @@ impl LoopDevice {
                     _ => return Err(Error::file("attach a disk to", &path, e)),
                 }
             }
-            if flags_of(&open).map_err(|e| Error::file("ask after", &path, e))? & DIRECT_IO == 0 {
+            if flags_of(&device.open).map_err(|e| Error::file("ask after", &device.path, e))? & DIRECT_IO == 0 {
                 return Err(Error::Machine(Lack::new(
                     "this kernel's loop devices do no direct I/O on FUSE files, without which disks cannot be modelled",
                     "use Linux 5.15 or newer with CONFIG_FUSE_FS and CONFIG_BLK_DEV_LOOP",
                 )));
             }
-            return Ok(LoopDevice { path, new, _open: open });
+            return Ok(device);
         }
         Err(Error::Machine(Lack::new(
             format!("others took each of {ATTEMPTS} free loop devices first"),
             "wait until they have theirs (`losetup --list`), and run again",
         )))
     }
-}
 
-impl LoopDevice {
-    /// A new device, its file and its number; `None` where that cannot be had.
-    fn added(control: &File) -> Option<(PathBuf, File, u32)> {
+    /// A new device, on nothing yet; `None` where that cannot be had.
+    fn added(control: &File) -> Option<LoopDevice> {
         // SAFETY: the argument is a number: none that is asked for.
         let number = checked(unsafe { libc::ioctl(control.as_raw_fd(), ADD, -1 as libc::c_long) }).ok()?;
         let number = u32::try_from(number).ok()?;
-        let path = path_of(number);
-        match File::options().read(true).write(true).open(&path) {
-            Ok(open) => Some((path, open, number)),
-            Err(_) => {
-                remove(&[number]);
-                None
-            }
+        let device = LoopDevice::open(number, Some(number));
+        if device.is_err() {
+            remove(&[number]);
         }
+        device.ok()
     }
 
     /// One that is there and that nobody uses.
-    fn free(control: &File) -> Result<(PathBuf, File), Error> {
+    fn free(control: &File) -> Result<LoopDevice, Error> {
         // SAFETY: the call takes no argument but its number.
-        let free = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) })
+        let number = checked(unsafe { libc::ioctl(control.as_raw_fd(), GET_FREE) })
             .map_err(|e| Error::system("cannot have a loop device", e))?;
-        let path = path_of(free.unsigned_abs());
-        let open = File::options().read(true).write(true).open(&path).map_err(|e| lack(&path, e))?;
-        Ok((path, open))
+        LoopDevice::open(number.unsigned_abs(), None)
     }
-}
 
-fn path_of(number: u32) -> PathBuf {
-    PathBuf::from(format!("/dev/loop{number}"))
+    fn open(number: u32, new: Option<u32>) -> Result<LoopDevice, Error> {
+        let path = PathBuf::from(format!("/dev/loop{number}"));
+        let open = File::options().read(true).write(true).open(&path).map_err(|e| lack(&path, e))?;
+        Ok(LoopDevice { path, new, open })
+    }
 }
 
 /// How long it may take until nobody has a device mounted, once the last has let go.

@@ -72,7 +72,7 @@ struct Made {
     /// Where the devices are, and whether their file systems are full.
     places: Vec<(PathBuf, bool)>,
     /// Their queues, but those of devices that will be others' when they are free again.
-    queues: Vec<BlkQueue>,
+    blk_queues: Vec<BlkQueue>,
 }
 
 /// The devices of the disks.
@@ -95,13 +95,13 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         *made = Some(all);
         return Ok(answer);
     }
-    let Made { shared, way, devices, places, queues } =
+    let Made { shared, way, devices, places, blk_queues } =
         made.as_mut().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
     Ok(match order {
         Order::Begin { zero, tdf } => {
             let clock = DiskClock::new(zero, tdf, way.spent, way.waking);
             shared.change(|queue| queue.begin(clock));
-            queues.iter().for_each(|queue| queue.scale(tdf));
+            blk_queues.iter().for_each(|queue| queue.scale(tdf));
             Answer::Done
         }
         Order::Change { disk, change } => {
@@ -208,7 +208,7 @@ fn make(directory: &Path, disks: &[DiskSetup], over: Option<Transport>) -> Resul
     };
     let blk_queues = paths.iter().zip(disks).enumerate().filter_map(of).collect();
     let places = paths.into_iter().map(|path| (path, false)).collect();
-    Ok((Made { shared, way, devices, places, queues: blk_queues }, because))
+    Ok((Made { shared, way, devices, places, blk_queues }, because))
 }
 
 /// Adds ublk devices, which are not there for anybody yet.

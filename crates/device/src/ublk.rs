@@ -14,6 +14,7 @@ use host::Lack;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::blk_queue;
 use crate::error::Error;
 use crate::lacks;
 
@@ -244,8 +245,7 @@ impl Control {
         // SAFETY: the command has no memory.
         unsafe { self.tell(START, device.number, 0, 0, std::process::id().into()) }.map_err(failed)?;
         // Whoever is modelled orders requests. Where this cannot be written a scheduler of the kernel's goes first.
-        let name = device.path.file_name().unwrap_or_default();
-        let _ = fs::write(Path::new("/sys/block").join(name).join("queue/scheduler"), "none");
+        blk_queue::set(&device.path, "scheduler", "none");
         Ok(())
     }
 

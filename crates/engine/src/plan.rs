@@ -127,7 +127,7 @@ impl Plan {
         let sharers = Sharers::new(&cpus, host.lengths);
         let turns = sharing::turns(experiment, &sharers, shortest_path)?;
         let shortest_turn = turns.lengthened(&sharers, share_tdf);
-        let lengths = turns.of_nodes(&sharers, share_tdf);
+        let lengths = turns.of_nodes(&sharers, shortest_turn);
         let mut nodes = IndexMap::new();
         for (((n, cpu), core), turn) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(lengths) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };

@@ -321,7 +321,7 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
     assert!(said.contains("client up to 2.49 virtual ms, server up to 0.323 virtual ms"), "{said}");
     // Whose disk was asked waits for all of the others' turns each time.
     let mut disk = DiskUse { node: "server".into(), ..DiskUse::default() };
-    let at_disk = |disk: &DiskUse| match cpu_grain(&turn(100_000), &nodes, &[disk.clone()], tdf(TEN)).found {
+    let at_disk = |disk: &DiskUse| match cpu_grain(&turn(100_000), &nodes, std::slice::from_ref(disk), tdf(TEN)).found {
         Found::Effects(effects) if let [Effect::EachOperation { at_disk, .. }] = effects[..] => at_disk,
         found => panic!("{found:?}"),
     };

@@ -131,7 +131,7 @@ pub struct Times {
 }
 
 /// A node that used so much of its CPU always wanted it: whoever drives it waits for it, and drives it no harder.
-const SATURATED: f64 = 0.95;
+pub(crate) const SATURATED: f64 = 0.95;
 /// Beyond this use of a node, queues say more of chance than of its speed.
 const BUSIEST: f64 = 0.8;
 /// How much more than its work an operation takes longer at a saturated node, at most: users think no longer than they

@@ -25,6 +25,11 @@ pub fn summary(samples: &Samples) -> Option<Summary> {
     Some(Summary { n: sorted.len(), mean: sorted.iter().mean(), p50, p90, p99 })
 }
 
+/// The least and the most of some values.
+pub(crate) fn extremes(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
+    values.into_iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])
+}
+
 /// The median; `None` if there is no value, or one that is no measurement.
 pub fn median(values: Vec<f64>) -> Option<f64> {
     quantile(&Samples::new(values).ok()?, 0.5)

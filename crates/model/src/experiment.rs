@@ -24,7 +24,7 @@ pub struct Experiment {
     pub cpu: Cpu,
     /// Whether nodes are given back what they lose at the start of their turns on the core.
     pub refill: bool,
-    /// The longest that a node waits for its turn on the core; none: as the plan finds right.
+    /// Twice what a node waits for its turn on the core on average, at most; none: as the plan finds right.
     pub grain: Option<VirtualDuration>,
     /// How exact the results must be for a run to be trustworthy.
     pub accuracy: Accuracy,

@@ -78,7 +78,8 @@ pub(crate) struct File {
     /// Whether nodes are given back what they lose at the start of each turn on the core, while caches that others have
     /// used fill again; without it they are, where `cpu` is `work`
     refill: Option<bool>,
-    /// The longest that a node waits for its turn on the core, in virtual time; without it, as the plan finds right
+    /// Twice what a node waits for its turn on the core on average, at most, in virtual time; without it, as
+    /// the plan finds right
     grain: Option<Grain>,
     /// How exact the results must be for the run to be trustworthy: mean and p50, with twice that for p90 and four
     /// times that for p99; without it 5%

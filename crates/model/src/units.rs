@@ -162,7 +162,7 @@ quantity!(
 );
 
 quantity!(
-    /// The longest that a node waits for its turn, in virtual time; not zero.
+    /// Twice what a node waits for its turn on average, at most, in virtual time; not zero.
     Grain(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h; above zero", TIME.pattern(),
     |text| match duration(text)? {
         VirtualDuration::ZERO => Err(format!(

@@ -81,7 +81,7 @@ impl Cores {
 /// How nodes take turns on their core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedTurns {
-    /// The longest that a node waits for its next turn, virtual s.
+    /// Twice what the slowest node waits for its next turn on average, virtual s.
     pub grain_s: f64,
     /// How long a turn of the slowest node lasts, real s.
     pub real_s: f64,

@@ -34,4 +34,4 @@ pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 pub use times::{Real, Time, Virtual};
-pub use turns::{Lengths, Sharers, Turns};
+pub use turns::{Lengths, Sharers, Turns, alike};

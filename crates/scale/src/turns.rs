@@ -6,10 +6,9 @@ use crate::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 ///
 /// Who becomes ready at any time finds its own turn with the probability *s*, its share of the core, and waits for
 /// half of the others' turns else. With turns of length *l* that is (1 − *s*)² *l* / 2*s* of real time on average.
-/// So that it
-/// is the same virtual time in baseline and scaled run, *l* is *L* / (1 − *s*)²: a node of speed *v*, whose share is
-/// *v* / TDF, then waits for half of *L* / *v* of virtual time whatever the TDF. *L* / *v* of the slowest node is the
-/// *grain*. Faster nodes have [longer turns](Turns::stretch) and wait less.
+/// So that it is the same virtual time in baseline and scaled run, *l* is *L* / (1 − *s*)²: a node of speed *v*, whose
+/// share is *v* / TDF, then waits for half of *L* / *v* of virtual time whatever the TDF. *L* / *v* of the slowest node
+/// is the *grain*. Faster nodes have [longer turns](Turns::stretch) and wait less.
 ///
 /// All of a run's turns are made longer by [one factor](Turns::lengthened), which keeps them whole multiples of the
 /// shortest: it suits two nodes, such as a client and its server, together.
@@ -36,9 +35,6 @@ const ROUNDING: f64 = 1e-3;
 /// Turns are never lengthened more than this: as much as those of a node that has half of the core. Who has more of it
 /// hardly waits.
 const MOST_LENGTHENED: f64 = 4.0;
-
-/// An operation waits for its turn at nodes of so many kinds: at a client and a server, say.
-const KINDS: usize = 2;
 
 /// Speeds that differ by less, as a part, are those of one kind of node.
 const ONE_KIND: f64 = 0.01;
@@ -68,8 +64,8 @@ impl<'a> Sharers<'a> {
         let mut waits: Vec<(f64, &TargetCpu)> =
             self.nodes.iter().zip(stretches).map(|(node, stretch)| (stretch / together(node), node)).collect();
         waits.sort_by(|a, b| b.0.total_cmp(&a.0));
-        waits.dedup_by(|later, earlier| (together(later.1) / together(earlier.1) - 1.0).abs() < ONE_KIND);
-        waits.truncate(KINDS);
+        waits.dedup_by(|later, earlier| alike(together(later.1), together(earlier.1)));
+        waits.truncate(Turns::KINDS);
         let at_any_time = |(wait, node): &(f64, &TargetCpu)| wait * (1.0 - node.share(tdf)).max(0.0).powi(2);
         let [whole, part] = [waits.iter().map(|w| w.0).sum::<f64>(), waits.iter().map(at_any_time).sum::<f64>()];
         if whole > 0.0 { (whole / part).min(MOST_LENGTHENED) } else { 1.0 }
@@ -86,6 +82,8 @@ impl Turns {
     pub const SHORTEST: RealDuration = RealDuration::from_nanos(100_000);
     /// The longest turn: caches gain little beyond, and the kernel's own tick of 4 ms is near.
     pub const LONGEST: RealDuration = RealDuration::from_nanos(3_000_000);
+    /// An operation waits for its turn at nodes of so many kinds: at a client and a server, say.
+    pub const KINDS: usize = 2;
 
     /// How many times as long as the slowest node's the turns of a node of this speed are; at least 1.
     ///
@@ -124,9 +122,8 @@ impl Turns {
         Turns::stretched(self.length, of.lengthened(&self.stretches(of), tdf))
     }
 
-    /// How long a turn of each node lasts at a TDF.
-    pub fn of_nodes(&self, of: &Sharers, tdf: Tdf) -> Vec<RealDuration> {
-        let shortest = self.lengthened(of, tdf);
+    /// How long a turn of each node lasts where one of the slowest lasts so long.
+    pub fn of_nodes(&self, of: &Sharers, shortest: RealDuration) -> Vec<RealDuration> {
         self.stretches(of).into_iter().map(|stretch| Turns::stretched(shortest, stretch)).collect()
     }
 
@@ -198,6 +195,11 @@ impl Lengths {
     }
 }
 
+/// Whether nodes of these speeds, or with these shares, are of one kind.
+pub fn alike(one: f64, other: f64) -> bool {
+    (one / other - 1.0).abs() < ONE_KIND
+}
+
 fn together(node: &TargetCpu) -> f64 {
     f64::from(node.cpus) * node.speed
 }
@@ -245,7 +247,7 @@ mod tests {
             let turns = Turns::of_grain(us(4_000), &of);
             let waits = FACTORS.map(|tdf| {
                 let tdf: Tdf = tdf.parse().unwrap();
-                let each = turns.of_nodes(&of, tdf);
+                let each = turns.of_nodes(&of, turns.lengthened(&of, tdf));
                 assert!(each.iter().all(|turn| *turn >= turns.length), "{each:?}");
                 let mut waits: Vec<f64> = nodes.iter().zip(each).map(|(node, turn)| wait(node, turn, tdf)).collect();
                 waits.dedup();
@@ -264,7 +266,7 @@ mod tests {
         let of = Sharers::new(&nodes, Lengths::Multiples);
         let turns = Turns::suiting(Some(us(10_000_000)), &of);
         assert!(turns.can_be_had() && turns.length < Turns::LONGEST, "{turns:?}");
-        let at = |tdf: &str| turns.of_nodes(&of, tdf.parse().unwrap());
+        let at = |tdf: &str| turns.of_nodes(&of, turns.lengthened(&of, tdf.parse().unwrap()));
         let [baseline, scaled] = [at("1"), at("80")];
         let longest = baseline.iter().max().unwrap().as_secs_f64() / Turns::LONGEST.as_secs_f64();
         assert!((0.8..=1.0).contains(&longest), "{baseline:?}");

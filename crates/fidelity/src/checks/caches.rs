@@ -4,7 +4,7 @@ use record::NodeRefill;
 use scale::{RealDuration, Tdf};
 
 use super::Judgement;
-use crate::effects::Effect;
+use crate::effects::{Effect, SATURATED};
 use crate::evidence::{Caches, DiskUse, Grain};
 use crate::observations::NodeCpu;
 use crate::wording::number;
@@ -20,8 +20,6 @@ const LONGER: f64 = 1.0 / 3.0;
 /// of turns of 0.12 to 0.37 ms where a line cost 49 ns more than on the target, 4.4 lines a µs (`docs/cpu.md`). As it
 /// loses the same part of shorter and of longer turns, a run hardly measures it; and what it loses is its rate.
 const THROUGHOUT: f64 = 5e6;
-/// From this use of its CPU on, a node always computes.
-const ALWAYS: f64 = 0.95;
 /// A line that is still in the nearest caches costs about this.
 const WARM: RealDuration = RealDuration::from_nanos(2);
 /// More of a turn than this was not seen to be lost.
@@ -105,7 +103,7 @@ pub fn refills(
         let probed = probed.iter().find(|(core, _)| *core == node.core);
         let servers = probed.map_or(MOST, |(_, caches)| lost(caches.late.saturating_sub(WARM), turn));
         let throughout = probed
-            .filter(|_| node.busy >= ALWAYS)
+            .filter(|_| node.busy >= SATURATED)
             .map_or(0.0, |(_, caches)| THROUGHOUT * caches.late.saturating_sub(caches.soon).as_secs_f64());
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;

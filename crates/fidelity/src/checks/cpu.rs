@@ -1,6 +1,6 @@
 //! The CPU that nodes got, in which turns, and what the hypervisor took of it.
 
-use scale::{RealDuration, Tdf, Turns};
+use scale::{RealDuration, Tdf, Turns, alike};
 
 use super::Judgement;
 use crate::effects::Effect;
@@ -12,8 +12,6 @@ use crate::wording::{number, place, span};
 const GRAIN: f64 = 0.3;
 /// A node takes part in operations if it used this part of its CPU.
 const TAKES_PART: f64 = 0.01;
-/// Shares that differ by less, as a part, are those of one kind of node.
-const ONE_KIND: f64 = 0.01;
 /// What shares of work do not give back of what was taken, because they notice it after up to 20 ms.
 pub(super) const NOTICED_LATE: f64 = 0.2;
 
@@ -51,9 +49,9 @@ pub fn cpu_entitlement(grain: &Grain, seen: &Observations) -> Judgement {
 
 /// Shares come in turns: whoever wakes up waits for its turn, which on the target it does not. An operation waits for
 /// half of the others' turns on average, unless it finds its own, once at a node of each of the two kinds that wait
-/// longest: a client and the
-/// server, say. (Nodes with equal shares are of one kind; where there is but one, at two of them.) At a node that comes
-/// back from its disk it may wait for all of the others' turns each time: a filler has burnt what was left of its own.
+/// longest: a client and the server, say. (Nodes with equal shares are of one kind; where there is but one, at two of
+/// them.) At a node that comes back from its disk it may wait for all of the others' turns each time: a filler has
+/// burnt what was left of its own.
 pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) -> Judgement {
     let unit = "real ms";
     let turns = match grain {
@@ -81,12 +79,11 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) 
     };
     let mut waits: Vec<(f64, &NodeCpu)> = part.iter().map(|node| (wait(node), *node)).collect();
     waits.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let alike = |a: f64, b: f64| (a / b - 1.0).abs() < ONE_KIND;
     let two_kinds = part.iter().any(|n| !alike(n.share, waits[0].1.share));
     if two_kinds {
         waits.dedup_by(|later, earlier| alike(later.1.share, earlier.1.share));
     }
-    waits.truncate(2);
+    waits.truncate(Turns::KINDS);
     let most: f64 = waits.iter().map(|(wait, _)| wait).sum();
     let mean: f64 = waits.iter().map(|(wait, node)| wait / 2.0 * (1.0 - node.share).max(0.0)).sum();
     let whose = if turns.len() == 1 { "their core every" } else { "their cores, on the slowest every" };

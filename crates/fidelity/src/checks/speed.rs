@@ -6,6 +6,7 @@ use super::Judgement;
 use crate::core_speed::SpeedRecord;
 use crate::effects::Effect;
 use crate::evidence::Pace;
+use crate::statistics::extremes;
 use crate::wording::{number, time};
 
 /// Where the yardstick takes 1 % longer, programs take from this part of it longer
@@ -36,9 +37,7 @@ pub fn core_speed(speeds: &[(usize, SpeedRecord)], pace: Pace) -> Judgement {
     let Some(ranges) = ranges else {
         return Judgement { value: Some(slowest.value), ..Judgement::unmeasured("units/us", says) };
     };
-    let low = ranges.iter().map(|range| range[0]).fold(f64::INFINITY, f64::min);
-    let high = ranges.iter().map(|range| range[1]).fold(f64::NEG_INFINITY, f64::max);
-    Judgement::with(slowest.value, UNIT, [Effect::Work([low, high])], says)
+    Judgement::with(slowest.value, UNIT, [Effect::Work(extremes(ranges.into_iter().flatten()))], says)
 }
 
 /// What there is to say of one core.

@@ -16,7 +16,7 @@ use crate::budget::Budget;
 use crate::checks::{GAIN_HIGH, GAIN_LOW};
 use crate::effects::{Change, furthest};
 use crate::sampling::COVERAGE;
-use crate::statistics::median;
+use crate::statistics::{extremes, median};
 use crate::units::kind;
 use crate::wording::number;
 
@@ -135,10 +135,7 @@ fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], sta
         let ([b_low, b_high], [o_low, o_high]) = (range(&of_base, check), range(&of_other, check));
         let [low, high] = match SHARED.contains(&check) {
             // Nothing, where the metric does not feel it at all.
-            true => {
-                let ends = [0.0, o_low - b_low, o_high - b_high];
-                [ends.into_iter().fold(f64::INFINITY, f64::min), ends.into_iter().fold(f64::NEG_INFINITY, f64::max)]
-            }
+            true => extremes([0.0, o_low - b_low, o_high - b_high]),
             false => [o_low - b_high, o_high - b_low],
         };
         budget = budget.and_effect([low, high]);
@@ -146,9 +143,7 @@ fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], sta
     if let Some(slower) = by_reference(speeds) {
         let of = |record: &MetricRecord| record.uncertainty.as_ref().map_or(0.0, |u| u.cpu_sensitivity);
         let sensitivity = of(base).max(of(other));
-        let ends = [0.0, GAIN_LOW * slower * sensitivity, GAIN_HIGH * slower * sensitivity];
-        let range =
-            [ends.into_iter().fold(f64::INFINITY, f64::min), ends.into_iter().fold(f64::NEG_INFINITY, f64::max)];
+        let range = extremes([0.0, GAIN_LOW * slower * sensitivity, GAIN_HIGH * slower * sensitivity]);
         let [low, high] = Change { centre: range, tail: range }.of_value(kind(&other.unit)).centre;
         budget = budget.and_effect([low, high]);
     }
