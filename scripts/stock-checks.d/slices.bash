@@ -1,14 +1,14 @@
 # How long turns are, and what runs set on the machine for that: sourced by scripts/stock-checks.
 # shellcheck shell=bash
 
-# Nodes that always want CPU, one four times as fast as the others; turns of 2 ms.
+# Nodes that always want CPU, one four times as fast as the others; turns of 2 ms and more.
 mkdir "$scratch/slices"
 cat >"$scratch/slices/experiment.yaml" <<'END'
 name: slices
 tdf: 5
 # The speed of emulated cores is no measure of anything: it changes by a half with what their host does.
 cpu: time
-grain: 20ms
+grain: 19ms
 machines:
   large: { speed: 0.4, memory: 64MiB }
   small: { speed: 0.1, memory: 64MiB }
