@@ -290,7 +290,7 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
     let nodes = [cpu_of("server", 0.03, 0.5), cpu_of("client", 0.004, 0.4), cpu_of("idle", 0.001, 0.0)];
     let waits = |grain, nodes: &[NodeCpu], t: f64| match cpu_grain(&grain, nodes, &[], tdf(t)).found {
         Found::Effects(effects) => match effects[..] {
-            [Effect::EachOperation { mean, late, .. }] => (mean, late),
+            [Effect::EachOperation { waits, .. }] => (waits.mean(), waits.0.iter().map(|wait| wait.most).sum::<f64>()),
             _ => panic!("{effects:?}"),
         },
         found => panic!("{found:?}"),

@@ -6,6 +6,7 @@
 //! `docs/fidelity.md` has the reasoning, `docs/limits.md` the sizes.
 
 use crate::units::Kind;
+use crate::waits::Waits;
 
 /// How much longer or shorter the model's times are than the target's, because of one thing that was seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,13 +33,11 @@ pub enum Effect {
         /// How long those take, on average, that take the shortest time.
         least: f64,
     },
-    /// Each operation waits up to so much longer for its turns, virtual s; or, where its work nearly fills them, less.
+    /// Each operation waits up to so much longer for its turns; or, where its work nearly fills them, less.
     EachOperation {
-        /// On average.
-        mean: f64,
-        /// At most.
-        late: f64,
-        /// As much longer each time that its node has waited for a disk.
+        /// At the nodes that it comes to.
+        waits: Waits,
+        /// And up to so much longer each time that its node has waited for a disk, virtual s.
         at_disk: f64,
         /// How many turns of work the node that works most did in the whole run.
         turns: f64,
@@ -118,7 +117,7 @@ pub struct Usage {
 }
 
 /// A metric of times, as far as others depend on it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Times {
     /// How many there would be if they had been taken all over the run, as they were in the part that counts.
     pub n: f64,
@@ -128,6 +127,8 @@ pub struct Times {
     pub mean: f64,
     /// Their 90th percentile, virtual s.
     pub p90: f64,
+    /// How they are spread: in ascending order, virtual s, each as likely as another.
+    pub spread: Vec<f64>,
 }
 
 /// A node that used so much of its CPU always wanted it: whoever drives it waits for it, and drives it no harder.
@@ -229,16 +230,22 @@ impl Usage {
                 };
                 Change { centre: [0.0, longer(mean, whole)], tail: [0.0, longer(late, tail)] }
             }
-            Effect::EachOperation { mean, late, at_disk, turns } => match times {
+            Effect::EachOperation { waits, at_disk, turns } => match times {
                 Some(t) => {
                     let (sooner, at_disk) = (sooner(turns / t.n), at_disk * self.requests as f64 / t.n);
-                    let waits =
+                    let longer =
                         |s: f64, time: f64| [100.0 * apart(-sooner * s, time), 100.0 * apart(s + at_disk, time)];
-                    Change { centre: waits(mean, t.mean), tail: waits(late, t.p90) }
+                    let tail = match waits.in_tail(&t.spread) {
+                        Some(shifts) => shifts.map(|shift| longer(shift.by, shift.of)),
+                        None => [longer(waits.late(), t.p90); 2],
+                    };
+                    let [p90, p99] = tail;
+                    Change { centre: longer(waits.mean(), t.mean), tail: [p90[0].min(p99[0]), p90[1].max(p99[1])] }
                 }
                 None => {
-                    let waits = |s: f64| 100.0 * self.of_unknown_operations(s, at_disk);
-                    Change { centre: [-waits(mean), waits(mean)], tail: [-waits(late), waits(late)] }
+                    let longer = |s: f64| 100.0 * self.of_unknown_operations(s, at_disk);
+                    let [centre, tail] = [waits.mean(), waits.late()].map(longer);
+                    Change { centre: [-centre, centre], tail: [-tail, tail] }
                 }
             },
             Effect::Firings { count: 0.0, .. } => Change::default(),

@@ -1,6 +1,7 @@
 //! Directions and sizes of effects.
 
 use super::*;
+use crate::waits::Wait;
 
 const TIME: Kind = Kind::Time { seconds: 1e-3 };
 
@@ -11,7 +12,7 @@ fn usage() -> Usage {
 
 /// Operations of 25 ms, 150 a second.
 fn times() -> Times {
-    Times { n: 1500.0, samples: 1500, mean: 0.025, p90: 0.035 }
+    Times { n: 1500.0, samples: 1500, mean: 0.025, p90: 0.035, spread: Vec::new() }
 }
 
 fn near(is: [f64; 2], should: [f64; 2]) -> bool {
@@ -30,7 +31,7 @@ fn an_operation_depends_on_work_as_far_as_it_is_work_and_queues_for_it() {
     assert_eq!(idle.of_times(&times()), 0.0, "who only waits for the network does not care");
     let full = Usage { busy: vec![0.99], ..usage() };
     assert_eq!(full.of_times(&Times { mean: 0.002, n: 4000.0, ..times() }), 2.0, "no longer than twice as much");
-    let alone = Times { n: 1.0, samples: 1, mean: 9.9, p90: 9.9 };
+    let alone = Times { n: 1.0, samples: 1, mean: 9.9, p90: 9.9, spread: Vec::new() };
     assert_eq!(full.of_times(&alone), 1.0, "one job that is all work");
 }
 
@@ -87,12 +88,13 @@ fn a_late_request_matters_by_its_own_length_or_by_the_requests_of_an_operation_w
 
 #[test]
 fn a_turn_that_is_waited_for_is_a_part_of_an_operation() {
-    let waits = |turns| Effect::EachOperation { mean: 0.001, late: 0.002, at_disk: 0.001, turns };
-    let wait = waits(100.0);
+    let each = Waits([Wait { most: 0.002, chance: 1.0 }, Wait::default()]);
+    let waits = |turns| Effect::EachOperation { waits: each, at_disk: 0.001, turns };
+    let (wait, late) = (waits(100.0), each.late() * 1e3);
     let change = usage().change(&wait, Some(&times()), 0.0);
     // Without the wait it would have been 24 ms.
     let longer = 100.0 / 24.0;
-    assert!(near(change.centre, [0.0, longer]) && near(change.tail, [0.0, 100.0 * 2.0 / 33.0]), "{change:?}");
+    assert!(near(change.centre, [0.0, longer]) && near(change.tail, [0.0, 100.0 * late / (35.0 - late)]), "{change:?}");
     // What nearly fills a turn is done sooner than on the target; a thirtieth of one never is.
     let change = usage().change(&waits(1500.0 * 0.75), Some(&times()), 0.0);
     assert!(near(change.centre, [-50.0 / 25.5, longer]), "{change:?}");

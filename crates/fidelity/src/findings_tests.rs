@@ -5,6 +5,7 @@ use scale::RealDuration;
 
 use super::*;
 use crate::statistics::summary;
+use crate::waits::{Wait, Waits};
 
 const WINDOW: [f64; 2] = [0.0, 10.0];
 
@@ -268,7 +269,8 @@ fn a_rate_by_the_clock_depends_on_no_cpu_while_there_is_enough() {
 
 /// The two checks that turns are a compromise between.
 fn of_turns(lost: f64, waited_s: f64) -> Findings {
-    let waits = Effect::EachOperation { mean: waited_s / 2.0, late: waited_s, at_disk: 0.0, turns: 1e6 };
+    let waits = Waits([Wait { most: waited_s, chance: 1.0 }, Wait::default()]);
+    let waits = Effect::EachOperation { waits, at_disk: 0.0, turns: 1e6 };
     found([work(CheckName::Caches, lost), finding(CheckName::CpuGrain, Found::Effects(vec![waits]))])
 }
 

@@ -6,6 +6,7 @@ use super::Judgement;
 use crate::effects::Effect;
 use crate::evidence::{DiskUse, Grain, Pace};
 use crate::observations::{NodeCpu, Observations};
+use crate::waits::{Wait, Waits};
 use crate::wording::{number, place, span};
 
 /// How long a turn on the nodes' core may last where nobody can say what it does, real ms.
@@ -84,8 +85,10 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) 
         waits.dedup_by(|later, earlier| alike(later.1.share, earlier.1.share));
     }
     waits.truncate(Turns::KINDS);
-    let most: f64 = waits.iter().map(|(wait, _)| wait).sum();
-    let mean: f64 = waits.iter().map(|(wait, node)| wait / 2.0 * (1.0 - node.share).max(0.0)).sum();
+    let mut met = Waits::default();
+    for (slot, (most, node)) in met.0.iter_mut().zip(&waits) {
+        *slot = Wait { most: *most, chance: (1.0 - node.share).max(0.0) };
+    }
     let whose = if turns.len() == 1 { "their core every" } else { "their cores, on the slowest every" };
     let mut says = format!("Nodes took turns on {whose} {} ms", number(longest.as_secs_f64() * 1e3));
     if !waits.is_empty() {
@@ -95,7 +98,7 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) 
     let turns = part.iter().map(|n| n.used.as_secs_f64() / own_turn(n)).fold(0.0, f64::max);
     let has_waited = |node: &NodeCpu| disks.iter().any(|disk| disk.node == node.node && disk.waits() > 0);
     let at_disk = part.iter().filter(|n| has_waited(n)).map(|n| wait(n)).fold(0.0, f64::max);
-    let effect = Effect::EachOperation { mean, late: most, at_disk, turns };
+    let effect = Effect::EachOperation { waits: met, at_disk, turns };
     Judgement::with(longest.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }
 

@@ -8,6 +8,7 @@ use crate::compare::Statistic;
 use crate::effects::{Change, Effect, SHORTEST, Times, Usage};
 use crate::sampling::{self, Span};
 use crate::units::{Kind, counts_events, kind};
+use crate::waits;
 
 /// A metric, as far as effects depend on it.
 pub(super) struct Metric {
@@ -23,13 +24,13 @@ pub(super) struct Metric {
 
 /// All metrics of a run.
 pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<Metric> {
-    let times: Vec<Option<Times>> = metrics.iter().map(|m| times(usage, window, m.record)).collect();
+    let times: Vec<Option<Times>> = metrics.iter().map(|m| times(usage, window, m)).collect();
     // What a rate counts is not said; the times with most samples are the best guess.
-    let most = times.iter().flatten().max_by_key(|t| t.samples).copied();
+    let most = times.iter().flatten().max_by_key(|t| t.samples).cloned();
     let counted = counted(metrics);
     let of = |(measured, own): (&Measured, Option<Times>)| {
         let kind = kind(&measured.record.unit);
-        let times = own.or(most);
+        let times = own.clone().or(most.clone());
         let sensitivity = match (kind, &own) {
             (Kind::Time { .. }, Some(own)) => usage.of_times(own),
             _ => usage.of_rate(most.as_ref()),
@@ -43,16 +44,21 @@ pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<
     metrics.iter().zip(times).map(of).collect()
 }
 
+/// So many values tell how times are spread, down to the 99th percentile.
+const SPREAD: usize = 300;
+
 /// The times of a metric, in seconds, as if samples had been taken all over the run.
-fn times(usage: &Usage, [from, to]: [f64; 2], record: &MetricRecord) -> Option<Times> {
-    let Kind::Time { seconds } = kind(&record.unit) else { return None };
-    let s = record.summary;
+fn times(usage: &Usage, [from, to]: [f64; 2], measured: &Measured) -> Option<Times> {
+    let Kind::Time { seconds } = kind(&measured.record.unit) else { return None };
+    let s = measured.record.summary;
     let of_run = if to > from { (usage.virtual_s / (to - from)).max(1.0) } else { 1.0 };
     // A single one is no rate of anything.
     let n = if s.n == 1 { 1.0 } else { s.n as f64 * of_run };
     let (mean, p90) = (s.mean * seconds, s.p90 * seconds);
     let p90 = if p90 > 0.0 { p90 } else { mean };
-    (mean > 0.0).then_some(Times { n, samples: s.n, mean, p90 })
+    let mut all: Vec<f64> = measured.samples.iter().map(|sample| sample.value * seconds).collect();
+    all.sort_by(f64::total_cmp);
+    (mean > 0.0).then(|| Times { n, samples: s.n, mean, p90, spread: waits::thinned(&all, all.len().min(SPREAD)) })
 }
 
 /// The metric whose samples are the events that a rate of a single number counts: the one with most samples of which is
