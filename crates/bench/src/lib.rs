@@ -27,7 +27,7 @@ pub use self::error::Error;
 pub use self::net::measure as net;
 pub use self::row::Row;
 pub use self::text::text;
-pub use self::trust::{Trust, measure as trust};
+pub use self::trust::{Kind as TrustKind, Trust, measure as trust};
 
 /// Called with a sentence for each thing that the reader of the rows must know and cannot see in them.
 pub type Notify = fn(&str);

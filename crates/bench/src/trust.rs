@@ -17,6 +17,7 @@ use record::{Variant, Verdict};
 use serde_json::json;
 
 use self::child::{End, Job};
+pub use self::kinds::Kind;
 use self::schedule::Pairing;
 use self::tally::{Outcome, Tally};
 use self::trouble::Trouble;
@@ -28,6 +29,8 @@ use crate::{Error, Row};
 pub struct Trust {
     /// How many pairs of runs; 40 take about three quarters of an hour.
     pub pairs: usize,
+    /// The kinds of experiments, at least one; each has its turn.
+    pub kinds: Vec<Kind>,
     /// `diorama run --accuracy`; `None` leaves it to each experiment.
     pub accuracy: Option<String>,
     /// A new directory in which every pair's runs stay; `None` removes each pair's when it is counted.
@@ -49,7 +52,7 @@ pub fn measure(trust: &Trust, interrupted: &dyn Fn() -> bool, notify: &mut dyn F
         std::fs::create_dir(keep).map_err(|e| Error::Input(format!("--keep {}: {e}", keep.display())))?;
     }
     let work = trust.keep.as_deref().unwrap_or(scratch.path());
-    let pairings = schedule::pairings(trust.pairs, &troubles);
+    let pairings = schedule::pairings(trust.pairs, &trust.kinds, &troubles);
     let mut rows = Vec::new();
     let mut outcomes = Vec::new();
     let mut failed = 0;

@@ -34,6 +34,9 @@ pub struct Args {
     /// With `trust`: how many pairs of runs; a pair takes about a minute [default: 40]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
+    /// With `trust`: only experiments of this kind: network, cpu-small, cpu-large, mixed or lockstep. Can be repeated.
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<bench::TrustKind>,
     /// With `trust`: what each run is asked for, as by `run --accuracy`.
     #[arg(long, value_name = "ACCURACY")]
     accuracy: Option<String>,
@@ -62,9 +65,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if args.all && !matches!(args.mechanism, Mechanism::Disk) {
         return Err(Failure::input("--all is of `bench disk`"));
     }
-    let of_trust = args.pairs.is_some() || args.accuracy.is_some() || args.keep.is_some();
+    let of_trust = args.pairs.is_some() || !args.kinds.is_empty() || args.accuracy.is_some() || args.keep.is_some();
     if of_trust && !matches!(args.mechanism, Mechanism::Trust) {
-        return Err(Failure::input("--pairs, --accuracy and --keep are of `bench trust`"));
+        return Err(Failure::input("--pairs, --kind, --accuracy and --keep are of `bench trust`"));
     }
     let rows = match args.mechanism {
         Mechanism::Cpu if args.calibrate => bench::speed(engine::host_speed::HostSpeed::here().best())?,
@@ -72,15 +75,18 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Clock => bench::clock(|sentence| engine::warn(sentence))?,
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
         Mechanism::Cpu => bench::cpu(args.turn.as_deref(), |sentence| engine::warn(sentence))?,
-        Mechanism::Trust => trust(args.pairs.unwrap_or(PAIRS), args.accuracy, args.keep)?,
+        Mechanism::Trust => {
+            let kinds = if args.kinds.is_empty() { bench::TrustKind::ALL.to_vec() } else { args.kinds };
+            let pairs = args.pairs.unwrap_or(PAIRS) as usize;
+            trust(&bench::Trust { pairs, kinds, accuracy: args.accuracy, keep: args.keep })?
+        }
         Mechanism::Disk => bench::disk(args.all, |sentence| engine::warn(sentence))?,
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn trust(pairs: u32, accuracy: Option<String>, keep: Option<PathBuf>) -> Result<Vec<bench::Row>, Failure> {
+fn trust(trust: &bench::Trust) -> Result<Vec<bench::Row>, Failure> {
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
-    let trust = bench::Trust { pairs: pairs as usize, accuracy, keep };
-    Ok(bench::trust(&trust, &|| !interrupts.is_empty(), &mut |sentence| terminal::say(sentence))?)
+    Ok(bench::trust(trust, &|| !interrupts.is_empty(), &mut |sentence| terminal::say(sentence))?)
 }

@@ -319,7 +319,7 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
     assert!(near(work(&stretched), 7_500.0), "in turns of 0.2 ms");
     let said = cpu_grain(&turn(100_000), &nodes, &[], tdf(TEN)).says;
     assert!(said.contains("client up to 2.49 virtual ms, server up to 0.323 virtual ms"), "{said}");
-    // Whose disk was asked waits for all of the others' turns each time.
+    // Whose disk was asked waits for what is left of the others' turns each time.
     let mut disk = DiskUse { node: "server".into(), ..DiskUse::default() };
     let at_disk = |disk: &DiskUse| match cpu_grain(&turn(100_000), &nodes, std::slice::from_ref(disk), tdf(TEN)).found {
         Found::Effects(effects) if let [Effect::EachOperation { at_disk, .. }] = effects[..] => at_disk,
@@ -328,6 +328,10 @@ fn who_wakes_up_waits_for_the_turns_of_the_others() {
     assert_eq!(at_disk(&disk), 0.0);
     disk.kinds[2].count = 5;
     assert!(near(at_disk(&disk), 3.2333e-3 / 10.0));
+    disk.kinds[2].took = VirtualDuration::from_nanos(500_000);
+    assert!(near(at_disk(&disk), 3.2333e-3 / 10.0 - 0.1e-3));
+    disk.kinds[2].took = VirtualDuration::from_nanos(40_000_000);
+    assert!(near(at_disk(&disk), 3.2333e-3 / 20.0 * 0.97), "8 ms each: at any time");
     assert_eq!(at_disk(&DiskUse { node: "idle".into(), ..disk }), 0.0);
 }
 

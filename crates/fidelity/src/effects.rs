@@ -5,6 +5,7 @@
 //! Of that, a run tells only averages, so what comes out is a range that holds the truth, and more than that.
 //! `docs/fidelity.md` has the reasoning, `docs/limits.md` the sizes.
 
+use crate::budget::Budget;
 use crate::units::Kind;
 use crate::waits::Waits;
 
@@ -233,14 +234,20 @@ impl Usage {
             Effect::EachOperation { waits, at_disk, turns } => match times {
                 Some(t) => {
                     let (sooner, at_disk) = (sooner(turns / t.n), at_disk * self.requests as f64 / t.n);
-                    let longer =
-                        |s: f64, time: f64| [100.0 * apart(-sooner * s, time), 100.0 * apart(s + at_disk, time)];
-                    let tail = match waits.in_tail(&t.spread) {
-                        Some(shifts) => shifts.map(|shift| longer(shift.by, shift.of)),
-                        None => [longer(waits.late(), t.p90); 2],
+                    // How long bursts of work are at one node says nothing of those at another.
+                    let of_each = waits.0.iter().map(|wait| [-sooner * wait.mean(), wait.mean()]);
+                    let [low, high] = Budget::of_effects(of_each.chain([[0.0, at_disk]])).range();
+                    // Nor need there be any wait at all.
+                    let low = low.min(0.0);
+                    let longer = |more: f64, time: f64| {
+                        [100.0 * apart(low - sooner * more, time), 100.0 * apart(high + more, time)]
                     };
-                    let [p90, p99] = tail;
-                    Change { centre: longer(waits.mean(), t.mean), tail: [p90[0].min(p99[0]), p90[1].max(p99[1])] }
+                    let [p90, p99] = match waits.in_tail(&t.spread) {
+                        Some(shifts) => shifts.map(|shift| longer(shift.by - waits.mean(), shift.of)),
+                        None => [longer(waits.late() - waits.mean(), t.p90); 2],
+                    };
+                    let tail = [p90[0].min(p99[0]), p90[1].max(p99[1])];
+                    Change { centre: longer(0.0, t.mean), tail }
                 }
                 None => {
                     let longer = |s: f64| 100.0 * self.of_unknown_operations(s, at_disk);

@@ -93,6 +93,13 @@ impl DiskUse {
         let [_, writes, flushes, _] = &self.kinds;
         self.waited_for() + writes.count.min(flushes.count)
     }
+
+    /// How long what a program waits for takes by the model, on average.
+    pub(crate) fn waited(&self) -> VirtualDuration {
+        let [reads, _, flushes, _] = &self.kinds;
+        let took = reads.took.as_secs_f64() + flushes.took.as_secs_f64();
+        VirtualDuration::from_secs_f64(took / self.waited_for().max(1) as f64)
+    }
 }
 
 /// Requests of one kind.

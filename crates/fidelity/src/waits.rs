@@ -39,6 +39,11 @@ const STEPS: usize = 8;
 pub(crate) const ENOUGH: usize = 20;
 
 impl Wait {
+    /// Its mean, virtual s.
+    pub fn mean(&self) -> f64 {
+        self.most / 2.0 * self.chance
+    }
+
     fn values(&self) -> impl Iterator<Item = f64> {
         let rank = |i: usize| (i as f64 + 0.5) / VALUES as f64;
         (0..VALUES).map(move |i| self.most * ((rank(i) + self.chance - 1.0) / self.chance.max(f64::EPSILON)).max(0.0))
@@ -48,7 +53,7 @@ impl Wait {
 impl Waits {
     /// The mean of all together, virtual s.
     pub fn mean(&self) -> f64 {
-        self.0.iter().map(|wait| wait.most / 2.0 * wait.chance).sum()
+        self.0.iter().map(Wait::mean).sum()
     }
 
     /// How long all together last at most in 99 of 100 cases, virtual s.

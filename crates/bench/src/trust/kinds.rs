@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::Error;
 
 /// What an experiment is limited by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// By its network.
     Network,
     /// By the CPU, with little data.
@@ -19,6 +20,15 @@ pub(super) enum Kind {
     Mixed,
     /// By nodes that wait for one another.
     Lockstep,
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        let wrong = || format!("the kinds are {}", Kind::ALL.map(Kind::name).join(", "));
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(wrong)
+    }
 }
 
 /// A file of an experiment's folder.
@@ -32,6 +42,7 @@ macro_rules! files {
 }
 
 impl Kind {
+    /// All of them, in the order in which they have their turns.
     pub const ALL: [Kind; 5] = [Kind::Network, Kind::SmallCpu, Kind::LargeCpu, Kind::Mixed, Kind::Lockstep];
 
     /// As rows call it.
@@ -60,7 +71,7 @@ impl Kind {
 
     /// What is different from the experiment as it is, for `--set`: web-busy is shorter here, and leaves as much of the
     /// core unsold as the others, for what is to be seen is whether a verdict is right, not whether shares fit.
-    pub fn set(self) -> &'static [&'static str] {
+    pub(super) fn set(self) -> &'static [&'static str] {
         match self {
             Kind::LargeCpu => &[
                 "machines.server.speed=0.26",
@@ -74,7 +85,7 @@ impl Kind {
     }
 
     /// Writes the folder.
-    pub fn write(self, folder: &Path) -> Result<(), Error> {
+    pub(super) fn write(self, folder: &Path) -> Result<(), Error> {
         fs::create_dir_all(folder).map_err(|e| Error::failed(format!("cannot make {}: {e}", folder.display())))?;
         for (name, text) in self.files() {
             let path = folder.join(name);
@@ -87,6 +98,12 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_is_known_by_its_name() {
+        assert!(Kind::ALL.into_iter().all(|kind| kind.name().parse() == Ok(kind)));
+        assert!("cpu".parse::<Kind>().unwrap_err().contains("network, cpu-small, cpu-large"));
+    }
 
     #[test]
     fn every_kind_is_an_experiment_of_its_own() {

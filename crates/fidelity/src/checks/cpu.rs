@@ -51,8 +51,9 @@ pub fn cpu_entitlement(grain: &Grain, seen: &Observations) -> Judgement {
 /// Shares come in turns: whoever wakes up waits for its turn, which on the target it does not. An operation waits for
 /// half of the others' turns on average, unless it finds its own, once at a node of each of the two kinds that wait
 /// longest: a client and the server, say. (Nodes with equal shares are of one kind; where there is but one, at two of
-/// them.) At a node that comes back from its disk it may wait for all of the others' turns each time: a filler has
-/// burnt what was left of its own.
+/// them.) At a node that comes back from its disk it waits each time for what the disk has left of all of the others'
+/// turns, for a filler has burnt what was left of its own; where the disk takes longer than those it comes back at any
+/// time.
 pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) -> Judgement {
     let unit = "real ms";
     let turns = match grain {
@@ -96,8 +97,12 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) 
         says += &format!(": who woke up waited, {}", each.collect::<Vec<_>>().join(", "));
     }
     let turns = part.iter().map(|n| n.used.as_secs_f64() / own_turn(n)).fold(0.0, f64::max);
-    let has_waited = |node: &NodeCpu| disks.iter().any(|disk| disk.node == node.node && disk.waits() > 0);
-    let at_disk = part.iter().filter(|n| has_waited(n)).map(|n| wait(n)).fold(0.0, f64::max);
+    let at_disk = |node: &NodeCpu, disk: &DiskUse| {
+        let at_any_time = wait(node) / 2.0 * (1.0 - node.share).max(0.0);
+        (wait(node) - disk.waited().as_secs_f64()).max(at_any_time)
+    };
+    let disk_of = |node: &NodeCpu| disks.iter().find(|disk| disk.node == node.node && disk.waits() > 0);
+    let at_disk = part.iter().filter_map(|n| Some(at_disk(n, disk_of(n)?))).fold(0.0, f64::max);
     let effect = Effect::EachOperation { waits: met, at_disk, turns };
     Judgement::with(longest.as_secs_f64() * 1e3, unit, [effect], says + ".")
 }
