@@ -240,6 +240,7 @@ impl Usage {
                     // Nor need there be any wait at all.
                     let low = low.min(0.0);
                     let longer = |more: f64, time: f64| {
+                        let time = if time > 0.0 { time } else { t.mean };
                         [100.0 * apart(low - sooner * more, time), 100.0 * apart(high + more, time)]
                     };
                     let [p90, p99] = match waits.in_tail(&t.spread) {

@@ -33,10 +33,10 @@ pub struct Shift {
 
 /// How finely a distribution is told: values in ascending order, each as likely as another.
 const VALUES: usize = 48;
-/// Steps after which percentiles hardly move: a distribution all in one place is found to a thirtieth of the waits.
+/// Steps after which percentiles hardly move: what waits do to a distribution is found to a tenth, wherever it lies.
 const STEPS: usize = 8;
 /// With fewer times than that nobody can say how far they are spread.
-pub(crate) const ENOUGH: usize = 20;
+const ENOUGH: usize = 20;
 
 impl Wait {
     /// Its mean, virtual s.

@@ -16,10 +16,13 @@ const LINES: f64 = 560.0;
 const TURN: f64 = 140e-6;
 /// A longer turn touches more: where one of 0.1 ms began with 60 µs of refilling, one of 1.5 ms began with 130.
 const LONGER: f64 = 1.0 / 3.0;
-/// Lines a second that a node which always computes may fetch anew all through its turns: one that compresses lost 21 %
-/// of turns of 0.12 to 0.37 ms where a line cost 49 ns more than on the target, 4.4 lines a µs (`docs/cpu.md`). As it
-/// loses the same part of shorter and of longer turns, a run hardly measures it; and what it loses is its rate.
-const THROUGHOUT: f64 = 5e6;
+/// Lines a second that a node which always computes may fetch anew all through its turns, of those that the probe's
+/// lines stand for: one that compresses lost 12 to 19 % where those cost 14 to 18 ns more than on the target, and 21 %
+/// where they cost 49 ns more (`docs/cpu.md`). As it loses the same part of shorter and of longer turns, a run hardly
+/// measures it; and what it loses is its rate.
+const THROUGHOUT: f64 = 12e6;
+/// And no more than this part of a turn: then all of what it has is in memory, and no cache nearer.
+const ALL_IN_MEMORY: f64 = 0.25;
 /// A line that is still in the nearest caches costs about this.
 const WARM: RealDuration = RealDuration::from_nanos(2);
 /// More of a turn than this was not seen to be lost.
@@ -31,6 +34,11 @@ pub fn lost(dearer: RealDuration, turn: RealDuration) -> f64 {
     let turn = turn.as_secs_f64();
     let lines = LINES * (turn / TURN).powf(LONGER);
     (lines * dearer.as_secs_f64() / turn).min(MOST)
+}
+
+/// The part of its turns that a node which always computes may lose all through them, where a line costs so much more.
+fn throughout(dearer: RealDuration) -> f64 {
+    (THROUGHOUT * dearer.as_secs_f64()).min(ALL_IN_MEMORY)
 }
 
 /// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's
@@ -104,7 +112,7 @@ pub fn refills(
         let servers = probed.map_or(MOST, |(_, caches)| lost(caches.late.saturating_sub(WARM), turn));
         let throughout = probed
             .filter(|_| node.busy >= SATURATED)
-            .map_or(0.0, |(_, caches)| THROUGHOUT * caches.late.saturating_sub(caches.soon).as_secs_f64());
+            .map_or(0.0, |(_, caches)| throughout(caches.late.saturating_sub(caches.soon)));
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
         let most = (part + error).min(servers.max(part)).max(throughout);
