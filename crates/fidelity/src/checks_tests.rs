@@ -268,7 +268,7 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     let unknown =
         NodeRefill { refill_us, error_us, turn_us, factor: 1.0, capped: false, rounds: 1, windows: 0, earlier: None };
     let most =
-        |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 1.0) }], &[unknown], &found, &[]).unwrap())[1];
+        |core| work(&refills(&[NodeCpu { core, ..cpu_of("a", 0.03, 0.9) }], &[unknown], &found, &[]).unwrap())[1];
     assert!(most(3) > 1.5 * most(0), "{} and {}", most(3), most(0));
 
     let seen = Observations {

@@ -66,8 +66,8 @@ impl Waits {
         self.0.iter().fold(vec![0.0], |sum, wait| added(&sum, &wait.values().collect::<Vec<_>>()))
     }
 
-    /// How much of the 90th and of the 99th percentile of these times, which are in ascending order, is due to the waits
-    /// that are in them; no less than the mean wait. `None` if there are too few of them.
+    /// How much of the 90th and of the 99th percentile of these times, in ascending order, is due to the waits that are
+    /// in them; no less than the mean wait. `None` if there are too few of them.
     pub fn in_tail(&self, times: &[f64]) -> Option<[Shift; 2]> {
         let waits = thinned(&self.values(), VALUES);
         let without = (times.len() >= ENOUGH).then(|| taken_out(times, &waits))?;
