@@ -6,6 +6,7 @@
 //! `docs/fidelity.md` has the reasoning, `docs/limits.md` the sizes.
 
 use crate::budget::Budget;
+use crate::statistics::extremes;
 use crate::units::Kind;
 use crate::waits::Waits;
 
@@ -243,12 +244,11 @@ impl Usage {
                         let time = if time > 0.0 { time } else { t.mean };
                         [100.0 * apart(low - sooner * more, time), 100.0 * apart(high + more, time)]
                     };
-                    let [p90, p99] = match waits.in_tail(&t.spread) {
+                    let tail = match waits.in_tail(&t.spread) {
                         Some(shifts) => shifts.map(|shift| longer(shift.by - waits.mean(), shift.of)),
                         None => [longer(waits.late() - waits.mean(), t.p90); 2],
                     };
-                    let tail = [p90[0].min(p99[0]), p90[1].max(p99[1])];
-                    Change { centre: longer(0.0, t.mean), tail }
+                    Change { centre: longer(0.0, t.mean), tail: extremes(tail.into_iter().flatten()) }
                 }
                 None => {
                     let longer = |s: f64| 100.0 * self.of_unknown_operations(s, at_disk);

@@ -78,27 +78,40 @@ impl Findings {
     /// virtual s (`window`).
     pub fn conclude(&self, asked_for: Accuracy, window: [f64; 2], metrics: &mut [Measured]) -> Fidelity {
         let subjects = metric::all(&self.usage, window, metrics);
-        let judged: Vec<&Metric> = subjects.iter().zip(&*metrics).filter(|(_, m)| m.judged).map(|(s, _)| s).collect();
+        let changes: Vec<Vec<Change>> = subjects.iter().map(|metric| self.changes(metric)).collect();
+        let none = Metric::none();
+        let of_none = self.changes(&none);
+        let mut judged: Vec<(&Metric, &[Change])> = Vec::new();
+        for ((metric, changes), measured) in subjects.iter().zip(&changes).zip(&*metrics) {
+            if measured.judged {
+                judged.push((metric, changes));
+            }
+        }
+        let without_metrics = judged.is_empty();
+        if without_metrics {
+            judged.push((&none, &of_none));
+        }
         let mut why = Vec::new();
         let (mut checks, mut of_allowed) = (Vec::new(), Vec::new());
-        for finding in &self.findings {
-            let (check, worst) = self.check(finding, &judged, &asked_for);
+        for (number, finding) in self.findings.iter().enumerate() {
+            let felt = judged.iter().map(|(metric, changes)| (*metric, changes[number]));
+            let (check, worst) = check(finding, felt, &asked_for);
             checks.push(check);
             of_allowed.push(worst);
             if finding.found == Found::Unsized {
                 why.push(format!("{}: nobody can say what this does to the metrics: {}", finding.name, finding.says));
             }
         }
-        for (metric, measured) in subjects.iter().zip(metrics.iter_mut()) {
-            let changes: Vec<_> = self.findings.iter().map(|f| (f.name, self.value_change(f, metric))).collect();
-            metric.fill(&self.usage, measured.record, &changes);
+        for ((metric, changes), measured) in subjects.iter().zip(&changes).zip(metrics.iter_mut()) {
+            let of_value = self.named(changes).map(|(name, change)| (name, change.of_value(metric.kind)));
+            metric.fill(&self.usage, measured.record, &of_value.collect::<Vec<_>>());
             if measured.judged {
                 why.extend(why::of_metric(measured.name, measured.record, &asked_for));
             }
         }
-        if judged.is_empty() {
-            let changes = self.findings.iter().map(|f| (f.name, self.change(f, &Metric::none())));
-            why.extend(why::without_metrics(&changes.collect::<Vec<_>>(), asked_for.mean));
+        if without_metrics {
+            let changes: Vec<_> = self.named(&of_none).collect();
+            why.extend(why::without_metrics(&changes, asked_for.mean));
         }
         if checks.iter().all(|c| c.ok.is_none()) {
             why.push(NOTHING_CHECKED.into());
@@ -110,54 +123,60 @@ impl Findings {
         Fidelity { verdict, accuracy_percent: Some(asked_for), why, core_speed: self.core_speed, checks }
     }
 
-    /// What is recorded of a finding, and what it does where that matters most, as a multiple of what may be.
-    fn check(&self, finding: &Finding, subjects: &[&Metric], asked_for: &Accuracy) -> (Check, f64) {
-        let none = Metric::none();
-        let subjects = if subjects.is_empty() { &[&none] } else { subjects };
-        let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
-        for metric in subjects {
-            let (times, values) = (self.change(finding, metric), self.value_change(finding, metric));
-            let stated = metric.stated().map(|s| match s {
-                Statistic::Mean | Statistic::P50 => (times.centre, values.centre, asked(asked_for, s)),
-                Statistic::P90 | Statistic::P99 => (times.tail, values.tail, asked(asked_for, s)),
-            });
-            for (times, values, allowed) in stated {
-                let of_allowed = furthest(values).abs() / allowed;
-                // Not a number is no proof of anything.
-                if of_allowed > worst.of_allowed || of_allowed.is_nan() {
-                    worst = Worst { range: times, of_allowed };
-                }
+    /// What each finding does to the times that a metric depends on.
+    fn changes(&self, metric: &Metric) -> Vec<Change> {
+        let of = |finding: &Finding| {
+            let changes = finding.effects().iter().map(|effect| metric.change(&self.usage, effect));
+            changes.fold(Change::default(), Change::plus)
+        };
+        self.findings.iter().map(of).collect()
+    }
+
+    /// Such changes with the names of the checks.
+    fn named(&self, changes: &[Change]) -> impl Iterator<Item = (CheckName, Change)> {
+        self.findings.iter().zip(changes).map(|(finding, change)| (finding.name, *change))
+    }
+}
+
+/// What is recorded of a finding, which changes times of these metrics, and what it does where that matters most, as a
+/// multiple of what may be.
+fn check<'a>(
+    finding: &Finding,
+    felt: impl Iterator<Item = (&'a Metric, Change)>,
+    asked_for: &Accuracy,
+) -> (Check, f64) {
+    let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
+    for (metric, times) in felt {
+        let values = times.of_value(metric.kind);
+        let stated = metric.stated().map(|s| match s {
+            Statistic::Mean | Statistic::P50 => (times.centre, values.centre, asked(asked_for, s)),
+            Statistic::P90 | Statistic::P99 => (times.tail, values.tail, asked(asked_for, s)),
+        });
+        for (times, values, allowed) in stated {
+            let of_allowed = furthest(values).abs() / allowed;
+            // Not a number is no proof of anything.
+            if of_allowed > worst.of_allowed || of_allowed.is_nan() {
+                worst = Worst { range: times, of_allowed };
             }
         }
-        let Finding { name, value, limit, unit, found, says } = finding.clone();
-        let (ok, range) = match found {
-            Found::Nothing => (None, None),
-            Found::Unsized => (Some(false), None),
-            Found::Effects(_) => (Some(worst.of_allowed <= 1.0), Some(worst.range)),
-        };
-        let check = Check {
-            name,
-            value,
-            limit,
-            unit: unit.into(),
-            ok,
-            effect_percent: range.map(furthest).filter(|e| e.is_finite()),
-            effect_range_percent: range.filter(|r| r.iter().all(|e| e.is_finite())),
-            says,
-        };
-        (check, worst.of_allowed)
     }
-
-    /// What a finding does to the times that a metric depends on.
-    fn change(&self, finding: &Finding, metric: &Metric) -> Change {
-        let changes = finding.effects().iter().map(|effect| metric.change(&self.usage, effect));
-        changes.fold(Change::default(), Change::plus)
-    }
-
-    /// By how much it puts the run's values above the target's.
-    fn value_change(&self, finding: &Finding, metric: &Metric) -> Change {
-        self.change(finding, metric).of_value(metric.kind)
-    }
+    let Finding { name, value, limit, unit, found, says } = finding.clone();
+    let (ok, range) = match found {
+        Found::Nothing => (None, None),
+        Found::Unsized => (Some(false), None),
+        Found::Effects(_) => (Some(worst.of_allowed <= 1.0), Some(worst.range)),
+    };
+    let check = Check {
+        name,
+        value,
+        limit,
+        unit: unit.into(),
+        ok,
+        effect_percent: range.map(furthest).filter(|e| e.is_finite()),
+        effect_range_percent: range.filter(|r| r.iter().all(|e| e.is_finite())),
+        says,
+    };
+    (check, worst.of_allowed)
 }
 
 const NOTHING_CHECKED: &str = "nothing was checked: silence is not trust";

@@ -9,6 +9,8 @@
 
 use scale::Turns;
 
+use crate::statistics::{at, thinned};
+
 /// Waits for the turns of a node at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Wait {
@@ -95,17 +97,6 @@ fn taken_out(times: &[f64], waits: &[f64]) -> Vec<f64> {
         guess.sort_by(f64::total_cmp);
     }
     guess
-}
-
-/// So many values in place of a multiple of it, each the one in the middle of those that it stands for.
-pub(crate) fn thinned(sorted: &[f64], to: usize) -> Vec<f64> {
-    (0..to).map(|i| at(sorted, (i as f64 + 0.5) / to as f64)).collect()
-}
-
-/// The value at a rank between 0 and 1.
-fn at(sorted: &[f64], rank: f64) -> f64 {
-    let index = (rank * sorted.len() as f64) as usize;
-    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -77,29 +77,27 @@ pub fn cpu_grain(grain: &Grain, nodes: &[NodeCpu], disks: &[DiskUse], tdf: Tdf) 
     let own_turn = |node: &NodeCpu| Turns::stretched(turn_of(node), node.stretch).as_secs_f64();
     let wait = |node: &NodeCpu| {
         let others = own_turn(node) * (1.0 / node.share - 1.0).max(0.0);
-        tdf.to_virtual(RealDuration::from_secs_f64(others)).as_secs_f64()
+        let most = tdf.to_virtual(RealDuration::from_secs_f64(others)).as_secs_f64();
+        Wait { most, chance: (1.0 - node.share).max(0.0) }
     };
-    let mut waits: Vec<(f64, &NodeCpu)> = part.iter().map(|node| (wait(node), *node)).collect();
-    waits.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut waits: Vec<(Wait, &NodeCpu)> = part.iter().map(|node| (wait(node), *node)).collect();
+    waits.sort_by(|a, b| b.0.most.total_cmp(&a.0.most));
     let two_kinds = part.iter().any(|n| !alike(n.share, waits[0].1.share));
     if two_kinds {
         waits.dedup_by(|later, earlier| alike(later.1.share, earlier.1.share));
     }
     waits.truncate(Turns::KINDS);
-    let mut met = Waits::default();
-    for (slot, (most, node)) in met.0.iter_mut().zip(&waits) {
-        *slot = Wait { most: *most, chance: (1.0 - node.share).max(0.0) };
-    }
+    let met = Waits(std::array::from_fn(|i| waits.get(i).map_or_else(Wait::default, |(wait, _)| *wait)));
     let whose = if turns.len() == 1 { "their core every" } else { "their cores, on the slowest every" };
     let mut says = format!("Nodes took turns on {whose} {} ms", number(longest.as_secs_f64() * 1e3));
     if !waits.is_empty() {
-        let each = waits.iter().map(|(wait, n)| format!("{} up to {} virtual ms", n.node, number(wait * 1e3)));
+        let each = waits.iter().map(|(wait, n)| format!("{} up to {} virtual ms", n.node, number(wait.most * 1e3)));
         says += &format!(": who woke up waited, {}", each.collect::<Vec<_>>().join(", "));
     }
     let turns = part.iter().map(|n| n.used.as_secs_f64() / own_turn(n)).fold(0.0, f64::max);
     let at_disk = |node: &NodeCpu, disk: &DiskUse| {
-        let at_any_time = wait(node) / 2.0 * (1.0 - node.share).max(0.0);
-        (wait(node) - disk.waited().as_secs_f64()).max(at_any_time)
+        let wait = wait(node);
+        (wait.most - disk.waited().as_secs_f64()).max(wait.mean())
     };
     let disk_of = |node: &NodeCpu| disks.iter().find(|disk| disk.node == node.node && disk.waits() > 0);
     let at_disk = part.iter().filter_map(|n| Some(at_disk(n, disk_of(n)?))).fold(0.0, f64::max);

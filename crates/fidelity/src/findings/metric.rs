@@ -7,8 +7,8 @@ use crate::budget::Budget;
 use crate::compare::Statistic;
 use crate::effects::{Change, Effect, SHORTEST, Times, Usage};
 use crate::sampling::{self, Span};
+use crate::statistics::thinned;
 use crate::units::{Kind, counts_events, kind};
-use crate::waits;
 
 /// A metric, as far as effects depend on it.
 pub(super) struct Metric {
@@ -58,7 +58,7 @@ fn times(usage: &Usage, [from, to]: [f64; 2], measured: &Measured) -> Option<Tim
     let p90 = if p90 > 0.0 { p90 } else { mean };
     let mut all: Vec<f64> = measured.samples.iter().map(|sample| sample.value * seconds).collect();
     all.sort_by(f64::total_cmp);
-    (mean > 0.0).then(|| Times { n, samples: s.n, mean, p90, spread: waits::thinned(&all, all.len().min(SPREAD)) })
+    (mean > 0.0).then(|| Times { n, samples: s.n, mean, p90, spread: thinned(&all, all.len().min(SPREAD)) })
 }
 
 /// The metric whose samples are the events that a rate of a single number counts: the one with most samples of which is
