@@ -11,9 +11,8 @@ use scale::{RealDuration, RealInstant, Tdf};
 
 use crate::counters::{Counters, Watched};
 use crate::error::Error;
-use crate::image;
+use crate::image::Devices;
 use crate::transport::Transport;
-use crate::ublk;
 use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.
@@ -25,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Disks {
     process: Child,
     names: Vec<String>,
-    /// By which the ublk devices are known that are to be removed.
-    tokens: Vec<u64>,
+    /// What is to be removed.
+    made: Devices,
     devices: Vec<PathBuf>,
     over: Transport,
     because: Option<String>,
@@ -68,7 +67,7 @@ impl Disks {
         let mut made = Disks {
             process,
             names: disks.iter().map(|disk| disk.name.clone()).collect(),
-            tokens: Vec::new(),
+            made: Devices::default(),
             devices: Vec::new(),
             over: Transport::FuseAndLoop,
             because: None,
@@ -78,7 +77,7 @@ impl Disks {
         let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec(), over };
         let answer = made.ask(&order, TO_MAKE);
         // Also if it could not make all.
-        made.tokens = image::ublk_tokens(directory);
+        made.made = Devices::noted(directory);
         match answer? {
             Answer::Made { devices, over, because, spent } => {
                 (made.devices, made.over, made.because, made.spent) = (devices, over, because, spent);
@@ -245,8 +244,8 @@ impl Drop for Disks {
         // With it every request fails that is under way, so that nobody waits for one.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // Loop devices go by themselves.
-        self.tokens.drain(..).for_each(ublk::remove);
+        // Those that somebody has mounted still go with [`crate::remove_devices`].
+        self.made.remove();
     }
 }
 

@@ -119,21 +119,36 @@ pub(crate) fn note_device(directory: &Path, device: Noted) -> Result<(), Error> 
 /// Removes the devices that were made for the disks of a run, which is over: ublk devices, and loop devices as far as
 /// nobody uses them. `directory` is the one in which these disks were made.
 pub fn remove_devices(directory: &Path) {
-    let noted = directory.join(DEVICES);
-    let Ok(text) = fs::read_to_string(&noted) else { return };
-    tokens_in(&text).for_each(ublk::remove);
-    loops::remove(&text.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>());
+    Devices::noted(directory).remove();
     // The directory may stay, and the numbers be others' by then.
-    let _ = fs::remove_file(noted);
+    let _ = fs::remove_file(directory.join(DEVICES));
 }
 
-/// The tokens of the ublk devices that were made for disks.
-pub(crate) fn ublk_tokens(directory: &Path) -> Vec<u64> {
-    tokens_in(&fs::read_to_string(directory.join(DEVICES)).unwrap_or_default()).collect()
+/// The devices that were made for the disks of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Devices {
+    /// By which ublk devices are known.
+    tokens: Vec<u64>,
+    /// The numbers of new loop devices.
+    loops: Vec<u32>,
 }
 
-fn tokens_in(noted: &str) -> impl Iterator<Item = u64> {
-    noted.lines().filter_map(|line| line.strip_prefix(TOKEN)?.parse().ok())
+impl Devices {
+    /// Those of the disks that were made in a directory.
+    pub fn noted(directory: &Path) -> Devices {
+        let text = fs::read_to_string(directory.join(DEVICES)).unwrap_or_default();
+        let token = |line: &str| line.strip_prefix(TOKEN)?.parse().ok();
+        Devices {
+            tokens: text.lines().filter_map(token).collect(),
+            loops: text.lines().filter_map(|line| line.parse().ok()).collect(),
+        }
+    }
+
+    /// Removes them, loop devices as far as nobody uses them.
+    pub fn remove(&self) {
+        self.tokens.iter().copied().for_each(ublk::remove);
+        loops::remove(&self.loops);
+    }
 }
 
 /// Makes the files of disks of these sizes, each with a file system; those of one size begin alike. A file that is
@@ -180,7 +195,7 @@ mod tests {
         for device in [Noted::Loop(7), Noted::Ublk(u64::MAX), Noted::Loop(8), Noted::Ublk(3)] {
             note_device(dir.path(), device).unwrap();
         }
-        assert_eq!(ublk_tokens(dir.path()), [u64::MAX, 3]);
+        assert_eq!(Devices::noted(dir.path()), Devices { tokens: vec![u64::MAX, 3], loops: vec![7, 8] });
         assert_eq!(fs::read_to_string(dir.path().join(DEVICES)).unwrap().lines().count(), 4);
     }
 

@@ -217,6 +217,13 @@ impl Cut {
     }
 }
 
+impl Drop for Cut {
+    fn drop(&mut self) {
+        // While there is somebody who serves the disk.
+        let _ = rustix::mount::unmount(&self.point, UnmountFlags::empty());
+    }
+}
+
 fn what_was_synced_survives_power_cuts() {
     let mut all = Cut::of(json!({}));
     for n in 0..3 {

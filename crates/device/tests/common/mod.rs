@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // Each test program uses a part of this.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -43,11 +44,21 @@ pub fn main_of(tests: &[(&str, fn())]) {
         for (name, test) in tests {
             let name = format!("{name} over {over}");
             if only.is_empty() || only.iter().any(|o| name.contains(o)) {
+                let before = free_loop_devices();
                 test();
+                let left: Vec<_> = free_loop_devices().difference(&before).cloned().collect();
+                assert!(left.is_empty(), "{name} has left {left:?}");
                 println!("test {name} ... ok");
             }
         }
     }
+}
+
+/// The loop devices of this machine that are on nothing.
+fn free_loop_devices() -> BTreeSet<String> {
+    let all = std::fs::read_dir("/sys/block").unwrap().flatten();
+    let free = all.filter(|device| !device.path().join("loop/backing_file").exists());
+    free.filter_map(|device| device.file_name().into_string().ok()).filter(|name| name.starts_with("loop")).collect()
 }
 
 pub fn setup(name: &str, like: &str, changes: serde_json::Value) -> DiskSetup {
