@@ -33,14 +33,14 @@ there_is() {
 # next command.
 there_is_still() { there_is | grep -Ev '^(group|partition|cores|file|unit|ublk device) '; }
 
-# Settings of the whole machine, by file: what the root passes on, the scheduler's, TCP's, and on
+# Settings of the whole machine, by file: what the root passes on, the scheduler's, TCP's, the page cache's, and on
 # which cores the first process may be. The scheduler's own notes and measurements are none. What the root of systemd
 # passes on is systemd's own affair: what its units ask for, and for some time after the last of them.
 settings() {
   [ -d /run/systemd/system ] || grep -Hs . "$groups/cgroup.subtree_control"
   grep -Hs . "$groups/cpuset.cpus.isolated"
   grep -Hs Cpus_allowed_list /proc/1/status
-  grep -rHs . /proc/sys/kernel/sched* /proc/sys/net/core /proc/sys/net/ipv4/tcp*
+  grep -rHs . /proc/sys/kernel/sched* /proc/sys/net/core /proc/sys/net/ipv4/tcp* /proc/sys/vm/dirty*
   # Mounted where nobody else sees it.
   # shellcheck disable=SC2016
   unshare -m sh -c 'mountpoint -q "$1" || mount -t debugfs none "$1"

@@ -58,13 +58,28 @@ fn devices() -> Vec<String> {
     names.filter(|n| n.starts_with("ublkb") || backing(n).is_ok_and(|file| file.contains("/diorama/"))).collect()
 }
 
+/// When the kernel writes back, in hundredths of a second: how old that is by then, and how often it looks.
+fn writeback() -> [u64; 2] {
+    ["expire", "writeback"].map(|name| {
+        let text = std::fs::read_to_string(format!("/proc/sys/vm/dirty_{name}_centisecs")).unwrap();
+        text.trim().parse().unwrap()
+    })
+}
+
 #[test]
 fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
     let lab = lab("");
+    let usually = writeback();
     let mean = |variant: &str| {
         let done = lab.diorama(&["run", "lab", "--variant", variant]);
         assert_eq!(done.code, 0, "{}", done.stderr);
         let dir = RunDir::at(lab.path().join("runs/disks").join(variant));
+        let events = dir.events().unwrap();
+        let zero = events.iter().find(|event| event.event == "zero").unwrap();
+        let during = [0, 1].map(|n| zero.detail["disks"]["host_settings"][n]["during_s"].as_f64().unwrap());
+        let tdf = if variant == "baseline" { 1.0 } else { 4.0 };
+        assert_eq!(during, usually.map(|centis| tdf * centis as f64 / 100.0), "the kernel writes back in virtual time");
+        assert_eq!(writeback(), usually);
         let result = dir.result().unwrap();
         let disk = result.fidelity.checks.iter().find(|check| check.name == CheckName::Disk).unwrap();
         assert!(disk.value.is_some() && disk.says.contains("requests to disks"), "{}", disk.says);
@@ -101,7 +116,8 @@ fn many_disks_need_devices_that_go_again() {
         .replace(node, &nodes)
         .replace("reader]", "\"reader-*\"]")
         .replace("nodes: reader", "nodes: \"reader-*\"");
-    let lab = Lab::new(&text.replace("speed: 0.6", "speed: 0.03"));
+    // All of them together need three quarters of a core.
+    let lab = Lab::new(&text.replace("speed: 0.6", &format!("speed: {:.4}", 3.0 / many as f64)));
     let done = lab.diorama(&["run", "lab"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     let disks = RunDir::at(lab.path().join("runs/disks/scaled")).disks().unwrap();
@@ -119,13 +135,16 @@ fn nothing_is_left_of_a_killed_run_with_disks() {
     let log = lab.path().join("runs/disks/scaled/nodes/reader/stdout.log");
     wait_until("the disk to be busy", PATIENCE, || std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
     assert_eq!(devices().len(), 1);
+    let usually = writeback().map(|during| during / 4);
     let _ = kill_process(Pid::from_child(&run), Signal::KILL);
     run.wait().unwrap();
     wait_until("processes, mounts and block devices", PATIENCE, || {
         left_behind(false).is_empty() && devices().is_empty()
     });
-    // The files go with the next command, whatever it is.
-    lab.diorama(&["logs", "runs/disks/scaled"]);
+    // The files go with the next command, whatever it is, and the kernel's settings are what they were.
+    let next = lab.diorama(&["logs", "runs/disks/scaled"]);
+    assert!(next.stderr.contains("vm.dirty_expire_centisecs was still"), "{}", next.stderr);
+    assert_eq!(writeback(), usually);
     assert!(left_behind(true).is_empty(), "{:?}", left_behind(true));
 }
 

@@ -5,7 +5,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use host::cgroup::{self, Group, Tree, Usage, UsageByCore, check_name};
-use host::slices::{self, Change, Held, Slices};
+use host::slices::{self, Slices};
+use host::{Change, Held};
 use host::{Lack, cores, now};
 use scale::RealDuration;
 
@@ -90,7 +91,7 @@ impl CpuGroups {
         let parts = Part::all(shares, policy, tree.weights(), in_pieces)?;
         let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
         let layout = Layout::of(run_id, &cores)?.divided(shares, &parts);
-        let held = (slices == Slices::OfHost).then(|| Held::take(run_id, terms.slice)).transpose()?;
+        let held = (slices == Slices::OfHost).then(|| slices::take(run_id, terms.slice)).transpose()?;
         layout.emulated().create()?;
         let mut made = CpuGroups::fill_in(layout.clone(), shares, parts, policy, terms);
         match &mut made {

@@ -11,9 +11,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use host::Change;
 use host::cgroup::Tree;
 use host::cores::named;
-use host::slices::Change;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -369,6 +369,12 @@ fn sweep_dead(_registry: &File) {
             "the scheduler's {setting} was still {during}, by a run that was killed: it is {before} again"
         )),
         Ok(None) => {}
+        Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
+    }
+    match host::writeback::sweep() {
+        Ok(all) => all.iter().for_each(|Change { setting, before, during }| {
+            warn(format_args!("vm.{setting} was still {during}, by a run that was killed: it is {before} again"));
+        }),
         Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
     }
     // Those of a killed `dilate --cpu`, which is no run.

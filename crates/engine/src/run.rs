@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cpu::Exclusive;
 use crossbeam_channel::Receiver;
 use fidelity::findings::Findings;
-use host::slices::Change;
+use host::Change;
 use model::{Action, Experiment, NodeAction};
 use record::{Accuracy, Event, EventLog, NodeRefill, RunDir, RunResult};
 use scale::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
@@ -36,7 +36,8 @@ use crate::plan::{CoreChoice, Plan};
 use crate::registry::{self, CoreLocks, LiveRun, Registration};
 use crate::schedule::{self, Ending, Rules, Schedule};
 use crate::site::{
-    Closing, Conditions, Continues, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Setup, Site, Stop,
+    Closing, Conditions, Continues, DiskConditions, Injections, LocalSite, NodeIndex, Place, Recording, Sample, Setup,
+    Site, Stop,
 };
 use crate::timeline::Timeline;
 
@@ -473,17 +474,23 @@ fn zero_detail(conditions: &Conditions, seed: u64) -> serde_json::Value {
     let exclusive = shared.is_none();
     let mut detail =
         json!({ "usable_fraction_of_core": least, "seed": seed, "exclusive": exclusive, "shared": shared });
-    if let Some(Change { setting, before, during }) = &conditions.host_setting {
-        let [before, during] = [before, during].map(|slice| slice.as_secs_f64());
-        detail["host_setting"] = json!({ "name": setting, "before_s": before, "during_s": during });
+    let changed = |Change { setting, before, during }: &Change| {
+        let [before, during] = [before, during].map(|time| time.as_secs_f64());
+        json!({ "name": setting, "before_s": before, "during_s": during })
+    };
+    if let Some(change) = &conditions.host_setting {
+        detail["host_setting"] = changed(change);
     }
     if conditions.cores.len() > 1 {
         let by_core: BTreeMap<String, f64> =
             conditions.cores.iter().map(|core| (core.core.to_string(), core.usable)).collect();
         detail["usable_fraction_by_core"] = json!(by_core);
     }
-    if let Some((transport, because)) = &conditions.disks {
-        detail["disks"] = json!({ "over": transport, "because": because });
+    if let Some(DiskConditions { over, because, writeback }) = &conditions.disks {
+        let settings: Vec<_> = writeback.iter().flatten().map(changed).collect();
+        let other = writeback.as_ref().err().map(|other| &other.because);
+        detail["disks"] =
+            json!({ "over": over, "because": because, "host_settings": settings, "other_writeback": other });
     }
     detail
 }

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use cpu::caches::Staleness;
 use cpu::{Calibration, Exclusive, Policy, Terms};
 use device::Transport;
+use host::Change;
 use host::foreign::Thread;
-use host::slices::Change;
 use host::stat::CoreTicks;
 use net::{NetworkSpec, Observation, PipeChange};
 use node::NotApplied;
@@ -251,8 +251,29 @@ pub struct Conditions {
     pub terms: Terms,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
-    /// How requests come to whoever serves the nodes' disks, if any node has one; and why not in a better way.
-    pub disks: Option<(Transport, Option<String>)>,
+    /// Of the nodes' disks, if any node has one.
+    pub disks: Option<DiskConditions>,
+}
+
+/// Under which conditions nodes have disks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiskConditions {
+    /// How requests come to whoever serves them.
+    pub over: Transport,
+    /// Why not in a better way.
+    pub because: Option<String>,
+    /// When the kernel writes back what programs have written: what is different for the whole machine, or why that is
+    /// not as it should be for this run.
+    pub writeback: std::result::Result<[Change; 2], OtherWriteback>,
+}
+
+/// That the kernel writes back at other times than the target's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OtherWriteback {
+    /// Why.
+    pub because: String,
+    /// Whatever is younger than this is written back by neither.
+    pub from: RealDuration,
 }
 
 /// Virtual zero.

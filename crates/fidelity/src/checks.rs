@@ -40,7 +40,10 @@ const CHECKS: [Named; 12] = [
         let measured = caches::refills(&e.observations.nodes, e.refills, e.caches, e.disks);
         measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))
     }),
-    (CheckName::Disk, |e| disk::disk(e.disks, e.nodes_without_disk(), e.tdf)),
+    (CheckName::Disk, |e| {
+        let judged = disk::disk(e.disks, e.nodes_without_disk(), e.tdf);
+        disk::at_other_times(judged, e.disks, e.other_writeback, e.tdf.to_real(e.observations.lasted))
+    }),
 ];
 
 /// What a check found.

@@ -476,6 +476,7 @@ fn judged_when(
         caches: &[],
         refills: &[],
         disks: &[],
+        other_writeback: None,
         loads,
         scaled: ALL,
         observations: seen,

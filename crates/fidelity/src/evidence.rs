@@ -40,6 +40,9 @@ pub struct Evidence<'a> {
     pub refills: &'a [NodeRefill],
     /// What the disks of those nodes did that have one that is modelled.
     pub disks: &'a [DiskUse],
+    /// Why the kernel writes to them of its own accord at other times than the target's, if it does; whatever is
+    /// younger than the real time is written by neither.
+    pub other_writeback: Option<(&'a str, RealDuration)>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.

@@ -14,14 +14,17 @@ pub mod mounts;
 mod namespace;
 pub mod perf;
 pub mod sched;
+mod settings;
 pub mod slices;
 pub mod stat;
 pub mod storage;
 pub mod tcp;
 pub mod time;
+pub mod writeback;
 
 pub use awake::Awake;
 pub use cores::pin;
 pub use error::{Context, Error, Lack};
 pub use namespace::{NetNamespace, in_netns, move_into_netns, too_few_namespaces};
+pub use settings::{Change, Held};
 pub use time::now;

@@ -1,29 +1,34 @@
 //! How long a task runs before the next one of its core has its turn, and what decides that.
 //!
 //! From Linux 6.12 on each task asks for slices of its own ([`crate::sched::Class::Slices`]). From 6.6 on all tasks of
-//! a machine have what one setting in debugfs says: [`Held`] changes it for as long as a run lasts, and leaves a note
-//! of what it was, by which [`sweep`] restores it for one that was killed. Before, there are no slices to speak of:
-//! whenever the core chooses anew, whoever is furthest behind goes on.
-
-mod held;
-mod notes;
-mod setting;
+//! a machine have what one setting in debugfs says, which is [held](take) for as long as a run lasts. Before, there are
+//! no slices to speak of: whenever the core chooses anew, whoever is furthest behind goes on.
 
 use std::fs;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use scale::{Lengths, RealDuration};
 use serde::{Deserialize, Serialize};
 
-pub use self::held::{Held, holders, sweep};
-use self::setting::Setting;
-use crate::error::Lack;
+use crate::error::{Error, Lack};
 use crate::sched::{self, Class};
+use crate::settings::{self, Change, Held, Holder, Kind, Setting};
 
 /// Where users find the scheduler's settings, once debugfs is mounted where it usually is.
 pub const USUAL_PLACE: &str = "/sys/kernel/debug/sched";
+
+/// How long the slices of all tasks are.
+static BASE_SLICE: Kind = Kind {
+    name: "base_slice_ns",
+    place: USUAL_PLACE,
+    unit: RealDuration::from_nanos(1),
+    noted_as: "scheduler",
+    disagreed,
+};
+/// What is there in its place where turns do not end by slices (CFS).
+const OF_CFS: &str = "latency_ns";
 
 /// What is asked of the kernel to see whether it keeps slices of tasks' own. Neither its own choice nor a bound of it.
 const TRIED: RealDuration = RealDuration::from_nanos(300_000);
@@ -46,31 +51,20 @@ pub enum Slices {
     OfNobody,
 }
 
-/// A setting of the whole machine that is another one while a run lasts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// The file in debugfs.
-    pub setting: String,
-    /// What it was, before the first run that changed it, and will be after the last.
-    pub before: RealDuration,
-    /// What it is in turns of the length that the run chose.
-    pub during: RealDuration,
-}
-
 /// What decides here, and why not each task, if it does not and nothing else does.
 pub fn offered() -> (Slices, Option<Lack>) {
     if tried(Class::Slices(TRIED)) {
         return (Slices::OfTasks, None);
     }
     let folder = debugfs();
-    let of_host = folder.as_ref().ok().and_then(setting::is_there);
+    let of_host = folder.as_ref().ok().and_then(is_there);
     let decided = match of_host.unwrap_or_else(|| version().is_none_or(|version| version >= EEVDF)) {
         false if tried(Class::RealTime { priority: 1, inherited: false }) => Ok(Slices::Interrupted),
         false => Err(Lack::new(
             "turns end when a real-time task interrupts them on this kernel, and there may be none",
             "run as root, with the capability SYS_NICE",
         )),
-        true => setting_in(folder).and_then(|setting| setting.writable()).map(|()| Slices::OfHost),
+        true => setting_in(folder).map(|_| Slices::OfHost),
     };
     decided.map_or_else(|lack| (Slices::OfNobody, Some(lack)), |slices| (slices, None))
 }
@@ -117,12 +111,52 @@ pub fn of_host() -> Option<RealDuration> {
     setting_here().ok()?.read().ok()
 }
 
+/// Has all tasks of this machine have slices of this length. `id` is the run's.
+///
+/// # Errors
+///
+/// [`Error::Machine`] if the setting cannot be written, or if another run holds slices of another length.
+pub fn take(id: &str, slice: RealDuration) -> Result<Held, Error> {
+    Held::take(id, setting_here()?, |_| slice)
+}
+
+/// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
+/// needs no rights, if nothing is noted.
+pub fn sweep() -> Result<Option<Change>, Error> {
+    settings::sweep(&BASE_SLICE, || Ok(setting_here()?))
+}
+
+/// The runs that hold slices now, by their ids; none without the rights to see them.
+pub fn holders() -> Vec<String> {
+    settings::holders(&BASE_SLICE)
+}
+
+fn disagreed(other: &Holder, slice: RealDuration) -> Lack {
+    let Holder { id, wants: theirs, process } = other;
+    let what = format!(
+        "turns of {slice} are wanted, and another run ({id}, pid {process}) has set turns of {theirs} on the whole \
+         machine, for this kernel has no slices per task (Linux 6.12)"
+    );
+    Lack::new(what, "wait for its end, or give both experiments a `grain` for which their turns are as long")
+}
+
 fn setting_here() -> Result<Setting, Lack> {
     setting_in(debugfs())
 }
 
+/// The setting, if it can be written.
 fn setting_in(folder: std::io::Result<OwnedFd>) -> Result<Setting, Lack> {
-    folder.map(Setting::of).map_err(|e| lacking(&format!("debugfs cannot be had: {e}")))
+    let folder = folder.map_err(|e| lacking(&format!("debugfs cannot be had: {e}")))?;
+    let setting = Setting::of(&BASE_SLICE, folder);
+    let lacks = |e| lacking(&format!("{} cannot be opened for writing: {e}", BASE_SLICE.path()));
+    setting.writable().map_err(lacks).map(|()| setting)
+}
+
+/// Whether a folder has it; `None` if it has nothing that is known.
+fn is_there(folder: &OwnedFd) -> Option<bool> {
+    // What is locked down cannot be opened, but looked for.
+    let has = |name| rustix::fs::statat(folder, name, AtFlags::empty()).is_ok();
+    if has(BASE_SLICE.name) { Some(true) } else { has(OF_CFS).then_some(false) }
 }
 
 /// The scheduler's folder in debugfs, in a mount of our own that has no place: nothing on the host changes for it.
@@ -154,6 +188,29 @@ fn locked_down(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::testing::Scratch;
+
+    #[test]
+    fn kernels_are_told_apart_by_what_they_have() {
+        assert_eq!(is_there(&Scratch::with_setting().folder()), Some(true));
+        let cfs = Scratch::new();
+        assert_eq!(is_there(&cfs.folder()), None);
+        std::fs::write(cfs.0.join(OF_CFS), "12000000\n").unwrap();
+        assert_eq!(is_there(&cfs.folder()), Some(false));
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_written_is_named() {
+        let lack = setting_in(Ok(Scratch::new().folder())).unwrap_err();
+        assert!(lack.what.contains("sched/base_slice_ns cannot be opened"), "{lack}");
+    }
+
+    #[test]
+    fn who_wants_other_turns_is_told_whose_are_set() {
+        let us = |us: u64| RealDuration::from_nanos(us * 1_000);
+        let said = disagreed(&Holder { id: "a-1".into(), wants: us(200), process: 7 }, us(100)).to_string();
+        assert!(said.contains("a-1, pid 7") && said.contains("200µs") && said.contains("grain"), "{said}");
+    }
 
     #[test]
     fn the_mode_of_lockdown_is_the_one_in_brackets() {

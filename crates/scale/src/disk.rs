@@ -115,6 +115,14 @@ impl JournalTimes {
     }
 }
 
+/// How long the kernel of a dilated run's machine has to wait before it writes back what programs left in its page
+/// cache, if it `usually` waits so long: that is the target's kernel's time, virtual.
+pub fn writeback_time(tdf: Tdf, usually: RealDuration) -> RealDuration {
+    let on_target = VirtualDuration::from_nanos(usually.as_nanos());
+    // As with the journal's: more is for ever.
+    tdf.to_real(on_target).min(RealDuration::from_nanos(JournalTimes::MOST_S * 1_000_000_000))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +195,15 @@ mod tests {
         let clock = DiskClock::new(ZERO, Tdf::ONE, NONE, NONE);
         assert_eq!(clock.arrival(RealInstant::ZERO), VirtualInstant::ZERO);
         assert_eq!(clock.arrival(real(7)), virtually(7));
+    }
+
+    #[test]
+    fn the_kernel_keeps_what_is_written_for_as_long_as_the_targets() {
+        let s = |s: u64| RealDuration::from_nanos(s * 1_000_000_000);
+        assert_eq!(writeback_time(Tdf::ONE, s(30)), s(30));
+        assert_eq!(writeback_time("2.5".parse().unwrap(), s(30)), s(75));
+        assert_eq!(writeback_time(Tdf::new(Tdf::MAX, 1).unwrap(), s(30)), s(2_147_483));
+        assert_eq!(writeback_time(Tdf::new(10, 1).unwrap(), s(0)), s(0), "never");
     }
 
     #[test]

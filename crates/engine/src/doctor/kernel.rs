@@ -16,7 +16,7 @@ use super::Finding;
 pub(super) fn findings() -> Vec<Finding> {
     let mut all = vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace()];
     let groups = cgroup::offers();
-    all.extend([cgroups(&groups), shares(), idle_groups(&groups), slices()]);
+    all.extend([cgroups(&groups), shares(), idle_groups(&groups), slices(), writeback()]);
     all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
@@ -160,6 +160,32 @@ fn of_host(now: Option<RealDuration>, holders: &[String]) -> Finding {
     Finding::ok("slices", now, says)
 }
 
+/// When the kernel writes to nodes' disks of its own accord.
+fn writeback() -> Finding {
+    let name = "writeback";
+    let age = host::writeback::age();
+    let now = age.as_ref().map_or_else(|_| "unknown".into(), RealDuration::to_string);
+    match age.and_then(|_| host::writeback::settable()) {
+        Ok(()) => Finding::ok(name, now, writeback_says(&host::writeback::holders())),
+        Err(e) => {
+            let says = format!("stays in real time: a run with disks that is longer than that is suspect: {e}");
+            Finding::degraded(name, now, says)
+        }
+    }
+}
+
+/// Where nobody, or the runs `holders`, have set it.
+fn writeback_says(holders: &[String]) -> String {
+    let what = "what programs do not sync is written after that (vm.dirty_expire_centisecs)";
+    match holders {
+        [] => format!("{what}: a run with disks sets it to virtual time, and back at its end"),
+        _ => format!(
+            "{what}, as set for {}: the last of them sets it back, and where that was killed, the next command of root",
+            holders.join(", ")
+        ),
+    }
+}
+
 /// Tried, not guessed: the programs are loaded and let go of again.
 fn bpf() -> Vec<Finding> {
     let cubic = match Cubic::register(Tdf::ONE) {
@@ -218,5 +244,11 @@ mod tests {
         let held = of_host(now, &["web-1".into(), "db-2".into()]);
         assert!(held.says.contains("set for web-1, db-2") && held.says.contains("next command of root"), "{held:?}");
         assert_eq!(of_host(None, &[]).found, "unknown");
+    }
+
+    #[test]
+    fn who_has_set_when_the_kernel_writes_back_is_told() {
+        assert!(writeback_says(&[]).contains("back at its end"));
+        assert!(writeback_says(&["db-2".into()]).contains("set for db-2"));
     }
 }

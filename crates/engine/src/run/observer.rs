@@ -133,6 +133,7 @@ impl Observer {
         let caches = caches.iter().map(|(core, c)| (*core, Caches { soon: c.soon, away: c.away, late: c.late }));
         let caches: Vec<_> = caches.collect();
         let conditions = &self.conditions;
+        let other_writeback = conditions.disks.as_ref().and_then(|disks| disks.writeback.as_ref().err());
         let findings = checks::judge(&Evidence {
             tdf: plan.tdf,
             lateness: &lateness.all,
@@ -161,6 +162,7 @@ impl Observer {
             caches: &caches,
             refills: &self.refills,
             disks: &disks,
+            other_writeback: other_writeback.map(|other| (other.because.as_str(), other.from)),
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),

@@ -236,7 +236,7 @@ impl Site for LocalSite {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
         let mut conditions = prepared.shares.apply(&prepared.setup, &prepared.enclosure, not_applied)?;
-        conditions.disks = prepared.disks.as_ref().map(NodeDisks::transport);
+        conditions.disks = prepared.disks.as_ref().map(NodeDisks::conditions);
         // Only now, so that no command from outside runs without limits.
         let socket = self.place()?.registration.control_socket();
         attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;

@@ -2,7 +2,7 @@
 
 use scale::{RealDuration, Tdf};
 
-use super::Judgement;
+use super::{Found, Judgement};
 use crate::effects::Effect;
 use crate::evidence::{DiskRequests, DiskUse};
 use crate::wording::{milliseconds, number};
@@ -66,6 +66,24 @@ pub(super) fn disk(disks: &[DiskUse], without: usize, tdf: Tdf) -> Judgement {
     Judgement::with(percent, unit, effects, says)
 }
 
+/// Of a run of a real time `lasted` in which the kernel wrote back at `other` times than the target's: nobody knows
+/// what it wrote that the target would not have, or would have by then.
+pub(super) fn at_other_times(
+    judged: Judgement,
+    disks: &[DiskUse],
+    other: Option<(&str, RealDuration)>,
+    lasted: RealDuration,
+) -> Judgement {
+    let wrote = disks.iter().any(|disk| disk.kinds[1].count > 0);
+    match other {
+        Some((because, from)) if wrote && lasted > from => {
+            let says = format!("{} The kernel wrote back at other times than the target's: {because}.", judged.says);
+            Judgement { found: Found::Unsized, says, ..judged }
+        }
+        _ => judged,
+    }
+}
+
 /// What nodes have read from the host's own disks, and what that does.
 fn read_from_host(disks: &[DiskUse], tdf: Tdf) -> (String, Option<Effect>) {
     let Some(bytes) = disks.iter().filter_map(|disk| disk.from_host).reduce(|a, b| a + b).filter(|b| *b > 0) else {
@@ -83,7 +101,6 @@ mod tests {
     use scale::VirtualDuration;
 
     use super::*;
-    use crate::checks::Found;
 
     fn us(n: u64) -> VirtualDuration {
         VirtualDuration::from_nanos(n * 1_000)
@@ -103,6 +120,20 @@ mod tests {
         let judged = disk(&[], 3, Tdf::ONE);
         assert_eq!((judged.value, judged.found), (None, Found::Nothing));
         assert!(judged.says.contains("not modelled"));
+    }
+
+    #[test]
+    fn nobody_knows_what_writing_back_at_other_times_does() {
+        let s = |s: u64| RealDuration::from_nanos(s * 1_000_000_000);
+        let disks = [used(1, 10)];
+        let of = |disks: &[DiskUse], other, lasted| at_other_times(disk(disks, 0, Tdf::ONE), disks, other, lasted);
+        let other = Some(("another run", s(30)));
+        let judged = of(&disks, other, s(31));
+        assert_eq!(judged.found, Found::Unsized);
+        assert!(judged.says.ends_with("than the target's: another run."), "{}", judged.says);
+        for (disks, other, lasted) in [(&disks[..], other, s(29)), (&disks[..], None, s(31)), (&[], other, s(31))] {
+            assert_ne!(of(disks, other, lasted).found, Found::Unsized);
+        }
     }
 
     #[test]

@@ -3,19 +3,22 @@
 use std::path::PathBuf;
 
 use device::queue::Counters;
-use device::{Change, Cut, DiskSetup, Disks, Transport};
+use device::{Change, Cut, DiskSetup, Disks};
+use host::writeback::Writeback;
 use node::{Enclosure, NodeDisk};
-use scale::{JournalTimes, RealDuration, RealInstant, Tdf};
+use scale::{JournalTimes, RealDuration, RealInstant, Tdf, writeback_time};
 
 use crate::error::{Error, Result};
 use crate::registry::Registration;
-use crate::site::{NodeIndex, Setup};
+use crate::site::{DiskConditions, NodeIndex, OtherWriteback, Setup};
 
 /// The disks of those nodes that have one.
 pub struct NodeDisks {
     nodes: Vec<NodeIndex>,
     disks: Disks,
     tdf: Tdf,
+    /// That the machine's kernel writes back as the target's would, or why it does not.
+    writeback: std::result::Result<Writeback, OtherWriteback>,
 }
 
 impl NodeDisks {
@@ -34,12 +37,22 @@ impl NodeDisks {
         }
         let process = enclosure.spawn(Disks::command())?;
         let disks = Disks::make(process, &registration.disks_dir(), &setups, None)?;
-        Ok(Some(NodeDisks { nodes, disks, tdf: setup.tdf }))
+        let tdf = setup.tdf;
+        let writeback = Writeback::take(&registration.id, |usually| writeback_time(tdf, usually));
+        let other = |e: host::Error| {
+            let now = host::writeback::age().unwrap_or(RealDuration::ZERO);
+            OtherWriteback { because: e.to_string(), from: now.min(writeback_time(tdf, host::writeback::USUAL_AGE)) }
+        };
+        Ok(Some(NodeDisks { nodes, disks, tdf, writeback: writeback.map_err(other) }))
     }
 
-    /// How requests come to the process, and why not in a better way.
-    pub fn transport(&self) -> (Transport, Option<String>) {
-        (self.disks.transport(), self.disks.because().map(str::to_owned))
+    /// How requests come to the process, and when the kernel makes some of its own accord.
+    pub fn conditions(&self) -> DiskConditions {
+        DiskConditions {
+            over: self.disks.transport(),
+            because: self.disks.because().map(str::to_owned),
+            writeback: self.writeback.as_ref().map(Writeback::changes).map_err(OtherWriteback::clone),
+        }
     }
 
     /// The disk of a node, if it has one.

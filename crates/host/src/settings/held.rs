@@ -1,4 +1,4 @@
-//! The right of a run to slices of a length, where the whole machine has to have them: taken, kept and given back.
+//! The right of a run to a setting of the whole machine: taken, kept and given back.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,17 +6,16 @@ use std::path::Path;
 use scale::RealDuration;
 
 use super::notes::{Holder, Notes};
-use super::setting::{NAME, Setting};
-use super::{Change, setting_here};
-use crate::error::{Error, Lack};
+use super::{Change, Kind, Setting};
+use crate::error::Error;
 
-/// Where notes of what the setting was are kept.
+/// Where notes of what settings were are kept.
 const STATE: &str = "/var/lib/diorama";
 
-/// Slices of the whole machine that are as one run asked for them, or as several did. Dropping it gives them back: the
+/// A setting of the whole machine that is as one run asked for it, or as several did. Dropping it gives it back: the
 /// last run to do so restores the setting.
 ///
-/// Runs that hold them at once agree on their length. A run that is alone may [have others](Held::set) for a while.
+/// Runs that hold it at once agree on its value. A run that is alone may [have another](Held::set) for a while.
 #[derive(Debug)]
 pub struct Held {
     host: Host,
@@ -26,48 +25,51 @@ pub struct Held {
     alive: Option<File>,
 }
 
-/// The scheduler's setting, and the notes about it.
+/// The machine's setting, and the notes about it.
 #[derive(Debug)]
-struct Host {
+pub(crate) struct Host {
     setting: Setting,
     notes: Notes,
 }
 
 impl Held {
-    /// Has all tasks of this machine have slices of this length. `id` is the run's.
+    /// Has the setting be what `wanted` makes of what it is while no run holds it. `id` is the run's.
     ///
     /// # Errors
     ///
-    /// [`Error::Machine`] if the setting cannot be written, or if another run holds slices of another length.
-    pub fn take(id: &str, slice: RealDuration) -> Result<Held, Error> {
-        Host::with(Notes::at(Path::new(STATE))?)?.take(id, slice)
+    /// [`Error::Machine`] if it cannot be written, or if another run wants another value.
+    pub(crate) fn take(
+        id: &str,
+        setting: Setting,
+        wanted: impl FnOnce(RealDuration) -> RealDuration,
+    ) -> Result<Held, Error> {
+        Host::with(setting)?.take(id, wanted)
     }
 
-    /// Has them be `slice` from now on, if no other run holds them, else as they were agreed on. What comes back is how
-    /// long they are.
-    pub fn set(&self, slice: RealDuration) -> Result<RealDuration, Error> {
+    /// Has it be `value` from now on, if no other run holds it, else as was agreed on. What comes back is what it is.
+    pub fn set(&self, value: RealDuration) -> Result<RealDuration, Error> {
         let _lock = self.host.notes.lock()?;
         let alone = self.host.notes.holders()?.iter().all(|holder| holder.id == self.id);
-        let slice = if alone { slice } else { self.change.during };
-        self.host.setting.write(slice)?;
-        Ok(slice)
+        let value = if alone { value } else { self.change.during };
+        self.host.setting.write(value)?;
+        Ok(value)
     }
 
-    /// How long they are now, whoever set them.
+    /// What it is now, whoever set it.
     pub fn now(&self) -> Result<RealDuration, Error> {
         self.host.setting.read()
     }
 
-    /// What is different on this machine because of them.
+    /// What is different on this machine because of it.
     pub fn change(&self) -> &Change {
         &self.change
     }
 
-    /// Gives them back.
+    /// Gives it back.
     ///
     /// # Errors
     ///
-    /// If the setting cannot be restored; the next [`sweep`] then tries again.
+    /// If the setting cannot be restored; the next command then tries again.
     pub fn release(mut self) -> Result<(), Error> {
         self.let_go()
     }
@@ -89,18 +91,21 @@ impl Drop for Held {
 
 /// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
 /// needs no rights, if nothing is noted.
-pub fn sweep() -> Result<Option<Change>, Error> {
-    let notes = Notes::at(Path::new(STATE))?;
+pub(crate) fn sweep(
+    kind: &'static Kind,
+    here: impl FnOnce() -> Result<Setting, Error>,
+) -> Result<Option<Change>, Error> {
+    let notes = Notes::at(Path::new(STATE), kind)?;
     match notes.are_none() {
         true => Ok(None),
-        false => sweep_at(notes, Host::with),
+        false => sweep_at(notes, here),
     }
 }
 
-/// The runs that hold slices now, by their ids; none without the rights to see them.
-pub fn holders() -> Vec<String> {
+/// The runs that hold a setting now, by their ids; none without the rights to see them.
+pub(crate) fn holders(kind: &'static Kind) -> Vec<String> {
     let holders = || -> Result<Vec<Holder>, Error> {
-        let notes = Notes::at(Path::new(STATE))?;
+        let notes = Notes::at(Path::new(STATE), kind)?;
         if notes.are_none() {
             return Ok(Vec::new());
         }
@@ -110,8 +115,8 @@ pub fn holders() -> Vec<String> {
     holders().unwrap_or_default().into_iter().map(|holder| holder.id).collect()
 }
 
-/// The host's setting is asked for only if there is something to be restored.
-fn sweep_at(notes: Notes, host: impl FnOnce(Notes) -> Result<Host, Error>) -> Result<Option<Change>, Error> {
+/// The machine's setting is asked for only if there is something to be restored.
+fn sweep_at(notes: Notes, here: impl FnOnce() -> Result<Setting, Error>) -> Result<Option<Change>, Error> {
     let lock = notes.lock()?;
     if !notes.holders()?.is_empty() {
         return Ok(None);
@@ -120,37 +125,34 @@ fn sweep_at(notes: Notes, host: impl FnOnce(Notes) -> Result<Host, Error>) -> Re
         // Of another boot.
         return notes.forget().map(|()| None);
     }
-    host(notes)?.restore(&lock)
+    Host { setting: here()?, notes }.restore(&lock)
 }
 
 impl Host {
-    fn with(notes: Notes) -> Result<Host, Error> {
-        let setting = setting_here()?;
-        setting.writable()?;
+    fn with(setting: Setting) -> Result<Host, Error> {
+        let notes = Notes::at(Path::new(STATE), setting.kind)?;
         Ok(Host { setting, notes })
     }
 
-    fn take(self, id: &str, slice: RealDuration) -> Result<Held, Error> {
+    fn take(self, id: &str, wanted: impl FnOnce(RealDuration) -> RealDuration) -> Result<Held, Error> {
         let lock = self.notes.lock()?;
         let others = self.notes.holders()?;
-        if let Some(other) = others.iter().find(|other| other.slice != slice) {
-            return Err(disagreed(other, slice).into());
-        }
         if others.is_empty() {
             self.restore(&lock)?;
         }
-        let before = match self.notes.before()? {
-            Some(before) => before,
-            None => {
-                let before = self.setting.read()?;
-                self.notes.write(before)?;
-                before
-            }
-        };
-        let alive = self.notes.add(&Holder { id: id.to_owned(), slice, process: std::process::id() })?;
-        let written = self.setting.write(slice);
+        let noted = self.notes.before()?;
+        let before = noted.map_or_else(|| self.setting.read(), Ok)?;
+        let wants = wanted(before);
+        if let Some(other) = others.iter().find(|other| other.wants != wants) {
+            return Err((self.setting.kind.disagreed)(other, wants).into());
+        }
+        if noted.is_none() {
+            self.notes.write(before)?;
+        }
+        let alive = self.notes.add(&Holder { id: id.to_owned(), wants, process: std::process::id() })?;
+        let written = self.setting.write(wants);
         drop(lock);
-        let change = Change { setting: NAME.into(), before, during: slice };
+        let change = self.change(before, wants);
         let held = Held { id: id.to_owned(), change, alive: Some(alive), host: self };
         // If it could not be written, its end restores what was.
         written.map(|()| held)
@@ -172,23 +174,20 @@ impl Host {
         let during = self.setting.read()?;
         self.setting.write(before)?;
         self.notes.forget()?;
-        Ok(Some(Change { setting: NAME.into(), before, during }))
+        Ok(Some(self.change(before, during)))
     }
-}
 
-fn disagreed(other: &Holder, slice: RealDuration) -> Lack {
-    let Holder { id, slice: theirs, process } = other;
-    let what = format!(
-        "turns of {slice} are wanted, and another run ({id}, pid {process}) has set turns of {theirs} on the whole \
-         machine, for this kernel has no slices per task (Linux 6.12)"
-    );
-    Lack::new(what, "wait for its end, or give both experiments a `grain` for which their turns are as long")
+    fn change(&self, before: RealDuration, during: RealDuration) -> Change {
+        Change { setting: self.setting.kind.name.into(), before, during }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::testing::Scratch;
+    use super::super::testing::{SLICE, Scratch};
     use super::*;
+
+    static KIND: Kind = SLICE;
 
     fn us(us: u64) -> RealDuration {
         RealDuration::from_nanos(us * 1_000)
@@ -198,30 +197,30 @@ mod tests {
 
     /// The setting, and where notes are kept.
     struct Machine {
-        debugfs: Scratch,
+        kernel: Scratch,
         state: Scratch,
         boot: &'static str,
     }
 
     impl Machine {
         fn new() -> Machine {
-            Machine { debugfs: Scratch::with_setting(), state: Scratch::new(), boot: "b-1" }
+            Machine { kernel: Scratch::with_setting(), state: Scratch::new(), boot: "b-1" }
         }
 
         fn notes(&self) -> Notes {
-            Notes { directory: self.state.0.clone(), boot: self.boot.into() }
+            Notes { kind: &KIND, directory: self.state.0.clone(), boot: self.boot.into() }
         }
 
         fn host(&self) -> Host {
-            Host { setting: self.debugfs.setting(), notes: self.notes() }
+            Host { setting: self.kernel.setting(), notes: self.notes() }
         }
 
         fn take(&self, id: &str, slice: RealDuration) -> Result<Held, Error> {
-            self.host().take(id, slice)
+            self.host().take(id, |_| slice)
         }
 
         fn sweep(&self) -> Option<Change> {
-            sweep_at(self.notes(), |notes| Ok(Host { notes, ..self.host() })).unwrap()
+            sweep_at(self.notes(), || Ok(self.kernel.setting())).unwrap()
         }
 
         fn left(&self) -> usize {
@@ -229,7 +228,7 @@ mod tests {
         }
 
         fn is_restored(&self) -> bool {
-            self.debugfs.text() == BEFORE && self.left() == 0
+            self.kernel.text() == BEFORE && self.left() == 0
         }
     }
 
@@ -237,13 +236,24 @@ mod tests {
     fn the_setting_is_changed_for_a_run_and_then_as_it_was() {
         let machine = Machine::new();
         let held = machine.take("a-1", us(200)).unwrap();
-        assert_eq!(machine.debugfs.text(), "200000");
+        assert_eq!(machine.kernel.text(), "200000");
         let Change { setting, before, during } = held.change();
         assert_eq!((setting.as_str(), *before, *during), ("base_slice_ns", us(2_800), us(200)));
         assert_eq!(held.set(us(500)).unwrap(), us(500));
         assert_eq!(held.now().unwrap(), us(500));
         held.release().unwrap();
-        assert!(machine.is_restored(), "{}", machine.debugfs.text());
+        assert!(machine.is_restored(), "{}", machine.kernel.text());
+    }
+
+    #[test]
+    fn what_is_wanted_may_be_a_part_of_what_was() {
+        let machine = Machine::new();
+        let seventh = |was: RealDuration| RealDuration::from_nanos(was.as_nanos() / 7);
+        let held = machine.host().take("a-1", seventh).unwrap();
+        let second = machine.host().take("b-2", seventh).unwrap();
+        assert_eq!((held.change().during, second.change().during), (us(400), us(400)), "not a part of the part");
+        drop((held, second));
+        assert!(machine.is_restored());
     }
 
     #[test]
@@ -255,11 +265,11 @@ mod tests {
         assert_eq!(first.now().unwrap(), us(200), "what both agreed on");
         assert_eq!(first.set(us(700)).unwrap(), us(200), "it is not alone");
         drop(first);
-        assert_eq!(machine.debugfs.text(), "200000");
+        assert_eq!(machine.kernel.text(), "200000");
         assert_eq!(second.set(us(300)).unwrap(), us(300), "it is now");
         assert_eq!(second.change().before, us(2_800), "not what the first had made of it");
         drop(second);
-        assert!(machine.is_restored(), "{}", machine.debugfs.text());
+        assert!(machine.is_restored(), "{}", machine.kernel.text());
     }
 
     #[test]
@@ -269,7 +279,7 @@ mod tests {
         let refused = machine.take("b-2", us(100)).unwrap_err();
         assert!(matches!(refused, Error::Machine(_)), "{refused}");
         let said = refused.to_string();
-        assert!(said.contains("a-1, pid") && said.contains("grain"), "{said}");
+        assert!(said.contains("a-1") && said.contains("100µs are wanted"), "{said}");
         assert_eq!(first.now().unwrap(), us(200));
         drop(first);
         drop(machine.take("b-2", us(100)).unwrap());
@@ -286,10 +296,10 @@ mod tests {
         let machine = Machine::new();
         assert_eq!(machine.sweep(), None);
         kill(machine.take("a-1", us(200)).unwrap());
-        assert_eq!((machine.debugfs.text().as_str(), machine.left()), ("200000", 2));
+        assert_eq!((machine.kernel.text().as_str(), machine.left()), ("200000", 2));
         let restored = machine.sweep().unwrap();
         assert_eq!((restored.before, restored.during), (us(2_800), us(200)));
-        assert!(machine.is_restored(), "{}", machine.debugfs.text());
+        assert!(machine.is_restored(), "{}", machine.kernel.text());
     }
 
     #[test]
@@ -309,21 +319,21 @@ mod tests {
     fn a_note_from_before_a_boot_is_dropped() {
         let machine = Machine::new();
         kill(machine.take("a-1", us(200)).unwrap());
-        let booted = Machine { boot: "b-2", debugfs: Scratch::with_setting(), ..machine };
-        booted.debugfs.set("1400000");
+        let booted = Machine { boot: "b-2", kernel: Scratch::with_setting(), ..machine };
+        booted.kernel.set("1400000");
         assert_eq!(booted.sweep(), None);
-        assert_eq!((booted.debugfs.text().as_str(), booted.left()), ("1400000", 0), "another kernel's own");
+        assert_eq!((booted.kernel.text().as_str(), booted.left()), ("1400000", 0), "another kernel's own");
     }
 
     #[test]
     fn one_that_cannot_be_changed_is_left_as_it_was_and_noted() {
         let machine = Machine::new();
-        let broken = machine.debugfs.0.join(NAME);
+        let broken = machine.kernel.0.join(KIND.name);
         std::fs::remove_file(&broken).unwrap();
         // A number that even root can only read.
         std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &broken).unwrap();
         let error = machine.take("a-1", us(200)).unwrap_err();
-        assert!(error.to_string().contains(NAME), "{error}");
+        assert!(error.to_string().contains(KIND.name), "{error}");
         assert_eq!(machine.left(), 1, "the note, for another try");
     }
 }

@@ -1,4 +1,4 @@
-//! What runs leave behind about the scheduler's setting, in Diorama's state directory: a note of what it was, and a
+//! What runs leave behind about a setting, in Diorama's state directory: a note of what it was, and a
 //! file for each run that has changed it, locked for as long as its run lives.
 //!
 //! The kernel drops such a lock however a process ends. The note says at which boot it was written: with the next one
@@ -12,19 +12,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use scale::RealDuration;
 
-use super::setting::NAME;
+use super::Kind;
 use crate::error::Error;
 
-/// What it was.
-const BEFORE: &str = "scheduler.before";
-/// What the file of a run begins with; its id follows.
-const OF_RUN: &str = "scheduler.of-";
 /// The first word of the note, before the id of the boot.
 const BOOT: &str = "boot";
 
-/// The notes in one directory, about one boot.
+/// The notes about one setting, in one directory, at one boot.
 #[derive(Clone, Debug)]
 pub(super) struct Notes {
+    pub kind: &'static Kind,
     pub directory: PathBuf,
     /// The kernel's id of this boot.
     pub boot: String,
@@ -32,18 +29,29 @@ pub(super) struct Notes {
 
 /// A run that has changed the setting, and lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Holder {
+pub(crate) struct Holder {
     pub id: String,
-    pub slice: RealDuration,
+    /// What it wants the setting to be.
+    pub wants: RealDuration,
     pub process: u32,
 }
 
 impl Notes {
     /// Those in a directory that may have to be made, at this boot.
-    pub fn at(directory: &Path) -> Result<Notes, Error> {
+    pub fn at(directory: &Path, kind: &'static Kind) -> Result<Notes, Error> {
         let file = Path::new("/proc/sys/kernel/random/boot_id");
         let boot = fs::read_to_string(file).map_err(|e| Error::file("read", file, e))?;
-        Ok(Notes { directory: directory.to_owned(), boot: boot.trim().to_owned() })
+        Ok(Notes { kind, directory: directory.to_owned(), boot: boot.trim().to_owned() })
+    }
+
+    /// The file that says what it was.
+    fn note(&self) -> PathBuf {
+        self.directory.join(format!("{}.before", self.kind.noted_as))
+    }
+
+    /// What the name of a run's file begins with; its id follows.
+    fn of_runs(&self) -> String {
+        format!("{}.of-", self.kind.noted_as)
     }
 
     /// Keeps others from looking at the notes, and from changing the setting, until it is dropped.
@@ -58,16 +66,16 @@ impl Notes {
 
     /// Whether there is nothing to be looked at.
     pub fn are_none(&self) -> bool {
-        !self.directory.join(BEFORE).exists()
+        !self.note().exists()
     }
 
     /// The runs that live, after removing the files of those that do not.
     pub fn holders(&self) -> Result<Vec<Holder>, Error> {
         let entries = fs::read_dir(&self.directory).map_err(|e| Error::file("read", &self.directory, e))?;
-        let mut all = Vec::new();
+        let (mut all, of_runs) = (Vec::new(), self.of_runs());
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(|name| name.strip_prefix(OF_RUN)) else { continue };
+            let Some(id) = name.to_str().and_then(|name| name.strip_prefix(&of_runs)) else { continue };
             let path = entry.path();
             if !is_locked(&path) {
                 fs::remove_file(&path).map_err(|e| Error::file("remove", &path, e))?;
@@ -76,9 +84,9 @@ impl Notes {
             let text = fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))?;
             // One that does not say what it is for is still one.
             let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().unwrap_or_default());
-            let slice = RealDuration::from_nanos(numbers.next().unwrap_or_default());
+            let wants = RealDuration::from_nanos(numbers.next().unwrap_or_default());
             let process = numbers.next().and_then(|pid| pid.try_into().ok()).unwrap_or_default();
-            all.push(Holder { id: id.to_owned(), slice, process });
+            all.push(Holder { id: id.to_owned(), wants, process });
         }
         Ok(all)
     }
@@ -89,7 +97,7 @@ impl Notes {
         let add = || {
             let mut file = written_anew(&path)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-            writeln!(file, "{} {}", holder.slice.as_nanos(), holder.process)?;
+            writeln!(file, "{} {}", holder.wants.as_nanos(), holder.process)?;
             Ok::<_, io::Error>(file)
         };
         add().map_err(|e| Error::file("write", &path, e))
@@ -101,14 +109,14 @@ impl Notes {
     }
 
     fn file_of(&self, id: &str) -> PathBuf {
-        self.directory.join(format!("{OF_RUN}{id}"))
+        self.directory.join(self.of_runs() + id)
     }
 
     /// What the setting was; `None` if nothing is noted, or it was before this boot.
     pub fn before(&self) -> Result<Option<RealDuration>, Error> {
-        let path = self.directory.join(BEFORE);
+        let path = self.note();
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(parse(&text, &self.boot)),
+            Ok(text) => Ok(self.parse(&text)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::file("read", &path, e)),
         }
@@ -116,10 +124,11 @@ impl Notes {
 
     /// Notes what it is, before it is changed: whole or not at all.
     pub fn write(&self, before: RealDuration) -> Result<(), Error> {
-        let (path, part) = (self.directory.join(BEFORE), self.directory.join(format!(".{BEFORE}.part")));
+        let path = self.note();
+        let part = self.directory.join(format!(".{}.part", self.kind.noted_as));
         let write = || {
             let mut file = written_anew(&part)?;
-            file.write_all(text(before, &self.boot).as_bytes())?;
+            file.write_all(self.text(before).as_bytes())?;
             // What is changed after it must not reach the kernel before it has reached the disk.
             file.sync_all()?;
             fs::rename(&part, &path)
@@ -129,7 +138,22 @@ impl Notes {
 
     /// Forgets what it was.
     pub fn forget(&self) -> Result<(), Error> {
-        remove(&self.directory.join(BEFORE))
+        remove(&self.note())
+    }
+
+    fn text(&self, before: RealDuration) -> String {
+        let Notes { kind, boot, .. } = self;
+        format!("{BOOT} {boot}\n{} {}\n", kind.name, before.as_nanos() / kind.unit.as_nanos())
+    }
+
+    /// What a note says; `None` if it is of another boot, or is none.
+    fn parse(&self, text: &str) -> Option<RealDuration> {
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        (lines.next()? == (BOOT, self.boot.as_str())).then_some(())?;
+        let (_, value) = lines.find(|(name, _)| *name == self.kind.name)?;
+        // No more than the kernel's file holds.
+        let value: u64 = value.parse::<u32>().ok()?.into();
+        Some(RealDuration::from_nanos(value * self.kind.unit.as_nanos()))
     }
 }
 
@@ -149,42 +173,35 @@ fn is_locked(path: &Path) -> bool {
     matches!(flock(&file, FlockOperation::NonBlockingLockShared), Err(rustix::io::Errno::WOULDBLOCK))
 }
 
-fn text(before: RealDuration, boot: &str) -> String {
-    format!("{BOOT} {boot}\n{NAME} {}\n", before.as_nanos())
-}
-
-/// What a note says; `None` if it is of another boot, or is none.
-fn parse(text: &str, boot: &str) -> Option<RealDuration> {
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    (lines.next()? == (BOOT, boot)).then_some(())?;
-    let (_, value) = lines.find(|(name, _)| *name == NAME)?;
-    // No more than the kernel's file holds.
-    value.parse::<u32>().ok().map(|ns| RealDuration::from_nanos(ns.into()))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::setting::testing::Scratch;
+    use super::super::testing::{SLICE, Scratch};
     use super::*;
 
+    static KIND: Kind = SLICE;
     const BEFORE: RealDuration = RealDuration::from_nanos(2_800_000);
+
+    fn notes(directory: PathBuf, boot: &str) -> Notes {
+        Notes { kind: &KIND, directory, boot: boot.into() }
+    }
 
     #[test]
     fn a_note_is_read_as_it_was_written_and_of_no_other_boot() {
-        let of_this = text(BEFORE, "b-1");
+        let [first, second] = ["b-1", "b-2"].map(|boot| notes(PathBuf::new(), boot));
+        let of_this = first.text(BEFORE);
         assert_eq!(of_this, "boot b-1\nbase_slice_ns 2800000\n");
-        assert_eq!(parse(&of_this, "b-1"), Some(BEFORE));
-        assert_eq!(parse(&of_this, "b-2"), None);
+        assert_eq!(first.parse(&of_this), Some(BEFORE));
+        assert_eq!(second.parse(&of_this), None);
         for strange in ["", "boot b-1\n", "boot b-1\n../panic 1\n", "boot b-1\nbase_slice_ns -1\n"] {
-            assert_eq!(parse(strange, "b-1"), None, "{strange}");
+            assert_eq!(first.parse(strange), None, "{strange}");
         }
     }
 
     #[test]
     fn a_run_is_one_for_as_long_as_its_file_is_open() {
         let made = Scratch::new();
-        let notes = Notes::at(&made.0).unwrap();
-        let holder = Holder { id: "a-1".into(), slice: RealDuration::from_nanos(200_000), process: 77 };
+        let notes = Notes::at(&made.0, &KIND).unwrap();
+        let holder = Holder { id: "a-1".into(), wants: RealDuration::from_nanos(200_000), process: 77 };
         let open = notes.add(&holder).unwrap();
         assert_eq!(notes.holders().unwrap(), std::slice::from_ref(&holder));
         drop(open);
@@ -196,7 +213,7 @@ mod tests {
     #[test]
     fn what_was_noted_can_be_forgotten() {
         let made = Scratch::new();
-        let notes = Notes::at(&made.0.join("state")).unwrap();
+        let notes = notes(made.0.join("state"), "b-1");
         let _lock = notes.lock().unwrap();
         assert!(notes.are_none() && notes.before().unwrap().is_none());
         notes.write(BEFORE).unwrap();

@@ -1,0 +1,187 @@
+//! Settings of the whole machine that are others for as long as runs last.
+//!
+//! Where there is no other way: the kernel has one value for everybody. [`Held`] changes it, and leaves a note of what
+//! it was, by which the next command restores it for a run that was killed. Runs that hold one at once agree on its
+//! value.
+
+mod held;
+mod notes;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use scale::RealDuration;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Lack};
+
+pub use self::held::Held;
+pub(crate) use self::held::{holders, sweep};
+pub(crate) use self::notes::Holder;
+
+/// A setting of the whole machine that is another one while a run lasts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The file's name.
+    pub setting: String,
+    /// What it was, before the first run that changed it, and will be after the last.
+    pub before: RealDuration,
+    /// What it is as the run chose it.
+    pub during: RealDuration,
+}
+
+/// A setting: a time, as a whole number in a file of the kernel's.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// The file's name.
+    pub name: &'static str,
+    /// Where users find it.
+    pub place: &'static str,
+    /// What the number counts.
+    pub unit: RealDuration,
+    /// What the names of the notes about it begin with.
+    pub noted_as: &'static str,
+    /// What is said to a run that wants another value than one that holds it already.
+    pub disagreed: fn(&Holder, RealDuration) -> Lack,
+}
+
+/// One, in its folder.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub kind: &'static Kind,
+    folder: OwnedFd,
+}
+
+impl Kind {
+    /// Where users find it, with its name.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.place, self.name)
+    }
+}
+
+impl Setting {
+    pub fn of(kind: &'static Kind, folder: OwnedFd) -> Setting {
+        Setting { kind, folder }
+    }
+
+    fn open(&self, flags: OFlags) -> io::Result<File> {
+        Ok(rustix::fs::openat(self.folder.as_fd(), self.kind.name, flags | OFlags::CLOEXEC, Mode::empty())?.into())
+    }
+
+    /// Fails if it cannot be written.
+    pub fn writable(&self) -> io::Result<()> {
+        self.open(OFlags::RDWR).map(drop)
+    }
+
+    pub fn read(&self) -> Result<RealDuration, Error> {
+        let mut text = String::new();
+        let read = self.open(OFlags::RDONLY).and_then(|mut file| file.read_to_string(&mut text));
+        let value = read.and_then(|_| text.trim().parse::<u64>().map_err(|_| io::ErrorKind::InvalidData.into()));
+        let value = value.map_err(|e| Error::system(format!("cannot read {}", self.kind.path()), e))?;
+        Ok(RealDuration::from_nanos(value.saturating_mul(self.kind.unit.as_nanos())))
+    }
+
+    pub fn write(&self, value: RealDuration) -> Result<(), Error> {
+        let value = (value.as_nanos() / self.kind.unit.as_nanos()).to_string();
+        let written = self.open(OFlags::WRONLY | OFlags::TRUNC).and_then(|mut file| file.write_all(value.as_bytes()));
+        written.map_err(|e| Error::system(format!("cannot write {value} to {}", self.kind.path()), e))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// One as slices of all tasks are.
+    pub const SLICE: Kind = Kind {
+        name: "base_slice_ns",
+        place: "/sys/kernel/debug/sched",
+        unit: RealDuration::from_nanos(1),
+        noted_as: "scheduler",
+        disagreed: |other, wanted| Lack::new(format!("{wanted} are wanted, not {other:?}"), "wait"),
+    };
+    static KIND: Kind = SLICE;
+
+    /// A folder of its own, which goes when it is dropped.
+    pub struct Scratch(pub PathBuf);
+
+    impl Scratch {
+        pub fn new() -> Scratch {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let name = format!("diorama-slices-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            Scratch(path)
+        }
+
+        /// With the setting as Ubuntu 24.04 has it.
+        pub fn with_setting() -> Scratch {
+            let made = Scratch::new();
+            made.set("2800000");
+            made
+        }
+
+        pub fn set(&self, value: &str) {
+            std::fs::write(self.0.join(KIND.name), format!("{value}\n")).unwrap();
+        }
+
+        pub fn folder(&self) -> OwnedFd {
+            rustix::fs::open(&self.0, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap()
+        }
+
+        pub fn setting(&self) -> Setting {
+            Setting::of(&KIND, self.folder())
+        }
+
+        pub fn text(&self) -> String {
+            std::fs::read_to_string(self.0.join(KIND.name)).unwrap().trim().to_owned()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{SLICE, Scratch};
+    use super::*;
+
+    /// In hundredths of a second.
+    static COARSE: Kind = Kind { unit: RealDuration::from_nanos(10_000_000), ..SLICE };
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let made = Scratch::with_setting();
+        let setting = made.setting();
+        setting.writable().unwrap();
+        assert_eq!(setting.read().unwrap().as_nanos(), 2_800_000);
+        setting.write(RealDuration::from_nanos(100_000)).unwrap();
+        assert_eq!((made.text().as_str(), setting.read().unwrap().as_nanos()), ("100000", 100_000));
+        let coarse = Setting { kind: &COARSE, ..made.setting() };
+        made.set("3000");
+        assert_eq!(coarse.read().unwrap(), RealDuration::from_nanos(30_000_000_000));
+        coarse.write(RealDuration::from_nanos(50_000_000_000)).unwrap();
+        assert_eq!(made.text(), "5000");
+        made.set("many");
+        assert!(setting.read().unwrap_err().to_string().contains("base_slice_ns"));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named() {
+        let made = Scratch::with_setting();
+        std::fs::remove_file(made.0.join(SLICE.name)).unwrap();
+        std::fs::create_dir(made.0.join(SLICE.name)).unwrap();
+        assert!(made.setting().writable().is_err());
+        let error = made.setting().write(RealDuration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("sched/base_slice_ns"), "{error}");
+    }
+}

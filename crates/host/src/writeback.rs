@@ -1,0 +1,110 @@
+//! When the kernel writes to disks what programs have left in its page cache and not synced: how old that may become,
+//! and how often the kernel looks. Two settings of the whole machine (`vm.dirty_expire_centisecs` and
+//! `vm.dirty_writeback_centisecs`, Documentation/admin-guide/sysctl/vm.rst), in real time; no file system, block device
+//! or control group has its own.
+
+use rustix::fs::{Mode, OFlags};
+use scale::RealDuration;
+
+use crate::error::{Error, Lack};
+use crate::settings::{self, Change, Held, Holder, Kind, Setting};
+
+/// How old it may become if nobody has changed that.
+pub const USUAL_AGE: RealDuration = RealDuration::from_nanos(30_000_000_000);
+
+const PLACE: &str = "/proc/sys/vm";
+/// Both count hundredths of a second.
+const UNIT: RealDuration = RealDuration::from_nanos(10_000_000);
+
+static EXPIRE: Kind =
+    Kind { name: "dirty_expire_centisecs", place: PLACE, unit: UNIT, noted_as: "dirty-expire", disagreed };
+static INTERVAL: Kind =
+    Kind { name: "dirty_writeback_centisecs", place: PLACE, unit: UNIT, noted_as: "dirty-writeback", disagreed };
+
+/// Both, as a run wants them. Dropping it gives them back.
+#[derive(Debug)]
+pub struct Writeback {
+    // In this order: whoever changes the second has the kernel look at once at what is too old by the first.
+    expire: Held,
+    interval: Held,
+}
+
+impl Writeback {
+    /// Has both be what `wanted` makes of what they are while no run holds them. `id` is the run's.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Machine`] if they cannot be written, or if another run wants other ones.
+    pub fn take(id: &str, wanted: impl Fn(RealDuration) -> RealDuration) -> Result<Writeback, Error> {
+        let expire = Held::take(id, here(&EXPIRE)?, &wanted)?;
+        Ok(Writeback { expire, interval: Held::take(id, here(&INTERVAL)?, &wanted)? })
+    }
+
+    /// What is different on this machine because of them, the age first.
+    pub fn changes(&self) -> [Change; 2] {
+        [&self.expire, &self.interval].map(|held| held.change().clone())
+    }
+}
+
+/// How old what is not written becomes now before the kernel writes it.
+///
+/// # Errors
+///
+/// If that cannot be read.
+pub fn age() -> Result<RealDuration, Error> {
+    here(&EXPIRE)?.read()
+}
+
+/// Fails if a run could not have them be others.
+pub fn settable() -> Result<(), Error> {
+    let can = |kind: &'static Kind| {
+        here(kind)?.writable().map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e))
+    };
+    can(&EXPIRE).and_then(|()| can(&INTERVAL))
+}
+
+/// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
+/// needs no rights, if nothing is noted.
+pub fn sweep() -> Result<Vec<Change>, Error> {
+    let restored = [&EXPIRE, &INTERVAL].map(|kind| settings::sweep(kind, || here(kind)));
+    restored.into_iter().filter_map(Result::transpose).collect()
+}
+
+/// The runs that hold them now, by their ids; none without the rights to see them.
+pub fn holders() -> Vec<String> {
+    settings::holders(&EXPIRE)
+}
+
+fn here(kind: &'static Kind) -> Result<Setting, Error> {
+    let cannot = |e| Error::system(format!("cannot open {}", kind.path()), e);
+    let folder = rustix::fs::open(PLACE, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    Ok(Setting::of(kind, folder.map_err(cannot)?))
+}
+
+fn disagreed(other: &Holder, wanted: RealDuration) -> Lack {
+    let Holder { id, wants: theirs, process } = other;
+    let what = format!(
+        "the kernel is to write back after {wanted}, and another run ({id}, pid {process}) has set {theirs} for the \
+         whole machine"
+    );
+    Lack::new(what, "wait for its end, or run both at the same TDF")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_has_both() {
+        let usual = age().unwrap();
+        assert!(usual.as_nanos() >= UNIT.as_nanos(), "{usual}");
+        assert!(here(&INTERVAL).unwrap().read().is_ok());
+    }
+
+    #[test]
+    fn who_wants_other_times_is_told_whose_are_set() {
+        let s = |s: u64| RealDuration::from_nanos(s * 1_000_000_000);
+        let said = disagreed(&Holder { id: "a-1".into(), wants: s(300), process: 7 }, s(30)).to_string();
+        assert!(said.contains("a-1, pid 7") && said.contains("300s") && said.contains("same TDF"), "{said}");
+    }
+}
