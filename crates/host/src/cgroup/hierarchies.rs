@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags};
 
 use super::files::{
     CONTROLLERS, CONTROLLERS_2, IDLE, KIND, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SWAP_LIMIT, Version,
@@ -229,12 +229,19 @@ pub fn of_all_sockets() -> Result<OwnedFd, Error> {
 
 /// In a mount namespace of one's own: leaves an OCI runtime only the tree of version 1, where there are both. crun
 /// 1.8.1 does not know what to do with version 2 controllers beside version 1 ones.
+///
+/// It makes its groups there all the same, for the kernel tells every process that it is in one of version 2: as
+/// directories of no consequence. So there is something in which it can: systemd mounts what is below read-only.
 pub fn hide_second_version() -> Result<(), Error> {
-    if Path::new(SECOND_BESIDE_FIRST).join(MEMBERS).exists() {
-        rustix::mount::unmount(SECOND_BESIDE_FIRST, UnmountFlags::DETACH)
-            .context(|| "cannot hide the second cgroup tree from the runtime".into())?;
+    let hidden = || {
+        rustix::mount::unmount(SECOND_BESIDE_FIRST, UnmountFlags::DETACH)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        rustix::mount::mount("diorama", SECOND_BESIDE_FIRST, "tmpfs", flags, Some(c"mode=0755"))
+    };
+    match Path::new(SECOND_BESIDE_FIRST).join(MEMBERS).exists() {
+        true => hidden().context(|| "cannot hide the second cgroup tree from the runtime".into()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
