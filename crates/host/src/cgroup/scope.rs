@@ -16,8 +16,9 @@ use crate::error::{CONTAINER, Error, Lack};
 pub(super) const SUFFIX: &str = ".scope";
 /// The group in it of the process without which systemd would take an empty scope back.
 const KEEPER: &str = "keeper";
-/// How long systemd may take.
+/// How long systemd may take to make one, and to remove one.
 const PATIENCE: Duration = Duration::from_secs(10);
+const TO_END: Duration = Duration::from_secs(2);
 
 /// Whether systemd runs this machine (sd_booted(3)).
 pub(super) fn systemd_runs() -> bool {
@@ -48,12 +49,39 @@ fn keeper() -> std::io::Result<Child> {
     command.spawn()
 }
 
-fn ask(name: &str, keeper: u32) -> Result<(), Error> {
-    let to = "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager StartTransientUnit";
+/// Lets systemd remove the scope whose group is `top`, in which there is nothing any more. Whoever removes the group
+/// before systemd has heard of that leaves a scope that seems to run for ever: so it is asked for, where it was not done.
+pub(super) fn await_end(top: &Path) {
+    if !systemd_runs() {
+        return;
+    }
+    let deadline = Instant::now() + TO_END;
+    while top.exists() {
+        if Instant::now() > deadline {
+            let name = top.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // Who removes the group then sees whether it helped.
+            let _ = call("StopUnit").args(["ss", name, "replace"]).stdin(Stdio::null()).output();
+            return;
+        }
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// A call of systemd, to which the types of arguments and these are added.
+fn call(method: &str) -> Command {
+    let to = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", method];
     let mut call = Command::new("busctl");
-    call.args(["--system", "--quiet", "call", "--"]).args(to.split(' ')).args(["ssa(sv)a(sa(sv))", name, "fail", "5"]);
+    call.args(["--system", "--quiet", "call", "--"]).args(to);
+    call
+}
+
+fn ask(name: &str, keeper: u32) -> Result<(), Error> {
+    let mut call = call("StartTransientUnit");
+    call.args(["ssa(sv)a(sa(sv))", name, "fail", "6"]);
     call.args(["PIDs", "au", "1", &keeper.to_string(), "Slice", "s", "-.slice", "Delegate", "b", "true"]);
-    call.args(["CPUWeight", "t", "10000", "Description", "s", "a run of diorama", "0"]);
+    call.args(["CPUWeight", "t", "10000", "Description", "s", "a run of diorama"]);
+    // However it ends, it is forgotten.
+    call.args(["CollectMode", "s", "inactive-or-failed", "0"]);
     let lack = |why: String| {
         let help = "see `systemctl status dbus`; as root, outside any container, `busctl --system status` must answer";
         Error::Machine(Lack::new(format!("systemd gave no control group for a run: {why}"), help))

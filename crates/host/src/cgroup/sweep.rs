@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{Tree, files, partition, passing};
+use super::{Tree, files, partition, passing, scope};
 use crate::Error;
 
 /// How long the kernel may take to let go of processes that were killed.
@@ -24,9 +24,13 @@ pub(super) fn sweep(tree: &Tree) -> Result<(), Error> {
         for top in tree.remains() {
             // Killed first everywhere: removing a group in one hierarchy would hide its members there.
             kill_members(&top, tree);
-            if let Err(error) = remove(&top) {
-                stuck = Some(error);
-            }
+            let removed = inside(&top).and_then(|()| {
+                if tree.hierarchies.is_scoped() && top.to_str().is_some_and(|top| top.ends_with(scope::SUFFIX)) {
+                    scope::await_end(&top);
+                }
+                remove(&top)
+            });
+            stuck = removed.err().or(stuck);
         }
         match stuck {
             None => break,
@@ -57,18 +61,25 @@ fn kill_members(dir: &Path, tree: &Tree) {
 }
 
 fn remove(dir: &Path) -> Result<(), Error> {
-    let gone = |e: &std::io::Error| e.kind() == ErrorKind::NotFound;
-    match fs::read_dir(dir) {
-        Ok(entries) => {
-            for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
-                remove(&entry.path())?;
-            }
-        }
-        Err(e) if gone(&e) => return Ok(()),
-        Err(e) => return Err(Error::file("read", dir, e)),
-    }
+    inside(dir)?;
     match fs::remove_dir(dir) {
         Err(e) if !gone(&e) => Err(Error::file("remove the control group", dir, e)),
         _ => Ok(()),
     }
+}
+
+/// Removes what is in a group.
+fn inside(dir: &Path) -> Result<(), Error> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => entries.try_for_each(|entry| match entry {
+            Ok(entry) if entry.file_type().is_ok_and(|t| t.is_dir()) => remove(&entry.path()),
+            _ => Ok(()),
+        }),
+        Err(e) if gone(&e) => Ok(()),
+        Err(e) => Err(Error::file("read", dir, e)),
+    }
+}
+
+fn gone(e: &std::io::Error) -> bool {
+    e.kind() == ErrorKind::NotFound
 }
