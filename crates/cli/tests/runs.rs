@@ -5,6 +5,7 @@ mod support;
 use record::{Ended, RunDir, Status, Verdict};
 use support::{ECHO, Lab, PATIENCE, wait_until};
 
+use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
 /// What a node of a run logged as latencies, in ms.
@@ -210,6 +211,29 @@ fn nodes_have_as_much_of_their_own_time_to_end_in_every_variant() {
         assert_eq!(lab.diorama(&["run", "lab", "--variant", variant]).code, 0, "{variant}");
         assert_eq!(lab.result(&format!("echo/{variant}")).metrics["bye"].summary.mean, 1.0);
     }
+}
+
+/// As shells and systemd have it, a limit that a program raises by itself if it needs more.
+#[test]
+fn a_run_has_as_many_files_open_as_it_may_and_its_nodes_as_many_as_the_shell_says() {
+    let lab = Lab::new(
+        "name: many\ntdf: 2\nmachines: { m: { speed: 0.05, memory: 32MiB } }\n\
+         nodes: { n: { count: 12, machine: m, run: [sh, -c, 'echo files=$(ulimit -Sn)'] } }\n\
+         metrics: { files: { nodes: \"n-*\", line: 'files=(\\d+)', from: stdout, unit: \"1\" } }\n\
+         ends: { exited: [\"n-*\"], limit: 60s }\n",
+    );
+    let mut command = lab.command(&["run", "lab", "--variant", "baseline"]);
+    let few = || {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let few = rustix::process::Rlimit { current: Some(64), ..limit };
+        Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, few)?)
+    };
+    // SAFETY: between fork and exec the child makes two system calls.
+    unsafe { command.pre_exec(few) };
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let files = &lab.result("many/baseline").metrics["files"].summary;
+    assert_eq!((files.n, files.mean, files.p99), (12, 64.0, 64.0));
 }
 
 #[test]

@@ -184,7 +184,10 @@ impl Error {
     /// For `map_err`: names what was tried.
     pub(crate) fn io<E: Into<io::Error>>(what: impl Display) -> impl FnOnce(E) -> Error {
         let what = what.to_string();
-        move |source| Error::Io { what, source: source.into() }
+        move |source| match source.into() {
+            source if source.raw_os_error() == Some(libc::EMFILE) => host::Error::system(what, source).into(),
+            source => Error::Io { what, source },
+        }
     }
 
     /// For `map_err`: names the file, and what was tried with it.

@@ -55,7 +55,7 @@ impl Error {
             Some(libc::EPERM | libc::EACCES) => {
                 format!("run as root with all capabilities (`sudo diorama …`); a container needs {CONTAINER}")
             }
-            Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -n 65536`)".into(),
+            Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (`ulimit -Hn 65536`)".into(),
             _ => return Error::System { what, source },
         };
         Lack::new(format!("{what}: {source}"), help).into()
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_the_user_can_help_comes_with_its_help() {
         let of = |errno| Error::system("cannot do it", io::Error::from_raw_os_error(errno));
-        for (errno, help) in [(libc::EPERM, "run as root"), (libc::EMFILE, "ulimit -n"), (libc::ENOSPC, "df -h")] {
+        for (errno, help) in [(libc::EPERM, "run as root"), (libc::EMFILE, "ulimit -Hn"), (libc::ENOSPC, "df -h")] {
             let error = of(errno);
             assert!(matches!(error, Error::Machine(_)) && error.to_string().contains(help), "{error}");
         }

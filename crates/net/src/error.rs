@@ -32,18 +32,21 @@ pub enum Error {
 impl Error {
     /// A failure below, with the node or interface that it concerns.
     pub(crate) fn of_host(label: &str, error: host::Error) -> Error {
-        match error {
-            host::Error::Input(what) => Error::Input(format!("{label}: {what}")),
-            host::Error::Machine(host::Lack { what, help }) => {
-                Error::Machine { what: format!("{label}: {what}"), help }
-            }
-            host::Error::System { what, source } => Error::System { what: format!("{label}: {what}"), source },
-        }
+        Error::told(error, |what| format!("{label}: {what}"))
     }
 
     /// For `map_err`: the step that failed.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();
-        move |source| Error::System { what, source }
+        move |source| Error::told(host::Error::system(what, source), |what| what)
+    }
+
+    /// A failure below, of which `say` makes what is told.
+    fn told(error: host::Error, say: impl FnOnce(String) -> String) -> Error {
+        match error {
+            host::Error::Input(what) => Error::Input(say(what)),
+            host::Error::Machine(host::Lack { what, help }) => Error::Machine { what: say(what), help },
+            host::Error::System { what, source } => Error::System { what: say(what), source },
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use oci_spec::runtime::{
     Capability, Linux, LinuxCapabilities, LinuxCpu, LinuxDeviceCgroup, LinuxMemory, LinuxNamespace, LinuxNamespaceType,
-    LinuxPids, LinuxResources, Mount, Process, Root, Spec,
+    LinuxPids, LinuxResources, Mount, PosixRlimitBuilder, PosixRlimitType, Process, Root, Spec,
 };
 
 use crate::seccomp;
@@ -87,7 +87,11 @@ pub(crate) fn process(argv: &[String], env: &[String], cwd: &str) -> Process {
     capabilities.set_inheritable(None).set_ambient(None);
     let mut process = Process::default();
     process.set_args(Some(argv.to_vec())).set_env(Some(env.to_vec())).set_cwd(cwd.into());
-    process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true)).set_rlimits(None);
+    process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true));
+    let [soft, hard] = host::descriptors::limit_of_programs();
+    let files = PosixRlimitBuilder::default().typ(PosixRlimitType::RlimitNofile).soft(soft).hard(hard).build();
+    // Nothing of it is missing.
+    process.set_rlimits(files.ok().map(|files| vec![files]));
     process
 }
 

@@ -190,9 +190,10 @@ fn state() -> Option<Finding> {
 }
 
 fn open_files() -> Option<Finding> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    // A run takes as many as it may.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
     Some(if limit < 4096 {
-        Finding::degraded("open files", limit.to_string(), "too few for hundreds of nodes: `ulimit -n 65536`")
+        Finding::degraded("open files", limit.to_string(), "too few for hundreds of nodes: `ulimit -Hn 65536`")
     } else {
         Finding::ok("open files", limit.to_string(), "a run uses about ten a node")
     })

@@ -183,6 +183,7 @@ impl Site for LocalSite {
     fn prepare(&mut self, setup: Setup) -> Result<()> {
         let own = setup.cores.engine().to_vec();
         there(own.first())?;
+        host::descriptors::raise_limit();
         let images = self.images(&setup)?;
         // Asked before this process restricts itself to the harness's cores.
         let (policy, because) = shares::policy_of(&setup);
