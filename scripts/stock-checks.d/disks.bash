@@ -17,7 +17,8 @@ nodes:
 events:
   - { at: 4s, node: db, do: power-off }
   - { at: 5s, node: db, do: power-on }
-ends: { limit: 8s }
+# Long enough for an emulated machine to have come so far by then.
+ends: { limit: 10s }
 END
 
 has_ublk() { [ -e /dev/ublk-control ] || modprobe -q -n ublk_drv; }
