@@ -80,8 +80,8 @@ pub struct DiskUse {
     pub latest: VirtualDuration,
     /// What 99 of 100 were at most.
     pub late_p99: VirtualDuration,
-    /// How much more it costs to fetch a line of much memory after such a time as requests take than at once, on the node's
-    /// core, if that was measured.
+    /// How much more it costs to fetch a line of much memory after such a time as requests take than at once, on the
+    /// node's core, if that was measured.
     pub dearer: Option<RealDuration>,
     /// Bytes that the node's programs have read from the host's own disks, if that is known.
     pub from_host: Option<u64>,

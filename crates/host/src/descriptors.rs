@@ -22,22 +22,22 @@ const ENOUGH: u64 = 1 << 20;
 /// What this process was allowed when it began to need more.
 static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
-/// Lets this process, and whatever it starts from here on, have as many files open as it may have without asking anybody
-/// (the *hard* limit). Shells and systemd give 1,024, which is too few for a hundred nodes.
+/// Lets this process, and whatever it starts from here on, have as many files open as it may have without asking
+/// anybody (the *hard* limit). Shells and systemd give 1,024, which is too few for a hundred nodes.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX).min(ENOUGH);
     if limit.current.is_some_and(|current| current < most) {
-        BEFORE.get_or_init(|| limit.clone());
+        BEFORE.get_or_init(|| limit);
         // Who may have no more says so when there are too few.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit });
     }
 }
 
-/// How many files programs may have open that are not the harness's, and how many they may ask for: what this process was
-/// started with.
+/// How many files programs may have open that are not the harness's, and how many they may ask for: what this process
+/// was started with.
 pub fn limit_of_programs() -> [u64; 2] {
-    let limit = BEFORE.get().cloned().unwrap_or_else(|| getrlimit(Resource::Nofile));
+    let limit = BEFORE.get().copied().unwrap_or_else(|| getrlimit(Resource::Nofile));
     [limit.current, limit.maximum].map(|limit| limit.unwrap_or(u64::MAX))
 }
 

@@ -267,8 +267,8 @@ fn foreign_thread(thread: host::foreign::Thread) -> ForeignThread {
     ForeignThread { pid, tid, name, core, ns, waited_ns }
 }
 
-/// How much more a line costs after a time than at once, of what was measured after several, the shortest first: what was
-/// after the first that is as long, or else the longest.
+/// How much more a line costs after a time than at once, of what was measured after several, the shortest first: what
+/// was after the first that is as long, or else the longest.
 fn dearer_after(away: RealDuration, measured: &[Staleness]) -> Option<RealDuration> {
     let found = measured.iter().find(|found| found.away >= away).or(measured.last())?;
     Some(found.late.saturating_sub(found.soon))
