@@ -21,11 +21,9 @@ use host::time::sleep_until;
 use crate::Joiner;
 
 /// As much as a busy program keeps close: twice the smallest cache, a part of the next.
-const CLOSE: usize = (64 << 10) / LINE;
-/// As much as a program goes through that works again after a wait, with what it uses of the kernel: about what the
-/// caches hold that a core has to itself. What they do not is in one that others use too.
-const WIDE: usize = (1 << 20) / LINE;
+const BYTES: usize = 64 << 10;
 const LINE: usize = 64;
+const LINES: usize = BYTES / LINE;
 /// Steps between two lines that follow each other: odd, so that all are visited, and far, so that nothing is fetched
 /// ahead.
 const STRIDE: usize = 389;
@@ -55,29 +53,19 @@ const LONGEST: RealDuration = RealDuration::from_nanos(20_000_000);
 /// Measures a core that has nothing else to do, with data left alone for each of `aways` (of which at most 20 ms
 /// count). Takes some fifteen times as long as all of them. `None` if this process may not use the core.
 pub fn measure(core: usize, aways: &[RealDuration]) -> Option<Vec<Staleness>> {
-    measure_lines(CLOSE, core, aways, SOON)
-}
-
-/// The same with as much memory as a program goes through that works again after a wait, a MiB; beside what it costs as
-/// soon as it has been used.
-pub fn measure_wide(core: usize, aways: &[RealDuration]) -> Option<Vec<Staleness>> {
-    measure_lines(WIDE, core, aways, RealDuration::ZERO)
-}
-
-fn measure_lines(lines: usize, core: usize, aways: &[RealDuration], soon: RealDuration) -> Option<Vec<Staleness>> {
     let probe = || {
         host::pin(core).ok()?;
-        let soon = fetch_after(soon, lines);
+        let soon = fetch_after(SOON);
         let aways = aways.iter().map(|away| (*away).min(LONGEST));
-        Some(aways.map(|away| Staleness { soon, away, late: fetch_after(away, lines) }).collect())
+        Some(aways.map(|away| Staleness { soon, away, late: fetch_after(away) }).collect())
     };
     std::thread::scope(|threads| threads.spawn(probe).join().ok().flatten())
 }
 
 /// The mean real time to fetch a line of memory that was last touched `away` ago, while the calling thread's core ran
 /// nothing that needs memory. Takes some fifteen times `away`; the median of as many.
-fn fetch_after(away: RealDuration, count: usize) -> RealDuration {
-    let lines = Lines::new(count);
+fn fetch_after(away: RealDuration) -> RealDuration {
+    let lines = Lines::new();
     let mut took: Vec<u64> = (0..=REPEATS)
         .map(|_| {
             let leave = host::now();
@@ -87,21 +75,21 @@ fn fetch_after(away: RealDuration, count: usize) -> RealDuration {
         .skip(1)
         .collect();
     took.sort_unstable();
-    RealDuration::from_nanos(took[took.len() / 2] / count as u64)
+    RealDuration::from_nanos(took[took.len() / 2] / LINES as u64)
 }
 
 /// Memory to come back to.
 struct Lines(Vec<Line>);
 
 impl Lines {
-    fn new(count: usize) -> Lines {
-        Lines((0..count).map(|i| Line((i + STRIDE) % count)).collect())
+    fn new() -> Lines {
+        Lines((0..LINES).map(|i| Line((i + STRIDE) % LINES)).collect())
     }
 
     /// Fetches every line, one after the other; nanoseconds.
     fn fetch(&self) -> u64 {
         let start = host::now();
-        let last = (0..self.0.len()).fold(0, |at, _| self.0[at].0);
+        let last = (0..LINES).fold(0, |at, _| self.0[at].0);
         std::hint::black_box(last);
         host::now().since(start).as_nanos()
     }
@@ -182,7 +170,7 @@ const CLASS: Class = Class::RealTime { priority: 1, inherited: true };
 
 /// Takes a sample after each pause, until there is none.
 fn sample(away: RealDuration, pauses: impl Fn() -> bool, mut tell: impl FnMut(Pair)) {
-    let lines = Lines::new(CLOSE);
+    let lines = Lines::new();
     while pauses() {
         tell([SOON, away].map(|away| {
             lines.fetch();
@@ -234,7 +222,7 @@ fn line_of(mut samples: Vec<u64>) -> RealDuration {
     samples.sort_unstable();
     samples.truncate(samples.len() - samples.len() / 20);
     let mean = samples.iter().sum::<u64>() / samples.len().max(1) as u64;
-    RealDuration::from_nanos(mean / CLOSE as u64)
+    RealDuration::from_nanos(mean / LINES as u64)
 }
 
 #[cfg(test)]
@@ -243,7 +231,7 @@ mod tests {
 
     #[test]
     fn of_twenty_samples_the_longest_does_not_count() {
-        let ns = |lines: u64| lines * CLOSE as u64;
+        let ns = |lines: u64| lines * LINES as u64;
         let mut samples = vec![ns(4); 10];
         samples.extend([ns(8); 9]);
         samples.push(1_000_000_000);
@@ -254,17 +242,15 @@ mod tests {
 
     #[test]
     fn every_line_is_fetched() {
-        for count in [CLOSE, WIDE] {
-            let lines = Lines::new(count);
-            let mut at = 0;
-            let visited: std::collections::HashSet<usize> = (0..count)
-                .map(|_| {
-                    at = lines.0[at].0;
-                    at
-                })
-                .collect();
-            assert_eq!(visited.len(), count);
-        }
+        let lines = Lines::new();
+        let mut at = 0;
+        let visited: std::collections::HashSet<usize> = (0..LINES)
+            .map(|_| {
+                at = lines.0[at].0;
+                at
+            })
+            .collect();
+        assert_eq!(visited.len(), LINES);
     }
 
     #[test]

@@ -249,8 +249,6 @@ pub struct Conditions {
     pub cores: Vec<Calibration>,
     /// The terms on which nodes share them.
     pub terms: Terms,
-    /// By core with nodes that have disks, what it costs there to come back to much data after several times.
-    pub wide_caches: Vec<(usize, Vec<Staleness>)>,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
     /// Of the nodes' disks, if any node has one.

@@ -80,9 +80,6 @@ pub struct DiskUse {
     pub latest: VirtualDuration,
     /// What 99 of 100 were at most.
     pub late_p99: VirtualDuration,
-    /// How much more it costs to fetch a line of much memory after such a time as requests take than at once, on the
-    /// node's core, if that was measured.
-    pub dearer: Option<RealDuration>,
     /// Bytes that the node's programs have read from the host's own disks, if that is known.
     pub from_host: Option<u64>,
 }
@@ -101,7 +98,7 @@ impl DiskUse {
     }
 
     /// How long what a program waits for takes by the model, on average.
-    pub fn waited(&self) -> VirtualDuration {
+    pub(crate) fn waited(&self) -> VirtualDuration {
         let [reads, _, flushes, _] = &self.kinds;
         let took = reads.took.as_secs_f64() + flushes.took.as_secs_f64();
         VirtualDuration::from_secs_f64(took / self.waited_for().max(1) as f64)

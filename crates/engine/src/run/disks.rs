@@ -82,7 +82,6 @@ impl DiskSeries {
             }),
             latest: counters.latest,
             late_p99: percentile(&counters.lateness, 0.99).min(counters.latest),
-            dearer: None,
             from_host: self.read_of_host(*index, counters),
         };
         self.last.iter().map(of).collect()

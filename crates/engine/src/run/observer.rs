@@ -120,12 +120,7 @@ impl Observer {
         self.speed.flush()?;
         self.refill_log.as_mut().map_or(Ok(()), RefillLog::flush)?;
         self.disks.flush()?;
-        let mut disks = self.disks.all();
-        let wide = |core: usize| self.conditions.wide_caches.iter().find(|(measured, _)| *measured == core);
-        for disk in &mut disks {
-            let node = plan.nodes.get(&disk.node);
-            disk.dearer = node.and_then(|node| dearer_after(plan.tdf.to_real(disk.waited()), &wide(node.core)?.1));
-        }
+        let disks = self.disks.all();
         let observations = self.monitor.clone().finish();
         let timeline = self.timeline;
         // Before virtual zero only the frames of interfaces that come up can have been late.
@@ -265,11 +260,4 @@ fn core_work(read: cpu::CoreWork) -> CoreWork {
 fn foreign_thread(thread: host::foreign::Thread) -> ForeignThread {
     let host::foreign::Thread { pid, tid, name, core, ns, waited_ns } = thread;
     ForeignThread { pid, tid, name, core, ns, waited_ns }
-}
-
-/// How much more a line costs after a time than at once, of what was measured after several, the shortest first: what
-/// was after the first that is as long, or else the longest.
-fn dearer_after(away: RealDuration, measured: &[Staleness]) -> Option<RealDuration> {
-    let found = measured.iter().find(|found| found.away >= away).or(measured.last())?;
-    Some(found.late.saturating_sub(found.soon))
 }

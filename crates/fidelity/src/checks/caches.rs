@@ -93,9 +93,7 @@ pub fn caches(found: &[(usize, Caches)], grain: &Grain, tdf: Tdf) -> Judgement {
 ///
 /// Of a node with one of these `disks`, whose progress nothing told, only a guess is known. It sleeps while its disk
 /// works, and comes back to what it has left for as long: what is lost then is a part of what it does until the next
-/// time, which may be much less than a turn. That it is as much as a busy server's is possible, of memory that only
-/// caches hold which others use too: dbench's CPU time for the same work was 40 to 57 % longer at TDF 10, when what the
-/// nearest caches hold was still there after 10 ms, and what the others hold was not.
+/// time, which may be much less than a turn.
 pub fn refills(
     nodes: &[NodeCpu],
     found: &[NodeRefill],
@@ -112,13 +110,12 @@ pub fn refills(
         // On the target nobody else is in between, and all of them are warm.
         let probed = probed.iter().find(|(core, _)| *core == node.core);
         let servers = probed.map_or(MOST, |(_, caches)| lost(caches.late.saturating_sub(WARM), turn));
-        let guessed = burst.and(disk).and_then(|disk| Some(lost(disk.dearer?, turn)));
         let throughout = probed
             .filter(|_| node.busy >= SATURATED)
             .map_or(0.0, |(_, caches)| throughout(caches.late.saturating_sub(caches.soon)));
         // Work takes longer by what is lost, and less long by what the share was raised.
         let longer = |lost: f64| 1.0 / (node.raised * (1.0 - lost.clamp(0.0, MOST))) - 1.0;
-        let most = (part + error).min(servers.max(part)).max(throughout).max(guessed.unwrap_or(0.0));
+        let most = (part + error).min(servers.max(part)).max(throughout);
         (node.used.as_secs_f64(), part, [longer(part - error), longer(most)])
     };
     let each: Vec<_> = nodes.iter().zip(found).map(of).collect();

@@ -112,7 +112,7 @@ mod tests {
         // Too few to matter, however short they are.
         let trims = DiskRequests { count: 1, took: us(1), ..DiskRequests::default() };
         let kinds = [reads, writes, DiskRequests::default(), trims];
-        DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400), dearer: None, from_host: Some(0) }
+        DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400), from_host: Some(0) }
     }
 
     #[test]

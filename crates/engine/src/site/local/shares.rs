@@ -1,9 +1,8 @@
 //! The nodes' shares of the CPU: control groups, fillers, calibration.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use cpu::caches::{Sampler, Staleness};
+use cpu::caches::Sampler;
 use cpu::{CpuGroups, NodeShare, Policy, Terms};
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
@@ -54,7 +53,6 @@ impl Shares {
             // The cores have nothing to do before they have fillers.
             self.beginnings = beginnings(setup);
         }
-        let wide_caches = wide_caches(setup);
         let mut groups = locked(&self.groups);
         // From here on this process itself cannot be on the nodes' cores.
         let exclusive = groups.take_cores();
@@ -62,18 +60,7 @@ impl Shares {
         let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
         let host_setting = groups.host_setting().cloned();
-        let conditions = Conditions {
-            policy,
-            policy_because,
-            exclusive,
-            host_setting,
-            cores,
-            terms,
-            wide_caches,
-            not_applied,
-            disks: None,
-        };
-        Ok(conditions)
+        Ok(Conditions { policy, policy_because, exclusive, host_setting, cores, terms, not_applied, disks: None })
     }
 
     /// CPU time so far.
@@ -96,14 +83,6 @@ impl Shares {
         let begin = || Refills::start(self.groups.clone(), setup, traffic, &self.beginnings);
         (!self.beginnings.is_empty()).then(begin).transpose()
     }
-}
-
-/// What the cores of nodes with disks forget while these wait for one. The cores have nothing to do.
-fn wide_caches(setup: &Setup) -> Vec<(usize, Vec<Staleness>)> {
-    // What a disk takes, from flash memory to platters.
-    let aways = [2, 5, 20].map(|ms: u64| RealDuration::from_nanos(ms * 1_000_000));
-    let cores: BTreeSet<usize> = setup.nodes.iter().filter(|n| n.disk.is_some()).map(|n| n.core).collect();
-    cores.into_iter().filter_map(|core| Some((core, cpu::caches::measure_wide(core, &aways)?))).collect()
 }
 
 /// What is believed of each node's refill before the run. The cores have nothing to do.
