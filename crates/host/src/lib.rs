@@ -13,6 +13,7 @@ pub mod foreign;
 pub mod mounts;
 mod namespace;
 pub mod perf;
+pub mod reclaim;
 pub mod sched;
 mod settings;
 pub mod slices;

@@ -27,10 +27,22 @@ const NEEDED: [(u32, &str); 12] = [
 ];
 
 pub(super) fn findings() -> Vec<Finding> {
-    vec![architecture(), rights(), cores(), alone(), siblings(), memory(), runtime(), disks(), state(), open_files()]
-        .into_iter()
-        .flatten()
-        .collect()
+    vec![
+        architecture(),
+        rights(),
+        cores(),
+        alone(),
+        siblings(),
+        memory(),
+        idle_memory(),
+        runtime(),
+        disks(),
+        state(),
+        open_files(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn architecture() -> Option<Finding> {
@@ -146,6 +158,15 @@ fn memory() -> Option<Finding> {
     } else {
         Finding::ok("memory", found, "shared by the nodes; a plan does not sum up what they may use")
     })
+}
+
+/// Memory that is not used for so long, in real time, is paged out.
+fn idle_memory() -> Option<Finding> {
+    let after = host::reclaim::idle_memory_goes_after()?;
+    let says = "what is not used for so long is paged out (DAMON), in real time: under dilation nodes lose what is in \
+                their page caches TDF times too soon, and read it again; `echo off` to the `state` of each in \
+                /sys/kernel/mm/damon/admin/kdamonds ends that";
+    Some(Finding::degraded("idle memory", format!("goes after {after}"), says))
 }
 
 fn runtime() -> Option<Finding> {
