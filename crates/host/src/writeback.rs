@@ -36,8 +36,8 @@ impl Writeback {
     ///
     /// [`Error::Machine`] if they cannot be written, or if another run wants other ones.
     pub fn take(id: &str, wanted: impl Fn(RealDuration) -> RealDuration) -> Result<Writeback, Error> {
-        let expire = Held::take(id, here(&EXPIRE)?, &wanted)?;
-        Ok(Writeback { expire, interval: Held::take(id, here(&INTERVAL)?, &wanted)? })
+        let expire = Held::take(id, writable(&EXPIRE)?, &wanted)?;
+        Ok(Writeback { expire, interval: Held::take(id, writable(&INTERVAL)?, &wanted)? })
     }
 
     /// What is different on this machine because of them, the age first.
@@ -57,10 +57,7 @@ pub fn age() -> Result<RealDuration, Error> {
 
 /// Fails if a run could not have them be others.
 pub fn settable() -> Result<(), Error> {
-    let can = |kind: &'static Kind| {
-        here(kind)?.writable().map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e))
-    };
-    can(&EXPIRE).and_then(|()| can(&INTERVAL))
+    writable(&EXPIRE).and_then(|_| writable(&INTERVAL)).map(drop)
 }
 
 /// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
@@ -77,8 +74,15 @@ pub fn holders() -> Vec<String> {
 
 fn here(kind: &'static Kind) -> Result<Setting, Error> {
     let cannot = |e| Error::system(format!("cannot open {}", kind.path()), e);
-    let folder = rustix::fs::open(PLACE, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let folder = rustix::fs::open(kind.place, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     Ok(Setting::of(kind, folder.map_err(cannot)?))
+}
+
+/// It, if it can be written: before anything is noted of it, which could not be restored.
+fn writable(kind: &'static Kind) -> Result<Setting, Error> {
+    let setting = here(kind)?;
+    let written = setting.writable();
+    written.map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e)).map(|()| setting)
 }
 
 fn disagreed(other: &Holder, wanted: RealDuration) -> Lack {
@@ -99,6 +103,15 @@ mod tests {
         let usual = age().unwrap();
         assert!(usual.as_nanos() >= UNIT.as_nanos(), "{usual}");
         assert!(here(&INTERVAL).unwrap().read().is_ok());
+    }
+
+    #[test]
+    fn what_can_only_be_read_is_not_to_be_had() {
+        static READ_ONLY: Kind = Kind { name: "ngroups_max", place: "/proc/sys/kernel", ..EXPIRE };
+        assert!(here(&READ_ONLY).unwrap().read().is_ok());
+        let said = writable(&READ_ONLY).unwrap_err().to_string();
+        assert!(said.contains("cannot write to /proc/sys/kernel/ngroups_max"), "{said}");
+        settable().unwrap();
     }
 
     #[test]
