@@ -25,7 +25,7 @@ pub struct Disks {
     process: Child,
     names: Vec<String>,
     /// What is to be removed.
-    made: Devices,
+    noted: Devices,
     devices: Vec<PathBuf>,
     over: Transport,
     because: Option<String>,
@@ -67,7 +67,7 @@ impl Disks {
         let mut made = Disks {
             process,
             names: disks.iter().map(|disk| disk.name.clone()).collect(),
-            made: Devices::default(),
+            noted: Devices::default(),
             devices: Vec::new(),
             over: Transport::FuseAndLoop,
             because: None,
@@ -77,7 +77,7 @@ impl Disks {
         let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec(), over };
         let answer = made.ask(&order, TO_MAKE);
         // Also if it could not make all.
-        made.made = Devices::noted(directory);
+        made.noted = Devices::noted(directory);
         match answer? {
             Answer::Made { devices, over, because, spent } => {
                 (made.devices, made.over, made.because, made.spent) = (devices, over, because, spent);
@@ -245,7 +245,7 @@ impl Drop for Disks {
         let _ = self.process.kill();
         let _ = self.process.wait();
         // Those that somebody has mounted still go with [`crate::remove_devices`].
-        self.made.remove();
+        self.noted.remove();
     }
 }
 

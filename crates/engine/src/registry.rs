@@ -364,18 +364,15 @@ fn sweep_dead(_registry: &File) {
     }
     aside::sweep();
     images::sweep();
-    match host::slices::sweep() {
-        Ok(Some(Change { setting, before, during })) => warn(format_args!(
-            "the scheduler's {setting} was still {during}, by a run that was killed: it is {before} again"
-        )),
-        Ok(None) => {}
-        Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
-    }
-    match host::writeback::sweep() {
-        Ok(all) => all.iter().for_each(|Change { setting, before, during }| {
-            warn(format_args!("vm.{setting} was still {during}, by a run that was killed: it is {before} again"));
-        }),
-        Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
+    let slices = host::slices::sweep().map(Vec::from_iter);
+    for (whose, restored) in [("the scheduler's ", slices), ("vm.", host::writeback::sweep())] {
+        match restored {
+            Ok(all) => all.iter().for_each(|Change { setting, before, during }| {
+                let still = format!("{whose}{setting} was still {during}");
+                warn(format_args!("{still}, by a run that was killed: it is {before} again"));
+            }),
+            Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
+        }
     }
     // Those of a killed `dilate --cpu`, which is no run.
     for dead in cpu::stale_limits().unwrap_or_default() {

@@ -264,7 +264,7 @@ pub struct DiskConditions {
     pub because: Option<String>,
     /// When the kernel writes back what programs have written: what is different for the whole machine, or why that is
     /// not as it should be for this run.
-    pub writeback: std::result::Result<[Change; 2], OtherWriteback>,
+    pub writeback: Result<[Change; 2], OtherWriteback>,
 }
 
 /// That the kernel writes back at other times than the target's.

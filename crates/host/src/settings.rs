@@ -98,14 +98,13 @@ pub(crate) mod testing {
     use super::*;
 
     /// One as slices of all tasks are.
-    pub const SLICE: Kind = Kind {
+    pub static SLICE: Kind = Kind {
         name: "base_slice_ns",
         place: "/sys/kernel/debug/sched",
         unit: RealDuration::from_nanos(1),
         noted_as: "scheduler",
         disagreed: |other, wanted| Lack::new(format!("{wanted} are wanted, not {other:?}"), "wait"),
     };
-    static KIND: Kind = SLICE;
 
     /// A folder of its own, which goes when it is dropped.
     pub struct Scratch(pub PathBuf);
@@ -127,7 +126,7 @@ pub(crate) mod testing {
         }
 
         pub fn set(&self, value: &str) {
-            std::fs::write(self.0.join(KIND.name), format!("{value}\n")).unwrap();
+            std::fs::write(self.0.join(SLICE.name), format!("{value}\n")).unwrap();
         }
 
         pub fn folder(&self) -> OwnedFd {
@@ -135,11 +134,11 @@ pub(crate) mod testing {
         }
 
         pub fn setting(&self) -> Setting {
-            Setting::of(&KIND, self.folder())
+            Setting::of(&SLICE, self.folder())
         }
 
         pub fn text(&self) -> String {
-            std::fs::read_to_string(self.0.join(KIND.name)).unwrap().trim().to_owned()
+            std::fs::read_to_string(self.0.join(SLICE.name)).unwrap().trim().to_owned()
         }
     }
 

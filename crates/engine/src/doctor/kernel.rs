@@ -151,11 +151,7 @@ fn of_host(now: Option<RealDuration>, holders: &[String]) -> Finding {
         [] => {
             "of all programs alike (base_slice_ns in debugfs): a run sets them to its turns, and back at its end".into()
         }
-        _ => format!(
-            "of all programs alike (base_slice_ns in debugfs), as set for {}: the last of them sets them back, and \
-             where that was killed, the next command of root",
-            holders.join(", ")
-        ),
+        _ => format!("of all programs alike (base_slice_ns in debugfs), {}", set_for(holders, "them")),
     };
     Finding::ok("slices", now, says)
 }
@@ -179,11 +175,14 @@ fn writeback_says(holders: &[String]) -> String {
     let what = "what programs do not sync is written after that (vm.dirty_expire_centisecs)";
     match holders {
         [] => format!("{what}: a run with disks sets it to virtual time, and back at its end"),
-        _ => format!(
-            "{what}, as set for {}: the last of them sets it back, and where that was killed, the next command of root",
-            holders.join(", ")
-        ),
+        _ => format!("{what}, {}", set_for(holders, "it")),
     }
+}
+
+/// Who has set what is the whole machine's, and who sets it back.
+fn set_for(holders: &[String], what: &str) -> String {
+    let runs = holders.join(", ");
+    format!("as set for {runs}: the last of them sets {what} back, and where that was killed, the next command of root")
 }
 
 /// Tried, not guessed: the programs are loaded and let go of again.

@@ -52,9 +52,6 @@ fn keeper() -> std::io::Result<Child> {
 /// Lets systemd remove the scope whose group is `top`, in which there is nothing any more. Whoever removes the group
 /// before systemd has heard of that leaves a scope that seems to run for ever. Where it takes long, it is asked to.
 pub(super) fn await_end(top: &Path) {
-    if !systemd_runs() {
-        return;
-    }
     let deadline = Instant::now() + TO_END;
     while top.exists() {
         if Instant::now() > deadline {

@@ -187,8 +187,6 @@ mod tests {
     use super::super::testing::{SLICE, Scratch};
     use super::*;
 
-    static KIND: Kind = SLICE;
-
     fn us(us: u64) -> RealDuration {
         RealDuration::from_nanos(us * 1_000)
     }
@@ -208,7 +206,7 @@ mod tests {
         }
 
         fn notes(&self) -> Notes {
-            Notes { kind: &KIND, directory: self.state.0.clone(), boot: self.boot.into() }
+            Notes { kind: &SLICE, directory: self.state.0.clone(), boot: self.boot.into() }
         }
 
         fn host(&self) -> Host {
@@ -328,12 +326,12 @@ mod tests {
     #[test]
     fn one_that_cannot_be_changed_is_left_as_it_was_and_noted() {
         let machine = Machine::new();
-        let broken = machine.kernel.0.join(KIND.name);
+        let broken = machine.kernel.0.join(SLICE.name);
         std::fs::remove_file(&broken).unwrap();
         // A number that even root can only read.
         std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &broken).unwrap();
         let error = machine.take("a-1", us(200)).unwrap_err();
-        assert!(error.to_string().contains(KIND.name), "{error}");
+        assert!(error.to_string().contains(SLICE.name), "{error}");
         assert_eq!(machine.left(), 1, "the note, for another try");
     }
 }

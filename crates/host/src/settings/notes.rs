@@ -178,11 +178,10 @@ mod tests {
     use super::super::testing::{SLICE, Scratch};
     use super::*;
 
-    static KIND: Kind = SLICE;
     const BEFORE: RealDuration = RealDuration::from_nanos(2_800_000);
 
     fn notes(directory: PathBuf, boot: &str) -> Notes {
-        Notes { kind: &KIND, directory, boot: boot.into() }
+        Notes { kind: &SLICE, directory, boot: boot.into() }
     }
 
     #[test]
@@ -200,7 +199,7 @@ mod tests {
     #[test]
     fn a_run_is_one_for_as_long_as_its_file_is_open() {
         let made = Scratch::new();
-        let notes = Notes::at(&made.0, &KIND).unwrap();
+        let notes = Notes::at(&made.0, &SLICE).unwrap();
         let holder = Holder { id: "a-1".into(), wants: RealDuration::from_nanos(200_000), process: 77 };
         let open = notes.add(&holder).unwrap();
         assert_eq!(notes.holders().unwrap(), std::slice::from_ref(&holder));

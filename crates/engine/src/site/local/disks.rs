@@ -18,7 +18,7 @@ pub struct NodeDisks {
     disks: Disks,
     tdf: Tdf,
     /// That the machine's kernel writes back as the target's would, or why it does not.
-    writeback: std::result::Result<Writeback, OtherWriteback>,
+    writeback: Result<Writeback, OtherWriteback>,
 }
 
 impl NodeDisks {
