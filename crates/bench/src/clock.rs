@@ -68,6 +68,8 @@ const OPERATIONS: &[Operation] = &[
     // Under a filter of one instruction: what is left is dilation's own.
     against("filtered", operation("untrapped-call-beside-an-empty-filter", "untrapped", 100_000, None)),
     operation("checked-call", "checked", 100_000, None),
+    // As a C library makes it, which stops trapping.
+    operation("stat", "site", 50_000, None),
     operation("trapped-call", "trapped", 20_000, None),
     // The same filter, and a handler that does nothing.
     against("handled", operation("trapped-call-beside-an-empty-handler", "trapped", 20_000, Some(1.15))),

@@ -111,6 +111,7 @@ struct parameters {
 	u64 cpu_whole, cpu_frac; /* virtual CPU time = real * (whole + frac / 2^64) */
 	u64 cpu_num, cpu_den; /* and back, real = virtual * num / den */
 	u64 tsc_cycles; /* per virtual ns, times 2^32; 0: rdtsc is left alone */
+	u64 one_core; /* whether all threads of the process share one */
 };
 
 /* Private to the process, copied by fork. */
@@ -125,10 +126,21 @@ struct state {
 	u32 actions_next;
 	u32 traps_receiving; /* packets.c: its filter is in place */
 	u64 itimer_interval[3]; /* timers.c: as set last, us */
+	/* sites.c: how many are in the table, whether none is changed any more, and where the stubs are mapped again. */
+	u32 sites, sites_lock, sites_closed;
+	u64 stubs[DIORAMA_STUB_COPIES];
+};
+
+/* An instruction that has made calls which trapped; kept by sites.c, and read by its assembly. */
+struct site {
+	u64 after; /* where the call returns to */
+	u32 nr;
+	u32 seen; /* how often, or what came of it */
 };
 
 #define PAGE ((const volatile struct clock_page *)DIORAMA_PAGE)
 #define STATE ((struct state *)DIORAMA_STATE)
+#define SITES ((struct site *)DIORAMA_SITE_TABLE)
 /* The second page of the state: untouched, and so free, until a program creates a timer. */
 #define TIMERS ((struct timer_memory *)(DIORAMA_STATE + 0x1000))
 
@@ -190,8 +202,8 @@ bool write_user(u64 to, const void *from, u64 len);
 bool read_text(char *to, u64 from, u64 room);
 
 /*
- * A call that has trapped: its number, its arguments, and the frame of the signal. calls.h lists the functions that
- * answer one.
+ * A call that has trapped: its number, its arguments, and the frame of the signal; none if it came without one, from a
+ * site (sites.c). calls.h lists the functions that answer one.
  */
 struct call {
 	u64 nr, a[6];
@@ -216,6 +228,8 @@ void clear_own_action(i32 sig);
 void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *context);
 /* Reads a signal mask of the program and strips our signals from it. 0, -EFAULT or -EINVAL. */
 long read_mask(u64 *mask, u64 from, u64 size);
+/* sites.c: a call came by a signal. Where many do, the next may come without. */
+void count_trap(const struct call *c);
 /* strict.c: a thread did what SECCOMP_MODE_STRICT forbids. */
 void end_strictly(void);
 /* trap.c */

@@ -98,6 +98,10 @@ struct ucontext {
 
 #define NS 1000000000ull
 
+/* A number as assembly takes it. */
+#define NUMBER(n) NUMBER_(n)
+#define NUMBER_(n) #n
+
 static inline long syscall6(u64 nr, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
 	long result;

@@ -94,5 +94,7 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	u64 ours = our_signals();
 	syscall(__NR_rt_sigprocmask, 1 /* SIG_UNBLOCK */, &ours, 0, 8);
 	_Static_assert(offsetof(struct state, given.entry) == 40, "vdso.lds says where");
-	_Static_assert(DIORAMA_STATE + sizeof(struct state) <= DIORAMA_SCRATCH, "the end is the injector's");
+	_Static_assert(DIORAMA_STATE + sizeof(struct state) <= DIORAMA_SITE_TABLE, "then comes the table of sites,");
+	_Static_assert(DIORAMA_SITE_TABLE + DIORAMA_SITES * DIORAMA_SITE_SIZE <= DIORAMA_SCRATCH, "then the injector's part");
+	_Static_assert(sizeof(struct site) == DIORAMA_SITE_SIZE, "sites.c counts in these");
 }

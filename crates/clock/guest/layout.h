@@ -28,6 +28,17 @@
 #define DIORAMA_SCRATCH 0x3f5700010f80
 #define DIORAMA_SCRATCH_SIZE 0x80
 /*
+ * Call sites that are answered without a signal (sites.c): the table, in the state's first page; the page of the image
+ * with stubs for each, and where they lead.
+ */
+#define DIORAMA_SITE_TABLE 0x3f5700010800
+#define DIORAMA_SITES 62
+#define DIORAMA_SITE_SIZE 16
+#define DIORAMA_ANSWER 0xcf00
+#define DIORAMA_STUBS 0xd000
+#define DIORAMA_STUB_SIZE 16
+#define DIORAMA_STUB_COPIES 4
+/*
  * How many changes of the rate the page remembers; of more, two are joined, and times of files between them
  * interpolated.
  */

@@ -25,9 +25,14 @@ long read_mask(u64 *mask, u64 from, u64 size)
 /* The mask is not this handler's but the interrupted program's: the kernel sets it from the frame when we return. */
 long call_rt_sigprocmask(struct call *c)
 {
-	u64 set, old = c->context->sigmask;
+	u64 set, old;
 	if (c->a[3] != 8)
 		return -EINVAL;
+	if (!c->context) {
+		long wrong = c->a[1] ? read_mask(&set, c->a[1], 8) : 0;
+		return wrong ? wrong : syscall(__NR_rt_sigprocmask, c->a[0], c->a[1] ? &set : 0, c->a[2], 8);
+	}
+	old = c->context->sigmask;
 	if (c->a[1]) {
 		long wrong = read_mask(&set, c->a[1], 8);
 		if (wrong)

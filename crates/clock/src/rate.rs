@@ -4,17 +4,19 @@ use scale::{CpuPace, Tdf};
 
 use crate::{Error, tsc};
 
-/// How a node's CPU clocks and its time-stamp counter relate to the host's.
+/// How a node's CPU clocks and its time-stamp counter relate to the host's, and where its programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuRate {
     pub(crate) pace: CpuPace,
     /// Of the time-stamp counter per virtual ns, times 2^32; 0 leaves the instructions that read it alone.
     pub(crate) tsc_cycles: u64,
+    /// All threads of a program share one core.
+    pub(crate) one_core: bool,
 }
 
 impl CpuRate {
     /// CPU time is what the kernel says: a virtual CPU of speed 1.
-    pub const NATIVE: CpuRate = CpuRate { pace: CpuPace::NATIVE, tsc_cycles: 0 };
+    pub const NATIVE: CpuRate = CpuRate { pace: CpuPace::NATIVE, tsc_cycles: 0, one_core: false };
 
     /// The clocks of a virtual CPU of `speed`, a fraction of one core of this host, to the nearest billionth.
     ///
@@ -22,18 +24,24 @@ impl CpuRate {
     /// [`Error::Speed`] for a speed that is not between 0.001 and 1000.
     pub fn speed(speed: f64) -> Result<CpuRate, Error> {
         let pace = CpuPace::of_speed(speed).ok_or(Error::Speed(speed))?;
-        Ok(CpuRate { pace, tsc_cycles: 0 })
+        Ok(CpuRate { pace, ..CpuRate::NATIVE })
     }
 
     /// The clocks of a process that is dilated but has the whole core: a core that is TDF times as fast.
     pub fn undivided(tdf: Tdf) -> CpuRate {
-        CpuRate { pace: CpuPace::undivided(tdf), tsc_cycles: 0 }
+        CpuRate { pace: CpuPace::undivided(tdf), ..CpuRate::NATIVE }
     }
 
     /// The time-stamp counter too shows virtual time, at the processor's own frequency: `rdtsc` and `rdtscp` are
     /// answered from the clock, and every clock that is read costs a system call.
     pub fn with_dilated_tsc(self) -> CpuRate {
         CpuRate { tsc_cycles: tsc::cycles_per_ns(), ..self }
+    }
+
+    /// All threads of a program are on one core and stay there, whichever it is: more of its calls can then be answered
+    /// without a signal (`guest/sites.c`).
+    pub fn on_one_core(self) -> CpuRate {
+        CpuRate { one_core: true, ..self }
     }
 }
 

@@ -76,6 +76,7 @@ struct Parameters {
     cpu_num: u64,
     cpu_den: u64,
     tsc_cycles: u64,
+    one_core: u64,
 }
 
 /// What is written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the
@@ -209,6 +210,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
             cpu_num,
             cpu_den,
             tsc_cycles: cpu.tsc_cycles,
+            one_core: cpu.one_core.into(),
         },
         how,
         name: recipe.name,

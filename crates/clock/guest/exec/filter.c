@@ -277,22 +277,16 @@ static void not_bootstrap(u32 nr)
 	done(here);
 }
 
-/*
- * prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) and seccomp(SECCOMP_SET_MODE_STRICT), which have the mode in argument
- * `mode`.
- */
-static void going_strict(u32 nr, u8 mode)
+/* prctl and seccomp where they set a filter, or the strict mode. */
+static void filtering(u32 nr)
 {
+	static const u32 by_prctl[] = { 22 /* PR_SET_SECCOMP */ };
+	static const u32 by_seccomp[] = { SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER };
 	u32 here = on(nr);
-	if (mode != 0) {
-		load(LOW(0));
-		skip_if(22 /* PR_SET_SECCOMP */, 1);
-		answer(SECCOMP_RET_ALLOW);
-	}
-	load(LOW(mode));
-	skip_if(nr == __NR_prctl ? SECCOMP_MODE_STRICT : SECCOMP_SET_MODE_STRICT, 1);
-	answer(SECCOMP_RET_ALLOW);
-	trap();
+	if (nr == __NR_prctl)
+		if_one_of(0, by_prctl, 1);
+	else
+		if_one_of(0, by_seccomp, 2);
 	done(here);
 }
 

@@ -97,6 +97,12 @@ impl Dilation {
         self
     }
 
+    /// For programs that stay on one core.
+    pub fn on_one_core(mut self) -> Dilation {
+        self.cpu = self.cpu.on_one_core();
+        self
+    }
+
     /// For a virtual CPU of this speed.
     pub fn with_speed(mut self, speed: f64) -> Dilation {
         self.cpu = CpuRate::speed(speed).unwrap();

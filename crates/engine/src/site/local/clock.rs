@@ -27,7 +27,7 @@ impl Dilation {
         let injector = Injector::start(&page, super::only(setup), |what| crate::notice::warn(what))?;
         let mut rates = Vec::new();
         for node in &setup.nodes {
-            let rate = CpuRate::speed(node.cpu_clock_divisor)?;
+            let rate = CpuRate::speed(node.cpu_clock_divisor)?.on_one_core();
             rates.push(if node.dilated_tsc { rate.with_dilated_tsc() } else { rate });
         }
         Ok(Some(Dilation { injector, page, rates }))
