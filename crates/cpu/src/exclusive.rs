@@ -1,9 +1,9 @@
 //! The nodes' cores for the nodes alone, where that can be: a program that runs beside them there, however light, takes
 //! turns from them, and the kernel's balancing of load looks at cores whose tasks it may not move.
 
-use host::cgroup::{self, Partition};
-use host::cores;
-use scale::RealDuration;
+use host::cgroup::{self, Group, Partition};
+use host::{cores, now};
+use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::caches::Sampler;
@@ -30,7 +30,15 @@ pub enum Exclusive {
 
 /// A run's cores, if they are its groups' alone; they are given back with the groups.
 #[derive(Debug, Default)]
-pub(crate) struct Alone(Option<Partition>);
+pub(crate) struct Alone {
+    partition: Option<Partition>,
+    /// When loads were counted again last.
+    recounted: Option<RealInstant>,
+}
+
+/// How long a program that was started somewhere else has less than its node's share, at most: loads are counted again
+/// that often. It takes some 20 us a node, on the harness's core.
+const RECOUNT_EVERY: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
 impl Alone {
     /// Takes them, if that can be.
@@ -42,7 +50,7 @@ impl Alone {
         match taken {
             Ok(partition) => {
                 let isolated = partition.is_isolated();
-                self.0 = Some(partition);
+                self.partition = Some(partition);
                 Exclusive::Taken { isolated }
             }
             Err(because) => Exclusive::Shared { because },
@@ -51,13 +59,25 @@ impl Alone {
 
     /// What the kernel says, if they were taken and are the groups' alone no more.
     pub fn lost(&self) -> Option<String> {
-        self.0.as_ref()?.lost()
+        self.partition.as_ref()?.lost()
+    }
+
+    /// Lets these groups, each of which is the only busy one of its node, have all of their node's share, wherever
+    /// their programs began: of cores that are taken from the rest, and of those that are left over if there is but
+    /// one, the kernel balances none, and forgets no load ([`Group::recount_above`]). At most once a second.
+    pub fn recount(&mut self, mut containers: impl Iterator<Item = Group>) -> Result<(), Error> {
+        let due = self.recounted.is_none_or(|last| now().since(last) >= RECOUNT_EVERY);
+        if self.partition.is_none() || !due {
+            return Ok(());
+        }
+        self.recounted = Some(now());
+        Ok(containers.try_for_each(|group| group.recount_above())?)
     }
 
     /// See [`crate::CpuGroups::sampler`].
     pub fn sampler(&self, layout: &Layout, core: usize, away: RealDuration) -> Result<Sampler, Error> {
         let why = || Error::io("start to measure the core's caches");
-        if self.0.is_none() {
+        if self.partition.is_none() {
             return Sampler::start(core, away).map_err(why());
         }
         layout.caches().create()?;

@@ -80,6 +80,7 @@ fn inside(dir: &Path) -> Result<(), Error> {
     }
 }
 
-fn gone(e: &std::io::Error) -> bool {
-    e.kind() == ErrorKind::NotFound
+pub(super) fn gone(e: &std::io::Error) -> bool {
+    // The second is what a file says that was open when its group went.
+    e.kind() == ErrorKind::NotFound || e.raw_os_error() == Some(libc::ENODEV)
 }

@@ -1,11 +1,12 @@
 //! Weights: what a group has of its parent's CPU time beside its siblings.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 
 use super::files::{self, Version};
 use super::group::Group;
+use super::sweep::gone;
 use crate::error::Error;
 
 /// What can be expressed by weights: integers within bounds, of which a whole core has so many that there is some room
@@ -69,9 +70,14 @@ impl Weights {
 
     /// That of a hundred ordinary tasks.
     fn outweighing(self) -> u64 {
+        100 * self.ordinary()
+    }
+
+    /// Of a group that nobody has given another.
+    fn ordinary(self) -> u64 {
         match self.version {
-            Version::First => 102_400,
-            Version::Second => 10_000,
+            Version::First => 1_024,
+            Version::Second => 100,
         }
     }
 }
@@ -111,6 +117,30 @@ impl Group {
     /// The largest [`Fraction`] of it that can be set.
     pub fn largest_fraction(&self) -> f64 {
         self.weights().largest_fraction()
+    }
+
+    /// Makes the kernel bring up to date, on all cores, what it believes to be the load of the group above this one.
+    /// Does nothing if there is no such group (any more).
+    ///
+    /// The kernel divides a group's weight among the cores by the load that the group has on each. A task that enters
+    /// a group asleep leaves its load on the core where it fell asleep; that decays within half a second, but only the
+    /// balancing of load looks, and a core that is alone in its scheduling domain is never balanced. There it stays,
+    /// and the group has half of its weight where its tasks are. A weight that changes is news for all cores.
+    pub fn recount_above(&self) -> Result<(), Error> {
+        let path = self.cpu.join(self.version.weight());
+        let [_, most] = self.weights().bounds;
+        let change = || {
+            let mut file = File::options().read(true).write(true).open(&path)?;
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            let weight: u64 = text.trim().parse().map_err(|_| ErrorKind::InvalidData)?;
+            let another = if weight < most { weight + 1 } else { weight - 1 };
+            [another, weight].iter().try_for_each(|weight| file.write_all_at(weight.to_string().as_bytes(), 0))
+        };
+        match change() {
+            Err(e) if !gone(&e) => Err(Error::file("change", &path, e)),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the kernel account for the core on which this group's only thread runs: see [`Poke`].
@@ -162,6 +192,7 @@ impl Poke {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroup::Tree;
 
     #[test]
     fn weights_divide_a_core_as_it_was_asked_for() {
@@ -187,5 +218,20 @@ mod tests {
         assert_eq!(Weights::fine().worth(7), 7);
         assert!((Weights::fine().largest_fraction() - 1.310_72).abs() < 1e-12);
         assert!(coarse.are_coarse() && coarse.largest_fraction() > 1.1);
+    }
+
+    #[test]
+    fn loads_are_counted_again_and_weights_stay_as_they_were() {
+        let tree = Tree::of(&format!("test-recount-{}", std::process::id())).unwrap();
+        let groups = ["n/c", "n/d", "n/no-such"].map(|inside| tree.group(inside));
+        groups[..2].iter().for_each(|group| group.create().unwrap());
+        // That of one is as it was made, that of the other the largest.
+        groups[1].set_fraction(9.0).unwrap();
+        let weights = || groups.each_ref().map(|g| std::fs::read_to_string(g.cpu.join(g.version.weight())).ok());
+        let before = weights();
+        groups.iter().for_each(|group| group.recount_above().unwrap());
+        assert_eq!(weights(), before);
+        assert!(before[0].is_some() && before[1].is_some() && before[2].is_none());
+        tree.sweep().unwrap();
     }
 }
