@@ -115,7 +115,7 @@ fn of_disk(setup: &Setup, name: &str, tdf: u32, loads: &[Load], place: &Path) ->
         disks.watch(0)?;
         let before = disks.count()?.disks[0];
         let took = fio::run(&device, SIZE, *load, setup.nodes, place)?;
-        let (requests, flushes) = modelled(&disks.watch(0)?, load.bytes);
+        let (requests, flushes) = modelled(&disks.watch(0)?, *load);
         let after = disks.count()?.disks[0];
         let late = after.all(|kind| kind.late) - before.all(|kind| kind.late);
         let mut params = load.params();
@@ -126,7 +126,8 @@ fn of_disk(setup: &Setup, name: &str, tdf: u32, loads: &[Load], place: &Path) ->
             let real = RealDuration::from_nanos(real_ns.round() as u64);
             factor.to_virtual(real).as_secs_f64() * 1e3
         };
-        let seen: Vec<f64> = took.requests.iter().map(|ns| virtual_ms(*ns)).collect();
+        let ends_seen = took.requests.len().saturating_sub(load.unseen());
+        let seen: Vec<f64> = took.requests[..ends_seen].iter().map(|ns| virtual_ms(*ns)).collect();
         let says: Vec<f64> = requests.iter().map(|s| s * 1e3).collect();
         params["n"] = json!(seen.len());
         rows.extend(compared("disk_request", &params, tdf, (mean(&seen), p99(&seen)), (mean(&says), p99(&says))));

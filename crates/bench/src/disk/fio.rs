@@ -73,6 +73,12 @@ impl Load {
         json!({ "request": self.pattern.name(), "bytes": self.bytes, "depth": self.depth })
     }
 
+    /// Of how many of its last requests fio does not see the end: when it has made the last, it waits for all that are
+    /// under way, and takes each for as long as that.
+    pub fn unseen(&self) -> usize {
+        if self.depth > 1 { self.depth as usize } else { 0 }
+    }
+
     /// How fio makes the requests. Where several may be under way, it counts a flush from when the write before it
     /// began: what a flush takes is told where each has returned before the next begins.
     fn engine(&self) -> &'static str {
@@ -86,7 +92,7 @@ impl Load {
 /// How long requests took, real ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Took {
-    /// Reads and writes, one by one.
+    /// Reads and writes, one by one, in the order in which fio saw them end.
     pub requests: Vec<f64>,
     /// Flushes: how many, their mean, and what 99 of 100 kept to.
     pub flushes: (u64, f64, f64),

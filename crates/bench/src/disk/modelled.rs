@@ -6,15 +6,19 @@ use device::Watched;
 use disk::Op;
 use scale::VirtualInstant;
 
-/// How long each request of so many bytes takes by the model, virtual s, and each flush.
+use super::fio::Load;
+
+/// How long each request of a load takes by the model, virtual s, and each flush; but for the requests
+/// [whose end fio does not see](Load::unseen), those that were under way when the last one was made.
 ///
 /// The kernel makes several requests of a long one: it takes from when the first comes until the last is complete.
-pub(super) fn modelled(watched: &[Watched], bytes: u64) -> (Vec<f64>, Vec<f64>) {
+pub(super) fn modelled(watched: &[Watched], load: Load) -> (Vec<f64>, Vec<f64>) {
     struct Parts {
         arrived: VirtualInstant,
         complete: VirtualInstant,
         bytes: u64,
     }
+    let bytes = load.bytes;
     let (mut requests, mut flushes) = (Vec::new(), Vec::new());
     // By kind and place: at one place, one request is under way at a time, or two that take as long.
     let mut parts: HashMap<(Op, u64), Parts> = HashMap::new();
@@ -29,21 +33,44 @@ pub(super) fn modelled(watched: &[Watched], bytes: u64) -> (Vec<f64>, Vec<f64>) 
         whole.complete = whole.complete.max(part.complete);
         whole.bytes += part.length;
         if whole.bytes >= bytes {
-            requests.push(whole.complete.since(whole.arrived).as_secs_f64());
+            requests.push((whole.arrived, whole.complete));
             parts.remove(&place);
         }
     }
-    (requests, flushes)
+    let last = requests.iter().map(|(arrived, _)| *arrived).max();
+    let seen = requests.iter().filter(|(_, complete)| load.unseen() == 0 || Some(*complete) <= last);
+    (seen.map(|(arrived, complete)| complete.since(*arrived).as_secs_f64()).collect(), flushes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::fio::Pattern;
+
+    fn part(op: Op, offset: u64, length: u64, from_us: u64, to_us: u64) -> Watched {
+        let [arrived, complete] = [from_us, to_us].map(|us| VirtualInstant::from_nanos(us * 1_000));
+        Watched { op, offset, length, arrived, complete }
+    }
+
+    fn load(depth: u32, bytes: u64) -> Load {
+        Load { pattern: Pattern::ReadAtRandom, depth, bytes, count: 1, limit_s: 1 }
+    }
+
+    fn us(values: &[f64]) -> Vec<f64> {
+        values.iter().map(|s| (s * 1e6).round()).collect()
+    }
+
+    #[test]
+    fn what_is_under_way_when_the_last_is_made_does_not_count() {
+        let watched =
+            [(0, 5), (1, 40), (5, 12), (12, 30)].map(|(from, to)| part(Op::Read, from * 4096, 4096, from, to));
+        assert_eq!(us(&modelled(&watched, load(2, 4096)).0), [5.0, 7.0]);
+        assert_eq!(us(&modelled(&watched, load(1, 4096)).0), [5.0, 39.0, 7.0, 18.0]);
+        assert!(modelled(&[], load(2, 4096)).0.is_empty());
+    }
 
     #[test]
     fn parts_of_a_request_are_one() {
-        let at = |us: u64| VirtualInstant::from_nanos(us * 1_000);
-        let part = |op, offset, length, from, to| Watched { op, offset, length, arrived: at(from), complete: at(to) };
         let (requests, flushes) = modelled(
             &[
                 part(Op::Read, 65_536, 4096, 5, 20),
@@ -51,9 +78,8 @@ mod tests {
                 part(Op::Flush, 0, 0, 30, 34),
                 part(Op::Read, 69_632, 61_440, 6, 46),
             ],
-            65_536,
+            load(1, 65_536),
         );
-        let us = |values: &[f64]| values.iter().map(|s| (s * 1e6).round()).collect::<Vec<_>>();
         assert_eq!((us(&requests), us(&flushes)), (vec![30.0, 41.0], vec![4.0]));
     }
 }
