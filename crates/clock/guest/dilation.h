@@ -2,7 +2,7 @@
  * The guest image: what a dilated process carries, and why it works.
  *
  * A dilated process is an ordinary process. Nobody traces it and nobody answers its system calls.
- * It differs from its undilated self in four ways, all inherited by fork and clone:
+ * It differs from its undilated self in five ways, all inherited by fork and clone:
  *
  *  1. A seccomp filter (filter.c), installed once by dilate-exec under no_new_privs. It lets nearly
  *     every system call pass; the kernel caches these as constant-allow, so they cost nothing. Calls
@@ -23,6 +23,9 @@
  *  4. A SIGSYS handler (trap.c), which does the trapped calls in the thread that made them: it turns virtual
  *     deadlines into real ones, issues the call from inside the image (where the filter lets it pass), and turns
  *     what comes back into virtual time.
+ *
+ *  5. Instructions that have trapped again and again are jumps to the image (sites.c), which answers them as the handler
+ *     would, without a signal.
  *
  * A process that asks for timestamps of packets has one more filter (packets.c), and one whose time-stamp counter is to
  * be dilated a SIGSEGV handler (tsc.c).
