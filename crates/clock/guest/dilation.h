@@ -24,8 +24,8 @@
  *     deadlines into real ones, issues the call from inside the image (where the filter lets it pass), and turns
  *     what comes back into virtual time.
  *
- *  5. Instructions that have trapped again and again are jumps to the image (sites.c), which answers them as the handler
- *     would, without a signal.
+ *  5. Instructions that have trapped again and again are jumps to the image (sites.c), which answers them as the
+ *     handler would, without a signal.
  *
  * A process that asks for timestamps of packets has one more filter (packets.c), and one whose time-stamp counter is to
  * be dilated a SIGSEGV handler (tsc.c).
