@@ -97,6 +97,7 @@ struct ucontext {
 #define O_CLOEXEC 0x80000
 
 #define NS 1000000000ull
+#define PAGE_OF(address) ((address) & ~0xfffull)
 
 /* A number as assembly takes it. */
 #define NUMBER(n) NUMBER_(n)

@@ -43,7 +43,6 @@
 #define DONE 0xfffffffe
 /* How far in front of a site the beginning of its file is looked for. */
 #define FAR_BEFORE (4ull << 20)
-#define PAGE_OF(p) ((p) & ~0xfffull)
 
 #define PROT_READ 1
 #define PROT_WRITE 2
@@ -247,13 +246,10 @@ static bool of_go(u64 at, u64 size)
 	return false;
 }
 
-/* Whether the file that begins at `base` has `site` in its text, and may be changed. */
+/* Whether the ELF file whose first page is at `base` has `site` in its text, and may be changed. */
 static bool is_text_of(u64 base, u64 site)
 {
 	const struct elf *elf = (const struct elf *)base;
-	u32 magic;
-	if (!read_user(&magic, base, sizeof magic) || magic != 0x464c457f)
-		return false;
 	const struct program *all = (const struct program *)(base + elf->programs), *end = all + elf->program_count;
 	if (elf->ident[4] != 2 /* 64 bits */ || elf->program_size != sizeof *all || (u64)end - base > 0x1000 ||
 	    all > end)
@@ -278,7 +274,7 @@ static bool is_text(u64 site)
 		u32 magic;
 		if (!read_user(&magic, base, sizeof magic))
 			return false; /* a hole: not one file any more */
-		if (is_text_of(base, site))
+		if (magic == 0x464c457f && is_text_of(base, site))
 			return true;
 	}
 	return false;
@@ -318,15 +314,21 @@ static u64 stubs_near(u64 site)
 	return 0;
 }
 
-/* The site's first instruction becomes a jump to `to`. */
-static bool change(u64 site, u64 to)
+/* The eight bytes that are stored to change a site's first five, all of one page; 0 if there are none. */
+static u64 stored_for(u64 site)
 {
 	u64 word = site & ~7ull, page = PAGE_OF(site);
-	if (site - word > 3) {
-		if (!STATE->given.one_core || PAGE_OF(site + 4) != page)
-			return false;
-		word = PAGE_OF(site + 7) == page ? site : site - 3;
-	}
+	if (site - word <= 3)
+		return word;
+	if (!STATE->given.one_core || PAGE_OF(site + 4) != page)
+		return 0;
+	return PAGE_OF(site + 7) == page ? site : site - 3;
+}
+
+/* The site's first instruction becomes a jump to `to`, by a store at `word`. */
+static bool change(u64 site, u64 word, u64 to)
+{
+	u64 page = PAGE_OF(site);
 	if (syscall(__NR_mprotect, page, 0x1000, PROT_READ | PROT_WRITE | PROT_EXEC)) {
 		STATE->sites_closed = true;
 		return false;
@@ -369,13 +371,14 @@ static u32 form_of(const u8 *code, u64 nr, u64 r8)
 static u32 try_to_change(struct site *site, u32 number, const struct ucontext *u)
 {
 	u8 code[8];
-	u64 start = site->after - 7, stubs;
-	if (!read_user(code, start - 1, sizeof code))
+	u64 start = site->after - 7, word = stored_for(start), stubs;
+	/* What costs nothing first: to find the file may take a thousand system calls. */
+	if (!word || !read_user(code, start - 1, sizeof code))
 		return REFUSED;
 	u32 form = form_of(code, site->nr, u->r8);
 	if (form == FORMS || !is_text(start) || !(stubs = stubs_near(start)))
 		return REFUSED;
-	return change(start, stubs + (form * DIORAMA_SITES + number) * DIORAMA_STUB_SIZE) ? DONE : REFUSED;
+	return change(start, word, stubs + (form * DIORAMA_SITES + number) * DIORAMA_STUB_SIZE) ? DONE : REFUSED;
 }
 
 void count_trap(const struct call *c)

@@ -6,8 +6,6 @@
  */
 #include "dilation.h"
 
-#define PAGE_OF(p) ((p) & ~0xfffull)
-
 static bool readable(u64 p)
 {
 	/*

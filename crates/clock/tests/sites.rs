@@ -4,7 +4,7 @@ mod common;
 
 use common::{Dilation, Ran, compile, native};
 
-/// A program with one more flag, run in one way: which byte each of its sites begins with.
+/// Which byte each site of the program began with in the end; `how` it was run.
 fn sites(ran: &Ran, how: &str) -> String {
     assert!(ran.status.success(), "{how}: {:?}\n{}", ran.status, ran.stdout);
     ran.stdout.replace('\n', ", ")
