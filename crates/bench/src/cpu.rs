@@ -110,11 +110,10 @@ impl Bench {
         let siblings = if busy { "busy" } else { "idle" };
         let mut groups = self.engage(&shares, &json!({"tdf": tdf.as_f64(), "siblings": siblings}))?;
         let asleep = if busy { 1 } else { shares.len() };
-        let others = shares[asleep..].iter().map(|n| Load::busy(&groups, &n.name));
-        let mut all = others.collect::<Result<Vec<_>, _>>()?;
+        let mut all = Load::busy(&groups, shares[asleep..].iter().map(|n| n.name.as_str()))?;
         let medians = load::bursts(&groups, &shares[0].name, tdf)?;
         if busy {
-            all.push(Load::busy(&groups, &shares[0].name)?);
+            all.extend(Load::busy(&groups, shares[..1].iter().map(|n| n.name.as_str()))?);
             sleep(Duration::from_millis(200));
             let window = tdf.to_real(ENTITLEMENT_WINDOW).into();
             let off = |had: f64| (had - 100.0).abs();
@@ -142,7 +141,7 @@ impl Bench {
         let share = cpu::PLANNED_USABLE / MANY as f64;
         let shares: Vec<_> = (0..MANY).map(|i| NodeShare::new(format!("n{i}"), self.core, share)).collect();
         let mut groups = self.engage(&shares, &json!({"tdf": 1.0, "nodes": MANY}))?;
-        let all = shares.iter().map(|n| Load::busy(&groups, &n.name)).collect::<Result<Vec<_>, _>>()?;
+        let all = Load::busy(&groups, shares.iter().map(|n| n.name.as_str()))?;
         sleep(Duration::from_secs(1));
         let had = had(&mut groups, &shares, SHARE_WINDOW)?;
         drop(all);

@@ -72,13 +72,19 @@ fn walls(tdf: Tdf) -> Vec<f64> {
 pub(super) struct Load(Child);
 
 impl Load {
-    /// Starts it; returns when it has begun.
-    pub fn busy(groups: &CpuGroups, node: &str) -> Result<Load, Error> {
-        let mut load = Load(start(groups, node, &[BUSY])?);
+    /// Starts one in each of these nodes; returns when all have begun.
+    pub fn busy<'a>(groups: &CpuGroups, nodes: impl Iterator<Item = &'a str>) -> Result<Vec<Load>, Error> {
+        let start = |node| Ok(Load(start(groups, node, &[BUSY])?));
+        // All at once: to begin takes the CPU that the node has, and none of it is the next one's to wait for.
+        let mut loads = nodes.map(start).collect::<Result<Vec<_>, Error>>()?;
+        loads.iter_mut().try_for_each(Load::has_begun)?;
+        Ok(loads)
+    }
+
+    fn has_begun(&mut self) -> Result<(), Error> {
         let mut begun = [0];
-        let out = load.0.stdout.as_mut().ok_or_else(|| Error::failed("a process has no output"))?;
-        out.read_exact(&mut begun).map_err(Error::failed)?;
-        Ok(load)
+        let out = self.0.stdout.as_mut().ok_or_else(|| Error::failed("a process has no output"))?;
+        out.read_exact(&mut begun).map_err(Error::failed)
     }
 }
 
