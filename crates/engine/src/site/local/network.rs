@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
+use std::thread;
 
 use host::NetNamespace;
 use net::{Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
@@ -12,7 +13,7 @@ use scale::{Tdf, VirtualDuration};
 use tcp::{Cubic, InitialTimeout};
 
 use crate::error::{Error, Result};
-use crate::site::{NodeIndex, Setup};
+use crate::site::{NodeIndex, NodeSetup, Setup};
 use crate::timeline::Timeline;
 
 /// How long an interval of the pipes' series is.
@@ -38,29 +39,14 @@ impl Network {
     /// Makes the namespaces and interfaces, and starts the emulator.
     pub fn create(setup: &Setup) -> Result<(Network, Namespaces)> {
         let network = net::Network::new(setup.network.clone(), setup.seed)?;
-        let mut namespaces = Vec::new();
-        let mut taps = Vec::new();
-        let mut not_applied = Vec::new();
         // The congestion control of the nodes that have CUBIC, under this run's own name.
         let wants_cubic = setup.nodes.iter().any(|n| n.congestion == Congestion::Cubic);
         let cubic = wants_cubic.then(|| Cubic::register(setup.tdf)).transpose()?;
-        for node in &setup.nodes {
-            let namespace = NetNamespace::create()?;
-            let congestion = match node.congestion {
-                Congestion::Cubic => cubic.as_ref().map_or("cubic", |c| c.name()),
-                Congestion::Reno => "reno",
-            };
-            not_applied.extend(node::apply(&namespace, congestion, setup.tdf)?);
-            let mut ports = network.ports_of(&node.name).peekable();
-            // A TAP brings `lo` up as well.
-            if ports.peek().is_none() {
-                net::raise_loopback(namespace.as_fd(), &node.name)?;
-            }
-            for port in ports {
-                taps.push(Tap::create(namespace.as_fd(), port)?);
-            }
-            not_applied.extend(node::apply_to_devices(&namespace, setup.tdf)?);
-            namespaces.push(namespace);
+        let (mut namespaces, mut taps, mut not_applied) = (Vec::new(), Vec::new(), Vec::new());
+        for made in made_in_parallel(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name))? {
+            namespaces.push(made.namespace);
+            taps.extend(made.taps);
+            not_applied.extend(made.not_applied);
         }
         not_applied.dedup();
         let timeout = initial_timeout(setup, &namespaces)?;
@@ -138,6 +124,51 @@ impl Namespaces {
         // The thread that reads a namespace's counters has to move into it.
         std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; self.all.len()])
     }
+}
+
+/// What a node has of the network, before the emulator connects it.
+struct NodeNetwork {
+    namespace: NetNamespace,
+    taps: Vec<Tap>,
+    not_applied: Vec<NotApplied>,
+}
+
+impl NodeNetwork {
+    fn make(setup: &Setup, node: &NodeSetup, ports: &[&net::Port], cubic: &str) -> Result<NodeNetwork> {
+        let namespace = NetNamespace::create()?;
+        let congestion = match node.congestion {
+            Congestion::Cubic => cubic,
+            Congestion::Reno => "reno",
+        };
+        let mut not_applied = node::apply(&namespace, congestion, setup.tdf)?;
+        // A TAP brings `lo` up as well.
+        if ports.is_empty() {
+            net::raise_loopback(namespace.as_fd(), &node.name)?;
+        }
+        let taps = ports.iter().map(|port| Ok(Tap::create(namespace.as_fd(), port)?)).collect::<Result<_>>()?;
+        not_applied.extend(node::apply_to_devices(&namespace, setup.tdf)?);
+        Ok(NodeNetwork { namespace, taps, not_applied })
+    }
+}
+
+/// What each node has, in their order: made on all of the run's cores, for the nodes have nothing to do yet.
+fn made_in_parallel(setup: &Setup, network: &net::Network, cubic: &str) -> Result<Vec<NodeNetwork>> {
+    let all = [&setup.cores.harness[..], &setup.cores.nodes].concat();
+    let each = setup.nodes.len().div_ceil(all.len().max(1)).max(1);
+    let nodes: Vec<(&NodeSetup, Vec<&net::Port>)> =
+        setup.nodes.iter().map(|node| (node, network.ports_of(&node.name).collect())).collect();
+    let make = |nodes: &[(&NodeSetup, Vec<&net::Port>)]| {
+        // What cannot be had of the nodes' cores only takes longer.
+        let _ = host::cores::restrict(&all);
+        nodes.iter().map(|(node, ports)| NodeNetwork::make(setup, node, ports, cubic)).collect::<Result<Vec<_>>>()
+    };
+    let made = thread::scope(|scope| {
+        let threads: Vec<_> = nodes.chunks(each).map(|nodes| scope.spawn(|| make(nodes))).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
+    let died = |_| Err(Error::SiteLost("a thread that makes the nodes' networks has ended".into()));
+    let made = made.into_iter().map(|nodes| nodes.unwrap_or_else(died)).collect::<Result<Vec<_>>>()?;
+    Ok(made.into_iter().flatten().collect())
 }
 
 fn initial_timeout(setup: &Setup, namespaces: &[NetNamespace]) -> Result<Option<InitialTimeout>> {
