@@ -10,13 +10,12 @@ use std::path::Path;
 
 use device::{DiskSetup, Disks, Transport};
 use disk::Parameters;
-use host::Awake;
 use scale::{RealDuration, Tdf};
 use serde_json::{Value, json};
 
 use self::fio::{Load, Pattern};
 use self::modelled::modelled;
-use crate::cores::first_and_last;
+use crate::cores::{KeptAwake, first_and_last};
 use crate::{Error, Notify, Row};
 
 /// One for each family of disks.
@@ -56,7 +55,7 @@ pub fn measure(all: bool, notify: Notify) -> Result<Vec<Row>, Error> {
     });
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
-    let _awake = [setup.nodes, setup.harness].map(Awake::keep).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let _awake = KeptAwake::keep(&[setup.nodes, setup.harness])?;
     let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
     let mut rows = cost::measure(&setup, dir.path())?;
     for name in DISKS {
@@ -100,7 +99,7 @@ impl Setup {
         crate::cores::pin(self.harness);
         let process = Disks::command().spawn().map_err(Error::failed);
         crate::cores::pin(self.nodes);
-        Ok(Disks::make(process?, place, &[setup], over)?)
+        Ok(Disks::make(process?, place, &[setup], over, Some(self.nodes))?)
     }
 }
 

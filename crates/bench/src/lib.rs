@@ -32,10 +32,12 @@ pub use self::trust::{Kind as TrustKind, Trust, measure as trust};
 /// Called with a sentence for each thing that the reader of the rows must know and cannot see in them.
 pub type Notify = fn(&str);
 
-/// Becomes what computes in a node of [`cpu`], and never returns, if the arguments of this process (without the
-/// program's name) ask for that. Called before anything else.
+/// Becomes what computes in a node of [`cpu`], or what keeps cores awake, and never returns, if the arguments of this
+/// process (without the program's name) ask for that. Called before anything else.
 pub fn become_helper(arguments: impl Iterator<Item = String>) {
-    cpu::become_load(arguments);
+    let arguments: Vec<_> = arguments.collect();
+    cores::become_awake(arguments.iter().cloned());
+    cpu::become_load(arguments.into_iter());
 }
 
 /// The rows as `--json` prints them, without a final line end.

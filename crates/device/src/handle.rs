@@ -54,7 +54,8 @@ impl Disks {
 
     /// Makes disks, each with an empty ext4 file system; what is written to them is kept below `directory`, a directory
     /// of the run's own. They take no time until [`Disks::begin`]. `over` is how requests are to come to the process;
-    /// none: by ublk where there is that, and else by FUSE and loop devices.
+    /// none: by ublk where there is that, and else by FUSE and loop devices. `asker` is the core of whoever uses them,
+    /// or one of them: from there it is measured how long requests are on their way.
     ///
     /// # Errors
     /// [`Error::Input`] if there can be no such disk, [`Error::Machine`] if this machine lacks what it takes.
@@ -63,6 +64,7 @@ impl Disks {
         directory: &Path,
         disks: &[DiskSetup],
         over: Option<Transport>,
+        asker: Option<usize>,
     ) -> Result<Disks, Error> {
         let mut made = Disks {
             process,
@@ -74,7 +76,7 @@ impl Disks {
             spent: RealDuration::ZERO,
             read: Vec::new(),
         };
-        let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec(), over };
+        let order = Order::Make { directory: directory.to_path_buf(), disks: disks.to_vec(), over, asker };
         let answer = made.ask(&order, TO_MAKE);
         // Also if it could not make all.
         made.noted = Devices::noted(directory);

@@ -45,23 +45,35 @@ pub struct Queue {
     reads: BTreeMap<u64, u32>,
 }
 
-/// How much longer a request is on its way, the longer it is: so much for each MiB. What is written is copied before
-/// the request is met, and what is read after it is answered.
+/// How much longer than the kind that has the shortest way a request is on its way: short ones of each kind, and so
+/// much more for each MiB. What is written is copied before the request is met, and what is read after it is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongWay {
-    /// Of reads.
+    /// A short read.
     pub read: RealDuration,
-    /// Of writes.
+    /// A short write.
     pub write: RealDuration,
+    /// A flush.
+    pub flush: RealDuration,
+    /// Each MiB that is read.
+    pub read_mib: RealDuration,
+    /// Each that is written.
+    pub write_mib: RealDuration,
 }
 
 impl LongWay {
     fn back(self, op: Op, length: u64) -> RealDuration {
-        if op == Op::Read { part(self.read, length) } else { RealDuration::ZERO }
+        if op == Op::Read { part(self.read_mib, length) } else { RealDuration::ZERO }
     }
 
     fn there(self, op: Op, length: u64) -> RealDuration {
-        if matches!(op, Op::Write | Op::WriteThrough) { part(self.write, length) } else { RealDuration::ZERO }
+        match op {
+            Op::Read => self.read,
+            Op::Write | Op::WriteThrough => self.write + part(self.write_mib, length),
+            Op::Flush => self.flush,
+            // Nobody waits for one.
+            Op::Trim => RealDuration::ZERO,
+        }
     }
 }
 

@@ -229,7 +229,7 @@ fn a_disk_that_is_slowed_down_takes_so_many_times_as_long() {
 }
 
 #[test]
-fn long_reads_are_answered_sooner_and_long_writes_came_earlier_by_what_they_are_longer_on_their_way() {
+fn what_is_longer_on_its_way_came_earlier_and_long_reads_are_answered_sooner() {
     let took = |op, length, way: LongWay| {
         let mut queue = begun(model("nvme", json!({})), 10, 100);
         queue.set_way(way);
@@ -241,10 +241,15 @@ fn long_reads_are_answered_sooner_and_long_writes_came_earlier_by_what_they_are_
         assert!(queue.reads.is_empty());
         answered
     };
-    let way = LongWay { read: RealDuration::from_nanos(80_000), write: RealDuration::from_nanos(256_000) };
-    let shorter = |op, length| took(op, length, LongWay::default()) - took(op, length, way);
-    assert_eq!((shorter(Op::Read, 1 << 20), shorter(Op::Read, 1 << 18)), (80_000, 20_000));
-    assert_eq!((shorter(Op::Write, 1 << 20), shorter(Op::Write, 4096)), (256_000, 1_000));
+    let us = |us: u64| RealDuration::from_nanos(us * 1_000);
+    let way = LongWay { read_mib: us(80), write_mib: us(256), ..LongWay::default() };
+    let shorter = |op, length, way| took(op, length, LongWay::default()) - took(op, length, way);
+    assert_eq!((shorter(Op::Read, 1 << 20, way), shorter(Op::Read, 1 << 18, way)), (80_000, 20_000));
+    assert_eq!((shorter(Op::Write, 1 << 20, way), shorter(Op::Write, 4096, way)), (256_000, 1_000));
+    // And each kind by its own way, where they are not alike.
+    let way = LongWay { read: us(3), write: us(20), flush: us(7), ..way };
+    assert_eq!((shorter(Op::Read, 1 << 20, way), shorter(Op::Write, 4096, way)), (83_000, 21_000));
+    assert_eq!(shorter(Op::Flush, 0, way), 7_000);
 }
 
 #[test]

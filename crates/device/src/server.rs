@@ -84,8 +84,8 @@ enum Devices {
 }
 
 fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
-    if let Order::Make { directory, disks, over } = order {
-        let (all, because) = make(&directory, &disks, over)?;
+    if let Order::Make { directory, disks, over, asker } = order {
+        let (all, because) = make(&directory, &disks, over, asker)?;
         let devices = all.places.iter().map(|(path, _)| path.clone()).collect();
         let over = match all.devices {
             Devices::Loop(_) => Transport::FuseAndLoop,
@@ -160,7 +160,12 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
 }
 
 /// Makes the disks: files, file systems, devices. Also says why not over ublk, if nobody has asked for anything else.
-fn make(directory: &Path, disks: &[DiskSetup], over: Option<Transport>) -> Result<(Made, Option<String>), Error> {
+fn make(
+    directory: &Path,
+    disks: &[DiskSetup],
+    over: Option<Transport>,
+    asker: Option<usize>,
+) -> Result<(Made, Option<String>), Error> {
     let mut queues = Vec::new();
     for DiskSetup { name, parameters, seed, .. } in disks {
         let model = Disk::new(parameters, *seed).map_err(|e| Error::Input(format!("the disk of {name}: {e}")))?;
@@ -195,7 +200,7 @@ fn make(directory: &Path, disks: &[DiskSetup], over: Option<Transport>) -> Resul
         }
     };
     let way = match paths.first() {
-        Some(path) => way::measure(&shared, path)?,
+        Some(path) => way::measure(&shared, path, asker)?,
         None => Way::default(),
     };
     shared.change(|queue| queue.set_way(way.long));

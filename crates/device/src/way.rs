@@ -1,8 +1,12 @@
 //! How long a request is on its way between whoever asks and whoever serves.
 
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::thread;
 
+use host::Awake;
+use host::sched::LightSession;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use scale::RealDuration;
 
@@ -16,6 +20,9 @@ const PROBES: usize = 40;
 /// How long the long ones among them are: as long as a request may be.
 const SHORT: usize = 4 << 10;
 const LONG: usize = 1 << 20;
+/// Of how many of this process's cores none falls asleep meanwhile: whoever serves is on one of them, and where it may
+/// be on more, no run has kept it to one.
+const CORES: usize = 2;
 
 /// A block of memory as direct I/O needs it.
 #[repr(align(4096))]
@@ -24,46 +31,81 @@ struct Block([u8; LONG]);
 /// How long requests are on their way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Way {
-    /// There and back, a short one.
+    /// There and back, a short request of that kind for which it is the shortest.
     pub spent: RealDuration,
     /// How much of that whoever answers needs to wake up.
     pub waking: RealDuration,
-    /// How much more long ones need.
+    /// How much more others need.
     pub long: LongWay,
 }
 
 /// Measures the way to a device, whose beginning is what it was afterwards: what requests take that are answered after
-/// a millisecond, without that.
-pub(crate) fn measure(shared: &Shared, device: &Path) -> Result<Way, Error> {
+/// a millisecond, without that. They are asked for on the core `asker`, if there is that of which it is known; and, as
+/// in a run, neither that nor this thread's own falls asleep.
+pub(crate) fn measure(shared: &Shared, device: &Path, asker: Option<usize>) -> Result<Way, Error> {
+    let (sent, came) = std::sync::mpsc::channel();
+    let own = host::cores::usable().map_err(|e| Error::system("cannot tell the cores of whoever serves disks", e))?;
+    // The kernel's threads are on that way, and what keeps cores awake must not have theirs as others do.
+    let _light = LightSession::begin();
+    let awake = own.into_iter().take(CORES).chain(asker).map(Awake::keep).collect::<Result<Vec<_>, _>>();
+    let _awake = awake.map_err(|e| Error::system("a core cannot be kept awake", io::Error::other(e.to_string())))?;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let there = asker.map_or(Ok(()), host::pin);
+            let there = there.map_err(|e| Error::system("cannot ask from the nodes' core", e));
+            let _ = sent.send(there.and_then(|()| measure_here(shared, device)));
+        });
+    });
+    came.recv().unwrap_or_else(|_| Err(Error::Server("the thread that measures the way to it has ended".into())))
+}
+
+fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
     let failed = |e: rustix::io::Errno| Error::file("read or write", device, e);
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let open = openat(CWD, device, flags, Mode::empty()).map_err(failed)?;
     shared.change(|queue| queue.answer_after(PROBE));
     let mut block = Box::new(Block([0; LONG]));
-    let mut of = |length, write| of(std::os::fd::AsFd::as_fd(&open), &mut block.0[..length], write).map_err(failed);
+    let mut of = |probe| of(open.as_fd(), &mut block.0, probe).map_err(failed);
     // Each reads what the next one writes.
-    let long_read = of(LONG, false)?;
-    let long_write = of(LONG, true)?;
-    let write = of(SHORT, true)?;
+    let long_read = of(Probe::Read(LONG))?;
+    let long_write = of(Probe::Write(LONG))?;
+    let write = of(Probe::Write(SHORT))?;
+    let flush = of(Probe::Flush)?;
     shared.change(|queue| queue.answer_after(PROBE));
-    let spent = of(SHORT, false)?;
+    let read = of(Probe::Read(SHORT))?;
     let mut waking = shared.state().queues[0].waking().to_vec();
     let now = host::now();
     shared.change(|queue| queue.pass(now));
+    let spent = read.min(write).min(flush);
     let waking = median(&mut waking).min(spent);
-    let long = LongWay { read: long_read.saturating_sub(spent), write: long_write.saturating_sub(write) };
+    let long = LongWay {
+        read: read.saturating_sub(spent),
+        write: write.saturating_sub(spent),
+        flush: flush.saturating_sub(spent),
+        read_mib: long_read.saturating_sub(read),
+        write_mib: long_write.saturating_sub(write),
+    };
     Ok(Way { spent, waking, long })
 }
 
-/// How long a request of the beginning is on its way: the median.
-fn of(device: BorrowedFd<'_>, block: &mut [u8], write: bool) -> rustix::io::Result<RealDuration> {
+/// What is asked of the device; of reads and writes, how many bytes of the beginning.
+#[derive(Clone, Copy, Debug)]
+enum Probe {
+    Read(usize),
+    Write(usize),
+    Flush,
+}
+
+/// How long such a request is on its way: the median.
+fn of(device: BorrowedFd<'_>, block: &mut [u8], probe: Probe) -> rustix::io::Result<RealDuration> {
     let mut took = Vec::new();
     for _ in 0..PROBES {
         let before = host::now();
-        match write {
-            true => rustix::io::pwrite(device, block, 0)?,
-            false => rustix::io::pread(device, &mut *block, 0)?,
-        };
+        match probe {
+            Probe::Read(length) => rustix::io::pread(device, &mut block[..length], 0).map(drop)?,
+            Probe::Write(length) => rustix::io::pwrite(device, &block[..length], 0).map(drop)?,
+            Probe::Flush => rustix::fs::fdatasync(device)?,
+        }
         took.push(host::now().since(before).saturating_sub(PROBE));
     }
     Ok(median(&mut took))

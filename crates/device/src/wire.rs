@@ -59,8 +59,8 @@ pub struct Cut {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
     /// Make these disks, and keep what is written to them in this directory. The first order. If no transport is named,
-    /// the best is taken that there is.
-    Make { directory: PathBuf, disks: Vec<DiskSetup>, over: Option<Transport> },
+    /// the best is taken that there is. Whoever uses them is on the core `asker`, or on one of several like it.
+    Make { directory: PathBuf, disks: Vec<DiskSetup>, over: Option<Transport>, asker: Option<usize> },
     /// Let go of the devices: from now on each is there for as long as somebody else has it open or mounted. Not of
     /// those whose power may be cut, unless it is of all.
     LetGo { all: bool },

@@ -1,5 +1,6 @@
 //! How a thread is scheduled.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -66,6 +67,37 @@ pub fn set_other(thread: Option<Pid>, class: Class) -> io::Result<()> {
     checked(unsafe { libc::sched_setscheduler(thread, policy, &parameters) }.into())
 }
 
+/// A session of this process's own, which the kernel gives as little of a core as it can beside others, until this is
+/// dropped.
+///
+/// Where cores are divided among sessions first (autogroups, as Debian and Ubuntu have them), a thread of
+/// [`Class::Idle`] gives way within its session only: beside another's, and the kernel's own threads, it has as much as
+/// any. Control groups of the CPU, where this process is in one, go before that.
+#[derive(Debug)]
+pub struct LightSession(());
+
+/// The kernel's file for that, and the least and the usual that can be written.
+const AUTOGROUP: &str = "/proc/self/autogroup";
+const LIGHT: &[u8] = b"19";
+const USUAL: &[u8] = b"0";
+
+impl LightSession {
+    /// Nothing, where cores are not divided so, or this process cannot have a session of its own.
+    pub fn begin() -> Option<LightSession> {
+        // Of a session that others are in it is theirs, too, what it weighs.
+        let own = rustix::process::setsid().is_ok() || rustix::process::getsid(None) == Ok(rustix::process::getpid());
+        let light = own && fs::write(AUTOGROUP, LIGHT).is_ok();
+        light.then_some(LightSession(()))
+    }
+}
+
+impl Drop for LightSession {
+    fn drop(&mut self) {
+        // It was possible before.
+        let _ = fs::write(AUTOGROUP, USUAL);
+    }
+}
+
 /// The slice that the calling thread has asked for; zero where the kernel has none per task (before 6.12).
 pub fn slice() -> io::Result<RealDuration> {
     let mut attr = SchedAttr { size: SIZE, ..SchedAttr::default() };
@@ -120,5 +152,19 @@ mod tests {
             assert!(slice == 300_000 || slice == 0, "{slice}: an old kernel has none");
         };
         std::thread::spawn(tried).join().unwrap();
+    }
+
+    #[test]
+    fn a_session_is_light_for_as_long_as_that_is_wanted() {
+        // A test that a shell started leads no session, and can have one.
+        let weight = || fs::read_to_string(AUTOGROUP).ok().filter(|said| !said.is_empty());
+        let light = LightSession::begin();
+        if light.is_none() {
+            assert_eq!(weight(), None, "it could have been");
+            return;
+        }
+        assert!(weight().unwrap().trim_end().ends_with("nice 19"), "{:?}", weight());
+        drop(light);
+        assert!(weight().unwrap().trim_end().ends_with("nice 0"), "{:?}", weight());
     }
 }

@@ -73,7 +73,7 @@ pub fn place() -> tempfile::TempDir {
 pub fn disks(directory: &Path, all: &[DiskSetup]) -> Disks {
     let process = Disks::command().spawn().unwrap();
     let over = if over_ublk() { Transport::Ublk } else { Transport::FuseAndLoop };
-    let disks = Disks::make(process, directory, all, Some(over)).unwrap();
+    let disks = Disks::make(process, directory, all, Some(over), None).unwrap();
     assert_eq!(disks.transport(), over);
     disks
 }

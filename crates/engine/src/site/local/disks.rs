@@ -36,7 +36,8 @@ impl NodeDisks {
             return Ok(None);
         }
         let process = enclosure.spawn(Disks::command())?;
-        let disks = Disks::make(process, &registration.disks_dir(), &setups, None)?;
+        let asker = setup.cores.nodes.first().copied();
+        let disks = Disks::make(process, &registration.disks_dir(), &setups, None, asker)?;
         let tdf = setup.tdf;
         let writeback = Writeback::take(&registration.id, |usually| writeback_time(tdf, usually));
         let other = |e: host::Error| {
