@@ -150,16 +150,21 @@ impl Bench {
         Ok(())
     }
 
-    /// Of nodes that are alike, what they had on average, and what that one had which is furthest from its share.
+    /// Of nodes that are alike, what they had on average, and what those two had which are furthest from their share.
     fn tell_shares(&mut self, nodes: &str, tdf: Tdf, shares: &[NodeShare], had: &[f64]) {
-        let mean = had.iter().sum::<f64>() / had.len() as f64;
-        let furthest = had.iter().copied().max_by(|a, b| (a - 100.0).abs().total_cmp(&(b - 100.0).abs()));
-        for (which, value) in [("mean", Some(mean)), ("furthest", furthest.filter(|_| had.len() > 1))] {
-            let Some(value) = value else { continue };
-            let params = json!({"tdf": tdf.as_f64(), "nodes": nodes, "n": had.len(), "share": shares[0].share,
+        let row = |which: &str, node: Option<&str>, value| {
+            let mut params = json!({"tdf": tdf.as_f64(), "nodes": nodes, "n": had.len(), "share": shares[0].share,
                 "which": which, "real_s": SHARE_WINDOW.as_secs()});
-            self.rows.push(Row::new("share", params, value, "% of what was bought").within(SHARE_OFF, 100.0));
-        }
+            if let Some(node) = node {
+                params["node"] = node.into();
+            }
+            Row::new("share", params, value, "% of what was bought").within(SHARE_OFF, 100.0)
+        };
+        self.rows.push(row("mean", None, had.iter().sum::<f64>() / had.len() as f64));
+        let mut by_distance: Vec<_> = shares.iter().zip(had).collect();
+        by_distance.sort_by(|(_, a), (_, b)| (*b - 100.0).abs().total_cmp(&(*a - 100.0).abs()));
+        let furthest = ["furthest", "next"].into_iter().zip(by_distance).take(if had.len() > 1 { 2 } else { 0 });
+        self.rows.extend(furthest.map(|(which, (node, value))| row(which, Some(&node.name), *value)));
     }
 }
 
