@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use clock::{ClockPage, CpuRate, Injector, Prober};
+use clock::{ClockPage, Injector, Prober, VirtualCpu};
 use scale::Tdf;
 use serde_json::json;
 
@@ -150,7 +150,7 @@ impl Bench {
     /// `/proc/self/exe` is dilate-exec itself, in the process that executes it.
     fn launch(&self, place: Place, command: &[&str]) -> Result<Command, Error> {
         let injector = if place == Place::Apart { &self.apart } else { &self.anywhere };
-        let admitted = injector.admit(CpuRate::undivided(self.tdf)).map_err(wrong)?;
+        let admitted = injector.admit(VirtualCpu::undivided(self.tdf)).map_err(wrong)?;
         Ok(clock::launch(self.exec.as_fd(), admitted, command))
     }
 

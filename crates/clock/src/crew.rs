@@ -22,7 +22,7 @@ use crate::layout::{CALL_MEMFD, NOT_GIVEN};
 use crate::notify::{self, Notification};
 use crate::standstill::Standstill;
 use crate::tracee::{self, Outcome, Recipe, Tracee};
-use crate::{ClockPage, CpuRate, Error, supervise};
+use crate::{ClockPage, Error, VirtualCpu, supervise};
 
 /// Threads beside one for each command. Beyond that an exec waits until another of its command is done.
 const MOST: usize = 256;
@@ -41,7 +41,7 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 struct Listener {
     fd: OwnedFd,
-    cpu: CpuRate,
+    cpu: VirtualCpu,
     /// Execs under way.
     busy: AtomicUsize,
     /// Its programs could not open the memfd by its name.
@@ -93,7 +93,7 @@ impl Crew {
     }
 
     /// Serves a command's listener until its last process is gone.
-    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: CpuRate) {
+    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: VirtualCpu) {
         notify::take_turns(listener.as_fd());
         let listener = Listener { fd: listener, cpu, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
         self.state().listeners += 1;

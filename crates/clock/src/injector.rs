@@ -26,7 +26,7 @@ use scale::{Tdf, VirtualInstant};
 
 use crate::crew::Crew;
 use crate::standstill::Standstill;
-use crate::{ClockPage, CpuRate, Error, supervise};
+use crate::{ClockPage, Error, VirtualCpu, supervise};
 
 /// What the injector has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Injector {
 
 struct Admission {
     socket: OwnedFd,
-    cpu: CpuRate,
+    cpu: VirtualCpu,
 }
 
 /// A change of the rate that is to be made when no exec is under way.
@@ -111,7 +111,7 @@ impl Injector {
     /// to the kernel's.
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
-    pub fn admit(&self, cpu: CpuRate) -> Result<OwnedFd, Error> {
+    pub fn admit(&self, cpu: VirtualCpu) -> Result<OwnedFd, Error> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(Error::system("no socket pair for dilate-exec"))?;

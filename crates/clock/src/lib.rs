@@ -21,20 +21,20 @@ mod notify;
 mod page;
 pub mod probe;
 mod prober;
-mod rate;
 mod remote;
 mod standstill;
 mod supervise;
 mod timers;
 mod tracee;
 mod tsc;
+mod virtual_cpu;
 
 pub use injector::{Injector, InjectorCounters, RateChanger};
 pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};
 pub use page::{ClockPage, Earlier, Stretch, Zero};
 pub use prober::{ClockReading, Prober, clock_error_ppm};
-pub use rate::CpuRate;
 pub use supervise::{Ended, Reaper};
+pub use virtual_cpu::VirtualCpu;
 
 /// Constants of `guest/layout.h`.
 mod layout {

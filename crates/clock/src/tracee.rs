@@ -19,7 +19,7 @@ use crate::auxv::{Elf, KernelVdso, vdso_base};
 use crate::layout::{BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, OPEN_HOW, PARAMETERS_BELOW};
 use crate::memory::{Plain, write_memory};
 use crate::page::{ClockPage, IMAGE};
-use crate::rate::CpuRate;
+use crate::virtual_cpu::VirtualCpu;
 
 const BOOTSTRAP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bootstrap"));
 const _: () = assert!(BOOTSTRAP.len() as u64 <= BOOTSTRAP_ROOM);
@@ -114,7 +114,7 @@ pub(crate) enum Outcome {
 /// A thread between its exec's notification and its stop.
 #[derive(Debug)]
 pub(crate) struct Tracee<'a> {
-    cpu: CpuRate,
+    cpu: VirtualCpu,
     /// Whether it can open the memfd by name.
     by_name: bool,
     recipe: &'a Recipe,
@@ -125,7 +125,7 @@ impl<'a> Tracee<'a> {
     /// a successful one cancels that). Waits while another thread of the same process is executing.
     ///
     /// Being told before it goes on, the thread cannot run a single instruction of its old program before it stops.
-    pub fn seize(tid: pid_t, cpu: CpuRate, by_name: bool, recipe: &'a Recipe) -> io::Result<Tracee<'a>> {
+    pub fn seize(tid: pid_t, cpu: VirtualCpu, by_name: bool, recipe: &'a Recipe) -> io::Result<Tracee<'a>> {
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_EXITKILL;
         order(tid, Order::Seize(options))?;
         // It fails only if the thread is gone, and then its end will be reported.

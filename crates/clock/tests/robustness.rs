@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Dilation, Ran, compile, native, run};
-use diorama_clock::{CpuRate, DILATE_EXEC};
+use diorama_clock::{DILATE_EXEC, VirtualCpu};
 
 /// A program that sleeps 20 virtual ms and says how long it took, in whole virtual ms.
 const NAP: &str = "s=$(date +%s%N); sleep 0.02; e=$(date +%s%N); echo $(( (e - s) / 1000000 ))";
@@ -165,7 +165,7 @@ fn processes_of_a_nested_namespace_are_dilated() {
     let exec = dir.path().join("dilate-exec");
     fs::write(&exec, DILATE_EXEC).unwrap();
     fs::set_permissions(&exec, fs::Permissions::from_mode(0o755)).unwrap();
-    let admitted: OwnedFd = dilation.injector.admit(CpuRate::NATIVE).unwrap();
+    let admitted: OwnedFd = dilation.injector.admit(VirtualCpu::NATIVE).unwrap();
     // As a container runtime does: another PID and mount namespace, no capabilities, no_new_privs.
     let mut command = Command::new("unshare");
     command.args(["--pid", "--mount", "--fork", "--mount-proc", "setpriv", "--bounding-set=-all", "--inh-caps=-all"]);

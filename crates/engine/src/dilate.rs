@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clock::{ClockPage, CpuRate, Injector, Reaper};
+use clock::{ClockPage, Injector, Reaper, VirtualCpu};
 use scale::{TargetCpu, Tdf};
 
 use self::control::Control;
@@ -70,7 +70,7 @@ pub fn run(dilation: &Dilation) -> Result<u8, Error> {
     if let Some(why) = limit.as_ref().and_then(|l| l.coarse.as_ref()) {
         warn(format_args!("the CPU limit is coarse: {why}"));
     }
-    let cpu_rate = cpu_rate(dilation);
+    let cpu = virtual_cpu(dilation);
     let page = ClockPage::new(dilation.tdf)?;
     let confine = |command: &mut Command| match &limit {
         Some(limit) => limit.confine(command).map_err(|e| e.to_string()),
@@ -79,7 +79,7 @@ pub fn run(dilation: &Dilation) -> Result<u8, Error> {
     // Before there is a second thread.
     let reaper = Reaper::fork(&dilation.command, confine)?;
     let injector = Injector::start(&page, other, |sentence| warn(sentence))?;
-    let admitted = injector.admit(cpu_rate)?;
+    let admitted = injector.admit(cpu)?;
     let rate = injector.rate_changer();
     let control = dilation.control.as_deref().map(|path| Control::open(path, &rate)).transpose()?;
     page.start();
@@ -103,7 +103,7 @@ pub fn change(control: &Path, tdf: Tdf) -> Result<String, Error> {
 }
 
 /// A command with a whole core has one that is TDF times as fast; a limited one has one of usual speed.
-fn cpu_rate(dilation: &Dilation) -> CpuRate {
-    let rate = if dilation.limited { CpuRate::NATIVE } else { CpuRate::undivided(dilation.tdf) };
-    if dilation.dilated_tsc { rate.with_dilated_tsc() } else { rate }
+fn virtual_cpu(dilation: &Dilation) -> VirtualCpu {
+    let cpu = if dilation.limited { VirtualCpu::NATIVE } else { VirtualCpu::undivided(dilation.tdf) };
+    if dilation.dilated_tsc { cpu.with_dilated_tsc() } else { cpu }
 }

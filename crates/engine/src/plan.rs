@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use clock::CpuRate;
+use clock::VirtualCpu;
 use cpu::{Speed, Terms};
 use host::cgroup::{self, Weights};
 use host::slices;
@@ -132,7 +132,7 @@ impl Plan {
         for (((n, cpu), core), turn) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(lengths) {
             let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
             // Refuses what is no speed.
-            CpuRate::speed(divisor)?;
+            VirtualCpu::speed(divisor)?;
             let planned = PlannedNode {
                 core: *core,
                 share: cpu.share(share_tdf),

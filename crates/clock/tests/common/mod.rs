@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diorama_clock::{ClockPage, CpuRate, Injector, dilate_exec_file, launch, wait};
+use diorama_clock::{ClockPage, Injector, VirtualCpu, dilate_exec_file, launch, wait};
 use scale::Tdf;
 
 /// What a program did.
@@ -76,7 +76,7 @@ pub struct Dilation {
     pub injector: Injector,
     pub refusals: Arc<Mutex<Vec<String>>>,
     exec: OwnedFd,
-    cpu: CpuRate,
+    cpu: VirtualCpu,
 }
 
 #[allow(dead_code, reason = "each test binary uses its part")]
@@ -88,7 +88,7 @@ impl Dilation {
         let told = refusals.clone();
         let injector = Injector::start(&page, None, move |s| told.lock().unwrap().push(s.to_owned())).unwrap();
         page.start();
-        Dilation { page, injector, refusals, exec: dilate_exec_file().unwrap(), cpu: CpuRate::undivided(tdf) }
+        Dilation { page, injector, refusals, exec: dilate_exec_file().unwrap(), cpu: VirtualCpu::undivided(tdf) }
     }
 
     /// Also for rdtsc.
@@ -105,7 +105,7 @@ impl Dilation {
 
     /// For a virtual CPU of this speed.
     pub fn with_speed(mut self, speed: f64) -> Dilation {
-        self.cpu = CpuRate::speed(speed).unwrap();
+        self.cpu = VirtualCpu::speed(speed).unwrap();
         self
     }
 

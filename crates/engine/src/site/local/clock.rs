@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use clock::{ClockPage, CpuRate, Earlier, Injector, Stretch};
+use clock::{ClockPage, Earlier, Injector, Stretch, VirtualCpu};
 use scale::VirtualInstant;
 
 use crate::aside::Part;
@@ -14,7 +14,7 @@ pub struct Dilation {
     injector: Injector,
     page: ClockPage,
     /// Node by node, how fast CPU clocks run.
-    rates: Vec<CpuRate>,
+    cpus: Vec<VirtualCpu>,
 }
 
 impl Dilation {
@@ -25,12 +25,12 @@ impl Dilation {
         }
         let page = ClockPage::new(setup.tdf)?;
         let injector = Injector::start(&page, super::only(setup), |what| crate::notice::warn(what))?;
-        let mut rates = Vec::new();
+        let mut cpus = Vec::new();
         for node in &setup.nodes {
-            let rate = CpuRate::speed(node.cpu_clock_divisor)?.on_one_core();
-            rates.push(if node.dilated_tsc { rate.with_dilated_tsc() } else { rate });
+            let cpu = VirtualCpu::speed(node.cpu_clock_divisor)?.on_one_core();
+            cpus.push(if node.dilated_tsc { cpu.with_dilated_tsc() } else { cpu });
         }
-        Ok(Some(Dilation { injector, page, rates }))
+        Ok(Some(Dilation { injector, page, cpus }))
     }
 
     /// Virtual zero is now, or the virtual time at which an earlier run ended.
@@ -46,12 +46,12 @@ impl Dilation {
 
     /// The socket that must become descriptor 3 of a program that starts in a node, for it to be dilated.
     pub fn admit(&self, node: NodeIndex) -> Result<OwnedFd> {
-        Ok(self.injector.admit(self.rates[node])?)
+        Ok(self.injector.admit(self.cpus[node])?)
     }
 
     /// The same for a process of the engine's own that is to run under the run's clock.
     pub fn admit_outsider(&self) -> Result<OwnedFd> {
-        Ok(self.injector.admit(CpuRate::NATIVE)?)
+        Ok(self.injector.admit(VirtualCpu::NATIVE)?)
     }
 
     /// What the injector has done.
