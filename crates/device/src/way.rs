@@ -50,12 +50,15 @@ pub(crate) fn measure(shared: &Shared, device: &Path, asker: Option<usize>) -> R
     let awake = own.into_iter().take(CORES).chain(asker).map(Awake::keep).collect::<Result<Vec<_>, _>>();
     let _awake = awake.map_err(|e| Error::system("a core cannot be kept awake", io::Error::other(e.to_string())))?;
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let work = || {
             let there = asker.map_or(Ok(()), host::pin);
             let there = there.map_err(|e| Error::system("cannot ask from the nodes' core", e));
             let _ = sent.send(there.and_then(|()| measure_here(shared, device)));
-        });
-    });
+        };
+        // A long block is moved over the stack, where nothing is optimised.
+        let started = thread::Builder::new().stack_size(8 * LONG).spawn_scoped(scope, work);
+        started.map(drop).map_err(|e| Error::system("cannot start a thread that measures the way to a disk", e))
+    })?;
     came.recv().unwrap_or_else(|_| Err(Error::Server("the thread that measures the way to it has ended".into())))
 }
 

@@ -84,8 +84,14 @@ const USUAL: &[u8] = b"0";
 impl LightSession {
     /// Nothing, where cores are not divided so, or this process cannot have a session of its own.
     pub fn begin() -> Option<LightSession> {
+        let leads = || {
+            // SAFETY: a number in and a number out. Not by rustix: a leader that is in another namespace of processes
+            // has the number 0 here, which is no process to it.
+            let leader = unsafe { libc::getsid(0) };
+            leader == rustix::process::getpid().as_raw_nonzero().get()
+        };
         // Of a session that others are in it is theirs, too, what it weighs.
-        let own = rustix::process::setsid().is_ok() || rustix::process::getsid(None) == Ok(rustix::process::getpid());
+        let own = rustix::process::setsid().is_ok() || leads();
         let light = own && fs::write(AUTOGROUP, LIGHT).is_ok();
         light.then_some(LightSession(()))
     }

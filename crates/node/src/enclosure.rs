@@ -144,6 +144,14 @@ impl Enclosure {
         self.call(move || command.process_group(0).spawn())?.context(|| what)
     }
 
+    /// The same in a session of its own, what with a group of its own it could not have later.
+    pub fn spawn_in_session(&self, mut command: Command) -> Result<Child, Error> {
+        let what = format!("cannot start {command:?}");
+        // SAFETY: between fork and exec this makes one system call; it takes no lock and allocates nothing.
+        unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
+        self.call(move || command.spawn())?.context(|| what)
+    }
+
     /// Every container and executed command that ends, in order. Each exit is received once, whoever receives it.
     pub fn exits(&self) -> &Receiver<Exit> {
         &self.exits

@@ -35,7 +35,8 @@ impl NodeDisks {
         if nodes.is_empty() {
             return Ok(None);
         }
-        let process = enclosure.spawn(Disks::command())?;
+        // Alone in its session, it can keep cores awake without taking them from the kernel's threads.
+        let process = enclosure.spawn_in_session(Disks::command())?;
         let asker = setup.cores.nodes.first().copied();
         let disks = Disks::make(process, &registration.disks_dir(), &setups, None, asker)?;
         let tdf = setup.tdf;
