@@ -1,7 +1,6 @@
 //! Shares and bursts at full speed and at a tenth of it, as a baseline and its scaled twin have them.
 
 pub mod gain;
-mod load;
 pub mod speed;
 
 use std::thread::sleep;
@@ -11,12 +10,10 @@ use cpu::{CpuGroups, NodeShare, NodeUse, Policy, Terms};
 use scale::{RealDuration, TargetCpu, Tdf, VirtualDuration};
 use serde_json::json;
 
-use self::load::Load;
 use crate::cores::first_and_last;
+use crate::load::{self, Load};
 use crate::row::percent_off;
 use crate::{Error, Notify, Row};
-
-pub(crate) use self::load::become_load;
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
@@ -34,7 +31,7 @@ const MANY: usize = 100;
 const TURN_MS: f64 = 0.2;
 
 /// Bursts: work in virtual ms on the target's whole core, and how often.
-const BURSTS: [(f64, usize); 5] = [(0.1, 60), (0.5, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
+pub(crate) const BURSTS: [(f64, usize); 5] = [(0.1, 60), (0.5, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
 
 /// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10, in
 /// turns of this length, such as `2ms`; the shortest if none is given. Takes a minute; needs root.
@@ -110,10 +107,10 @@ impl Bench {
         let siblings = if busy { "busy" } else { "idle" };
         let mut groups = self.engage(&shares, &json!({"tdf": tdf.as_f64(), "siblings": siblings}))?;
         let asleep = if busy { 1 } else { shares.len() };
-        let mut all = Load::busy(&groups, shares[asleep..].iter().map(|n| n.name.as_str()))?;
+        let mut all = Load::busy(&groups, &shares[asleep..])?;
         let medians = load::bursts(&groups, &shares[0].name, tdf)?;
         if busy {
-            all.extend(Load::busy(&groups, shares[..1].iter().map(|n| n.name.as_str()))?);
+            all.extend(Load::busy(&groups, &shares[..1])?);
             sleep(Duration::from_millis(200));
             let window = tdf.to_real(ENTITLEMENT_WINDOW).into();
             let off = |had: f64| (had - 100.0).abs();
@@ -141,7 +138,7 @@ impl Bench {
         let share = cpu::PLANNED_USABLE / MANY as f64;
         let shares: Vec<_> = (0..MANY).map(|i| NodeShare::new(format!("n{i}"), self.core, share)).collect();
         let mut groups = self.engage(&shares, &json!({"tdf": 1.0, "nodes": MANY}))?;
-        let all = Load::busy(&groups, shares.iter().map(|n| n.name.as_str()))?;
+        let all = Load::busy(&groups, &shares)?;
         sleep(Duration::from_secs(1));
         let had = had(&mut groups, &shares, SHARE_WINDOW)?;
         drop(all);

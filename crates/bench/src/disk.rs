@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::fio::{Load, Pattern};
 use self::modelled::modelled;
-use crate::cores::{KeptAwake, first_and_last};
+use crate::cores::first_and_last;
 use crate::{Error, Notify, Row};
 
 /// One for each family of disks.
@@ -55,7 +55,7 @@ pub fn measure(all: bool, notify: Notify) -> Result<Vec<Row>, Error> {
     });
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
-    let _awake = KeptAwake::keep(&[setup.nodes, setup.harness])?;
+    let _awake = crate::load::Load::awake(&[setup.nodes, setup.harness])?;
     let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
     let mut rows = cost::measure(&setup, dir.path())?;
     for name in DISKS {

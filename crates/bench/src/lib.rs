@@ -12,6 +12,7 @@ mod cores;
 mod cpu;
 mod disk;
 mod error;
+mod load;
 mod net;
 mod row;
 mod stats;
@@ -35,9 +36,7 @@ pub type Notify = fn(&str);
 /// Becomes what computes in a node of [`cpu`], or what keeps cores awake, and never returns, if the arguments of this
 /// process (without the program's name) ask for that. Called before anything else.
 pub fn become_helper(arguments: impl Iterator<Item = String>) {
-    let arguments: Vec<_> = arguments.collect();
-    cores::become_awake(arguments.iter().cloned());
-    cpu::become_load(arguments.into_iter());
+    load::become_load(arguments);
 }
 
 /// The rows as `--json` prints them, without a final line end.
