@@ -96,12 +96,12 @@ impl Wanted<'_> {
         let both = self.cores.both_threads(physical.len());
         let mut busy = None;
         let claimed = CoreLocks::choose(&usable, |free, held| {
-            if plan.all_cores().iter().all(|core| free.contains(core)) {
-                return Ok((plan.clone(), plan.all_cores()));
+            if plan.cores.all().iter().all(|core| free.contains(core)) {
+                return Ok((plan.clone(), plan.cores.all()));
             }
             let left = left_for(&physical, held, both);
             let planned = Supply::of_these(left, &self.cores, both).and_then(|supply| self.plan_on(&supply));
-            planned.map(|plan| (plan.clone(), plan.all_cores())).inspect_err(|error| {
+            planned.map(|plan| (plan.clone(), plan.cores.all())).inspect_err(|error| {
                 // It has been planned on all of them, so what is in the way now is that some are missing.
                 if matches!(error.kind(), Kind::Input | Kind::Machine) {
                     busy = Some((held.to_vec(), free.to_vec()));

@@ -223,11 +223,6 @@ impl Plan {
         &self.record
     }
 
-    /// All cores that the run uses.
-    pub fn all_cores(&self) -> Vec<usize> {
-        self.cores.nodes.iter().chain(&self.cores.harness).copied().collect()
-    }
-
     /// How much is sold of each core that holds nodes, in the order of the plan.
     pub fn sold_by_core(&self) -> Vec<(usize, f64)> {
         let of = |core: &usize| {

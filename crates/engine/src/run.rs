@@ -118,7 +118,7 @@ pub fn run_through(
             variant: variant.as_str().into(),
             out: dir.path().to_path_buf(),
             pid: std::process::id(),
-            cores: request.plan.all_cores(),
+            cores: request.plan.cores.all(),
             images: images::of(experiment),
         })?;
         Ok(dir)

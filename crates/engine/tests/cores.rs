@@ -54,7 +54,7 @@ fn nodes_are_packed_on_as_many_cores_as_leave_them_room() {
     let base = on(8, Variant::Baseline, &[]).unwrap();
     assert_eq!((&base.cores.nodes, &base.cores.harness), (&vec![0, 2], &vec![1]));
     assert_eq!((base.nodes["server"].core, base.nodes["client-3"].core), (0, 2));
-    assert_eq!(base.all_cores(), [0, 2, 1]);
+    assert_eq!(base.cores.all(), [0, 2, 1]);
     assert!(near(base.sold, 0.82) && near(base.cpu.unwrap().headroom, 0.9 / 0.5), "the fullest core is half sold");
     assert!(base.warnings.is_empty(), "on one core there would be little room: {:?}", base.warnings);
     let setup = base.setup(&experiment(&[]), 1);

@@ -114,7 +114,7 @@ fn plan_of(experiment: &Experiment) -> Plan {
 
 fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box<dyn Site>) -> RunResult {
     let plan = plan_of(experiment);
-    let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
+    let cores = CoreLocks::claim(&plan.cores.all()).unwrap();
     let (_send, interrupts) = crossbeam_channel::bounded(1);
     let accuracy = diorama_engine::accuracy(experiment, &[]).unwrap();
     let (out, choice) = (Some(out.to_path_buf()), CoreChoice::default());
@@ -186,7 +186,7 @@ fn a_command_over_a_byte_stream() {
     let dir = tempfile::tempdir().unwrap();
     let experiment = experiment(dir.path(), IDLE);
     let plan = plan_of(&experiment);
-    let cores = CoreLocks::claim(&plan.all_cores()).unwrap();
+    let cores = CoreLocks::claim(&plan.cores.all()).unwrap();
     let results = RunDir::prepare(dir.path().join("out"), ["only"]).unwrap();
     let mut site = remote(LocalSite::unnamed(cores, dir.path().to_path_buf(), results).unwrap());
 

@@ -384,8 +384,11 @@ fn request<'a>(
     Request { enclosure, mounts: None, runtime, node, tag, id: format!("{node}.{generation}") }
 }
 
-/// Does `work` for each item, a few at a time; gives the results in order, or the first error.
-fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> Result<R, Error> + Sync) -> Result<Vec<R>, Error> {
+/// Does `work` for each item, a few at a time, in threads of its own; gives the results in order, or the first error.
+pub fn in_parallel<T: Send, R: Send, E: Send>(
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
     /// A runtime mostly waits for the kernel: more than this many at once gain nothing (measured).
     const AT_ONCE: usize = 4;
     let items = Mutex::new(items.into_iter().enumerate());

@@ -76,6 +76,11 @@ impl Cores {
             all => all,
         }
     }
+
+    /// All that the run uses.
+    pub fn all(&self) -> Vec<usize> {
+        [&self.nodes[..], &self.harness].concat()
+    }
 }
 
 /// How nodes take turns on their core.

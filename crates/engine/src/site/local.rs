@@ -220,7 +220,7 @@ impl Site for LocalSite {
     fn create_nodes(&mut self) -> Result<()> {
         let prepared = self.prepared()?;
         let setup = &prepared.setup;
-        let (own, all) = (setup.cores.engine().to_vec(), [&setup.cores.nodes[..], &setup.cores.harness].concat());
+        let (own, all) = (setup.cores.engine().to_vec(), setup.cores.all());
         // The nodes' cores have nothing to do yet. What cannot be had of them only takes longer.
         let widened = prepared.enclosure.call(move || host::cores::restrict(&all));
         let created = Nodes::create(prepared, self.place()?);

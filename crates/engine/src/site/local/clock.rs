@@ -13,7 +13,7 @@ use crate::site::{Continues, Injections, NodeIndex, Setup, Zero};
 pub struct Dilation {
     injector: Injector,
     page: ClockPage,
-    /// Node by node, how fast CPU clocks run.
+    /// Node by node, the CPU that its programs believe to have.
     cpus: Vec<VirtualCpu>,
 }
 

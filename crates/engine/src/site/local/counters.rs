@@ -60,8 +60,7 @@ impl Counters {
     /// All counters, beside this observation of the network.
     pub fn sample(&mut self, network: Observation, prepared: &mut Prepared) -> Result<Sample> {
         // Nodes that were on a core that is gone are on others: there is no model any more.
-        let cores = &prepared.setup.cores;
-        host::cores::on_line(&[&cores.nodes[..], &cores.harness].concat())?;
+        host::cores::on_line(&prepared.setup.cores.all())?;
         let cpu = prepared.shares.sample()?;
         let foreign = self.foreign.list(cpu.at);
         let ticks = host::stat::core_ticks()?;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
-use std::thread;
 
 use host::NetNamespace;
 use net::{Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
@@ -43,7 +42,7 @@ impl Network {
         let wants_cubic = setup.nodes.iter().any(|n| n.congestion == Congestion::Cubic);
         let cubic = wants_cubic.then(|| Cubic::register(setup.tdf)).transpose()?;
         let (mut namespaces, mut taps, mut not_applied) = (Vec::new(), Vec::new(), Vec::new());
-        for made in made_in_parallel(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name))? {
+        for made in of_nodes(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name))? {
             namespaces.push(made.namespace);
             taps.extend(made.taps);
             not_applied.extend(made.not_applied);
@@ -152,23 +151,14 @@ impl NodeNetwork {
 }
 
 /// What each node has, in their order: made on all of the run's cores, for the nodes have nothing to do yet.
-fn made_in_parallel(setup: &Setup, network: &net::Network, cubic: &str) -> Result<Vec<NodeNetwork>> {
-    let all = [&setup.cores.harness[..], &setup.cores.nodes].concat();
-    let each = setup.nodes.len().div_ceil(all.len().max(1)).max(1);
-    let nodes: Vec<(&NodeSetup, Vec<&net::Port>)> =
-        setup.nodes.iter().map(|node| (node, network.ports_of(&node.name).collect())).collect();
-    let make = |nodes: &[(&NodeSetup, Vec<&net::Port>)]| {
-        // What cannot be had of the nodes' cores only takes longer.
+fn of_nodes(setup: &Setup, network: &net::Network, cubic: &str) -> Result<Vec<NodeNetwork>> {
+    let all = setup.cores.all();
+    let nodes = setup.nodes.iter().map(|node| (node, network.ports_of(&node.name).collect::<Vec<_>>()));
+    node::in_parallel(nodes.collect(), |(node, ports)| {
+        // Of a thread that ends with this. What cannot be had of the nodes' cores only takes longer.
         let _ = host::cores::restrict(&all);
-        nodes.iter().map(|(node, ports)| NodeNetwork::make(setup, node, ports, cubic)).collect::<Result<Vec<_>>>()
-    };
-    let made = thread::scope(|scope| {
-        let threads: Vec<_> = nodes.chunks(each).map(|nodes| scope.spawn(|| make(nodes))).collect();
-        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
-    });
-    let died = |_| Err(Error::SiteLost("a thread that makes the nodes' networks has ended".into()));
-    let made = made.into_iter().map(|nodes| nodes.unwrap_or_else(died)).collect::<Result<Vec<_>>>()?;
-    Ok(made.into_iter().flatten().collect())
+        NodeNetwork::make(setup, node, &ports, cubic)
+    })
 }
 
 fn initial_timeout(setup: &Setup, namespaces: &[NetNamespace]) -> Result<Option<InitialTimeout>> {
