@@ -1,6 +1,5 @@
 //! How long a request is on its way between whoever asks and whoever serves.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::thread;
@@ -43,23 +42,21 @@ pub(crate) struct Way {
 /// a millisecond, without that. They are asked for on the core `asker`, if there is that of which it is known; and, as
 /// in a run, neither that nor this thread's own falls asleep.
 pub(crate) fn measure(shared: &Shared, device: &Path, asker: Option<usize>) -> Result<Way, Error> {
-    let (sent, came) = std::sync::mpsc::channel();
     let own = host::cores::usable().map_err(|e| Error::system("cannot tell the cores of whoever serves disks", e))?;
     // The kernel's threads are on that way, and what keeps cores awake must not have theirs as others do.
     let _light = LightSession::begin();
-    let awake = own.into_iter().take(CORES).chain(asker).map(Awake::keep).collect::<Result<Vec<_>, _>>();
-    let _awake = awake.map_err(|e| Error::system("a core cannot be kept awake", io::Error::other(e.to_string())))?;
+    let _awake = own.into_iter().take(CORES).chain(asker).map(Awake::keep).collect::<Result<Vec<_>, _>>()?;
+    let work = || {
+        asker.map_or(Ok(()), host::pin).map_err(|e| Error::system("cannot ask from the nodes' core", e))?;
+        measure_here(shared, device)
+    };
     thread::scope(|scope| {
-        let work = || {
-            let there = asker.map_or(Ok(()), host::pin);
-            let there = there.map_err(|e| Error::system("cannot ask from the nodes' core", e));
-            let _ = sent.send(there.and_then(|()| measure_here(shared, device)));
-        };
         // A long block is moved over the stack, where nothing is optimised.
         let started = thread::Builder::new().stack_size(8 * LONG).spawn_scoped(scope, work);
-        started.map(drop).map_err(|e| Error::system("cannot start a thread that measures the way to a disk", e))
-    })?;
-    came.recv().unwrap_or_else(|_| Err(Error::Server("the thread that measures the way to it has ended".into())))
+        let thread = started.map_err(|e| Error::system("cannot start a thread that measures the way to a disk", e))?;
+        let ended = |_| Err(Error::Server("the thread that measures the way to it has ended".into()));
+        thread.join().unwrap_or_else(ended)
+    })
 }
 
 fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {

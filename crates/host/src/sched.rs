@@ -84,17 +84,18 @@ const USUAL: &[u8] = b"0";
 impl LightSession {
     /// Nothing, where cores are not divided so, or this process cannot have a session of its own.
     pub fn begin() -> Option<LightSession> {
-        let leads = || {
-            // SAFETY: a number in and a number out. Not by rustix: a leader that is in another namespace of processes
-            // has the number 0 here, which is no process to it.
-            let leader = unsafe { libc::getsid(0) };
-            leader == rustix::process::getpid().as_raw_nonzero().get()
-        };
         // Of a session that others are in it is theirs, too, what it weighs.
-        let own = rustix::process::setsid().is_ok() || leads();
+        let own = rustix::process::setsid().is_ok() || leads_session();
         let light = own && fs::write(AUTOGROUP, LIGHT).is_ok();
         light.then_some(LightSession(()))
     }
+}
+
+fn leads_session() -> bool {
+    // SAFETY: a number in and a number out. Not by rustix: a leader that is in another namespace of processes has the
+    // number 0 here, which is no process to it.
+    let leader = unsafe { libc::getsid(0) };
+    leader == rustix::process::getpid().as_raw_nonzero().get()
 }
 
 impl Drop for LightSession {
@@ -164,8 +165,8 @@ mod tests {
     fn a_session_is_light_for_as_long_as_that_is_wanted() {
         let weight = || fs::read_to_string(AUTOGROUP).ok().filter(|said| !said.is_empty());
         // Who leads a group of others cannot begin a session, and who is in a container may not write there.
-        let leads = rustix::process::getpgrp() == rustix::process::getpid();
-        let possible = !leads && weight().is_some() && fs::OpenOptions::new().write(true).open(AUTOGROUP).is_ok();
+        let may = leads_session() || rustix::process::getpgrp() != rustix::process::getpid();
+        let possible = may && weight().is_some() && fs::OpenOptions::new().write(true).open(AUTOGROUP).is_ok();
         let light = LightSession::begin();
         assert_eq!(light.is_some(), possible);
         let Some(light) = light else { return };
