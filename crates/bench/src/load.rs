@@ -1,5 +1,5 @@
-//! What computes in the nodes of a benchmark, or keeps its cores awake: processes of this program, for there are control
-//! groups that take in no single threads (version 2), and only a process can have a session of its own.
+//! What computes in the nodes of a benchmark, or keeps its cores awake: processes of this program, for there are
+//! control groups that take in no single threads (version 2), and only a process can have a session of its own.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;

@@ -44,6 +44,12 @@ fn live_exec(lab: &Lab, script: &str) -> String {
     done.stdout
 }
 
+/// Until the counter has noted something after booting for the `boot`th time: it is ready before it does.
+fn wait_for_steps(lab: &Lab, boot: u32) {
+    let (what, wanted) = (format!("steps of boot {boot}"), format!(" {boot} "));
+    wait_until(&what, PATIENCE, || live_exec(lab, "cat /out/log || true").contains(&wanted));
+}
+
 fn rows(text: &str) -> Vec<(f64, u32)> {
     let row = |line: &str| {
         let mut fields = line.split(' ');
@@ -57,6 +63,7 @@ fn a_run_goes_on_with_its_files_at_the_virtual_time_where_it_stopped() {
     let lab = Lab::new(LONG);
     let mut first = lab.start(&["run", "lab", "--out", "runs/a"]);
     lab.wait_for_event("a", "exit");
+    wait_for_steps(&lab, 1);
     let done = lab.diorama(&["event", "long", "link: counter--short, set: { up: false }"]);
     assert_eq!(done.code, 0);
     let done = lab.diorama(&["swap", "out", "long"]);
@@ -78,7 +85,7 @@ fn a_run_goes_on_with_its_files_at_the_virtual_time_where_it_stopped() {
     let done = lab.diorama(&["swap", "in", "long"]);
     assert!(done.code == 3 && done.stderr.contains("already"), "{}", done.stderr);
     assert_eq!(events.matches("\"event\":\"start\"").count(), 1, "{events}");
-    wait_until("steps of the second boot", PATIENCE, || live_exec(&lab, "cat /out/log").contains(" 2 "));
+    wait_for_steps(&lab, 2);
     let log = live_exec(&lab, "cat /out/log");
     let rows = rows(&log);
     let last = rows.iter().rposition(|(_, boot)| *boot == 1).expect("the first part's rows are there");
@@ -175,6 +182,7 @@ fn a_full_disk_is_found_while_nothing_is_lost() {
     command.current_dir(lab.path()).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     let mut run = command.spawn().unwrap();
     lab.wait_for_event("a", "exit");
+    wait_for_steps(&lab, 1);
     let filled = live_exec(&lab, "cat /dev/zero > /var/fill; stat -c %s /var/fill");
     assert!(filled.trim().parse::<u64>().unwrap() > 1 << 20, "{filled}");
     let done = lab.diorama(&["swap", "out", "long"]);
