@@ -1,5 +1,6 @@
 //! The poke: what keeps turns short, from another core, and as often as it is worth it reckons what nodes are owed.
 
+mod guard;
 mod way;
 
 use host::cgroup::{Fraction, Group};
@@ -7,6 +8,7 @@ use host::sched::{self, Class};
 use host::time::sleep_until;
 use scale::{RealDuration, RealInstant};
 
+use self::guard::{Guard, RAISED, Raised};
 pub(crate) use self::way::{Ender, Way};
 use crate::board::{Board, Measured, OfCore};
 use crate::had::{Counts, Had};
@@ -15,20 +17,14 @@ use crate::pace::{Pacer, Window};
 use crate::yardstick::Rate;
 use crate::{Error, meter};
 
-/// A poke later than this was not merely preempted by the emulator: another program had the core in between.
-const LATE: RealDuration = RealDuration::from_nanos(1_000_000);
-/// If a fifth of this window went by in such gaps, the poke goes on in real time until this much later.
-const WINDOW: RealDuration = RealDuration::from_nanos(100_000_000);
-const REAL_TIME: RealDuration = RealDuration::from_nanos(1_000_000_000);
-
 /// How often what nodes are owed is reckoned anew.
 const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);
 
 /// Ends turns on the nodes' cores, from another core, for ever; gives back the error that ended it.
 ///
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
-/// all other tasks of its core. Where those want the core for long, it becomes a real-time task that sleeps between
-/// pokes, until they have stopped.
+/// all other tasks of its core. Where those keep the core, it becomes a real-time task that sleeps between pokes, for a
+/// while.
 ///
 /// `unsold` are the groups of each core that burn what no node has bought of it.
 pub(crate) fn poke(board: Board, layout: &Layout, unsold: &[Vec<&Group>], way: Way, mut ender: Ender) -> Error {
@@ -41,33 +37,29 @@ pub(crate) fn poke(board: Board, layout: &Layout, unsold: &[Vec<&Group>], way: W
 }
 
 fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers) -> std::io::Result<()> {
-    let mut next = host::now() + way.period(board.slice());
-    let (mut window, mut lost) = (next, 0);
-    let mut real_time_until: Option<RealInstant> = None;
+    let (guard, begun) = (Guard::of_this_thread(), host::now());
+    let come_by = |now, period| guard.as_ref().is_some_and(|guard| guard.come_by(now, period));
+    let mut next = begun + way.period(board.slice());
+    come_by(begun, way.period(board.slice()));
+    let (mut real_time, mut raised) = (false, Raised::never());
     loop {
-        match real_time_until {
-            Some(_) => sleep_until(next),
-            None => while host::now() < next {},
+        if real_time {
+            sleep_until(next);
+        } else {
+            while host::now() < next {}
         }
         ender.end_turns()?;
         rustix::thread::sched_yield();
         let now = host::now();
         keepers.reckon(now)?;
-        if let Some(until) = real_time_until {
-            if now > until && sched::set(Class::Slices(RealDuration::ZERO)).is_ok() {
-                (real_time_until, window, lost) = (None, now, 0);
-            }
-        } else {
-            let gap = now.since(next);
-            lost += if gap > LATE { gap.as_nanos() } else { 0 };
-            if lost > WINDOW.as_nanos() / 5 && sched::set(Class::RealTime { priority: 1, inherited: true }).is_ok() {
-                real_time_until = Some(now + REAL_TIME);
-            }
-            if now.since(window) > WINDOW {
-                (window, lost) = (now, 0);
-            }
+        let period = way.period(board.slice());
+        if come_by(now, period) {
+            raised.again(now);
+            real_time = sched::set(RAISED).is_ok();
+        } else if real_time && raised.is_over(now) {
+            real_time = sched::set(Class::Slices(RealDuration::ZERO)).is_err();
         }
-        next = now + way.period(board.slice());
+        next = now + period;
     }
 }
 

@@ -148,17 +148,19 @@ fn what_others_take_is_made_up_for() {
     assert!((0.93..1.07).contains(&work), "shares of work to {work}, those of time to {time}");
 }
 
-/// The poke of a run: the child of its processes that has one thread.
+/// The poke of a run: that of its processes which has a guard.
 fn poke_of(run_id: &str) -> i32 {
-    let read = |pid: i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
-    let ours: Vec<i32> = all.filter(|pid| read(*pid, "cmdline").split('\0').any(|arg| arg == run_id)).collect();
-    let field = |pid, name| {
-        let value = read(pid, "status").lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok());
-        value.unwrap_or(0)
+    let ours = |pid: &i32| {
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split('\0').any(|arg| arg == run_id)
     };
-    let mut pokes = ours.iter().filter(|pid| ours.contains(&field(**pid, "PPid:")) && field(**pid, "Threads:") == 1);
-    *pokes.next().expect("a poke")
+    let guarded = |pid: &i32| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
+        names.any(|name| name.trim() == "guard")
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    all.into_iter().find(|pid| ours(pid) && guarded(pid)).expect("a poke")
 }
 
 #[test]
@@ -230,7 +232,8 @@ fn one_node_can_have_the_longest_turns_while_those_of_others_stay_short() {
     assert!(longer(one_long, all_short, 0) < 2.5, "the other's are ended as before: {all_short:?}, then {one_long:?}");
     assert!(longer(one_long, short_again, 1) > 3.0, "{one_long:?}, then {short_again:?}");
     let told = groups.longest_turn(groups.cores()[0]).expect("measured").as_secs_f64();
-    assert!((0.5..2.0).contains(&(told / one_long[1].0)), "{told} was measured, then {one_long:?}");
+    // Few such turns were measured, and one that nobody ended for a while counts as many.
+    assert!((0.33..3.0).contains(&(told / one_long[1].0)), "{told} was measured, then {one_long:?}");
     // How much both have changes with the core's speed.
     let part = |of: [(f64, f64); 2]| of[1].1 / of[0].1;
     assert!((part(one_long) / part(all_short) - 1.0).abs() < 0.1, "shares stay: {all_short:?}, then {one_long:?}");
