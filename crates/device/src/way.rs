@@ -14,8 +14,10 @@ use crate::queue::LongWay;
 use crate::shared::Shared;
 
 /// How long requests take by which the way to here and back is measured, and how many there are.
-const PROBE: RealDuration = RealDuration::from_nanos(1_000_000);
-const PROBES: usize = 40;
+const PROBE: RealDuration = RealDuration::from_nanos(400_000);
+const PROBES: usize = 120;
+/// One that was held up counts for so many times the median at most.
+const HELD_UP: u64 = 2;
 /// How long the long ones among them are: as long as a request may be.
 const SHORT: usize = 4 << 10;
 const LONG: usize = 1 << 20;
@@ -77,7 +79,7 @@ fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
     let now = host::now();
     shared.change(|queue| queue.pass(now));
     let spent = read.min(write).min(flush);
-    let waking = median(&mut waking).min(spent);
+    let waking = mean(&mut waking).min(spent);
     let long = LongWay {
         read: read.saturating_sub(spent),
         write: write.saturating_sub(spent),
@@ -96,7 +98,7 @@ enum Probe {
     Flush,
 }
 
-/// How long such a request is on its way: the median.
+/// How long such a request is on its way.
 fn of(device: BorrowedFd<'_>, block: &mut [u8], probe: Probe) -> rustix::io::Result<RealDuration> {
     let mut took = Vec::new();
     for _ in 0..PROBES {
@@ -108,10 +110,27 @@ fn of(device: BorrowedFd<'_>, block: &mut [u8], probe: Probe) -> rustix::io::Res
         }
         took.push(host::now().since(before).saturating_sub(PROBE));
     }
-    Ok(median(&mut took))
+    Ok(mean(&mut took))
 }
 
-fn median(values: &mut [RealDuration]) -> RealDuration {
+/// The mean and not the median, for some requests are held up a little, and so will some in the run.
+fn mean(values: &mut [RealDuration]) -> RealDuration {
     values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
+    let Some(median) = values.get(values.len() / 2) else { return RealDuration::ZERO };
+    let most = HELD_UP * median.as_nanos();
+    let sum: u64 = values.iter().map(|value| value.as_nanos().min(most)).sum();
+    RealDuration::from_nanos(sum / values.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_up_a_little_counts_and_nothing_counts_for_much() {
+        let us = |us: u64| RealDuration::from_nanos(us * 1_000);
+        assert_eq!(mean(&mut [us(10), us(12), us(11), us(18), us(9)]), us(12));
+        assert_eq!(mean(&mut [us(10), us(50_000), us(10), us(11), us(9)]).as_nanos(), 12_000);
+        assert_eq!(mean(&mut []), RealDuration::ZERO);
+    }
 }
