@@ -3,6 +3,9 @@
 mod guard;
 mod way;
 
+use std::io;
+use std::sync::mpsc::channel;
+
 use host::cgroup::{Fraction, Group};
 use host::sched::{self, Class};
 use host::time::sleep_until;
@@ -36,11 +39,10 @@ pub(crate) fn poke(board: Board, layout: &Layout, unsold: &[Vec<&Group>], way: W
     Error::io("end a turn")(ended)
 }
 
-fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers) -> std::io::Result<()> {
-    let (guard, begun) = (Guard::of_this_thread(), host::now());
-    let come_by = |now, period| guard.as_ref().is_some_and(|guard| guard.come_by(now, period));
-    let mut next = begun + way.period(board.slice());
-    come_by(begun, way.period(board.slice()));
+fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers) -> io::Result<()> {
+    let (begun, period) = (host::now(), way.period(board.slice()));
+    let guard = Guard::of_this_thread(begun, period);
+    let mut next = begun + period;
     let (mut real_time, mut raised) = (false, Raised::never());
     loop {
         if real_time {
@@ -53,7 +55,7 @@ fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers
         let now = host::now();
         keepers.reckon(now)?;
         let period = way.period(board.slice());
-        if come_by(now, period) {
+        if guard.as_ref().is_some_and(|guard| guard.come_by(now, period)) {
             raised.again(now);
             real_time = sched::set(RAISED).is_ok();
         } else if real_time && raised.is_over(now) {
@@ -61,6 +63,24 @@ fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers
         }
         next = now + period;
     }
+}
+
+/// Starts a thread that does its work once it is settled: where it is to be, and how it is to be scheduled.
+fn start(
+    name: &str,
+    settle: impl FnOnce() -> io::Result<()> + Send + 'static,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let (settled, outcome) = channel();
+    let body = move || {
+        let ready = settle();
+        let begun = ready.is_ok();
+        if settled.send(ready).is_ok() && begun {
+            work();
+        }
+    };
+    std::thread::Builder::new().name(name.into()).spawn(body)?;
+    outcome.recv().map_err(io::Error::other)?
 }
 
 /// What reads the meters and writes the weights of what is unsold, of all cores.
@@ -90,7 +110,7 @@ impl Keepers {
     }
 
     /// Does so if it is time. Where the poke itself was held up, weights stay as they were.
-    fn reckon(&mut self, now: RealInstant) -> std::io::Result<()> {
+    fn reckon(&mut self, now: RealInstant) -> io::Result<()> {
         if now.since(self.at) < RECKON {
             return Ok(());
         }
@@ -116,7 +136,7 @@ impl Keeper {
     }
 
     /// `had` is what all groups had of the core by now, if that could be read.
-    fn reckon(&mut self, now: RealInstant, had: Option<Counts>) -> std::io::Result<()> {
+    fn reckon(&mut self, now: RealInstant, had: Option<Counts>) -> io::Result<()> {
         match self.board.orders() {
             Some(orders) if self.keeping => self.pacer.sell(orders.room.sold),
             Some(orders) => {

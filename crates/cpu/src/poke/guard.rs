@@ -1,14 +1,14 @@
 //! What gets the poke its core back when somebody else keeps that.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 
 use host::sched::{self, Class};
 use host::time::{precise_sleep, sleep_until};
 use rustix::thread::{Pid, gettid};
 use scale::{RealDuration, RealInstant};
+
+use super::start;
 
 /// Looking costs some µs, of the core of the poke.
 const OFTEN: RealDuration = RealDuration::from_nanos(500_000);
@@ -32,13 +32,14 @@ struct Seen {
 }
 
 impl Guard {
-    /// Of the calling thread, which is the poke's. Nothing, where there may be no real-time tasks.
-    pub fn of_this_thread() -> Option<Guard> {
-        let (seen, poke) = (Arc::new(Seen::default()), gettid());
-        let (settled, outcome) = channel();
-        let watched = seen.clone();
-        let started = std::thread::Builder::new().name("guard".into()).spawn(move || watch(&watched, poke, &settled));
-        (started.is_ok() && matches!(outcome.recv(), Ok(Ok(())))).then_some(Guard(seen))
+    /// Of the calling thread, which is the poke's and comes by now and then every `period`. Nothing, where there may be
+    /// no real-time tasks.
+    pub fn of_this_thread(now: RealInstant, period: RealDuration) -> Option<Guard> {
+        let guard = Guard(Arc::default());
+        guard.come_by(now, period);
+        let (seen, poke) = (guard.0.clone(), gettid());
+        let settle = || precise_sleep().and_then(|()| sched::set(RAISED));
+        start("guard", settle, move || watch(&seen, poke)).is_ok().then_some(guard)
     }
 
     /// That the poke has come by, and is to every `period`; whether it has been made a real-time task since the last
@@ -50,12 +51,7 @@ impl Guard {
     }
 }
 
-fn watch(seen: &Seen, poke: Pid, settled: &Sender<io::Result<()>>) {
-    let ready = precise_sleep().and_then(|()| sched::set(RAISED));
-    let begun = ready.is_ok();
-    if settled.send(ready).is_err() || !begun {
-        return;
-    }
+fn watch(seen: &Seen, poke: Pid) {
     let mut next = host::now();
     loop {
         let period = RealDuration::from_nanos(seen.period.load(Ordering::Relaxed));
@@ -132,10 +128,10 @@ mod tests {
     #[test]
     fn who_does_not_come_by_becomes_a_real_time_task_and_is_told() {
         let of_a_thread = || {
-            let Some(guard) = Guard::of_this_thread() else { return };
             // SAFETY: a number in and a number out; 0 is the calling thread.
             let class = || unsafe { libc::sched_getscheduler(0) };
             let (period, begun) = (RealDuration::from_nanos(100_000), Instant::now());
+            let Some(guard) = Guard::of_this_thread(host::now(), period) else { return };
             while class() != libc::SCHED_FIFO {
                 assert!(begun.elapsed() < Duration::from_secs(60), "nobody has noticed");
                 std::thread::yield_now();

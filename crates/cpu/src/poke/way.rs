@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Sender, channel};
 
 use host::cgroup::Poke;
 use host::cores;
@@ -11,6 +10,7 @@ use host::slices::Slices;
 use rustix::event::{EventfdFlags, eventfd};
 use scale::RealDuration;
 
+use super::start;
 use crate::Error;
 use crate::layout::Layout;
 
@@ -95,23 +95,13 @@ impl Ender {
 fn bell(core: usize) -> io::Result<OwnedFd> {
     let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
     let heard = bell.try_clone()?;
-    let (settled, outcome) = channel();
-    std::thread::Builder::new().name("turns".into()).spawn(move || listen(core, &heard, &settled))?;
-    outcome.recv().map_err(io::Error::other)?.map(|()| bell)
-}
-
-fn listen(core: usize, bell: &OwnedFd, settled: &Sender<io::Result<()>>) {
-    let settle = || {
+    let settle = move || {
         cores::pin(core)?;
         sched::set(Class::RealTime { priority: 1, inherited: false })
     };
-    let ready = settle();
-    let begun = ready.is_ok();
-    if settled.send(ready).is_err() || !begun {
-        return;
-    }
     // However often it rang meanwhile, once.
-    while rustix::io::read(bell, &mut [0; 8]).is_ok() {}
+    start("turns", settle, move || while rustix::io::read(&heard, &mut [0; 8]).is_ok() {})?;
+    Ok(bell)
 }
 
 #[cfg(test)]
