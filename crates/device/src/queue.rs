@@ -41,8 +41,8 @@ pub struct Queue {
     /// Each request that was answered, for whoever wants to know.
     watched: Option<Vec<Watched>>,
     way: LongWay,
-    /// How many reads of each length have not been answered.
-    reads: BTreeMap<u64, u32>,
+    /// How many are to be answered so much sooner than others, of those that have not been.
+    sooner: BTreeMap<RealDuration, u32>,
 }
 
 /// How much longer than the kind that has the shortest way a request is on its way: short ones of each kind, and so
@@ -99,6 +99,8 @@ struct Waiting {
     length: u64,
     /// In virtual time, if the model has been told of it.
     arrived: Option<VirtualInstant>,
+    /// How much sooner it is to be answered than by its model and the way that all have.
+    sooner: RealDuration,
     /// When it was complete by the model, in the model's time.
     complete: Option<VirtualInstant>,
     /// When it is to be answered.
@@ -128,7 +130,7 @@ impl Queue {
             later: None,
             watched: None,
             way: LongWay::default(),
-            reads: BTreeMap::new(),
+            sooner: BTreeMap::new(),
         }
     }
 
@@ -183,7 +185,7 @@ impl Queue {
             (self.later, self.mode) = (Some(clock), Mode::AtOnce);
         }
         self.waiting.clear();
-        self.reads.clear();
+        self.sooner.clear();
         self.due.clear();
         self.outstanding = 0;
         lost
@@ -226,14 +228,18 @@ impl Queue {
     /// If no such disk can be asked for that.
     pub fn arrive(&mut self, now: RealInstant, op: Op, offset: u64, length: u64) -> Result<RequestId, Refused> {
         let id = self.last_id + 1;
-        let (mut arrived, mut due) = (None, None);
+        let (mut arrived, mut sooner, mut due) = (None, RealDuration::ZERO, None);
         match self.mode {
             Mode::AtOnce => due = Some(now),
             Mode::After(time) => due = Some(now + time),
             Mode::Modelled(clock) => {
                 // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
                 let met = now - self.way.there(op, length);
-                let at = clock.arrival(met).max(self.asked);
+                let asked = clock.arrival(met);
+                let at = asked.max(self.asked);
+                // An answer whose way back was shorter than most has been seen too early, and the next request comes as
+                // much too early. The model cannot go back, and whoever asks would wait for longer than it says.
+                sooner = self.way.back(op, length) + clock.early(asked, at);
                 self.model.submit(at, Request { id, op, offset, length })?;
                 let shown = clock.shown(at);
                 self.count(shown);
@@ -243,11 +249,9 @@ impl Queue {
         }
         self.last_id = id;
         due.map(|due| self.due.insert((due, id)));
-        let waiting = Waiting { op, offset, length, arrived, complete: None, due, done: false, late: false };
+        let waiting = Waiting { op, offset, length, arrived, sooner, complete: None, due, done: false, late: false };
         self.waiting.insert(id, waiting);
-        if op == Op::Read {
-            *self.reads.entry(length).or_default() += 1;
-        }
+        *self.sooner.entry(sooner).or_default() += 1;
         Ok(id)
     }
 
@@ -273,20 +277,18 @@ impl Queue {
 
     fn forget(&mut self, id: RequestId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
-        if waiting.op == Op::Read
-            && let Entry::Occupied(mut reads) = self.reads.entry(waiting.length)
-        {
-            *reads.get_mut() -= 1;
-            if *reads.get() == 0 {
-                reads.remove();
+        if let Entry::Occupied(mut as_soon) = self.sooner.entry(waiting.sooner) {
+            *as_soon.get_mut() -= 1;
+            if *as_soon.get() == 0 {
+                as_soon.remove();
             }
         }
         Some(waiting)
     }
 
-    /// How much sooner than others the longest read is to be answered that waits.
+    /// The most by which one that waits is to be answered sooner than others.
     fn ahead(&self) -> RealDuration {
-        self.reads.last_key_value().map_or(RealDuration::ZERO, |(length, _)| self.way.back(Op::Read, *length))
+        self.sooner.last_key_value().map_or(RealDuration::ZERO, |(sooner, _)| *sooner)
     }
 
     /// When [`Queue::advance`] will have something to do, if nothing happens before; none: when something does.
@@ -354,7 +356,7 @@ impl Queue {
         self.count(clock.shown(event.at));
         self.outstanding = self.outstanding.saturating_sub(1);
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
-            let due = clock.answer(event.at) - self.way.back(waiting.op, waiting.length);
+            let due = clock.answer(event.at) - waiting.sooner;
             (waiting.complete, waiting.due) = (Some(event.at), Some(due));
             self.due.insert((due, event.id));
         }
@@ -380,7 +382,7 @@ impl Queue {
             let Waiting { op, offset, length, .. } = *request;
             watched.push(Watched { op, offset, length, arrived, complete: clock.shown(complete) });
         }
-        let behind = clock.late(complete, now + self.way.back(request.op, request.length));
+        let behind = clock.late(complete, now + request.sooner);
         let counters = &mut self.counters;
         counters.latest = counters.latest.max(behind);
         let last = counters.lateness.len() - 1;

@@ -79,6 +79,12 @@ impl DiskClock {
         self.arrival(now + self.spent)
     }
 
+    /// How much sooner a request is to be answered that was asked for at an instant of the model's, and of which it was
+    /// told as one of a later instant: as much, but no more than the way, for by more nothing is answered too early.
+    pub fn early(&self, asked: VirtualInstant, told: VirtualInstant) -> RealDuration {
+        self.complete(told).since(self.complete(asked)).min(self.spent)
+    }
+
     /// How much later than it should a request was answered, in virtual time.
     pub fn late(&self, complete: VirtualInstant, answered: RealInstant) -> VirtualDuration {
         self.tdf.to_virtual(answered.since(self.answer(complete) + self.waking))
