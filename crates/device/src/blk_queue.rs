@@ -1,4 +1,5 @@
-//! What the kernel takes a device for: the settings of its queue of requests, below /sys/block.
+//! What the kernel takes a device for, and what it counts of it: the settings of its queue of requests, and its
+//! statistics, below /sys/block.
 //!
 //! A loop or ublk device looks like one of flash memory, whatever its model is, and what the kernel does by its latency
 //! it does in real time. So a device is told what its model is, and how much longer everything takes: the kernel then
@@ -8,7 +9,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use scale::{Tdf, VirtualDuration};
+use scale::{RealDuration, Tdf, VirtualDuration};
+
+use crate::drift::{Sum, Sums};
 
 /// The least that reads and syncs may take while the kernel writes behind programs: as long as requests of this length
 /// are met, it sends no more of those writes. What block/blk-sysfs.c sets for flash memory, and for platters.
@@ -36,8 +39,51 @@ impl BlkQueue {
     }
 }
 
+/// What the kernel counted of a device (`Documentation/block/stat.rst`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Requests that have ended, in whole ms.
+    pub sums: Sums,
+    /// How many have not.
+    pub under_way: u64,
+}
+
+/// What the kernel counted of a device; none if it does not count that.
+pub(crate) fn counted(device: &Path) -> Option<Counted> {
+    let stat = Path::new("/sys/block").join(device.file_name()?).join("stat");
+    read(&fs::read_to_string(stat).ok()?)
+}
+
+fn read(stat: &str) -> Option<Counted> {
+    let fields: Vec<u64> = stat.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let field = |place: usize| fields.get(place).copied();
+    let took = |place| Some(RealDuration::from_nanos(field(place)?.saturating_mul(1_000_000)));
+    let sectors = |place| Some(field(place)? << 9);
+    let sums = [
+        Sum { count: field(0)?, took: took(3)?, bytes: sectors(2)? },
+        Sum { count: field(4)?, took: took(7)?, bytes: sectors(6)? },
+        Sum { count: field(15)?, took: took(16)?, bytes: 0 },
+    ];
+    Some(Counted { sums, under_way: field(8)? })
+}
+
 /// Sets something of a device's queue. A kernel that has no such setting does nothing by it.
 pub(crate) fn set(device: &Path, setting: &str, value: &str) {
     let name = device.file_name().unwrap_or_default();
     let _ = fs::write(Path::new("/sys/block").join(name).join("queue").join(setting), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_counts_is_read() {
+        let sum = |count, ms: u64, bytes| Sum { count, took: RealDuration::from_nanos(ms * 1_000_000), bytes };
+        let stat =
+            "     201        0     1608      180       77     3   616       69    2   249      250   0 0 0 0  120 64";
+        let sums = [sum(201, 180, 1608 << 9), sum(77, 69, 616 << 9), sum(120, 64, 0)];
+        assert_eq!(read(stat), Some(Counted { sums, under_way: 2 }));
+        assert_eq!(read("1 2 3 4 5 6 7 8 9 10 11"), None, "a kernel that does not count flushes");
+    }
 }

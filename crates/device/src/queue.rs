@@ -11,6 +11,7 @@ use scale::{DiskClock, RealDuration, RealInstant, VirtualDuration, VirtualInstan
 
 use crate::counters::Watched;
 pub use crate::counters::{Answered, Counters, lateness_limit};
+use crate::drift::{Change, Kind, Sums};
 
 /// A request of a disk, by its number.
 pub type RequestId = u64;
@@ -40,15 +41,19 @@ pub struct Queue {
     later: Option<DiskClock>,
     /// Each request that was answered, for whoever wants to know.
     watched: Option<Vec<Watched>>,
-    way: LongWay,
+    way: Ways,
+    /// What was answered by the model, and how long that should have taken to whoever asked.
+    expected: Sums,
     /// How many are to be answered so much sooner than others, of those that have not been.
     sooner: BTreeMap<RealDuration, u32>,
 }
 
-/// How much longer than the kind that has the shortest way a request is on its way: short ones of each kind, and so
-/// much more for each MiB. What is written is copied before the request is met, and what is read after it is answered.
+/// How long requests are on their way, there and back: short ones of each kind, and so much more for each MiB. What is
+/// written is copied before the request is met, and what is read after it is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LongWay {
+pub struct Ways {
+    /// By how much all are answered sooner than their model says, as the clock of the run knows.
+    pub spent: RealDuration,
     /// A short read.
     pub read: RealDuration,
     /// A short write.
@@ -61,19 +66,36 @@ pub struct LongWay {
     pub write_mib: RealDuration,
 }
 
-impl LongWay {
+impl Ways {
     fn back(self, op: Op, length: u64) -> RealDuration {
         if op == Op::Read { part(self.read_mib, length) } else { RealDuration::ZERO }
     }
 
-    fn there(self, op: Op, length: u64) -> RealDuration {
+    /// Of a request until it is met, and of its answer but for what [`Ways::back`] has.
+    fn whole(self, op: Op, length: u64) -> RealDuration {
         match op {
             Op::Read => self.read,
             Op::Write | Op::WriteThrough => self.write + part(self.write_mib, length),
             Op::Flush => self.flush,
             // Nobody waits for one.
-            Op::Trim => RealDuration::ZERO,
+            Op::Trim => self.spent,
         }
+    }
+}
+
+/// By which part of the way that all have another's changes at most, and how many times as long it gets.
+const CHANGES_BY: i64 = 4;
+const LONGEST: i64 = 4;
+/// Who is answered later than that was not only woken up.
+const HELD_UP: RealDuration = RealDuration::from_nanos(200_000);
+
+/// As which the kernel counts a request.
+fn kind_of(op: Op) -> Option<Kind> {
+    match op {
+        Op::Read => Some(Kind::Read),
+        Op::Write | Op::WriteThrough => Some(Kind::Write),
+        Op::Flush => Some(Kind::Flush),
+        Op::Trim => None,
     }
 }
 
@@ -101,6 +123,8 @@ struct Waiting {
     arrived: Option<VirtualInstant>,
     /// How much sooner it is to be answered than by its model and the way that all have.
     sooner: RealDuration,
+    /// How much too late it will be answered nevertheless, as the model was told of it too late.
+    lost: RealDuration,
     /// When it was complete by the model, in the model's time.
     complete: Option<VirtualInstant>,
     /// When it is to be answered.
@@ -129,7 +153,8 @@ impl Queue {
             waking: Vec::new(),
             later: None,
             watched: None,
-            way: LongWay::default(),
+            way: Ways::default(),
+            expected: Sums::default(),
             sooner: BTreeMap::new(),
         }
     }
@@ -139,9 +164,33 @@ impl Queue {
         self.model.capacity_bytes()
     }
 
-    /// How much longer long requests are on their way.
-    pub fn set_way(&mut self, way: LongWay) {
+    /// How long requests are on their way.
+    pub fn set_way(&mut self, way: Ways) {
         self.way = way;
+    }
+
+    /// What was answered by the model, and how long that should have taken, by the kernel and who asked.
+    pub fn expected(&self) -> Sums {
+        self.expected
+    }
+
+    /// Whether nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes the way of some requests for so much longer from now on.
+    pub fn change_way(&mut self, change: Change) {
+        let way = match change.kind {
+            Kind::Read => &mut self.way.read,
+            Kind::Write => &mut self.way.write,
+            Kind::Flush => &mut self.way.flush,
+        };
+        let spent = self.way.spent.as_nanos() as i64;
+        // Whatever holds up everybody for a while is no way that is longer.
+        let most = spent / CHANGES_BY;
+        let changed = way.as_nanos() as i64 + change.longer_ns.clamp(-most, most);
+        *way = RealDuration::from_nanos(changed.clamp(0, spent * LONGEST) as u64);
     }
 
     /// From now on each request is answered so long after it has come.
@@ -228,18 +277,19 @@ impl Queue {
     /// If no such disk can be asked for that.
     pub fn arrive(&mut self, now: RealInstant, op: Op, offset: u64, length: u64) -> Result<RequestId, Refused> {
         let id = self.last_id + 1;
-        let (mut arrived, mut sooner, mut due) = (None, RealDuration::ZERO, None);
+        let (mut arrived, mut sooner, mut lost, mut due) = (None, RealDuration::ZERO, RealDuration::ZERO, None);
         match self.mode {
             Mode::AtOnce => due = Some(now),
             Mode::After(time) => due = Some(now + time),
             Mode::Modelled(clock) => {
                 // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
-                let met = now - self.way.there(op, length);
+                let met = now + self.way.spent - self.way.whole(op, length);
                 let asked = clock.arrival(met);
                 let at = asked.max(self.asked);
                 // An answer whose way back was shorter than most has been seen too early, and the next request comes as
                 // much too early. The model cannot go back, and whoever asks would wait for longer than it says.
-                sooner = self.way.back(op, length) + clock.early(asked, at);
+                let (early, rest) = clock.early(asked, at);
+                (sooner, lost) = (self.way.back(op, length) + early, rest);
                 self.model.submit(at, Request { id, op, offset, length })?;
                 let shown = clock.shown(at);
                 self.count(shown);
@@ -249,7 +299,8 @@ impl Queue {
         }
         self.last_id = id;
         due.map(|due| self.due.insert((due, id)));
-        let waiting = Waiting { op, offset, length, arrived, sooner, complete: None, due, done: false, late: false };
+        let waiting =
+            Waiting { op, offset, length, arrived, sooner, lost, complete: None, due, done: false, late: false };
         self.waiting.insert(id, waiting);
         *self.sooner.entry(sooner).or_default() += 1;
         Ok(id)
@@ -383,6 +434,15 @@ impl Queue {
             watched.push(Watched { op, offset, length, arrived, complete: clock.shown(complete) });
         }
         let behind = clock.late(complete, now + request.sooner);
+        if let Some(place) = Kind::ALL.iter().position(|kind| Some(*kind) == kind_of(request.op)) {
+            let late = (now + request.sooner).since(clock.answer(complete));
+            // What whoever serves was late by is known, and no longer way; nor is what was lost.
+            let late = if late > HELD_UP { late } else { RealDuration::ZERO };
+            let sum = &mut self.expected[place];
+            sum.count += 1;
+            sum.bytes += request.length;
+            sum.took = sum.took + clock.lasts(arrived, complete) + late + request.lost;
+        }
         let counters = &mut self.counters;
         counters.latest = counters.latest.max(behind);
         let last = counters.lateness.len() - 1;

@@ -250,7 +250,7 @@ fn a_disk_that_is_slowed_down_takes_so_many_times_as_long() {
 
 #[test]
 fn what_is_longer_on_its_way_came_earlier_and_long_reads_are_answered_sooner() {
-    let took = |op, length, way: LongWay| {
+    let took = |op, length, way: Ways| {
         let mut queue = begun(model("nvme", json!({})), 10, 100);
         queue.set_way(way);
         let id = queue.arrive(at(1_000), op, 1 << 30, length).unwrap();
@@ -262,14 +262,39 @@ fn what_is_longer_on_its_way_came_earlier_and_long_reads_are_answered_sooner() {
         answered
     };
     let us = |us: u64| RealDuration::from_nanos(us * 1_000);
-    let way = LongWay { read_mib: us(80), write_mib: us(256), ..LongWay::default() };
-    let shorter = |op, length, way| took(op, length, LongWay::default()) - took(op, length, way);
+    let short = Ways { spent: us(100), read: us(100), write: us(100), flush: us(100), ..Ways::default() };
+    let way = Ways { read_mib: us(80), write_mib: us(256), ..short };
+    let shorter = |op, length, way| took(op, length, short) - took(op, length, way);
     assert_eq!((shorter(Op::Read, 1 << 20, way), shorter(Op::Read, 1 << 18, way)), (80_000, 20_000));
     assert_eq!((shorter(Op::Write, 1 << 20, way), shorter(Op::Write, 4096, way)), (256_000, 1_000));
     // And each kind by its own way, where they are not alike.
-    let way = LongWay { read: us(3), write: us(20), flush: us(7), ..way };
+    let way = Ways { read: us(103), write: us(120), flush: us(107), ..way };
     assert_eq!((shorter(Op::Read, 1 << 20, way), shorter(Op::Write, 4096, way)), (83_000, 21_000));
     assert_eq!(shorter(Op::Flush, 0, way), 7_000);
+}
+
+#[test]
+fn a_way_that_has_become_longer_is_taken_for_that() {
+    let us = |us: u64| RealDuration::from_nanos(us * 1_000);
+    let ways = Ways { spent: us(100), read: us(100), write: us(120), flush: us(110), ..Ways::default() };
+    let mut queue = begun(model("nvme", json!({})), 10, 100);
+    queue.set_way(ways);
+    let mut next = 1_000;
+    let mut took = |queue: &mut Queue, op| {
+        next += 100_000;
+        let id = queue.arrive(at(next), op, 0, 4096).unwrap();
+        queue.done(id, at(next));
+        until_answered(queue, id).since(at(next)).as_nanos() as i64
+    };
+    let before = took(&mut queue, Op::Flush);
+    for (longer_us, sooner_us) in [(7, 7), (-4, 3), (400, 28), (-40, 3)] {
+        queue.change_way(Change { kind: Kind::Flush, longer_ns: longer_us * 1_000 });
+        assert_eq!(before - took(&mut queue, Op::Flush), sooner_us * 1_000, "at most a quarter at a time");
+    }
+    // What is expected is what whoever asks sees, whatever the way.
+    let expected = queue.expected();
+    assert_eq!((expected[0].count, expected[1].count, expected[2].count), (0, 0, 5));
+    assert_eq!(expected[2].took.as_nanos(), queue.counters(at(next)).flushes.took.as_nanos() * 10);
 }
 
 #[test]

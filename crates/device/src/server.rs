@@ -26,6 +26,7 @@ use crate::alarm::Alarm;
 use crate::blk_queue::BlkQueue;
 use crate::error::Error;
 use crate::files::Files;
+use crate::follow::Follow;
 use crate::image::{self, Noted};
 use crate::lacks;
 use crate::loops::LoopDevice;
@@ -68,6 +69,7 @@ pub fn disks_main() -> ! {
 struct Made {
     shared: Arc<Shared>,
     way: Way,
+    follow: Follow,
     devices: Devices,
     /// Where the devices are, and whether their file systems are full.
     places: Vec<(PathBuf, bool)>,
@@ -91,16 +93,17 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
             Devices::Loop(_) => Transport::FuseAndLoop,
             Devices::Ublk => Transport::Ublk,
         };
-        let answer = Answer::Made { devices, over, because, spent: all.way.spent };
+        let answer = Answer::Made { devices, over, because, spent: all.way.ways.spent };
         *made = Some(all);
         return Ok(answer);
     }
-    let Made { shared, way, devices, places, blk_queues } =
+    let Made { shared, way, follow, devices, places, blk_queues } =
         made.as_mut().ok_or_else(|| Error::Server("it has been told of no disks".into()))?;
     Ok(match order {
         Order::Begin { zero, tdf } => {
-            let clock = DiskClock::new(zero, tdf, way.spent, way.waking);
+            let clock = DiskClock::new(zero, tdf, way.ways.spent, way.waking);
             shared.change(|queue| queue.begin(clock));
+            follow.anew();
             blk_queues.iter().for_each(|queue| queue.scale(tdf));
             Answer::Done
         }
@@ -203,7 +206,8 @@ fn make(
         Some(path) => way::measure(&shared, path, asker)?,
         None => Way::default(),
     };
-    shared.change(|queue| queue.set_way(way.long));
+    shared.change(|queue| queue.set_way(way.ways));
+    let follow = Follow::start(&shared, &paths, way.outside)?;
     let own = |disk: usize| match &devices {
         Devices::Loop(devices) => devices[disk].new.is_some(),
         Devices::Ublk => true,
@@ -213,7 +217,7 @@ fn make(
     };
     let blk_queues = paths.iter().zip(disks).enumerate().filter_map(of).collect();
     let places = paths.into_iter().map(|path| (path, false)).collect();
-    Ok((Made { shared, way, devices, places, blk_queues }, because))
+    Ok((Made { shared, way, follow, devices, places, blk_queues }, because))
 }
 
 /// Adds ublk devices, which are not there for anybody yet.

@@ -9,8 +9,10 @@ use host::sched::LightSession;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use scale::RealDuration;
 
+use crate::blk_queue::{self, Counted};
+use crate::drift::{self, Sum};
 use crate::error::Error;
-use crate::queue::LongWay;
+use crate::queue::Ways;
 use crate::shared::Shared;
 
 /// How long requests take by which the way to here and back is measured, and how many there are.
@@ -32,12 +34,12 @@ struct Block([u8; LONG]);
 /// How long requests are on their way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Way {
-    /// There and back, a short request of that kind for which it is the shortest.
-    pub spent: RealDuration,
     /// How much of that whoever answers needs to wake up.
     pub waking: RealDuration,
-    /// How much more others need.
-    pub long: LongWay,
+    /// There and back.
+    pub ways: Ways,
+    /// How much of a short one the kernel does not count, if it counts any.
+    pub outside: Option<RealDuration>,
 }
 
 /// Measures the way to a device, whose beginning is what it was afterwards: what requests take that are answered after
@@ -69,25 +71,40 @@ fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
     let mut block = Box::new(Block([0; LONG]));
     let mut of = |probe| of(open.as_fd(), &mut block.0, probe).map_err(failed);
     // Each reads what the next one writes.
-    let long_read = of(Probe::Read(LONG))?;
-    let long_write = of(Probe::Write(LONG))?;
-    let write = of(Probe::Write(SHORT))?;
-    let flush = of(Probe::Flush)?;
+    let mut long = [of(Probe::Read(LONG))?, of(Probe::Write(LONG))?];
+    let before = blk_queue::counted(device);
+    let (mut write, mut flush) = (of(Probe::Write(SHORT))?, of(Probe::Flush)?);
     shared.change(|queue| queue.answer_after(PROBE));
-    let read = of(Probe::Read(SHORT))?;
+    let mut read = of(Probe::Read(SHORT))?;
+    let outside = outside(before, blk_queue::counted(device), [&read, &write, &flush]);
     let mut waking = shared.state().queues[0].waking().to_vec();
     let now = host::now();
     shared.change(|queue| queue.pass(now));
+    let ([long_read, long_write], [read, write, flush]) =
+        (long.each_mut().map(|t| mean(t)), [&mut read, &mut write, &mut flush].map(|t| mean(t)));
     let spent = read.min(write).min(flush);
-    let waking = mean(&mut waking).min(spent);
-    let long = LongWay {
-        read: read.saturating_sub(spent),
-        write: write.saturating_sub(spent),
-        flush: flush.saturating_sub(spent),
+    let ways = Ways {
+        spent,
+        read,
+        write,
+        flush,
         read_mib: long_read.saturating_sub(read),
         write_mib: long_write.saturating_sub(write),
     };
-    Ok(Way { spent, waking, long })
+    Ok(Way { ways, waking: mean(&mut waking).min(spent), outside })
+}
+
+/// How much of their way the kernel does not count of short requests, by what it had counted before them and after: of
+/// that kind of which it is the least, as the others were held up on it.
+fn outside(before: Option<Counted>, after: Option<Counted>, ways: [&[RealDuration]; 3]) -> Option<RealDuration> {
+    let counted = drift::since(&before?.sums, &after?.sums, PROBES as u64);
+    let of = |(sum, ways): (&Sum, &[RealDuration])| {
+        let seen: u64 = ways.iter().map(|way| (PROBE + *way).as_nanos()).sum();
+        RealDuration::from_nanos(seen.saturating_sub(sum.took.as_nanos()) / PROBES as u64)
+    };
+    // Others', while there is nobody else? Then it counts in a way of its own.
+    let agrees = counted.iter().all(|sum| sum.count == PROBES as u64);
+    counted.iter().zip(ways).map(of).min().filter(|_| agrees)
 }
 
 /// What is asked of the device; of reads and writes, how many bytes of the beginning.
@@ -98,8 +115,8 @@ enum Probe {
     Flush,
 }
 
-/// How long such a request is on its way.
-fn of(device: BorrowedFd<'_>, block: &mut [u8], probe: Probe) -> rustix::io::Result<RealDuration> {
+/// How long such requests are on their way, one after the other.
+fn of(device: BorrowedFd<'_>, block: &mut [u8], probe: Probe) -> rustix::io::Result<Vec<RealDuration>> {
     let mut took = Vec::new();
     for _ in 0..PROBES {
         let before = host::now();
@@ -110,7 +127,7 @@ fn of(device: BorrowedFd<'_>, block: &mut [u8], probe: Probe) -> rustix::io::Res
         }
         took.push(host::now().since(before).saturating_sub(PROBE));
     }
-    Ok(mean(&mut took))
+    Ok(took)
 }
 
 /// The mean and not the median, for some requests are held up a little, and so will some in the run.

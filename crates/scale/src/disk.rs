@@ -81,8 +81,16 @@ impl DiskClock {
 
     /// How much sooner a request is to be answered that was asked for at an instant of the model's, and of which it was
     /// told as one of a later instant: as much, but no more than the way, for by more nothing is answered too early.
-    pub fn early(&self, asked: VirtualInstant, told: VirtualInstant) -> RealDuration {
-        self.complete(told).since(self.complete(asked)).min(self.spent)
+    /// And the rest, by which that is answered too late.
+    pub fn early(&self, asked: VirtualInstant, told: VirtualInstant) -> (RealDuration, RealDuration) {
+        let all = self.complete(told).since(self.complete(asked));
+        let early = all.min(self.spent);
+        (early, all.saturating_sub(early))
+    }
+
+    /// How long a request takes in real time that arrived at a virtual instant, and is complete at one of the model's.
+    pub fn lasts(&self, arrived: VirtualInstant, complete: VirtualInstant) -> RealDuration {
+        self.tdf.to_real(self.shown(complete).since(arrived))
     }
 
     /// How much later than it should a request was answered, in virtual time.
