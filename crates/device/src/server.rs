@@ -2,6 +2,7 @@
 //!
 //! Its main thread hears what the engine tells it. Over FUSE two threads take requests from the kernel and do them in
 //! the files, and one answers them when it is time; over ublk one does all that, and two do for it what may take long.
+//! Another follows how long requests are on their way.
 //! It lives in the run's enclosure and dies with it. When it does, however that comes, the kernel fails what is under
 //! way. Loop devices are free then as soon as nobody has them mounted; ublk devices are gone, but for what is left of
 //! each for whoever removes it ([`image::remove_devices`]).
