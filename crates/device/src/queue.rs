@@ -285,12 +285,12 @@ impl Queue {
                 // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
                 let met = now + self.way.spent - self.way.whole(op, length);
                 let asked = clock.arrival(met);
-                let at = asked.max(self.asked);
-                // An answer whose way back was shorter than most has been seen too early, and the next request comes as
-                // much too early. The model cannot go back, and whoever asks would wait for longer than it says.
+                let at = self.model.submit(asked, Request { id, op, offset, length })?;
+                // The model is ahead by the way, as answers have to be; and an answer whose way back was shorter than
+                // most has been seen too early, and the next request comes as much too early. Where the model does not
+                // go back, whoever asks would wait for longer than it says.
                 let (early, rest) = clock.early(asked, at);
                 (sooner, lost) = (self.way.back(op, length) + early, rest);
-                self.model.submit(at, Request { id, op, offset, length })?;
                 let shown = clock.shown(at);
                 self.count(shown);
                 self.outstanding += 1;

@@ -55,25 +55,26 @@ impl Cloud {
         }
     }
 
-    pub fn submit(&mut self, now: VirtualInstant, request: Request) {
-        self.now = self.now.max(now);
+    pub fn submit(&mut self, at: VirtualInstant, request: Request) -> VirtualInstant {
+        self.now = self.now.max(at);
         self.ledger.open(&request);
         match self.taken < self.parameters.queue_depth {
-            true => self.take(request),
+            true => self.take(request, at),
             false => self.waiting.push_back(request),
         }
+        at
     }
 
-    fn take(&mut self, request: Request) {
+    fn take(&mut self, request: Request, at: VirtualInstant) {
         self.taken += 1;
         let done = match request.op {
             // What is complete is durable, and what is not is no matter of a flush.
-            Op::Flush => self.now + self.draw(self.parameters.flush),
-            Op::Trim => self.now + self.draw(self.parameters.write),
+            Op::Flush => at + self.draw(self.parameters.flush),
+            Op::Trim => at + self.draw(self.parameters.write),
             op => {
                 let counted = request.length.div_ceil(self.parameters.request_bytes);
-                let one = self.requests.take(self.now, counted as f64);
-                let other = self.bytes.take(self.now, request.length as f64);
+                let one = self.requests.take(at, counted as f64);
+                let other = self.bytes.take(at, request.length as f64);
                 let latency = if op == Op::Read { self.parameters.read } else { self.parameters.write };
                 one.max(other) + self.draw(latency)
             }
@@ -107,7 +108,7 @@ impl Cloud {
             self.ledger.told(&event);
             events.push(event);
             if let Some(request) = self.waiting.pop_front() {
-                self.take(request);
+                self.take(request, self.now);
             }
         }
         self.now = self.now.max(to);

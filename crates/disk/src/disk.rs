@@ -45,6 +45,9 @@ pub struct Counters {
     pub busy: VirtualDuration,
 }
 
+/// By how much a request may be handed over too late.
+const MOST_LATE: VirtualDuration = VirtualDuration::from_nanos(1_000_000);
+
 /// The same in each arm, whichever the model is.
 macro_rules! each {
     ($model:expr, $it:ident => $does:expr) => {
@@ -79,11 +82,16 @@ impl Disk {
     }
 
     /// Takes a request that has arrived at an instant; requests are to be handed over in the order of their arrival.
-    /// What is due by then is done first, and told by the next call of [`Disk::advance`].
+    /// What is due by then is done first, and told by the next call of [`Disk::advance`]. Says when it has arrived for
+    /// the disk.
+    ///
+    /// That may be up to 1 ms before the latest instant that the disk knows of, for whoever has to know early what will
+    /// be complete. Flash memory and volumes, which know from the beginning of a request when it ends, take it as if it
+    /// had been handed over in time; a drive with platters, whose arm is on its way, as one of that latest instant.
     ///
     /// # Errors
     /// If it asks for what no disk of this size has or for more than [`LONGEST`], or there is one of its name.
-    pub fn submit(&mut self, now: VirtualInstant, request: Request) -> Result<(), Refused> {
+    pub fn submit(&mut self, at: VirtualInstant, request: Request) -> Result<VirtualInstant, Refused> {
         let Request { id, op, offset, length } = request;
         if op != Op::Flush {
             let sound = length > 0 && offset.is_multiple_of(SECTOR) && length.is_multiple_of(SECTOR);
@@ -98,19 +106,18 @@ impl Disk {
                 return Err(Refused::BehindTheEnd { begin: offset, end, capacity: self.capacity });
             }
         }
-        self.now = self.now.max(now);
-        let now = self.now;
+        self.now = self.now.max(at);
+        let (now, at) = (self.now, at.max(self.now - MOST_LATE));
         each!(&mut self.model, it => it.advance(now, &mut self.untold));
         if each!(&self.model, it => it.ledger.has(id)) {
             return Err(Refused::SameName(id));
         }
-        each!(&mut self.model, it => {
+        Ok(each!(&mut self.model, it => {
             if matches!(op, Op::Write | Op::WriteThrough) {
                 it.counters.written += length;
             }
-            it.submit(now, request);
-        });
-        Ok(())
+            it.submit(at, request)
+        }))
     }
 
     /// When [`Disk::advance`] will have something to do, if no request comes before; none: nothing is outstanding, and

@@ -99,14 +99,15 @@ impl Hdd {
         })
     }
 
-    pub fn submit(&mut self, now: VirtualInstant, request: Request) {
-        self.now = self.now.max(now);
+    pub fn submit(&mut self, at: VirtualInstant, request: Request) -> VirtualInstant {
+        self.now = self.now.max(at);
         self.ledger.open(&request);
         match self.taken < self.parameters.queue.depth {
             true => self.take(request),
             false => self.waiting.push_back(request),
         }
         self.pick();
+        self.now
     }
 
     /// Takes a request.

@@ -89,18 +89,19 @@ impl Ssd {
         }
     }
 
-    pub fn submit(&mut self, now: VirtualInstant, request: Request) {
-        self.now = self.now.max(now);
+    pub fn submit(&mut self, at: VirtualInstant, request: Request) -> VirtualInstant {
+        self.now = self.now.max(at);
         self.ledger.open(&request);
         match self.taken < self.parameters.queue_depth {
-            true => self.take(request),
+            true => self.take(request, at),
             false => self.waiting.push_back(request),
         }
+        at
     }
 
-    fn take(&mut self, request: Request) {
+    fn take(&mut self, request: Request, at: VirtualInstant) {
         self.taken += 1;
-        self.controller = self.controller.max(self.now) + us(self.parameters.command_us);
+        self.controller = self.controller.max(at) + us(self.parameters.command_us);
         let from = self.controller;
         let answer = us(self.parameters.write_overhead_us);
         let done = match request.op {
@@ -290,7 +291,7 @@ impl Ssd {
         if event.kind == EventKind::Completed
             && let Some(request) = self.waiting.pop_front()
         {
-            self.take(request);
+            self.take(request, self.now);
         }
     }
 

@@ -240,10 +240,11 @@ proptest! {
         // All names are free again.
         let (_, first) = arrivals[0];
         let latest = arrivals.iter().map(|(at, _)| *at).chain(events.iter().map(|event| event.at)).max().unwrap();
-        prop_assert_eq!(disk.submit(VirtualInstant::ZERO, first), Ok(()));
+        let later = latest + ms(1e6);
+        prop_assert_eq!(disk.submit(later, first), Ok(later));
         // Of some disks, a flush takes no time.
-        if disk.next_event().is_some_and(|next| next > latest) {
-            prop_assert_eq!(disk.submit(VirtualInstant::ZERO, first), Err(Refused::SameName(first.id)));
+        if disk.next_event().is_some_and(|next| next > later) {
+            prop_assert_eq!(disk.submit(later, first), Err(Refused::SameName(first.id)));
         }
     }
 
@@ -328,8 +329,8 @@ fn what_no_disk_has_is_refused_with_what_would_be_right() {
     assert_eq!(refused(Op::Trim, 0, 0), Refused::NoSectors { offset: 0, length: 0 });
     assert!(matches!(refused(Op::Read, u64::MAX - 511, 512), Refused::BehindTheEnd { .. }));
     assert_eq!(refused(Op::Read, 0, LONGEST + 512), Refused::TooLong { length: LONGEST + 512 });
-    assert_eq!(disk.submit(VirtualInstant::ZERO, request(2, Op::Read, 0, LONGEST)), Ok(()));
-    assert_eq!(disk.submit(VirtualInstant::ZERO, request(3, Op::Trim, 0, 100 * GIB)), Ok(()));
+    assert_eq!(disk.submit(VirtualInstant::ZERO, request(2, Op::Read, 0, LONGEST)), Ok(VirtualInstant::ZERO));
+    assert_eq!(disk.submit(VirtualInstant::ZERO, request(3, Op::Trim, 0, 100 * GIB)), Ok(VirtualInstant::ZERO));
 }
 
 #[test]
@@ -339,4 +340,26 @@ fn instants_that_go_back_count_as_the_latest() {
     disk.advance(at_ms(100.0), &mut events);
     disk.submit(at_ms(50.0), request(1, Op::Read, 0, 4096)).unwrap();
     assert!(disk.next_event().unwrap() > at_ms(100.0));
+}
+
+#[test]
+fn what_is_handed_over_a_little_late_was_there_in_time_but_for_the_arm() {
+    let at = |us: u64| VirtualInstant::from_nanos(us * 1_000);
+    let completes = |name: &str, known: VirtualInstant| {
+        let mut disk = Disk::new(&Parameters::like(name, &serde_json::Map::new()).unwrap(), 1).unwrap();
+        let mut events = Vec::new();
+        disk.submit(at(1_000), request(1, Op::Read, 0, 4096)).unwrap();
+        disk.advance(known, &mut events);
+        let arrived = disk.submit(at(1_030), request(2, Op::Read, 50 * GIB, 4096)).unwrap();
+        disk.advance(at(1_000_000), &mut events);
+        let of = |id| events.iter().find(|e| (e.id, e.kind) == (id, EventKind::Completed)).unwrap().at;
+        (arrived, of(1), of(2))
+    };
+    for name in ["ssd-sata", "nvme", "gp3"] {
+        assert_eq!(completes(name, at(1_050)), completes(name, at(1_030)), "{name}");
+    }
+    let (arrived, first, _) = completes("hdd-7200", at(1_050));
+    assert_eq!((arrived, first), (at(1_050), completes("hdd-7200", at(1_030)).1));
+    // Not of long ago.
+    assert_eq!(completes("nvme", at(90_000)).0, at(89_000));
 }
