@@ -437,7 +437,7 @@ impl Queue {
         if let Some(place) = Kind::ALL.iter().position(|kind| Some(*kind) == kind_of(request.op)) {
             let late = (now + request.sooner).since(clock.answer(complete));
             // What whoever serves was late by is known, and no longer way; nor is what was lost.
-            let late = if late > HELD_UP { late } else { RealDuration::ZERO };
+            let late = if request.late || late > HELD_UP { late } else { RealDuration::ZERO };
             let sum = &mut self.expected[place];
             sum.count += 1;
             sum.bytes += request.length;
