@@ -101,11 +101,19 @@ impl Drift {
         own.iter().zip(&self.told.1).any(|(now, told)| now.less(*told).count >= Drift::ENOUGH)
     }
 
-    /// Whether both have counted as many requests.
-    pub fn agrees(&self, kernels: &Sums, own: &Sums) -> bool {
-        let own = self.own_since(own);
-        let kernels = since(&self.first.0, kernels, own[1].count);
-        kernels.map(|sum| sum.count) == own.map(|sum| sum.count)
+    /// Begins anew with those kinds of which they have not counted as many, when nothing is under way: the kernel has
+    /// made two requests of one or one of two, or the power was cut.
+    pub fn reconcile(&mut self, kernels: &Sums, own: &Sums) {
+        let own_since = self.own_since(own);
+        let kernels_since = since(&self.first.0, kernels, own_since[1].count);
+        let [read, write, flush] = [0, 1, 2].map(|kind| kernels_since[kind].count != own_since[kind].count);
+        // Whether flushes are among the writes is told by both.
+        for (kind, anew) in [read, write || flush, write || flush].into_iter().enumerate() {
+            if anew {
+                (self.first.0[kind], self.first.1[kind]) = (kernels[kind], own[kind]);
+                (self.told.0[kind], self.told.1[kind]) = (Sum::default(), Sum::default());
+            }
+        }
     }
 
     /// How the way is to change, by what the kernel counted and what the requests that were answered should have taken,
@@ -146,19 +154,31 @@ mod tests {
         // 200 reads of 300 us by the model, which were seen after 310.
         let kernels = [sum(240, 9_000 + 200 * 304), sum(103, 90_000), sum(45, 10_000)];
         let own = [sum(200, 200 * 300), sum(63, 70_000), sum(5, 1_000)];
-        assert!(drift.wants(&own) && drift.agrees(&kernels, &own));
+        assert!(drift.wants(&own));
         assert_eq!(drift.follow(&kernels, &own), [Change { kind: Kind::Read, longer_ns: 5_000 }]);
         assert!(!drift.wants(&own));
         assert_eq!(drift.follow(&kernels, &own), [], "nothing is new");
         // Writes that took less than they should, and flushes of which one is on its way.
         let kernels = [kernels[0], sum(40 + 200, 9_000 + 200 * 90), sum(40 + 199, 9_000)];
         let own = [own[0], sum(200, 200 * 100), sum(200, 9_000)];
-        assert!(!drift.agrees(&kernels, &own));
         assert_eq!(drift.follow(&kernels, &own), [Change { kind: Kind::Write, longer_ns: -2_000 }]);
         // Long reads.
         let more = |sum: Sum| Sum { count: sum.count + 100, bytes: sum.bytes + (100 << 20), ..sum };
         let (kernels, own) = ([more(kernels[0]), kernels[1], sum(45, 0)], [more(own[0]), own[1], sum(5, 0)]);
         assert_eq!((drift.follow(&kernels, &own), drift.wants(&own)), (vec![], false));
+    }
+
+    #[test]
+    fn what_they_do_not_agree_on_begins_anew_and_nothing_else() {
+        let mut drift = Drift::new(RealDuration::ZERO, Sums::default(), Sums::default());
+        let kernels = [sum(30, 3_000), sum(90, 9_000), sum(0, 0)];
+        let own = [sum(30, 3_000), sum(80, 8_000), sum(0, 0)];
+        assert_eq!(drift.follow(&kernels, &own), [], "ten writes more than were met");
+        drift.reconcile(&kernels, &own);
+        let kernels = [sum(64, 6_528), sum(154, 9_000 + 6_528), sum(0, 0)];
+        let own = [sum(64, 6_400), sum(144, 8_000 + 6_400), sum(0, 0)];
+        let changes = [Kind::Read, Kind::Write].map(|kind| Change { kind, longer_ns: 1_000 });
+        assert_eq!(drift.follow(&kernels, &own), changes);
     }
 
     #[test]

@@ -76,14 +76,17 @@ fn look(shared: &Shared, disk: usize, device: &Path, drift: &mut Option<Drift>, 
         }
         let quiet = idle && under_way == 0;
         match drift {
-            Some(drift) if !quiet || drift.agrees(&sums, &expected) => {
+            Some(drift) => {
                 let changes = drift.follow(&sums, &expected);
                 let mut state = shared.state();
                 changes.into_iter().for_each(|change| state.queues[disk].change_way(change));
+                drop(state);
+                if quiet {
+                    drift.reconcile(&sums, &expected);
+                }
             }
-            // It begins; or the kernel has made two requests of one, or the power was cut.
-            _ if quiet => *drift = Some(Drift::new(outside, sums, expected)),
-            _ => {}
+            None if quiet => *drift = Some(Drift::new(outside, sums, expected)),
+            None => {}
         }
     }
 }
