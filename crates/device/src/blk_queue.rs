@@ -41,7 +41,7 @@ impl BlkQueue {
 
 /// What the kernel counted of a device (`Documentation/block/stat.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct Stat {
     /// Requests that have ended, in whole ms.
     pub sums: Sums,
     /// How many have not.
@@ -49,12 +49,12 @@ pub(crate) struct Counted {
 }
 
 /// What the kernel counted of a device; none if it does not count that.
-pub(crate) fn counted(device: &Path) -> Option<Counted> {
+pub(crate) fn stat(device: &Path) -> Option<Stat> {
     let stat = Path::new("/sys/block").join(device.file_name()?).join("stat");
     read(&fs::read_to_string(stat).ok()?)
 }
 
-fn read(stat: &str) -> Option<Counted> {
+fn read(stat: &str) -> Option<Stat> {
     let fields: Vec<u64> = stat.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let field = |place: usize| fields.get(place).copied();
     let took = |place| Some(RealDuration::from_nanos(field(place)?.saturating_mul(1_000_000)));
@@ -64,7 +64,7 @@ fn read(stat: &str) -> Option<Counted> {
         Sum { count: field(4)?, took: took(7)?, bytes: sectors(6)? },
         Sum { count: field(15)?, took: took(16)?, bytes: 0 },
     ];
-    Some(Counted { sums, under_way: field(8)? })
+    Some(Stat { sums, under_way: field(8)? })
 }
 
 /// Sets something of a device's queue. A kernel that has no such setting does nothing by it.
@@ -83,7 +83,7 @@ mod tests {
         let stat =
             "     201        0     1608      180       77     3   616       69    2   249      250   0 0 0 0  120 64";
         let sums = [sum(201, 180, 1608 << 9), sum(77, 69, 616 << 9), sum(120, 64, 0)];
-        assert_eq!(read(stat), Some(Counted { sums, under_way: 2 }));
+        assert_eq!(read(stat), Some(Stat { sums, under_way: 2 }));
         assert_eq!(read("1 2 3 4 5 6 7 8 9 10 11"), None, "a kernel that does not count flushes");
     }
 }

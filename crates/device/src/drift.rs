@@ -4,6 +4,7 @@
 //! with how long everybody has waited. The kernel counts for each device how many requests of each kind it had and how
 //! long these took (`Documentation/block/stat.rst`), so what they took too long is known, in the mean.
 
+use disk::Op;
 use scale::RealDuration;
 
 /// The kinds of requests that the kernel counts apart and somebody waits for.
@@ -18,8 +19,17 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Flush];
+    const ALL: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Flush];
+
+    /// As which a request counts; none if nobody waits for one.
+    pub fn of(op: Op) -> Option<Kind> {
+        match op {
+            Op::Read => Some(Kind::Read),
+            Op::Write | Op::WriteThrough => Some(Kind::Write),
+            Op::Flush => Some(Kind::Flush),
+            Op::Trim => None,
+        }
+    }
 }
 
 /// Requests of one kind so far.
@@ -43,14 +53,18 @@ impl Sum {
     }
 }
 
-/// Requests of each kind so far, in the order of [`Kind::ALL`].
+/// Requests of each kind so far, in the order of [`Kind`].
 pub type Sums = [Sum; 3];
+
+fn each_less(now: &Sums, before: &Sums) -> Sums {
+    Kind::ALL.map(|kind| now[kind as usize].less(before[kind as usize]))
+}
 
 /// What both counted since an instant: the kernel, whose counts may be those of one instant and `own` of the same.
 ///
 /// Some kernels also count a flush as a write: those are taken out.
 pub fn since(before: &Sums, now: &Sums, own_writes: u64) -> Sums {
-    let mut since = [0, 1, 2].map(|kind| now[kind].less(before[kind]));
+    let mut since = each_less(now, before);
     let [_, write, flush] = &mut since;
     if flush.count > 0 && write.count == own_writes + flush.count {
         *write = write.less(*flush);
@@ -63,10 +77,30 @@ pub fn since(before: &Sums, now: &Sums, own_writes: u64) -> Sums {
 pub struct Drift {
     /// What the kernel does not count: before it begins a request, and until who has asked knows that it ended.
     outside: RealDuration,
-    /// What the kernel and whoever serves had counted at first.
-    first: (Sums, Sums),
+    /// What both had counted at first.
+    first: Both,
     /// And since then, when this last told something.
-    told: (Sums, Sums),
+    told: Both,
+}
+
+/// What was counted of the same requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Both {
+    kernels: Sums,
+    own: Sums,
+}
+
+impl Both {
+    /// Whether there were as many requests of a kind.
+    fn agrees(&self, kind: Kind) -> bool {
+        self.kernels[kind as usize].count == self.own[kind as usize].count
+    }
+
+    /// Takes another's counts of a kind.
+    fn set(&mut self, kind: Kind, to: &Both) {
+        let place = kind as usize;
+        (self.kernels[place], self.own[place]) = (to.kernels[place], to.own[place]);
+    }
 }
 
 /// A change of the way of one kind of requests.
@@ -88,30 +122,30 @@ impl Drift {
 
     /// Of a device, when nothing is under way.
     pub fn new(outside: RealDuration, kernels: Sums, own: Sums) -> Drift {
-        Drift { outside, first: (kernels, own), told: Default::default() }
+        Drift { outside, first: Both { kernels, own }, told: Both::default() }
     }
 
-    fn own_since(&self, own: &Sums) -> Sums {
-        [0, 1, 2].map(|kind| own[kind].less(self.first.1[kind]))
+    fn since_first(&self, kernels: &Sums, own: &Sums) -> Both {
+        let own = each_less(own, &self.first.own);
+        Both { kernels: since(&self.first.kernels, kernels, own[Kind::Write as usize].count), own }
     }
 
     /// Whether there were so many requests of a kind that the kernel is to be asked.
     pub fn wants(&self, own: &Sums) -> bool {
-        let own = self.own_since(own);
-        own.iter().zip(&self.told.1).any(|(now, told)| now.less(*told).count >= Drift::ENOUGH)
+        let untold = each_less(&each_less(own, &self.first.own), &self.told.own);
+        untold.iter().any(|sum| sum.count >= Drift::ENOUGH)
     }
 
     /// Begins anew with those kinds of which they have not counted as many, when nothing is under way: the kernel has
     /// made two requests of one or one of two, or the power was cut.
     pub fn reconcile(&mut self, kernels: &Sums, own: &Sums) {
-        let own_since = self.own_since(own);
-        let kernels_since = since(&self.first.0, kernels, own_since[1].count);
-        let [read, write, flush] = [0, 1, 2].map(|kind| kernels_since[kind].count != own_since[kind].count);
+        let since = self.since_first(kernels, own);
+        let [read, write, flush] = Kind::ALL.map(|kind| !since.agrees(kind));
         // Whether flushes are among the writes is told by both.
-        for (kind, anew) in [read, write || flush, write || flush].into_iter().enumerate() {
+        for (kind, anew) in Kind::ALL.into_iter().zip([read, write || flush, write || flush]) {
             if anew {
-                (self.first.0[kind], self.first.1[kind]) = (kernels[kind], own[kind]);
-                (self.told.0[kind], self.told.1[kind]) = (Sum::default(), Sum::default());
+                self.first.set(kind, &Both { kernels: *kernels, own: *own });
+                self.told.set(kind, &Both::default());
             }
         }
     }
@@ -119,15 +153,16 @@ impl Drift {
     /// How the way is to change, by what the kernel counted and what the requests that were answered should have taken,
     /// both at one instant.
     pub fn follow(&mut self, kernels: &Sums, own: &Sums) -> Vec<Change> {
-        let own = self.own_since(own);
-        let kernels = since(&self.first.0, kernels, own[1].count);
-        let of = |(place, kind): (usize, Kind)| {
-            let (seen, asked) = (kernels[place].less(self.told.0[place]), own[place].less(self.told.1[place]));
+        let since = self.since_first(kernels, own);
+        let of = |kind: Kind| {
+            let place = kind as usize;
+            let seen = since.kernels[place].less(self.told.kernels[place]);
+            let asked = since.own[place].less(self.told.own[place]);
             // Others, where the kernel has made two of one; and not now, where one is on its way.
-            if asked.count < Drift::ENOUGH || kernels[place].count != own[place].count {
+            if asked.count < Drift::ENOUGH || !since.agrees(kind) {
                 return None;
             }
-            (self.told.0[place], self.told.1[place]) = (kernels[place], own[place]);
+            self.told.set(kind, &since);
             if asked.bytes > Drift::LONG * asked.count {
                 return None;
             }
@@ -135,7 +170,7 @@ impl Drift {
             let too_long = seen.took.as_nanos() as i64 + outside as i64 - asked.took.as_nanos() as i64;
             Some(Change { kind, longer_ns: too_long / asked.count as i64 / Drift::PART })
         };
-        Kind::ALL.into_iter().enumerate().filter_map(of).collect()
+        Kind::ALL.into_iter().filter_map(of).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use host::sched::{self, Class};
 use scale::RealDuration;
 
-use crate::blk_queue::{self, Counted};
+use crate::blk_queue::{self, Stat};
 use crate::drift::Drift;
 use crate::error::Error;
 use crate::shared::Shared;
@@ -69,7 +69,7 @@ fn look(shared: &Shared, disk: usize, device: &Path, drift: &mut Option<Drift>, 
         if drift.as_ref().is_some_and(|drift| !drift.wants(&before.0)) {
             return;
         }
-        let Some(Counted { sums, under_way }) = blk_queue::counted(device) else { return };
+        let Some(Stat { sums, under_way }) = blk_queue::stat(device) else { return };
         let (expected, idle) = own();
         if (expected, idle) != before {
             continue;

@@ -89,16 +89,6 @@ const LONGEST: i64 = 4;
 /// Who is answered later than that was not only woken up.
 const HELD_UP: RealDuration = RealDuration::from_nanos(200_000);
 
-/// As which the kernel counts a request.
-fn kind_of(op: Op) -> Option<Kind> {
-    match op {
-        Op::Read => Some(Kind::Read),
-        Op::Write | Op::WriteThrough => Some(Kind::Write),
-        Op::Flush => Some(Kind::Flush),
-        Op::Trim => None,
-    }
-}
-
 fn part(of_mib: RealDuration, length: u64) -> RealDuration {
     RealDuration::from_nanos(of_mib.as_nanos().saturating_mul(length) >> 20)
 }
@@ -434,11 +424,11 @@ impl Queue {
             watched.push(Watched { op, offset, length, arrived, complete: clock.shown(complete) });
         }
         let behind = clock.late(complete, now + request.sooner);
-        if let Some(place) = Kind::ALL.iter().position(|kind| Some(*kind) == kind_of(request.op)) {
+        if let Some(kind) = Kind::of(request.op) {
             let late = (now + request.sooner).since(clock.answer(complete));
             // What whoever serves was late by is known, and no longer way; nor is what was lost.
             let late = if request.late || late > HELD_UP { late } else { RealDuration::ZERO };
-            let sum = &mut self.expected[place];
+            let sum = &mut self.expected[kind as usize];
             sum.count += 1;
             sum.bytes += request.length;
             sum.took = sum.took + clock.lasts(arrived, complete) + late + request.lost;

@@ -9,7 +9,7 @@ use host::sched::LightSession;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use scale::RealDuration;
 
-use crate::blk_queue::{self, Counted};
+use crate::blk_queue::{self, Stat};
 use crate::drift::{self, Sum};
 use crate::error::Error;
 use crate::queue::Ways;
@@ -72,11 +72,11 @@ fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
     let mut of = |probe| of(open.as_fd(), &mut block.0, probe).map_err(failed);
     // Each reads what the next one writes.
     let mut long = [of(Probe::Read(LONG))?, of(Probe::Write(LONG))?];
-    let before = blk_queue::counted(device);
+    let before = blk_queue::stat(device);
     let (mut write, mut flush) = (of(Probe::Write(SHORT))?, of(Probe::Flush)?);
     shared.change(|queue| queue.answer_after(PROBE));
     let mut read = of(Probe::Read(SHORT))?;
-    let outside = outside(before, blk_queue::counted(device), [&read, &write, &flush]);
+    let outside = outside(before, blk_queue::stat(device), [&read, &write, &flush]);
     let mut waking = shared.state().queues[0].waking().to_vec();
     let now = host::now();
     shared.change(|queue| queue.pass(now));
@@ -96,7 +96,7 @@ fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
 
 /// How much of their way the kernel does not count of short requests, by what it had counted before them and after: of
 /// that kind of which it is the least, as the others were held up on it.
-fn outside(before: Option<Counted>, after: Option<Counted>, ways: [&[RealDuration]; 3]) -> Option<RealDuration> {
+fn outside(before: Option<Stat>, after: Option<Stat>, ways: [&[RealDuration]; 3]) -> Option<RealDuration> {
     let counted = drift::since(&before?.sums, &after?.sums, PROBES as u64);
     let of = |(sum, ways): (&Sum, &[RealDuration])| {
         let seen: u64 = ways.iter().map(|way| (PROBE + *way).as_nanos()).sum();

@@ -344,22 +344,21 @@ fn instants_that_go_back_count_as_the_latest() {
 
 #[test]
 fn what_is_handed_over_a_little_late_was_there_in_time_but_for_the_arm() {
-    let at = |us: u64| VirtualInstant::from_nanos(us * 1_000);
     let completes = |name: &str, known: VirtualInstant| {
-        let mut disk = Disk::new(&Parameters::like(name, &serde_json::Map::new()).unwrap(), 1).unwrap();
+        let mut disk = disk(name);
         let mut events = Vec::new();
-        disk.submit(at(1_000), request(1, Op::Read, 0, 4096)).unwrap();
+        disk.submit(at_ms(1.0), request(1, Op::Read, 0, 4096)).unwrap();
         disk.advance(known, &mut events);
-        let arrived = disk.submit(at(1_030), request(2, Op::Read, 50 * GIB, 4096)).unwrap();
-        disk.advance(at(1_000_000), &mut events);
+        let arrived = disk.submit(at_ms(1.03), request(2, Op::Read, 50 * GIB, 4096)).unwrap();
+        disk.advance(at_ms(1_000.0), &mut events);
         let of = |id| events.iter().find(|e| (e.id, e.kind) == (id, EventKind::Completed)).unwrap().at;
         (arrived, of(1), of(2))
     };
     for name in ["ssd-sata", "nvme", "gp3"] {
-        assert_eq!(completes(name, at(1_050)), completes(name, at(1_030)), "{name}");
+        assert_eq!(completes(name, at_ms(1.05)), completes(name, at_ms(1.03)), "{name}");
     }
-    let (arrived, first, _) = completes("hdd-7200", at(1_050));
-    assert_eq!((arrived, first), (at(1_050), completes("hdd-7200", at(1_030)).1));
+    let (arrived, first, _) = completes("hdd-7200", at_ms(1.05));
+    assert_eq!((arrived, first), (at_ms(1.05), completes("hdd-7200", at_ms(1.03)).1));
     // Not of long ago.
-    assert_eq!(completes("nvme", at(90_000)).0, at(89_000));
+    assert_eq!(completes("nvme", at_ms(90.0)).0, at_ms(89.0));
 }
