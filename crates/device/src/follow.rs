@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::shared::Shared;
 
 /// How often that is looked at. The kernel is asked only of devices that had enough requests since.
-const EVERY: Duration = Duration::from_millis(50);
+const EVERY: Duration = Duration::from_millis(10);
 /// How often it is asked at a time, until both counts are of one instant: of a fast disk a request is nearly always on
 /// its way back.
 const TRIES: usize = 10;

@@ -119,8 +119,8 @@ struct Waiting {
     complete: Option<VirtualInstant>,
     /// When it is to be answered.
     due: Option<RealInstant>,
-    /// Whether it is done in the file.
-    done: bool,
+    /// When it was done in the file.
+    done: Option<RealInstant>,
     /// Whether it was not when it was to be answered.
     late: bool,
 }
@@ -290,7 +290,7 @@ impl Queue {
         self.last_id = id;
         due.map(|due| self.due.insert((due, id)));
         let waiting =
-            Waiting { op, offset, length, arrived, sooner, lost, complete: None, due, done: false, late: false };
+            Waiting { op, offset, length, arrived, sooner, lost, complete: None, due, done: None, late: false };
         self.waiting.insert(id, waiting);
         *self.sooner.entry(sooner).or_default() += 1;
         Ok(id)
@@ -299,7 +299,7 @@ impl Queue {
     /// That a request has been done in the file.
     pub fn done(&mut self, id: RequestId, now: RealInstant) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
-            waiting.done = true;
+            waiting.done = Some(now);
             waiting.late |= waiting.due.is_some_and(|due| due < now);
             // It may have been taken out as one that is due and not done.
             if let Some(due) = waiting.due {
@@ -362,7 +362,7 @@ impl Queue {
         while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, id));
             let Some(waiting) = self.waiting.get_mut(&id) else { continue };
-            if !waiting.done {
+            if waiting.done.is_none() {
                 // `done` puts it back.
                 waiting.late |= waiting.complete.is_some();
                 continue;
@@ -399,6 +399,8 @@ impl Queue {
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
             let due = clock.answer(event.at) - waiting.sooner;
             (waiting.complete, waiting.due) = (Some(event.at), Some(due));
+            // Of a fast disk an answer may be due before the request was met.
+            waiting.late |= waiting.done.is_some_and(|done| due < done);
             self.due.insert((due, event.id));
         }
     }

@@ -108,6 +108,22 @@ fn what_is_not_done_in_time_is_late() {
 }
 
 #[test]
+fn what_was_due_before_it_was_met_is_late_by_no_longer_way() {
+    let mut queue = begun(model("nvme", json!({})), 1, 300);
+    let id = queue.arrive(at(1_000), Op::Read, 1 << 30, 4096).unwrap();
+    queue.done(id, at(1_020));
+    let mut answers = Vec::new();
+    queue.advance(at(1_020), &mut answers);
+    assert_eq!(answers, [id]);
+    let reads = queue.counters(at(1_020)).reads;
+    // 320 us after it was asked for, a way of 300 included.
+    let late = VirtualDuration::from_nanos(320_000).saturating_sub(reads.took);
+    assert_eq!((reads.late, reads.late_by, reads.behind), (1, late, VirtualDuration::ZERO));
+    assert!(late > VirtualDuration::from_nanos(150_000), "{reads:?}");
+    assert_eq!(queue.expected()[0].took.as_nanos(), 320_000, "as if the way was 300");
+}
+
+#[test]
 fn whoever_answers_late_is_counted_apart_from_late_data() {
     let alone = modelled(1 << 30).as_nanos();
     let mut queue = begun(model("hdd-7200", json!({})), 10, 0);
