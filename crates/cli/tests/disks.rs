@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::path::Path;
+
 use record::{CheckName, RunDir};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Lab, PATIENCE, left_behind, wait_until};
@@ -70,6 +72,10 @@ fn writeback() -> [u64; 2] {
 fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
     let lab = lab("");
     let usually = writeback();
+    let pages_out = ["state", "contexts/0/schemes/0/action"].map(|file| {
+        std::fs::read_to_string(Path::new("/sys/kernel/mm/damon/admin/kdamonds/0").join(file)).unwrap_or_default()
+    });
+    let pages_out = pages_out == ["on\n", "pageout\n"];
     let mean = |variant: &str| {
         let done = lab.diorama(&["run", "lab", "--variant", variant]);
         assert_eq!(done.code, 0, "{}", done.stderr);
@@ -80,6 +86,14 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
         let tdf = if variant == "baseline" { 1.0 } else { 4.0 };
         assert_eq!(during, usually.map(|centis| tdf * centis as f64 / 100.0), "the kernel writes back in virtual time");
         assert_eq!(writeback(), usually);
+        let idle = &zero.detail["idle_memory"];
+        match (&idle["host_settings"][0], idle["because"].as_str()) {
+            (serde_json::Value::Null, None) => assert!(tdf == 1.0 || !pages_out, "{}", zero.detail),
+            (_, Some(because)) => assert!(because.contains("another run"), "{because}"),
+            (setting, None) => {
+                assert_eq!(setting["during_s"].as_f64(), setting["before_s"].as_f64().map(|before| before * tdf));
+            }
+        }
         let result = dir.result().unwrap();
         let disk = result.fidelity.checks.iter().find(|check| check.name == CheckName::Disk).unwrap();
         assert!(disk.value.is_some() && disk.says.contains("requests to disks"), "{}", disk.says);

@@ -365,7 +365,10 @@ fn sweep_dead(_registry: &File) {
     aside::sweep();
     images::sweep();
     let slices = host::slices::sweep().map(Vec::from_iter);
-    for (whose, restored) in [("the scheduler's ", slices), ("vm.", host::writeback::sweep())] {
+    let idle_memory = host::reclaim::sweep();
+    for (whose, restored) in
+        [("the scheduler's ", slices), ("vm.", host::writeback::sweep()), ("DAMON's ", idle_memory)]
+    {
         match restored {
             Ok(all) => all.iter().for_each(|Change { setting, before, during }| {
                 let still = format!("{whose}{setting} was still {during}");

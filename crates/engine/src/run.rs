@@ -492,6 +492,13 @@ fn zero_detail(conditions: &Conditions, seed: u64) -> serde_json::Value {
         detail["disks"] =
             json!({ "over": over, "because": because, "host_settings": settings, "other_writeback": other });
     }
+    match &conditions.idle_memory {
+        Ok(none) if none.is_empty() => {}
+        Ok(changes) => {
+            detail["idle_memory"] = json!({ "host_settings": changes.iter().map(changed).collect::<Vec<_>>() })
+        }
+        Err(because) => detail["idle_memory"] = json!({ "because": because }),
+    }
     detail
 }
 

@@ -253,6 +253,9 @@ pub struct Conditions {
     pub not_applied: Vec<NotApplied>,
     /// Of the nodes' disks, if any node has one.
     pub disks: Option<DiskConditions>,
+    /// After how long the machine pages out memory that is not used, where it does: what is different for the whole
+    /// machine, or why that is not as it should be for this run.
+    pub idle_memory: Result<Vec<Change>, String>,
 }
 
 /// Under which conditions nodes have disks.

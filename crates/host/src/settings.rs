@@ -7,6 +7,7 @@
 mod held;
 mod notes;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
@@ -33,24 +34,37 @@ pub struct Change {
 }
 
 /// A setting: a time, as a whole number in a file of the kernel's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// The file's name.
-    pub name: &'static str,
+    /// The file's name, below where users find it.
+    pub name: Cow<'static, str>,
     /// Where users find it.
     pub place: &'static str,
     /// What the number counts.
     pub unit: RealDuration,
     /// What the names of the notes about it begin with.
-    pub noted_as: &'static str,
+    pub noted_as: Cow<'static, str>,
+    /// What has the kernel look at it once it is written, if it does not do so by itself.
+    pub applied: Option<Applied>,
     /// What is said to a run that wants another value than one that holds it already.
     pub disagreed: fn(&Holder, RealDuration) -> Lack,
+}
+
+/// A file of the kernel's into which a word is to be written, while another word is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Applied {
+    /// The file's name, below the setting's place.
+    pub file: String,
+    /// What it says where there is anything to be done.
+    pub says: &'static str,
+    /// What is written then.
+    pub word: &'static str,
 }
 
 /// One, in its folder.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    pub kind: &'static Kind,
+    pub kind: Kind,
     folder: OwnedFd,
 }
 
@@ -62,12 +76,16 @@ impl Kind {
 }
 
 impl Setting {
-    pub fn of(kind: &'static Kind, folder: OwnedFd) -> Setting {
-        Setting { kind, folder }
+    pub fn of(kind: &Kind, folder: OwnedFd) -> Setting {
+        Setting { kind: kind.clone(), folder }
     }
 
     fn open(&self, flags: OFlags) -> io::Result<File> {
-        Ok(rustix::fs::openat(self.folder.as_fd(), self.kind.name, flags | OFlags::CLOEXEC, Mode::empty())?.into())
+        self.open_file(&self.kind.name, flags)
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        Ok(rustix::fs::openat(self.folder.as_fd(), name, flags | OFlags::CLOEXEC, Mode::empty())?.into())
     }
 
     /// Fails if it cannot be written.
@@ -85,8 +103,18 @@ impl Setting {
 
     pub fn write(&self, value: RealDuration) -> Result<(), Error> {
         let value = (value.as_nanos() / self.kind.unit.as_nanos()).to_string();
-        let written = self.open(OFlags::WRONLY | OFlags::TRUNC).and_then(|mut file| file.write_all(value.as_bytes()));
-        written.map_err(|e| Error::system(format!("cannot write {value} to {}", self.kind.path()), e))
+        let put = |name: &str, text: &str| {
+            self.open_file(name, OFlags::WRONLY | OFlags::TRUNC).and_then(|mut file| file.write_all(text.as_bytes()))
+        };
+        let written = put(&self.kind.name, &value);
+        written.map_err(|e| Error::system(format!("cannot write {value} to {}", self.kind.path()), e))?;
+        let Some(Applied { file, says, word }) = &self.kind.applied else { return Ok(()) };
+        let apply = || {
+            let mut state = String::new();
+            self.open_file(file, OFlags::RDONLY)?.read_to_string(&mut state)?;
+            if state.trim() == *says { put(file, word) } else { Ok(()) }
+        };
+        apply().map_err(|e| Error::system(format!("cannot write {word} to {}/{file}", self.kind.place), e))
     }
 }
 
@@ -99,10 +127,11 @@ pub(crate) mod testing {
 
     /// One as slices of all tasks are.
     pub static SLICE: Kind = Kind {
-        name: "base_slice_ns",
+        name: Cow::Borrowed("base_slice_ns"),
         place: "/sys/kernel/debug/sched",
         unit: RealDuration::from_nanos(1),
-        noted_as: "scheduler",
+        noted_as: Cow::Borrowed("scheduler"),
+        applied: None,
         disagreed: |other, wanted| Lack::new(format!("{wanted} are wanted, not {other:?}"), "wait"),
     };
 
@@ -126,7 +155,7 @@ pub(crate) mod testing {
         }
 
         pub fn set(&self, value: &str) {
-            std::fs::write(self.0.join(SLICE.name), format!("{value}\n")).unwrap();
+            std::fs::write(self.0.join(&*SLICE.name), format!("{value}\n")).unwrap();
         }
 
         pub fn folder(&self) -> OwnedFd {
@@ -138,7 +167,7 @@ pub(crate) mod testing {
         }
 
         pub fn text(&self) -> String {
-            std::fs::read_to_string(self.0.join(SLICE.name)).unwrap().trim().to_owned()
+            std::fs::read_to_string(self.0.join(&*SLICE.name)).unwrap().trim().to_owned()
         }
     }
 
@@ -154,9 +183,6 @@ mod tests {
     use super::testing::{SLICE, Scratch};
     use super::*;
 
-    /// In hundredths of a second.
-    static COARSE: Kind = Kind { unit: RealDuration::from_nanos(10_000_000), ..SLICE };
-
     #[test]
     fn it_is_read_as_it_was_written() {
         let made = Scratch::with_setting();
@@ -165,7 +191,9 @@ mod tests {
         assert_eq!(setting.read().unwrap().as_nanos(), 2_800_000);
         setting.write(RealDuration::from_nanos(100_000)).unwrap();
         assert_eq!((made.text().as_str(), setting.read().unwrap().as_nanos()), ("100000", 100_000));
-        let coarse = Setting { kind: &COARSE, ..made.setting() };
+        // In hundredths of a second.
+        let coarse = Kind { unit: RealDuration::from_nanos(10_000_000), ..SLICE.clone() };
+        let coarse = Setting { kind: coarse, ..made.setting() };
         made.set("3000");
         assert_eq!(coarse.read().unwrap(), RealDuration::from_nanos(30_000_000_000));
         coarse.write(RealDuration::from_nanos(50_000_000_000)).unwrap();
@@ -175,10 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_is_to_look_at_is_told_to_it_where_it_listens() {
+        let made = Scratch::with_setting();
+        let applied = Some(Applied { file: "state".into(), says: "on", word: "commit" });
+        let setting = Setting { kind: Kind { applied, ..SLICE.clone() }, ..made.setting() };
+        assert!(setting.write(RealDuration::ZERO).unwrap_err().to_string().contains("sched/state"));
+        let state = made.0.join("state");
+        for (before, after) in [("on\n", "commit"), ("off\n", "off\n")] {
+            std::fs::write(&state, before).unwrap();
+            setting.write(RealDuration::from_nanos(7)).unwrap();
+            assert_eq!((made.text().as_str(), std::fs::read_to_string(&state).unwrap().as_str()), ("7", after));
+        }
+    }
+
+    #[test]
     fn what_cannot_be_written_is_named() {
         let made = Scratch::with_setting();
-        std::fs::remove_file(made.0.join(SLICE.name)).unwrap();
-        std::fs::create_dir(made.0.join(SLICE.name)).unwrap();
+        std::fs::remove_file(made.0.join(&*SLICE.name)).unwrap();
+        std::fs::create_dir(made.0.join(&*SLICE.name)).unwrap();
         assert!(made.setting().writable().is_err());
         let error = made.setting().write(RealDuration::ZERO).unwrap_err();
         assert!(error.to_string().contains("sched/base_slice_ns"), "{error}");

@@ -4,6 +4,7 @@
 //! a machine have what one setting in debugfs says, which is [held](take) for as long as a run lasts. Before, there are
 //! no slices to speak of: whenever the core chooses anew, whoever is furthest behind goes on.
 
+use std::borrow::Cow;
 use std::fs;
 
 use rustix::fd::{AsFd, OwnedFd};
@@ -21,10 +22,11 @@ pub const USUAL_PLACE: &str = "/sys/kernel/debug/sched";
 
 /// How long the slices of all tasks are.
 static BASE_SLICE: Kind = Kind {
-    name: "base_slice_ns",
+    name: Cow::Borrowed("base_slice_ns"),
     place: USUAL_PLACE,
     unit: RealDuration::from_nanos(1),
-    noted_as: "scheduler",
+    noted_as: Cow::Borrowed("scheduler"),
+    applied: None,
     disagreed,
 };
 /// What is there in its place where turns do not end by slices (CFS).
@@ -155,8 +157,8 @@ fn setting_in(folder: std::io::Result<OwnedFd>) -> Result<Setting, Lack> {
 /// Whether a folder has it; `None` if it has nothing that is known.
 fn is_there(folder: &OwnedFd) -> Option<bool> {
     // What is locked down cannot be opened, but looked for.
-    let has = |name| rustix::fs::statat(folder, name, AtFlags::empty()).is_ok();
-    if has(BASE_SLICE.name) { Some(true) } else { has(OF_CFS).then_some(false) }
+    let has = |name: &str| rustix::fs::statat(folder, name, AtFlags::empty()).is_ok();
+    if has(&BASE_SLICE.name) { Some(true) } else { has(OF_CFS).then_some(false) }
 }
 
 /// The scheduler's folder in debugfs, in a mount of our own that has no place: nothing on the host changes for it.

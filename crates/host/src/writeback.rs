@@ -3,6 +3,8 @@
 //! `vm.dirty_writeback_centisecs`, Documentation/admin-guide/sysctl/vm.rst), in real time; no file system, block device
 //! or control group has its own.
 
+use std::borrow::Cow;
+
 use rustix::fs::{Mode, OFlags};
 use scale::RealDuration;
 
@@ -16,10 +18,13 @@ const PLACE: &str = "/proc/sys/vm";
 /// Both count hundredths of a second.
 const UNIT: RealDuration = RealDuration::from_nanos(10_000_000);
 
-static EXPIRE: Kind =
-    Kind { name: "dirty_expire_centisecs", place: PLACE, unit: UNIT, noted_as: "dirty-expire", disagreed };
-static INTERVAL: Kind =
-    Kind { name: "dirty_writeback_centisecs", place: PLACE, unit: UNIT, noted_as: "dirty-writeback", disagreed };
+static EXPIRE: Kind = kind("dirty_expire_centisecs", "dirty-expire");
+static INTERVAL: Kind = kind("dirty_writeback_centisecs", "dirty-writeback");
+
+const fn kind(name: &'static str, noted_as: &'static str) -> Kind {
+    let (name, noted_as) = (Cow::Borrowed(name), Cow::Borrowed(noted_as));
+    Kind { name, place: PLACE, unit: UNIT, noted_as, applied: None, disagreed }
+}
 
 /// Both, as a run wants them. Dropping it gives them back.
 #[derive(Debug)]
@@ -72,14 +77,14 @@ pub fn holders() -> Vec<String> {
     settings::holders(&EXPIRE)
 }
 
-fn here(kind: &'static Kind) -> Result<Setting, Error> {
+fn here(kind: &Kind) -> Result<Setting, Error> {
     let cannot = |e| Error::system(format!("cannot open {}", kind.path()), e);
     let folder = rustix::fs::open(kind.place, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     Ok(Setting::of(kind, folder.map_err(cannot)?))
 }
 
 /// It, if it can be written: before anything is noted of it, which could not be restored.
-fn writable(kind: &'static Kind) -> Result<Setting, Error> {
+fn writable(kind: &Kind) -> Result<Setting, Error> {
     let setting = here(kind)?;
     let written = setting.writable();
     written.map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e)).map(|()| setting)
@@ -107,9 +112,9 @@ mod tests {
 
     #[test]
     fn what_can_only_be_read_is_not_to_be_had() {
-        static READ_ONLY: Kind = Kind { name: "ngroups_max", place: "/proc/sys/kernel", ..EXPIRE };
-        assert!(here(&READ_ONLY).unwrap().read().is_ok());
-        let said = writable(&READ_ONLY).unwrap_err().to_string();
+        let read_only = Kind { name: "ngroups_max".into(), place: "/proc/sys/kernel", ..EXPIRE.clone() };
+        assert!(here(&read_only).unwrap().read().is_ok());
+        let said = writable(&read_only).unwrap_err().to_string();
         assert!(said.contains("cannot write to /proc/sys/kernel/ngroups_max"), "{said}");
         settable().unwrap();
     }

@@ -129,9 +129,9 @@ impl JournalTimes {
     }
 }
 
-/// How long the kernel of a dilated run's machine has to wait before it writes back what programs left in its page
-/// cache, if it `usually` waits so long: that is the target's kernel's time, virtual.
-pub fn writeback_time(tdf: Tdf, usually: RealDuration) -> RealDuration {
+/// How long the kernel of a dilated run's machine has to leave alone what programs have in its page cache, before it
+/// writes it back or takes it away, if it `usually` does so long: that is the target's kernel's time, virtual.
+pub fn page_cache_time(tdf: Tdf, usually: RealDuration) -> RealDuration {
     let on_target = VirtualDuration::from_nanos(usually.as_nanos());
     // As with the journal's: more is for ever.
     tdf.to_real(on_target).min(RealDuration::from_nanos(JournalTimes::MOST_S * 1_000_000_000))
@@ -214,10 +214,10 @@ mod tests {
     #[test]
     fn the_kernel_keeps_what_is_written_for_as_long_as_the_targets() {
         let s = |s: u64| RealDuration::from_nanos(s * 1_000_000_000);
-        assert_eq!(writeback_time(Tdf::ONE, s(30)), s(30));
-        assert_eq!(writeback_time("2.5".parse().unwrap(), s(30)), s(75));
-        assert_eq!(writeback_time(Tdf::new(Tdf::MAX, 1).unwrap(), s(30)), s(2_147_483));
-        assert_eq!(writeback_time(Tdf::new(10, 1).unwrap(), s(0)), s(0), "never");
+        assert_eq!(page_cache_time(Tdf::ONE, s(30)), s(30));
+        assert_eq!(page_cache_time("2.5".parse().unwrap(), s(30)), s(75));
+        assert_eq!(page_cache_time(Tdf::new(Tdf::MAX, 1).unwrap(), s(30)), s(2_147_483));
+        assert_eq!(page_cache_time(Tdf::new(10, 1).unwrap(), s(0)), s(0), "never");
     }
 
     #[test]

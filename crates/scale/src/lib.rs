@@ -24,7 +24,7 @@ mod times;
 mod turns;
 
 pub use cpu_pace::CpuPace;
-pub use disk::{DiskClock, JournalTimes, writeback_time};
+pub use disk::{DiskClock, JournalTimes, page_cache_time};
 pub use fixed::Fixed;
 pub use kernel::{KernelTimer, StuckTimer, stuck_timers};
 pub use packing::{loads, pack, smallest_that_fits, tdf_that_packs};

@@ -163,10 +163,20 @@ fn memory() -> Option<Finding> {
 /// Memory that is not used for so long, in real time, is paged out.
 fn idle_memory() -> Option<Finding> {
     let after = host::reclaim::idle_memory_goes_after()?;
-    let says = "what is not used for so long is paged out (DAMON), in real time: under dilation nodes lose what is in \
-                their page caches TDF times too soon, and read it again; `echo off` to the `state` of each in \
-                /sys/kernel/mm/damon/admin/kdamonds ends that";
-    Some(Finding::degraded("idle memory", format!("goes after {after}"), says))
+    let (name, found) = ("idle memory", format!("goes after {after}"));
+    let what = "what is not used for so long is paged out (DAMON)";
+    let says = match (host::reclaim::settable(), &host::reclaim::holders()[..]) {
+        (Ok(()), []) => format!("{what}: a dilated run has that take TDF times as long, and sets it back at its end"),
+        (Ok(()), holders) => format!("{what}, as set for {}: the last of them sets it back", holders.join(", ")),
+        (Err(e), _) => {
+            let says = format!(
+                "{what}, in real time: under dilation nodes lose what is in their page caches TDF times too soon, and \
+                 read it again: {e}"
+            );
+            return Some(Finding::degraded(name, found, says));
+        }
+    };
+    Some(Finding::ok(name, found, says))
 }
 
 fn runtime() -> Option<Finding> {

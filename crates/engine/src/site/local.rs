@@ -5,6 +5,7 @@ mod captures;
 mod clock;
 mod counters;
 mod disks;
+mod memory;
 mod network;
 mod nodes;
 mod programs;
@@ -27,6 +28,7 @@ use self::captures::Captures;
 use self::clock::Dilation;
 use self::counters::{Counters, Last};
 use self::disks::NodeDisks;
+use self::memory::IdleMemory;
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
 use self::programs::Programs;
@@ -72,6 +74,7 @@ struct Prepared {
     network: Network,
     shares: Shares,
     disks: Option<NodeDisks>,
+    idle_memory: IdleMemory,
     enclosure: Enclosure,
     dilation: Option<Arc<Dilation>>,
     namespaces: Namespaces,
@@ -207,12 +210,14 @@ impl Site for LocalSite {
             core: only(&setup),
             hide: vec![folder, place.results.path().to_path_buf()],
         })?;
+        let idle_memory = IdleMemory::take(&place.registration.id, setup.tdf);
         let disks = NodeDisks::make(&setup, &enclosure, &place.registration)?;
         let dilation = Dilation::of(&setup)?.map(Arc::new);
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
         let (network, namespaces) = Network::create(&setup)?;
         self.programs = Programs::but_own(&runtime);
-        let made = Prepared { network, shares, disks, enclosure, dilation, namespaces, runtime, images, setup };
+        let made =
+            Prepared { network, shares, disks, idle_memory, enclosure, dilation, namespaces, runtime, images, setup };
         self.prepared = Some(made);
         Ok(())
     }
@@ -238,6 +243,7 @@ impl Site for LocalSite {
         let not_applied = prepared.network.not_applied().to_vec();
         let mut conditions = prepared.shares.apply(&prepared.setup, &prepared.enclosure, not_applied)?;
         conditions.disks = prepared.disks.as_ref().map(NodeDisks::conditions);
+        conditions.idle_memory = prepared.idle_memory.conditions();
         // Only now, so that no command from outside runs without limits.
         let socket = self.place()?.registration.control_socket();
         attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;

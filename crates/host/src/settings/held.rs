@@ -91,10 +91,7 @@ impl Drop for Held {
 
 /// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
 /// needs no rights, if nothing is noted.
-pub(crate) fn sweep(
-    kind: &'static Kind,
-    here: impl FnOnce() -> Result<Setting, Error>,
-) -> Result<Option<Change>, Error> {
+pub(crate) fn sweep(kind: &Kind, here: impl FnOnce() -> Result<Setting, Error>) -> Result<Option<Change>, Error> {
     let notes = Notes::at(Path::new(STATE), kind)?;
     match notes.are_none() {
         true => Ok(None),
@@ -103,7 +100,7 @@ pub(crate) fn sweep(
 }
 
 /// The runs that hold a setting now, by their ids; none without the rights to see them.
-pub(crate) fn holders(kind: &'static Kind) -> Vec<String> {
+pub(crate) fn holders(kind: &Kind) -> Vec<String> {
     let holders = || -> Result<Vec<Holder>, Error> {
         let notes = Notes::at(Path::new(STATE), kind)?;
         if notes.are_none() {
@@ -130,7 +127,7 @@ fn sweep_at(notes: Notes, here: impl FnOnce() -> Result<Setting, Error>) -> Resu
 
 impl Host {
     fn with(setting: Setting) -> Result<Host, Error> {
-        let notes = Notes::at(Path::new(STATE), setting.kind)?;
+        let notes = Notes::at(Path::new(STATE), &setting.kind)?;
         Ok(Host { setting, notes })
     }
 
@@ -178,7 +175,7 @@ impl Host {
     }
 
     fn change(&self, before: RealDuration, during: RealDuration) -> Change {
-        Change { setting: self.setting.kind.name.into(), before, during }
+        Change { setting: self.setting.kind.name.clone().into_owned(), before, during }
     }
 }
 
@@ -206,7 +203,7 @@ mod tests {
         }
 
         fn notes(&self) -> Notes {
-            Notes { kind: &SLICE, directory: self.state.0.clone(), boot: self.boot.into() }
+            Notes { kind: SLICE.clone(), directory: self.state.0.clone(), boot: self.boot.into() }
         }
 
         fn host(&self) -> Host {
@@ -326,12 +323,12 @@ mod tests {
     #[test]
     fn one_that_cannot_be_changed_is_left_as_it_was_and_noted() {
         let machine = Machine::new();
-        let broken = machine.kernel.0.join(SLICE.name);
+        let broken = machine.kernel.0.join(&*SLICE.name);
         std::fs::remove_file(&broken).unwrap();
         // A number that even root can only read.
         std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &broken).unwrap();
         let error = machine.take("a-1", us(200)).unwrap_err();
-        assert!(error.to_string().contains(SLICE.name), "{error}");
+        assert!(error.to_string().contains(&*SLICE.name), "{error}");
         assert_eq!(machine.left(), 1, "the note, for another try");
     }
 }

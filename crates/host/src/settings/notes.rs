@@ -21,7 +21,7 @@ const BOOT: &str = "boot";
 /// The notes about one setting, in one directory, at one boot.
 #[derive(Clone, Debug)]
 pub(super) struct Notes {
-    pub kind: &'static Kind,
+    pub kind: Kind,
     pub directory: PathBuf,
     /// The kernel's id of this boot.
     pub boot: String,
@@ -38,10 +38,10 @@ pub(crate) struct Holder {
 
 impl Notes {
     /// Those in a directory that may have to be made, at this boot.
-    pub fn at(directory: &Path, kind: &'static Kind) -> Result<Notes, Error> {
+    pub fn at(directory: &Path, kind: &Kind) -> Result<Notes, Error> {
         let file = Path::new("/proc/sys/kernel/random/boot_id");
         let boot = fs::read_to_string(file).map_err(|e| Error::file("read", file, e))?;
-        Ok(Notes { kind, directory: directory.to_owned(), boot: boot.trim().to_owned() })
+        Ok(Notes { kind: kind.clone(), directory: directory.to_owned(), boot: boot.trim().to_owned() })
     }
 
     /// The file that says what it was.
@@ -181,7 +181,7 @@ mod tests {
     const BEFORE: RealDuration = RealDuration::from_nanos(2_800_000);
 
     fn notes(directory: PathBuf, boot: &str) -> Notes {
-        Notes { kind: &SLICE, directory, boot: boot.into() }
+        Notes { kind: SLICE.clone(), directory, boot: boot.into() }
     }
 
     #[test]

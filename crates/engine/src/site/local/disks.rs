@@ -6,7 +6,7 @@ use device::queue::Counters;
 use device::{Change, Cut, DiskSetup, Disks};
 use host::writeback::Writeback;
 use node::{Enclosure, NodeDisk};
-use scale::{JournalTimes, RealDuration, RealInstant, Tdf, writeback_time};
+use scale::{JournalTimes, RealDuration, RealInstant, Tdf, page_cache_time};
 
 use crate::error::{Error, Result};
 use crate::registry::Registration;
@@ -40,10 +40,10 @@ impl NodeDisks {
         let asker = setup.cores.nodes.first().copied();
         let disks = Disks::make(process, &registration.disks_dir(), &setups, None, asker)?;
         let tdf = setup.tdf;
-        let writeback = Writeback::take(&registration.id, |usually| writeback_time(tdf, usually));
+        let writeback = Writeback::take(&registration.id, |usually| page_cache_time(tdf, usually));
         let other = |e: host::Error| {
             let now = host::writeback::age().unwrap_or(RealDuration::ZERO);
-            OtherWriteback { because: e.to_string(), from: now.min(writeback_time(tdf, host::writeback::USUAL_AGE)) }
+            OtherWriteback { because: e.to_string(), from: now.min(page_cache_time(tdf, host::writeback::USUAL_AGE)) }
         };
         Ok(Some(NodeDisks { nodes, disks, tdf, writeback: writeback.map_err(other) }))
     }

@@ -60,7 +60,20 @@ impl Shares {
         let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
         let host_setting = groups.host_setting().cloned();
-        Ok(Conditions { policy, policy_because, exclusive, host_setting, cores, terms, not_applied, disks: None })
+        // Whoever knows of these says.
+        let (disks, idle_memory) = (None, Ok(Vec::new()));
+        let own = Conditions {
+            policy,
+            policy_because,
+            exclusive,
+            host_setting,
+            cores,
+            terms,
+            not_applied,
+            disks,
+            idle_memory,
+        };
+        Ok(own)
     }
 
     /// CPU time so far.
