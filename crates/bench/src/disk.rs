@@ -43,29 +43,38 @@ fn goals(tdf: u32) -> (f64, f64) {
 }
 
 /// What a request of a disk takes, beside what its model says of the same ones, and what it costs. `all` measures all
-/// disks at all factors, depths, lengths and patterns. Needs root and fio.
+/// depths, lengths and patterns, and at all factors unless `only` has some. Needs root and fio.
 ///
 /// # Errors
 ///
 /// If there can be no disks here, there is no fio, or a request fails.
-pub fn measure(all: bool, notify: Notify) -> Result<Vec<Row>, Error> {
-    notify(match all {
-        true => "measuring four disks at three factors, 54 loads each: this takes an hour",
-        false => "measuring four disks at two factors, six loads each: this takes some minutes",
-    });
+pub fn measure(all: bool, only: &[u32], notify: Notify) -> Result<Vec<Row>, Error> {
+    let tdfs = factors(all, only);
+    let (loads, minutes) = (loads(all), if all { 15 } else { 1 } * tdfs.len() + 1);
+    let (disks, factors, kinds) = (DISKS.len(), tdfs.len(), loads.len());
+    notify(&format!("measuring {disks} disks at {factors} factors, {kinds} loads each: this takes {minutes} minutes"));
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
     let _awake = crate::load::Load::awake(&[setup.nodes, setup.harness])?;
     let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
     let mut rows = cost::measure(&setup, dir.path())?;
     for name in DISKS {
-        for tdf in if all { &TDFS[..] } else { &SOME_TDFS } {
+        for tdf in &tdfs {
             let place = dir.path().join(format!("{name}-{tdf}"));
-            rows.extend(of_disk(&setup, name, *tdf, &loads(all), &place)?);
+            rows.extend(of_disk(&setup, name, *tdf, &loads, &place)?);
             let _ = fs::remove_dir_all(place);
         }
     }
     Ok(rows)
+}
+
+/// The factors at which is measured, if not those that are asked for.
+fn factors(all: bool, only: &[u32]) -> Vec<u32> {
+    match (only, all) {
+        ([], true) => TDFS.to_vec(),
+        ([], false) => SOME_TDFS.to_vec(),
+        _ => only.to_vec(),
+    }
 }
 
 /// The loads, in turns.
@@ -167,6 +176,8 @@ mod tests {
     #[test]
     fn everything_is_each_depth_length_and_pattern() {
         assert_eq!((loads(true).len(), loads(false).len()), (54, 6));
+        let of = |all, only: &[u32]| factors(all, only);
+        assert_eq!((of(true, &[]), of(false, &[]), of(true, &[50])), (vec![1, 10, 50], vec![1, 10], vec![50]));
     }
 
     #[test]

@@ -22,9 +22,12 @@ pub struct Args {
     /// With `cpu`: only measures how much longer a command, which does the same work each time, takes on a slower core.
     #[arg(long, requires = "command")]
     gain: bool,
-    /// With `disk`: all disks at all factors, depths, lengths and patterns.
+    /// With `disk`: all depths, lengths and patterns, and at TDF 50 too.
     #[arg(long)]
     all: bool,
+    /// With `disk`: only at this factor. Can be repeated [default: 1 and 10, and with --all 50]
+    #[arg(long = "tdf", value_name = "TDF", value_parser = clap::value_parser!(u32).range(1..))]
+    tdfs: Vec<u32>,
     /// With `cpu`: how long nodes' turns are, such as 2ms, in place of the shortest.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["calibrate", "gain"])]
     turn: Option<String>,
@@ -62,8 +65,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if (args.calibrate || args.gain || args.turn.is_some()) && !matches!(args.mechanism, Mechanism::Cpu) {
         return Err(Failure::input("--calibrate, --gain and --turn are of `bench cpu`"));
     }
-    if args.all && !matches!(args.mechanism, Mechanism::Disk) {
-        return Err(Failure::input("--all is of `bench disk`"));
+    if (args.all || !args.tdfs.is_empty()) && !matches!(args.mechanism, Mechanism::Disk) {
+        return Err(Failure::input("--all and --tdf are of `bench disk`"));
     }
     let of_trust = args.pairs.is_some() || !args.kinds.is_empty() || args.accuracy.is_some() || args.keep.is_some();
     if of_trust && !matches!(args.mechanism, Mechanism::Trust) {
@@ -80,7 +83,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             let pairs = args.pairs.unwrap_or(PAIRS) as usize;
             trust(&bench::Trust { pairs, kinds, accuracy: args.accuracy, keep: args.keep })?
         }
-        Mechanism::Disk => bench::disk(args.all, |sentence| engine::warn(sentence))?,
+        Mechanism::Disk => bench::disk(args.all, &args.tdfs, |sentence| engine::warn(sentence))?,
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
     Ok(ExitCode::SUCCESS)
