@@ -50,9 +50,10 @@ fn goals(tdf: u32) -> (f64, f64) {
 /// If there can be no disks here, there is no fio, or a request fails.
 pub fn measure(all: bool, only: &[u32], notify: Notify) -> Result<Vec<Row>, Error> {
     let tdfs = factors(all, only);
-    let (loads, minutes) = (loads(all), if all { 15 } else { 1 } * tdfs.len() + 1);
-    let (disks, factors, kinds) = (DISKS.len(), tdfs.len(), loads.len());
-    notify(&format!("measuring {disks} disks at {factors} factors, {kinds} loads each: this takes {minutes} minutes"));
+    let (loads, minutes) = (loads(all), if all { 30 } else { 1 } * tdfs.len() + 1);
+    let at: Vec<_> = tdfs.iter().map(u32::to_string).collect();
+    let (disks, at, kinds) = (DISKS.len(), at.join(" and "), loads.len());
+    notify(&format!("measuring {disks} disks at TDF {at}, {kinds} loads each: this takes some {minutes} minutes"));
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
     let _awake = crate::load::Load::awake(&[setup.nodes, setup.harness])?;
