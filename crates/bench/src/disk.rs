@@ -50,7 +50,8 @@ fn goals(tdf: u32) -> (f64, f64) {
 /// If there can be no disks here, there is no fio, or a request fails.
 pub fn measure(all: bool, only: &[u32], notify: Notify) -> Result<Vec<Row>, Error> {
     let tdfs = factors(all, only);
-    let (loads, minutes) = (loads(all), if all { 30 } else { 1 } * tdfs.len() + 1);
+    let (loads, each) = (loads(all), if all { 30 } else { 1 });
+    let minutes = each * tdfs.len() + 1;
     let at: Vec<_> = tdfs.iter().map(u32::to_string).collect();
     let (disks, at, kinds) = (DISKS.len(), at.join(" and "), loads.len());
     notify(&format!("measuring {disks} disks at TDF {at}, {kinds} loads each: this takes some {minutes} minutes"));
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn everything_is_each_depth_length_and_pattern() {
         assert_eq!((loads(true).len(), loads(false).len()), (54, 6));
-        let of = |all, only: &[u32]| factors(all, only);
-        assert_eq!((of(true, &[]), of(false, &[]), of(true, &[50])), (vec![1, 10, 50], vec![1, 10], vec![50]));
+        assert_eq!((factors(true, &[]), factors(false, &[])), (vec![1, 10, 50], vec![1, 10]));
+        assert_eq!(factors(true, &[50]), [50]);
     }
 
     #[test]

@@ -121,8 +121,13 @@ struct Waiting {
     due: Option<RealInstant>,
     /// When it was done in the file.
     done: Option<RealInstant>,
-    /// Whether it was not when it was to be answered.
-    late: bool,
+}
+
+impl Waiting {
+    /// Whether it was not done when it was to be answered; of a fast disk that may be before it was met.
+    fn is_late(&self) -> bool {
+        self.due.zip(self.done).is_some_and(|(due, done)| due < done)
+    }
 }
 
 impl Queue {
@@ -289,8 +294,7 @@ impl Queue {
         }
         self.last_id = id;
         due.map(|due| self.due.insert((due, id)));
-        let waiting =
-            Waiting { op, offset, length, arrived, sooner, lost, complete: None, due, done: None, late: false };
+        let waiting = Waiting { op, offset, length, arrived, sooner, lost, complete: None, due, done: None };
         self.waiting.insert(id, waiting);
         *self.sooner.entry(sooner).or_default() += 1;
         Ok(id)
@@ -300,7 +304,6 @@ impl Queue {
     pub fn done(&mut self, id: RequestId, now: RealInstant) {
         if let Some(waiting) = self.waiting.get_mut(&id) {
             waiting.done = Some(now);
-            waiting.late |= waiting.due.is_some_and(|due| due < now);
             // It may have been taken out as one that is due and not done.
             if let Some(due) = waiting.due {
                 self.due.insert((due, id));
@@ -364,7 +367,6 @@ impl Queue {
             let Some(waiting) = self.waiting.get_mut(&id) else { continue };
             if waiting.done.is_none() {
                 // `done` puts it back.
-                waiting.late |= waiting.complete.is_some();
                 continue;
             }
             let Some(answered) = self.forget(id) else { continue };
@@ -399,8 +401,6 @@ impl Queue {
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
             let due = clock.answer(event.at) - waiting.sooner;
             (waiting.complete, waiting.due) = (Some(event.at), Some(due));
-            // Of a fast disk an answer may be due before the request was met.
-            waiting.late |= waiting.done.is_some_and(|done| due < done);
             self.due.insert((due, event.id));
         }
     }
@@ -429,7 +429,7 @@ impl Queue {
         if let Some(kind) = Kind::of(request.op) {
             let late = (now + request.sooner).since(clock.answer(complete));
             // What whoever serves was late by is known, and no longer way; nor is what was lost.
-            let late = if request.late || late > HELD_UP { late } else { RealDuration::ZERO };
+            let late = if request.is_late() || late > HELD_UP { late } else { RealDuration::ZERO };
             let sum = &mut self.expected[kind as usize];
             sum.count += 1;
             sum.bytes += request.length;
@@ -449,7 +449,7 @@ impl Queue {
         kind.count += 1;
         kind.bytes += request.length;
         kind.took = kind.took + clock.shown(complete).since(arrived);
-        if request.late {
+        if request.is_late() {
             kind.late += 1;
             kind.late_by = kind.late_by + behind;
         } else {

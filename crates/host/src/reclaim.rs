@@ -6,7 +6,6 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
 use scale::RealDuration;
 
 use crate::error::{Error, Lack};
@@ -28,7 +27,7 @@ impl Reclaim {
     /// [`Error::Machine`] if that cannot be changed, or if another run wants another time.
     pub fn take(id: &str, wanted: impl Fn(RealDuration) -> RealDuration) -> Result<Reclaim, Error> {
         let all = schemes(Path::new(DAMON)).into_iter().filter(|scheme| scheme.running);
-        let take = |scheme: Scheme| Held::take(id, writable(&scheme.kind)?, &wanted);
+        let take = |scheme: Scheme| Held::take(id, Setting::writable_here(&scheme.kind)?, &wanted);
         Ok(Reclaim(all.map(take).collect::<Result<_, _>>()?))
     }
 
@@ -47,7 +46,7 @@ impl Reclaim {
 /// needs no rights, if nothing is noted.
 pub fn sweep() -> Result<Vec<Change>, Error> {
     let all = schemes(Path::new(DAMON)).into_iter();
-    let restored = all.map(|Scheme { kind, .. }| settings::sweep(&kind, || writable(&kind)));
+    let restored = all.map(|Scheme { kind, .. }| settings::sweep(&kind, || Setting::writable_here(&kind)));
     restored.filter_map(Result::transpose).collect()
 }
 
@@ -67,7 +66,7 @@ pub fn idle_memory_goes_after() -> Option<RealDuration> {
 
 /// Fails if a run could not have it stay for longer.
 pub fn settable() -> Result<(), Error> {
-    schemes(Path::new(DAMON)).iter().try_for_each(|scheme| writable(&scheme.kind).map(drop))
+    schemes(Path::new(DAMON)).iter().try_for_each(|scheme| Setting::writable_here(&scheme.kind).map(drop))
 }
 
 /// One by which memory is paged out.
@@ -124,21 +123,8 @@ fn numbers(of: &Path) -> Vec<String> {
     names.filter(|name| name.parse::<u32>().is_ok()).collect()
 }
 
-/// A scheme's age, if it can be written: before anything is noted of it, which could not be restored.
-fn writable(kind: &Kind) -> Result<Setting, Error> {
-    let folder = rustix::fs::open(kind.place, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let setting = Setting::of(kind, folder.map_err(|e| Error::system(format!("cannot open {}", kind.place), e))?);
-    let written = setting.writable();
-    written.map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e)).map(|()| setting)
-}
-
 fn disagreed(other: &Holder, wanted: RealDuration) -> Lack {
-    let Holder { id, wants: theirs, process } = other;
-    let what = format!(
-        "idle memory is to be paged out after {wanted}, and another run ({id}, pid {process}) has set {theirs} for the \
-         whole machine"
-    );
-    Lack::new(what, "wait for its end, or run both at the same TDF")
+    settings::other_tdf("idle memory is to be paged out", other, wanted)
 }
 
 #[cfg(test)]

@@ -80,6 +80,20 @@ impl Setting {
         Setting { kind: kind.clone(), folder }
     }
 
+    /// Where users find it.
+    pub fn here(kind: &Kind) -> Result<Setting, Error> {
+        let folder = rustix::fs::open(kind.place, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let folder = folder.map_err(|e| Error::system(format!("cannot open {}", kind.path()), e))?;
+        Ok(Setting::of(kind, folder))
+    }
+
+    /// The same, if it can be written: before anything is noted of it, which could not be restored.
+    pub fn writable_here(kind: &Kind) -> Result<Setting, Error> {
+        let setting = Setting::here(kind)?;
+        let written = setting.writable();
+        written.map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e)).map(|()| setting)
+    }
+
     fn open(&self, flags: OFlags) -> io::Result<File> {
         self.open_file(&self.kind.name, flags)
     }
@@ -116,6 +130,15 @@ impl Setting {
         };
         apply().map_err(|e| Error::system(format!("cannot write {word} to {}/{file}", self.kind.place), e))
     }
+}
+
+/// That another run has set when the kernel does what `is_to_be_done` after `wanted`: the target's time, by its own TDF.
+pub(crate) fn other_tdf(is_to_be_done: &str, other: &Holder, wanted: RealDuration) -> Lack {
+    let Holder { id, wants: theirs, process } = other;
+    let what = format!(
+        "{is_to_be_done} after {wanted}, and another run ({id}, pid {process}) has set {theirs} for the whole machine"
+    );
+    Lack::new(what, "wait for its end, or run both at the same TDF")
 }
 
 #[cfg(test)]

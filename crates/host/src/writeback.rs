@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use rustix::fs::{Mode, OFlags};
 use scale::RealDuration;
 
 use crate::error::{Error, Lack};
@@ -41,8 +40,8 @@ impl Writeback {
     ///
     /// [`Error::Machine`] if they cannot be written, or if another run wants other ones.
     pub fn take(id: &str, wanted: impl Fn(RealDuration) -> RealDuration) -> Result<Writeback, Error> {
-        let expire = Held::take(id, writable(&EXPIRE)?, &wanted)?;
-        Ok(Writeback { expire, interval: Held::take(id, writable(&INTERVAL)?, &wanted)? })
+        let expire = Held::take(id, Setting::writable_here(&EXPIRE)?, &wanted)?;
+        Ok(Writeback { expire, interval: Held::take(id, Setting::writable_here(&INTERVAL)?, &wanted)? })
     }
 
     /// What is different on this machine because of them, the age first.
@@ -57,18 +56,18 @@ impl Writeback {
 ///
 /// If that cannot be read.
 pub fn age() -> Result<RealDuration, Error> {
-    here(&EXPIRE)?.read()
+    Setting::here(&EXPIRE)?.read()
 }
 
 /// Fails if a run could not have them be others.
 pub fn settable() -> Result<(), Error> {
-    writable(&EXPIRE).and_then(|_| writable(&INTERVAL)).map(drop)
+    Setting::writable_here(&EXPIRE).and_then(|_| Setting::writable_here(&INTERVAL)).map(drop)
 }
 
 /// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
 /// needs no rights, if nothing is noted.
 pub fn sweep() -> Result<Vec<Change>, Error> {
-    let restored = [&EXPIRE, &INTERVAL].map(|kind| settings::sweep(kind, || here(kind)));
+    let restored = [&EXPIRE, &INTERVAL].map(|kind| settings::sweep(kind, || Setting::here(kind)));
     restored.into_iter().filter_map(Result::transpose).collect()
 }
 
@@ -77,26 +76,8 @@ pub fn holders() -> Vec<String> {
     settings::holders(&EXPIRE)
 }
 
-fn here(kind: &Kind) -> Result<Setting, Error> {
-    let cannot = |e| Error::system(format!("cannot open {}", kind.path()), e);
-    let folder = rustix::fs::open(kind.place, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    Ok(Setting::of(kind, folder.map_err(cannot)?))
-}
-
-/// It, if it can be written: before anything is noted of it, which could not be restored.
-fn writable(kind: &Kind) -> Result<Setting, Error> {
-    let setting = here(kind)?;
-    let written = setting.writable();
-    written.map_err(|e| Error::system(format!("cannot write to {}", kind.path()), e)).map(|()| setting)
-}
-
 fn disagreed(other: &Holder, wanted: RealDuration) -> Lack {
-    let Holder { id, wants: theirs, process } = other;
-    let what = format!(
-        "the kernel is to write back after {wanted}, and another run ({id}, pid {process}) has set {theirs} for the \
-         whole machine"
-    );
-    Lack::new(what, "wait for its end, or run both at the same TDF")
+    settings::other_tdf("the kernel is to write back", other, wanted)
 }
 
 #[cfg(test)]
@@ -107,14 +88,14 @@ mod tests {
     fn the_kernel_has_both() {
         let usual = age().unwrap();
         assert!(usual.as_nanos() >= UNIT.as_nanos(), "{usual}");
-        assert!(here(&INTERVAL).unwrap().read().is_ok());
+        assert!(Setting::here(&INTERVAL).unwrap().read().is_ok());
     }
 
     #[test]
     fn what_can_only_be_read_is_not_to_be_had() {
         let read_only = Kind { name: "ngroups_max".into(), place: "/proc/sys/kernel", ..EXPIRE.clone() };
-        assert!(here(&read_only).unwrap().read().is_ok());
-        let said = writable(&read_only).unwrap_err().to_string();
+        assert!(Setting::here(&read_only).unwrap().read().is_ok());
+        let said = Setting::writable_here(&read_only).unwrap_err().to_string();
         assert!(said.contains("cannot write to /proc/sys/kernel/ngroups_max"), "{said}");
         settable().unwrap();
     }

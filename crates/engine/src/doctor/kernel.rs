@@ -180,7 +180,7 @@ fn writeback_says(holders: &[String]) -> String {
 }
 
 /// Who has set what is the whole machine's, and who sets it back.
-fn set_for(holders: &[String], what: &str) -> String {
+pub(super) fn set_for(holders: &[String], what: &str) -> String {
     let runs = holders.join(", ");
     format!("as set for {runs}: the last of them sets {what} back, and where that was killed, the next command of root")
 }

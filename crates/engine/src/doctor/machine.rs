@@ -8,6 +8,7 @@ use host::cores::{by_physical_core, listed, named};
 use node::Runtime;
 
 use super::Finding;
+use super::kernel::set_for;
 use crate::plan::{CoreChoice, Supply};
 
 /// Rights that a run uses, by their bits in `CapEff`.
@@ -167,7 +168,7 @@ fn idle_memory() -> Option<Finding> {
     let what = "what is not used for so long is paged out (DAMON)";
     let says = match (host::reclaim::settable(), &host::reclaim::holders()[..]) {
         (Ok(()), []) => format!("{what}: a dilated run has that take TDF times as long, and sets it back at its end"),
-        (Ok(()), holders) => format!("{what}, as set for {}: the last of them sets it back", holders.join(", ")),
+        (Ok(()), holders) => format!("{what}, {}", set_for(holders, "it")),
         (Err(e), _) => {
             let says = format!(
                 "{what}, in real time: under dilation nodes lose what is in their page caches TDF times too soon, and \

@@ -241,9 +241,10 @@ impl Site for LocalSite {
     fn apply_limits(&mut self) -> Result<Conditions> {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
-        let mut conditions = prepared.shares.apply(&prepared.setup, &prepared.enclosure, not_applied)?;
-        conditions.disks = prepared.disks.as_ref().map(NodeDisks::conditions);
-        conditions.idle_memory = prepared.idle_memory.conditions();
+        let disks = prepared.disks.as_ref().map(NodeDisks::conditions);
+        let idle_memory = prepared.idle_memory.conditions();
+        let Prepared { shares, setup, enclosure, .. } = prepared;
+        let conditions = shares.apply(setup, enclosure, not_applied, disks, idle_memory)?;
         // Only now, so that no command from outside runs without limits.
         let socket = self.place()?.registration.control_socket();
         attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;

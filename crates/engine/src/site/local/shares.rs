@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use cpu::caches::Sampler;
 use cpu::{CpuGroups, NodeShare, Policy, Terms};
+use host::Change;
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
 
@@ -11,7 +12,7 @@ use super::refill::{Beginning, Refills, guesses, locked};
 use crate::earlier_refills::EarlierRefills;
 use crate::error::Result;
 use crate::notice::warn;
-use crate::site::{Conditions, NodeSetup, Setup};
+use crate::site::{Conditions, DiskConditions, NodeSetup, Setup};
 
 /// The control groups of the run.
 pub struct Shares {
@@ -48,7 +49,14 @@ impl Shares {
     }
 
     /// Calibrates the cores and applies the limits.
-    pub fn apply(&mut self, setup: &Setup, enclosure: &Enclosure, not_applied: Vec<NotApplied>) -> Result<Conditions> {
+    pub fn apply(
+        &mut self,
+        setup: &Setup,
+        enclosure: &Enclosure,
+        not_applied: Vec<NotApplied>,
+        disks: Option<DiskConditions>,
+        idle_memory: std::result::Result<Vec<Change>, String>,
+    ) -> Result<Conditions> {
         if setup.refill && self.policy == Policy::Slots && self.terms.pace.is_some() {
             // The cores have nothing to do before they have fillers.
             self.beginnings = beginnings(setup);
@@ -60,9 +68,7 @@ impl Shares {
         let cores = groups.engage(helper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
         let host_setting = groups.host_setting().cloned();
-        // Whoever knows of these says.
-        let (disks, idle_memory) = (None, Ok(Vec::new()));
-        let own = Conditions {
+        Ok(Conditions {
             policy,
             policy_because,
             exclusive,
@@ -72,8 +78,7 @@ impl Shares {
             not_applied,
             disks,
             idle_memory,
-        };
-        Ok(own)
+        })
     }
 
     /// CPU time so far.
