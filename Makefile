@@ -33,6 +33,7 @@ fmt:
 lint: setup-lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked --quiet --package diorama-rules
 	$(MAKE) --no-print-directory doc
 
 doc:

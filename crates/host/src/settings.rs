@@ -132,7 +132,7 @@ impl Setting {
     }
 }
 
-/// That another run has set when the kernel does what `is_to_be_done` after `wanted`: the target's time, by its own TDF.
+/// That another run has set when the kernel does what `is_to_be_done` after `wanted`: the target's time by its own TDF.
 pub(crate) fn other_tdf(is_to_be_done: &str, other: &Holder, wanted: RealDuration) -> Lack {
     let Holder { id, wants: theirs, process } = other;
     let what = format!(
