@@ -7,8 +7,6 @@
 mod bucket;
 mod parameters;
 
-use std::collections::VecDeque;
-
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 use scale::{VirtualDuration, VirtualInstant};
@@ -20,6 +18,7 @@ use crate::disk::Counters;
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
 use crate::request::{Event, EventKind, Lost, Op, Request};
+use crate::slots::Slots;
 
 /// The 99th percentile of the normal distribution with mean 0 and variance 1.
 const NORMAL_P99: f64 = 2.326_347_874;
@@ -33,9 +32,7 @@ pub(crate) struct Cloud {
     pub(crate) ledger: Ledger,
     outbox: Outbox,
     pub(crate) counters: Counters,
-    /// Requests that have been taken and not completed, and those that have not been taken.
-    taken: u32,
-    waiting: VecDeque<Request>,
+    slots: Slots,
     now: VirtualInstant,
 }
 
@@ -49,8 +46,7 @@ impl Cloud {
             ledger: Ledger::default(),
             outbox: Outbox::default(),
             counters: Counters::default(),
-            taken: 0,
-            waiting: VecDeque::new(),
+            slots: Slots::new(parameters.queue_depth),
             now: VirtualInstant::ZERO,
         }
     }
@@ -58,15 +54,13 @@ impl Cloud {
     pub fn submit(&mut self, at: VirtualInstant, request: Request) -> VirtualInstant {
         self.now = self.now.max(at);
         self.ledger.open(&request);
-        match self.taken < self.parameters.queue_depth {
-            true => self.take(request, at),
-            false => self.waiting.push_back(request),
+        if let Some(request) = self.slots.arrive(request) {
+            self.take(request, at);
         }
         at
     }
 
     fn take(&mut self, request: Request, at: VirtualInstant) {
-        self.taken += 1;
         let done = match request.op {
             // What is complete is durable, and what is not is no matter of a flush.
             Op::Flush => at + self.draw(self.parameters.flush),
@@ -99,7 +93,6 @@ impl Cloud {
     pub fn advance(&mut self, to: VirtualInstant, events: &mut Vec<Event>) {
         while let Some(event) = self.outbox.take(to) {
             self.now = self.now.max(event.at);
-            self.taken -= 1;
             if self.ledger.writes(event.id) {
                 let durable = Event { kind: EventKind::Durable, ..event };
                 self.ledger.told(&durable);
@@ -107,7 +100,7 @@ impl Cloud {
             }
             self.ledger.told(&event);
             events.push(event);
-            if let Some(request) = self.waiting.pop_front() {
+            if let Some(request) = self.slots.complete() {
                 self.take(request, self.now);
             }
         }
@@ -116,8 +109,8 @@ impl Cloud {
 
     /// Cuts the power of the machine that uses the volume: what is not complete may be lost.
     pub fn cut_power(&mut self, at: VirtualInstant) -> Vec<Lost> {
-        (self.taken, self.now) = (0, self.now.max(at));
-        self.waiting.clear();
+        self.now = self.now.max(at);
+        self.slots.clear();
         self.outbox.clear();
         self.ledger.cut()
     }

@@ -28,6 +28,7 @@ use crate::ledger::Ledger;
 use crate::outbox::Outbox;
 use crate::parameters::ParameterError;
 use crate::request::{Event, EventKind, Lost, Op, Request, SECTOR, Span};
+use crate::slots::Slots;
 
 #[derive(Debug)]
 pub(crate) struct Hdd {
@@ -39,10 +40,7 @@ pub(crate) struct Hdd {
     pub(crate) ledger: Ledger,
     outbox: Outbox,
     pub(crate) counters: Counters,
-    /// Requests that the drive has taken and not completed.
-    taken: u32,
-    /// Requests that it has not taken.
-    waiting: VecDeque<Request>,
+    slots: Slots,
     /// Writes that it has taken, and its cache has no room for, and when they came.
     held: VecDeque<(Request, VirtualInstant)>,
     /// For the arm, in the order of arrival.
@@ -86,8 +84,7 @@ impl Hdd {
             ledger: Ledger::default(),
             outbox: Outbox::default(),
             counters: Counters::default(),
-            taken: 0,
-            waiting: VecDeque::new(),
+            slots: Slots::new(parameters.queue.depth),
             held: VecDeque::new(),
             queue: Vec::new(),
             flushes: VecDeque::new(),
@@ -102,9 +99,8 @@ impl Hdd {
     pub fn submit(&mut self, at: VirtualInstant, request: Request) -> VirtualInstant {
         self.now = self.now.max(at);
         self.ledger.open(&request);
-        match self.taken < self.parameters.queue.depth {
-            true => self.take(request),
-            false => self.waiting.push_back(request),
+        if let Some(request) = self.slots.arrive(request) {
+            self.take(request);
         }
         self.pick();
         self.now
@@ -112,7 +108,6 @@ impl Hdd {
 
     /// Takes a request.
     fn take(&mut self, request: Request) {
-        self.taken += 1;
         match request.op {
             Op::Read => self.read(request),
             Op::Write => self.write(request),
@@ -235,11 +230,10 @@ impl Hdd {
             while let Some(event) = self.outbox.take(self.now) {
                 events.push(event);
                 self.ledger.told(&event);
-                if event.kind == EventKind::Completed {
-                    self.taken -= 1;
-                    if let Some(request) = self.waiting.pop_front() {
-                        self.take(request);
-                    }
+                if event.kind == EventKind::Completed
+                    && let Some(request) = self.slots.complete()
+                {
+                    self.take(request);
                 }
             }
             self.pick();
@@ -294,8 +288,8 @@ impl Hdd {
                 }
             }
         }
-        (self.taken, self.now, self.bus_free) = (0, self.now.max(at), at);
-        self.waiting.clear();
+        (self.now, self.bus_free) = (self.now.max(at), at);
+        self.slots.clear();
         self.held.clear();
         self.queue.clear();
         self.flushes.clear();

@@ -23,6 +23,7 @@ mod ledger;
 mod outbox;
 mod parameters;
 mod request;
+mod slots;
 pub mod ssd;
 
 pub use disk::{Counters, Disk};

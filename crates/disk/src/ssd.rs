@@ -11,7 +11,7 @@ mod flash;
 mod mirror;
 mod parameters;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use scale::{VirtualDuration, VirtualInstant};
@@ -26,6 +26,7 @@ use crate::disk::Counters;
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
 use crate::request::{Event, EventKind, Lost, Op, Request, Span};
+use crate::slots::Slots;
 
 /// What is in the cache and fills no unit is programmed after so long without another write: an estimate.
 const LINGER: VirtualDuration = VirtualDuration::from_nanos(2_000_000);
@@ -46,9 +47,7 @@ pub(crate) struct Ssd {
     /// Writes that have been programmed before they are complete, which is told first.
     early: HashSet<u64>,
     pub(crate) counters: Counters,
-    /// Requests that the drive has taken and not completed, and those that it has not taken.
-    taken: u32,
-    waiting: VecDeque<Request>,
+    slots: Slots,
     /// When the controller can take up the next command, and the link is free, for reads and for writes.
     controller: VirtualInstant,
     links: [VirtualInstant; 2],
@@ -77,8 +76,7 @@ impl Ssd {
             outbox: Outbox::default(),
             early: HashSet::new(),
             counters: Counters::default(),
-            taken: 0,
-            waiting: VecDeque::new(),
+            slots: Slots::new(parameters.queue_depth),
             controller: VirtualInstant::ZERO,
             links: [VirtualInstant::ZERO; 2],
             debt: 0.0,
@@ -92,15 +90,13 @@ impl Ssd {
     pub fn submit(&mut self, at: VirtualInstant, request: Request) -> VirtualInstant {
         self.now = self.now.max(at);
         self.ledger.open(&request);
-        match self.taken < self.parameters.queue_depth {
-            true => self.take(request, at),
-            false => self.waiting.push_back(request),
+        if let Some(request) = self.slots.arrive(request) {
+            self.take(request, at);
         }
         at
     }
 
     fn take(&mut self, request: Request, at: VirtualInstant) {
-        self.taken += 1;
         self.controller = self.controller.max(at) + us(self.parameters.command_us);
         let from = self.controller;
         let answer = us(self.parameters.write_overhead_us);
@@ -273,13 +269,13 @@ impl Ssd {
             self.early.insert(event.id);
             return;
         }
-        if event.kind == EventKind::Completed {
-            self.taken -= 1;
-            if self.parameters.cache.power_loss_protection && self.ledger.writes(event.id) {
-                let durable = Event { kind: EventKind::Durable, ..event };
-                self.ledger.told(&durable);
-                events.push(durable);
-            }
+        if event.kind == EventKind::Completed
+            && self.parameters.cache.power_loss_protection
+            && self.ledger.writes(event.id)
+        {
+            let durable = Event { kind: EventKind::Durable, ..event };
+            self.ledger.told(&durable);
+            events.push(durable);
         }
         events.push(event);
         self.ledger.told(&event);
@@ -289,7 +285,7 @@ impl Ssd {
             events.push(durable);
         }
         if event.kind == EventKind::Completed
-            && let Some(request) = self.waiting.pop_front()
+            && let Some(request) = self.slots.complete()
         {
             self.take(request, self.now);
         }
@@ -297,9 +293,9 @@ impl Ssd {
 
     /// Cuts the power: what has not been programmed is lost, unless the cache is protected.
     pub fn cut_power(&mut self, at: VirtualInstant) -> Vec<Lost> {
-        (self.taken, self.now) = (0, self.now.max(at));
+        self.now = self.now.max(at);
         (self.controller, self.links, self.programmed) = (at, [at; 2], at);
-        self.waiting.clear();
+        self.slots.clear();
         self.outbox.clear();
         self.early.clear();
         for (id, part) in self.buffer.safe(at) {
