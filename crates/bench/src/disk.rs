@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use self::fio::{Load, Pattern};
 use self::modelled::modelled;
 use crate::cores::first_and_last;
+use crate::scratch::Scratch;
 use crate::{Error, Notify, Row};
 
 /// One for each family of disks.
@@ -58,7 +59,7 @@ pub fn measure(all: bool, only: &[u32], notify: Notify) -> Result<Vec<Row>, Erro
     let setup = Setup::here()?;
     // In a run no core sleeps: whoever is woken there is there sooner.
     let _awake = crate::load::Load::awake(&[setup.nodes, setup.harness])?;
-    let dir = tempfile::Builder::new().prefix("diorama-bench-").tempdir_in("/var/tmp").map_err(Error::failed)?;
+    let dir = Scratch::new()?;
     let mut rows = cost::measure(&setup, dir.path())?;
     for name in DISKS {
         for tdf in &tdfs {

@@ -15,6 +15,7 @@ mod error;
 mod load;
 mod net;
 mod row;
+mod scratch;
 mod stats;
 mod text;
 mod trust;

@@ -22,6 +22,7 @@ use self::schedule::Pairing;
 use self::tally::{Outcome, Tally};
 use self::trouble::Trouble;
 use crate::cores::Cores;
+use crate::scratch::Scratch;
 use crate::{Error, Row};
 
 /// What is asked for.
@@ -47,7 +48,7 @@ pub fn measure(trust: &Trust, interrupted: &dyn Fn() -> bool, notify: &mut dyn F
     let cores = Cores::find()?;
     let (troubles, left_out) = Trouble::possible(&cores);
     left_out.iter().for_each(|why| notify(why));
-    let scratch = tempfile::Builder::new().prefix("diorama-trust-").tempdir().map_err(Error::failed)?;
+    let scratch = Scratch::new()?;
     if let Some(keep) = &trust.keep {
         std::fs::create_dir(keep).map_err(|e| Error::Input(format!("--keep {}: {e}", keep.display())))?;
     }

@@ -13,6 +13,7 @@ use super::bed::Bed;
 use super::traffic::{self, HEADERS, blast, charged, flood, received_frames};
 use crate::cores::Cores;
 use crate::row::short;
+use crate::scratch::Scratch;
 use crate::stats::median;
 use crate::{Error, Row};
 
@@ -58,13 +59,9 @@ pub fn forwarding(cores: &Cores, bytes: usize) -> Result<Row, Error> {
 /// What recording a frame costs the emulator's thread: the CPU time that it uses for each frame of a stream of bursts,
 /// less that for the same stream without a capture. And how late frames are meanwhile.
 pub fn capturing(cores: &Cores, snap: usize) -> Result<[Row; 2], Error> {
-    let dir = std::env::temp_dir().join(format!("diorama-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).map_err(Error::failed)?;
-    let rounds = (0..ROUNDS).map(|_| Ok([captured(cores, None)?, captured(cores, Some((&dir, snap)))?]));
-    let rounds: Result<Vec<[Stream; 2]>, Error> = rounds.collect();
-    // What cannot be removed lies where such things are removed one day.
-    let _ = std::fs::remove_dir_all(&dir);
-    let rounds = rounds?;
+    let dir = Scratch::new()?;
+    let rounds = (0..ROUNDS).map(|_| Ok([captured(cores, None)?, captured(cores, Some((dir.path(), snap)))?]));
+    let rounds: Vec<[Stream; 2]> = rounds.collect::<Result<_, Error>>()?;
     let of = |value: fn(&Stream) -> f64, with: usize| median(rounds.iter().map(|r| value(&r[with])).collect());
     let (cost, late) = (|s: &Stream| s.us_per_frame, |s: &Stream| s.late_us);
     let missed: u64 = rounds.iter().map(|r| r[1].missed).sum();
