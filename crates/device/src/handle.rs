@@ -247,7 +247,7 @@ impl Drop for Disks {
         let _ = self.process.kill();
         let _ = self.process.wait();
         // Those that somebody has mounted still go with [`crate::remove_devices`].
-        self.noted.remove();
+        let _ = self.noted.remove(Duration::ZERO);
     }
 }
 

@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use host::Lack;
 use rustix::fs::{SeekFrom, seek};
 
 use crate::error::Error;
+use crate::loops::Own;
 use crate::{lacks, loops, ublk};
 
 /// The block of the file systems, in bytes.
@@ -99,8 +101,8 @@ const TOKEN: &str = "ublk ";
 /// A device, or several, that are to go with the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Noted {
-    /// The loop device of this number, a new one.
-    Loop(u32),
+    /// A loop device, a new one.
+    Loop(Own),
     /// The ublk devices that have this token.
     Ublk(u64),
 }
@@ -109,19 +111,31 @@ pub(crate) enum Noted {
 pub(crate) fn note_device(directory: &Path, device: Noted) -> Result<(), Error> {
     let path = directory.join(DEVICES);
     let line = match device {
-        Noted::Loop(number) => number.to_string(),
+        Noted::Loop(Own { number, token }) => format!("{number} {token}"),
         Noted::Ublk(token) => format!("{TOKEN}{token}"),
     };
     let written = File::options().create(true).append(true).open(&path).and_then(|mut file| writeln!(file, "{line}"));
     written.map_err(|e| Error::file("write", &path, e))
 }
 
-/// Removes the devices that were made for the disks of a run, which is over: ublk devices, and loop devices as far as
-/// nobody uses them. `directory` is the one in which these disks were made.
-pub fn remove_devices(directory: &Path) {
-    Devices::noted(directory).remove();
+/// How long the kernel may take to let go of the loop devices of processes that have ended.
+const LETS_GO: Duration = Duration::from_secs(5);
+
+/// Removes the devices that were made for the disks of a run, which is over. `directory` is the one in which these
+/// disks were made.
+///
+/// # Errors
+///
+/// [`Error::System`] if somebody still uses one: it stays noted, so that it can be removed later.
+pub fn remove_devices(directory: &Path) -> Result<(), Error> {
+    let in_use = Devices::noted(directory).remove(LETS_GO);
+    if let [first, ..] = in_use[..] {
+        let what = format!("cannot remove {} of its loop devices, /dev/loop{} first", in_use.len(), first.number);
+        return Err(Error::system(what, io::Error::from_raw_os_error(libc::EBUSY)));
+    }
     // The directory may stay, and the numbers be others' by then.
     let _ = fs::remove_file(directory.join(DEVICES));
+    Ok(())
 }
 
 /// The devices that were made for the disks of a run.
@@ -129,8 +143,8 @@ pub fn remove_devices(directory: &Path) {
 pub(crate) struct Devices {
     /// By which ublk devices are known.
     tokens: Vec<u64>,
-    /// The numbers of new loop devices.
-    loops: Vec<u32>,
+    /// New loop devices.
+    loops: Vec<Own>,
 }
 
 impl Devices {
@@ -138,16 +152,17 @@ impl Devices {
     pub fn noted(directory: &Path) -> Devices {
         let text = fs::read_to_string(directory.join(DEVICES)).unwrap_or_default();
         let token = |line: &str| line.strip_prefix(TOKEN)?.parse().ok();
-        Devices {
-            tokens: text.lines().filter_map(token).collect(),
-            loops: text.lines().filter_map(|line| line.parse().ok()).collect(),
-        }
+        let own = |line: &str| {
+            let (number, token) = line.split_once(' ')?;
+            Some(Own { number: number.parse().ok()?, token: token.parse().ok()? })
+        };
+        Devices { tokens: text.lines().filter_map(token).collect(), loops: text.lines().filter_map(own).collect() }
     }
 
-    /// Removes them, loop devices as far as nobody uses them.
-    pub fn remove(&self) {
+    /// Removes them, loop devices as far as nobody uses them after so long. Those that somebody does still.
+    pub fn remove(&self, patience: Duration) -> Vec<Own> {
         self.tokens.iter().copied().for_each(ublk::remove);
-        loops::remove(&self.loops);
+        loops::remove(&self.loops, patience)
     }
 }
 
@@ -192,10 +207,11 @@ mod tests {
     #[test]
     fn devices_are_noted_by_kind() {
         let dir = tempfile::tempdir().unwrap();
-        for device in [Noted::Loop(7), Noted::Ublk(u64::MAX), Noted::Loop(8), Noted::Ublk(3)] {
+        let own = |number| Own { number, token: 9 };
+        for device in [Noted::Loop(own(7)), Noted::Ublk(u64::MAX), Noted::Loop(own(8)), Noted::Ublk(3)] {
             note_device(dir.path(), device).unwrap();
         }
-        assert_eq!(Devices::noted(dir.path()), Devices { tokens: vec![u64::MAX, 3], loops: vec![7, 8] });
+        assert_eq!(Devices::noted(dir.path()), Devices { tokens: vec![u64::MAX, 3], loops: vec![own(7), own(8)] });
         assert_eq!(fs::read_to_string(dir.path().join(DEVICES)).unwrap().lines().count(), 4);
     }
 

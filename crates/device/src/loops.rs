@@ -52,7 +52,7 @@ struct LoopConfig {
 }
 
 impl LoopInfo {
-    fn new(flags: u32) -> LoopInfo {
+    fn new(flags: u32, file_name: [u8; 64]) -> LoopInfo {
         LoopInfo {
             device: 0,
             inode: 0,
@@ -63,7 +63,7 @@ impl LoopInfo {
             encrypt_type: 0,
             encrypt_key_size: 0,
             flags,
-            file_name: [0; 64],
+            file_name,
             crypt_name: [0; 64],
             encrypt_key: [0; 32],
             init: [0; 2],
@@ -83,24 +83,52 @@ pub(crate) struct LoopDevice {
     open: File,
 }
 
+/// A new device as it is noted: its number, which is another's once it is gone, and the token by which it is told from
+/// that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub number: u32,
+    pub token: u64,
+}
+
+impl Own {
+    /// What the kernel is told that the file's name is, for which it has no use.
+    fn name(token: u64) -> [u8; 64] {
+        let mut name = [0; 64];
+        let text = format!("diorama {token}");
+        name[..text.len()].copy_from_slice(text.as_bytes());
+        name
+    }
+
+    /// Whether the device of this number is still this one, as far as that can be told.
+    fn is_there(self) -> bool {
+        let Ok(device) = File::options().read(true).open(format!("/dev/loop{}", self.number)) else { return false };
+        // Where nothing is said it is on nothing any more, or on a file whose server has gone.
+        info_of(&device).map_or(true, |info| info.file_name == Own::name(self.token))
+    }
+}
+
 impl LoopDevice {
-    /// A device on a file. Numbers of new ones are `noted` before anything else is done with them.
-    pub fn on(file: BorrowedFd<'_>, noted: impl Fn(u32) -> Result<(), Error>) -> Result<LoopDevice, Error> {
+    /// A device on a file. Numbers of new ones are `noted` before anything else is done with them; the kernel knows
+    /// them by the token.
+    pub fn on(file: BorrowedFd<'_>, token: u64, noted: impl Fn(Own) -> Result<(), Error>) -> Result<LoopDevice, Error> {
         let control = Path::new("/dev/loop-control");
         let control = File::options().read(true).write(true).open(control).map_err(|e| lack(control, e))?;
         for _ in 0..ATTEMPTS {
             let device = LoopDevice::added(&control).map_or_else(|| LoopDevice::free(&control), Ok)?;
-            device.new.map_or(Ok(()), &noted)?;
-            if let Err(e) = configure(&device.open, file) {
-                let LoopDevice { path, new, open } = device;
+            let own = device.new.map(|number| Own { number, token });
+            own.map_or(Ok(()), &noted)?;
+            if let Err(e) = configure(&device.open, file, token) {
+                let LoopDevice { path, open, .. } = device;
                 drop(open);
-                remove(new.as_slice());
+                remove(own.as_slice(), Duration::ZERO);
                 match e.raw_os_error() {
                     Some(libc::EBUSY) => continue,
                     _ => return Err(Error::file("attach a disk to", &path, e)),
                 }
             }
-            if flags_of(&device.open).map_err(|e| Error::file("ask after", &device.path, e))? & DIRECT_IO == 0 {
+            let info = info_of(&device.open).map_err(|e| Error::file("ask after", &device.path, e))?;
+            if info.flags & DIRECT_IO == 0 {
                 return Err(Error::Machine(Lack::new(
                     "this kernel's loop devices do no direct I/O on FUSE files, without which disks cannot be modelled",
                     "use Linux 5.15 or newer with CONFIG_FUSE_FS and CONFIG_BLK_DEV_LOOP",
@@ -121,7 +149,7 @@ impl LoopDevice {
         let number = u32::try_from(number).ok()?;
         let device = LoopDevice::open(number, Some(number));
         if device.is_err() {
-            remove(&[number]);
+            let _ = forget(control, number);
         }
         device.ok()
     }
@@ -168,35 +196,54 @@ pub fn await_unmounted(device: &Path) -> Result<(), Error> {
 /// So many devices are removed at once: for each the kernel waits several times until all cores have seen it.
 const AT_ONCE: usize = 16;
 
-/// Has the kernel forget devices by their numbers, as far as nobody uses them.
-pub(crate) fn remove(numbers: &[u32]) {
-    let Ok(control) = File::options().read(true).write(true).open("/dev/loop-control") else { return };
-    let control = &control;
-    std::thread::scope(|scope| {
-        for numbers in numbers.chunks(numbers.len().div_ceil(AT_ONCE).max(1)) {
-            scope.spawn(move || {
-                for number in numbers {
-                    // One that somebody has taken since is theirs.
-                    // SAFETY: the argument is a number.
-                    unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, libc::c_ulong::from(*number)) };
-                }
-            });
+/// How often it is tried again to remove a device.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Has the kernel forget devices, waiting for so long for those that are still in use: the last who had one mounted may
+/// have ended just now. Those that were not to be had by then.
+pub(crate) fn remove(devices: &[Own], patience: Duration) -> Vec<Own> {
+    let Ok(control) = File::options().read(true).write(true).open("/dev/loop-control") else { return Vec::new() };
+    let (control, end) = (&control, Instant::now() + patience);
+    let stays = move |own: &Own| {
+        while forget(control, own.number).is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) {
+            // One that somebody has taken since is theirs.
+            if !own.is_there() {
+                return false;
+            }
+            if Instant::now() >= end {
+                return true;
+            }
+            std::thread::sleep(AGAIN);
         }
-    });
+        false
+    };
+    std::thread::scope(|scope| {
+        let chunks = devices.chunks(devices.len().div_ceil(AT_ONCE).max(1));
+        let of = |chunk: &[Own]| chunk.iter().copied().filter(stays).collect::<Vec<_>>();
+        let all: Vec<_> = chunks.map(|chunk| scope.spawn(move || of(chunk))).collect();
+        all.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    })
 }
 
-fn configure(device: &File, file: BorrowedFd<'_>) -> io::Result<()> {
+/// Has the kernel forget the device of a number, if nobody uses it.
+fn forget(control: &File, number: u32) -> io::Result<()> {
+    // SAFETY: the argument is a number.
+    checked(unsafe { libc::ioctl(control.as_raw_fd(), REMOVE, libc::c_ulong::from(number)) }).map(drop)
+}
+
+fn configure(device: &File, file: BorrowedFd<'_>, token: u64) -> io::Result<()> {
     let fd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
-    let config = LoopConfig { fd, block_size: 512, info: LoopInfo::new(AUTOCLEAR | DIRECT_IO), reserved: [0; 8] };
+    let info = LoopInfo::new(AUTOCLEAR | DIRECT_IO, Own::name(token));
+    let config = LoopConfig { fd, block_size: 512, info, reserved: [0; 8] };
     // SAFETY: `config` is a loop_config, which the kernel only reads; the descriptor in it is open during the call.
     checked(unsafe { libc::ioctl(device.as_raw_fd(), CONFIGURE, &raw const config) }).map(drop)
 }
 
-fn flags_of(device: &File) -> io::Result<u32> {
-    let mut info = LoopInfo::new(0);
+fn info_of(device: &File) -> io::Result<LoopInfo> {
+    let mut info = LoopInfo::new(0, [0; 64]);
     // SAFETY: the kernel writes one loop_info64 to `info`, which is one.
     checked(unsafe { libc::ioctl(device.as_raw_fd(), GET_STATUS, &raw mut info) })?;
-    Ok(info.flags)
+    Ok(info)
 }
 
 fn checked(code: libc::c_int) -> io::Result<libc::c_int> {

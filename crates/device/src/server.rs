@@ -225,11 +225,15 @@ fn make(
 fn add_ublk(directory: &Path, count: usize) -> Result<(ublk::Control, Vec<ublk::Device>), Error> {
     ublk::load();
     let mut control = ublk::Control::open().map_err(|e| Error::file("use", Path::new(ublk::CONTROL), e))?;
-    // No other run's, in the time in which a device can be there.
-    let token = host::now().since(scale::RealInstant::ZERO).as_nanos() << 8 ^ u64::from(std::process::id());
+    let token = token();
     image::note_device(directory, Noted::Ublk(token))?;
     let devices = ublk::add(&mut control, count, token)?;
     Ok((control, devices))
+}
+
+/// By which devices are told from those of others: no other run's, in the time in which a device can be there.
+fn token() -> u64 {
+    host::now().since(scale::RealInstant::ZERO).as_nanos() << 8 ^ u64::from(std::process::id())
 }
 
 /// Starts the threads, and the devices. Where these are.
@@ -263,13 +267,13 @@ fn serve_ublk(
 fn serve_loop(shared: &Arc<Shared>, directory: &Path) -> Result<Vec<LoopDevice>, Error> {
     let mount = directory.join("fuse");
     start(shared, &mount)?;
-    let mut devices = Vec::new();
+    let (token, mut devices) = (token(), Vec::new());
     for disk in 0..shared.disks() {
         let file = mount.join(disk.to_string());
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &file, flags, Mode::empty()).map_err(|e| Error::file("open", &file, e))?;
-        let noted = |number| image::note_device(directory, Noted::Loop(number));
-        devices.push(LoopDevice::on(file.as_fd(), noted)?);
+        let noted = |own| image::note_device(directory, Noted::Loop(own));
+        devices.push(LoopDevice::on(file.as_fd(), token, noted)?);
     }
     Ok(devices)
 }

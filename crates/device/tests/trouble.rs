@@ -23,6 +23,7 @@ fn main() {
         ("a_full_host_fails_what_it_has_no_room_for", a_full_host_fails_what_it_has_no_room_for),
         ("a_host_without_holes_takes_what_is_trimmed", a_host_without_holes_takes_what_is_trimmed),
         ("a_thousand_requests_end_with_the_run", a_thousand_requests_end_with_the_run),
+        ("a_device_that_somebody_uses_goes_when_it_is_free", a_device_that_somebody_uses_goes_when_it_is_free),
         ("disks_of_two_runs_may_have_the_same_names", disks_of_two_runs_may_have_the_same_names),
     ]);
 }
@@ -156,6 +157,28 @@ fn a_thousand_requests_end_with_the_run() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(devices.iter().all(|device| !beside(device).exists()), "nothing else is left of them");
+}
+
+fn a_device_that_somebody_uses_goes_when_it_is_free() {
+    if over_ublk() {
+        // Those go with their server, whoever has them open.
+        return;
+    }
+    let place = place();
+    let disks = disks(place.path(), &[small("a")]);
+    let path = disks.devices()[0].clone();
+    let device = open(&path);
+    drop(disks);
+    let refused = diorama_device::remove_devices(place.path()).unwrap_err().to_string();
+    assert!(refused.contains(path.to_str().unwrap()) && refused.contains("busy"), "{refused}");
+    // It is still noted, and waited for.
+    let closes = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(device);
+    });
+    diorama_device::remove_devices(place.path()).unwrap();
+    closes.join().unwrap();
+    assert!(!Path::new("/sys/block").join(path.file_name().unwrap()).exists(), "nobody can take it for another's");
 }
 
 fn disks_of_two_runs_may_have_the_same_names() {

@@ -168,7 +168,7 @@ impl Files {
 
     /// Removes them: the run has come to its end, or nobody wants to go on with it.
     pub fn remove(self) -> Result<()> {
-        device::remove_devices(&self.disks());
+        device::remove_devices(&self.disks())?;
         // First, so that nothing half removed is taken for a run.
         let aside = self.dir.join(ASIDE);
         fs::remove_file(&aside).map_err(Error::file(&aside, "remove"))?;
@@ -262,7 +262,8 @@ pub(crate) fn keep(state: &Path, id: &str) -> Result<()> {
             fs::rename(&from, dir.join(part)).map_err(Error::file(&from, "move"))?;
         }
     }
-    device::remove_devices(&dir.join("disks"));
+    // Those that are in use still are noted there, and go when somebody removes it.
+    let _ = device::remove_devices(&dir.join("disks"));
     finish_partial(&dir)?;
     let place = Path::new(STATE).join(SWAPPED).join(id);
     loop {
@@ -281,7 +282,8 @@ pub(crate) fn keep(state: &Path, id: &str) -> Result<()> {
 pub(crate) fn sweep() {
     for entry in fs::read_dir(Path::new(STATE).join(SWAPPED)).into_iter().flatten().flatten() {
         if entry.path().join(RESUMED).exists() && lock(&entry.path()).is_ok() {
-            device::remove_devices(&entry.path().join("disks"));
+            // The next command tries again.
+            let _ = device::remove_devices(&entry.path().join("disks"));
         } else if !entry.path().join(ASIDE).exists() && lock(&entry.path()).is_ok() {
             // Its removal was cut off.
             let _ = node::remove_tree(&entry.path());

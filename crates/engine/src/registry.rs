@@ -391,7 +391,11 @@ fn remove_run(id: &str) {
     if let Err(e) = Tree::of(id).and_then(|tree| tree.sweep()) {
         warn(format_args!("left behind by run {id}: {e}"));
     }
-    device::remove_devices(&disks_of(&Path::new(STATE).join(id)));
+    if let Err(e) = device::remove_devices(&disks_of(&Path::new(STATE).join(id))) {
+        warn(format_args!("left behind by run {id}: {e}"));
+        // Its state goes when they have: they are noted there.
+        return;
+    }
     for dir in [Path::new(STATE).join(id), Path::new(LIVE).join(id)] {
         // What a node wrote may be deeper than the standard library could remove.
         if let Err(e) = node::remove_tree(&dir) {
