@@ -60,6 +60,11 @@ fn devices() -> Vec<String> {
     names.filter(|n| n.starts_with("ublkb") || backing(n).is_ok_and(|file| file.contains("/diorama/"))).collect()
 }
 
+/// Under which conditions the run in a directory began.
+fn zero(dir: &RunDir) -> serde_json::Value {
+    dir.events().unwrap().into_iter().find(|event| event.event == "zero").unwrap().detail
+}
+
 /// When the kernel writes back, in hundredths of a second: how old that is by then, and how often it looks.
 fn writeback() -> [u64; 2] {
     ["expire", "writeback"].map(|name| {
@@ -85,15 +90,14 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
         let done = lab.diorama(&["run", "lab", "--variant", variant]);
         assert_eq!(done.code, 0, "{}", done.stderr);
         let dir = RunDir::at(lab.path().join("runs/disks").join(variant));
-        let events = dir.events().unwrap();
-        let zero = events.iter().find(|event| event.event == "zero").unwrap();
-        let during = [0, 1].map(|n| zero.detail["disks"]["host_settings"][n]["during_s"].as_f64().unwrap());
+        let zero = zero(&dir);
+        let during = [0, 1].map(|n| zero["disks"]["host_settings"][n]["during_s"].as_f64().unwrap());
         let tdf = if variant == "baseline" { 1.0 } else { 4.0 };
         assert_eq!(during, usually.map(|centis| tdf * centis as f64 / 100.0), "the kernel writes back in virtual time");
         assert_eq!(writeback(), usually);
-        let idle = &zero.detail["idle_memory"];
+        let idle = &zero["idle_memory"];
         match (&idle["host_settings"][0], idle["because"].as_str()) {
-            (serde_json::Value::Null, None) => assert!(tdf == 1.0 || idle_memory.is_none(), "{}", zero.detail),
+            (serde_json::Value::Null, None) => assert!(tdf == 1.0 || idle_memory.is_none(), "{zero}"),
             (_, Some(because)) => assert!(["another run", "cannot "].iter().any(|w| because.contains(w)), "{because}"),
             (setting, None) => {
                 assert_eq!(setting["during_s"].as_f64(), setting["before_s"].as_f64().map(|before| before * tdf));
@@ -155,10 +159,9 @@ fn nothing_is_left_of_a_killed_run_with_disks() {
     wait_until("the disk to be busy", PATIENCE, || std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty()));
     assert_eq!(devices().len(), 1);
     let usually = writeback().map(|during| during / 4);
-    let events = RunDir::at(lab.path().join("runs/disks/scaled")).events().unwrap();
-    let zero = events.iter().find(|event| event.event == "zero").unwrap();
+    let zero = zero(&RunDir::at(lab.path().join("runs/disks/scaled")));
     // Where a machine pages out, and lets that be changed.
-    let idle_usually = zero.detail["idle_memory"]["host_settings"].is_array().then(|| idle_memory().unwrap() / 4);
+    let idle_usually = zero["idle_memory"]["host_settings"].is_array().then(|| idle_memory().unwrap() / 4);
     let _ = kill_process(Pid::from_child(&run), Signal::KILL);
     run.wait().unwrap();
     wait_until("processes, mounts and block devices", PATIENCE, || {

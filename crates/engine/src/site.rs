@@ -435,6 +435,9 @@ pub struct Sample {
     pub disks: Vec<(NodeIndex, device::queue::Counters)>,
     /// Bytes that these nodes' programs have read from block devices, their own and the host's, where that is known.
     pub device_reads: Vec<(NodeIndex, u64)>,
+    /// How many pages of files the whole machine has read again since it booted; `None` where nobody wants to know, as
+    /// idle memory goes when it should, or can.
+    pub read_again: Option<u64>,
     /// How many commands of `diorama exec` have begun, and how many of them go on.
     pub commands: [u64; 2],
 }

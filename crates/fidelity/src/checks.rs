@@ -42,6 +42,7 @@ const CHECKS: [Named; 12] = [
     }),
     (CheckName::Disk, |e| {
         let judged = disk::disk(e.disks, e.nodes_without_disk(), e.tdf);
+        let judged = disk::read_again(judged, e.disks, e.goes_in_real_time);
         disk::at_other_times(judged, e.disks, e.other_writeback, e.tdf.to_real(e.observations.lasted))
     }),
 ];

@@ -477,6 +477,7 @@ fn judged_when(
         refills: &[],
         disks: &[],
         other_writeback: None,
+        goes_in_real_time: None,
         loads,
         scaled: ALL,
         observations: seen,

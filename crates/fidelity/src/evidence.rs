@@ -43,6 +43,8 @@ pub struct Evidence<'a> {
     /// Why the kernel writes to them of its own accord at other times than the target's, if it does; whatever is
     /// younger than the real time is written by neither.
     pub other_writeback: Option<(&'a str, RealDuration)>,
+    /// That memory which nodes do not use is paged out in real time, if it is.
+    pub goes_in_real_time: Option<GoesInRealTime<'a>>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
@@ -67,6 +69,15 @@ impl Evidence<'_> {
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
     }
+}
+
+/// That memory which nobody uses is paged out after real times, under dilation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoesInRealTime<'a> {
+    /// Why.
+    pub because: &'a str,
+    /// How many pages of files the whole machine has read again in the run that it had had in memory, if it tells.
+    pub read_again: Option<u64>,
 }
 
 /// What the disk of a node did in the whole run.

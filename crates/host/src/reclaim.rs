@@ -1,7 +1,8 @@
 //! Memory that the kernel takes away from programs which do not use it, whether anybody else needs it or not.
 //!
 //! DAMON can do that (Documentation/admin-guide/mm/damon): some cloud machines have it page out what has not been used
-//! for a minute, to give it back to their host. That minute is one of real time, and a setting of the whole machine.
+//! for a minute, to give it back to their host. That minute is one of real time, and a setting of the whole machine. It
+//! does so by schemes that somebody wrote below `/sys/kernel/mm/damon`, or by the one of the module `damon_reclaim`.
 
 use std::fs;
 use std::path::Path;
@@ -13,6 +14,12 @@ use crate::settings::{self, Applied, Change, Held, Holder, Kind, Setting};
 
 /// Where users tell DAMON what to do.
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+
+/// Where they switch on what pages out by itself, which some kernels have built in (Linux 5.16).
+const MODULE: &str = "/sys/module/damon_reclaim/parameters";
+
+/// The times of the module are in microseconds.
+const MICROSECOND: RealDuration = RealDuration::from_nanos(1_000);
 
 /// After how long idle memory goes, as a run wants it. Dropping it gives that back.
 #[derive(Debug)]
@@ -26,7 +33,7 @@ impl Reclaim {
     ///
     /// [`Error::Machine`] if that cannot be changed, or if another run wants another time.
     pub fn take(id: &str, wanted: impl Fn(RealDuration) -> RealDuration) -> Result<Reclaim, Error> {
-        let all = schemes(Path::new(DAMON)).into_iter().filter(|scheme| scheme.running);
+        let all = all().into_iter().filter(|scheme| scheme.running);
         let take = |scheme: Scheme| Held::take(id, Setting::writable_here(&scheme.kind)?, &wanted);
         Ok(Reclaim(all.map(take).collect::<Result<_, _>>()?))
     }
@@ -45,28 +52,43 @@ impl Reclaim {
 /// Restores what a run that was killed had changed, unless another still holds it, and says what. Does nothing, and
 /// needs no rights, if nothing is noted.
 pub fn sweep() -> Result<Vec<Change>, Error> {
-    let all = schemes(Path::new(DAMON)).into_iter();
-    let restored = all.map(|Scheme { kind, .. }| settings::sweep(&kind, || Setting::writable_here(&kind)));
+    let restored =
+        all().into_iter().map(|Scheme { kind, .. }| settings::sweep(&kind, || Setting::writable_here(&kind)));
     restored.filter_map(Result::transpose).collect()
 }
 
-/// The runs that hold it now, by their ids; none without the rights to see them.
-pub fn holders() -> Vec<String> {
-    let mut all: Vec<_> = schemes(Path::new(DAMON)).iter().flat_map(|scheme| settings::holders(&scheme.kind)).collect();
-    all.sort();
-    all.dedup();
-    all
+/// How memory that nobody uses goes on this machine.
+#[derive(Debug)]
+pub struct IdleMemory {
+    /// After how long without being used, at the soonest.
+    pub goes_after: RealDuration,
+    /// The runs that have set that, by their ids; none without the rights to see them.
+    pub set_by: Vec<String>,
+    /// Fails if a run cannot.
+    pub settable: Result<(), Error>,
 }
 
-/// After how long without being used memory is paged out on this machine, at the soonest; `None` if it is not, or
-/// nobody may see it.
-pub fn idle_memory_goes_after() -> Option<RealDuration> {
-    goes_after(Path::new(DAMON))
+/// `None` if it stays, or nobody may see what becomes of it.
+pub fn idle_memory() -> Option<IdleMemory> {
+    let mut all = all();
+    all.retain(|scheme| scheme.running);
+    let goes_after = all.iter().map(|scheme| scheme.age).min()?;
+    let mut set_by: Vec<_> = all.iter().flat_map(|scheme| settings::holders(&scheme.kind)).collect();
+    set_by.sort();
+    set_by.dedup();
+    let settable = all.iter().try_for_each(|scheme| Setting::writable_here(&scheme.kind).map(drop));
+    Some(IdleMemory { goes_after, set_by, settable })
 }
 
-/// Fails if a run could not have it stay for longer.
-pub fn settable() -> Result<(), Error> {
-    schemes(Path::new(DAMON)).iter().try_for_each(|scheme| Setting::writable_here(&scheme.kind).map(drop))
+/// How many pages of files the whole machine has read again since it booted that it had in memory not long before;
+/// `None` if the kernel does not tell.
+pub fn pages_read_again() -> Option<u64> {
+    counted(&fs::read_to_string("/proc/vmstat").ok()?, "workingset_refault_file")
+}
+
+/// A count of `/proc/vmstat`.
+fn counted(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.trim().parse().ok()
 }
 
 /// One by which memory is paged out.
@@ -78,10 +100,11 @@ struct Scheme {
     running: bool,
 }
 
-fn goes_after(damon: &Path) -> Option<RealDuration> {
-    schemes(damon).into_iter().filter(|scheme| scheme.running).map(|scheme| scheme.age).min()
+fn all() -> Vec<Scheme> {
+    schemes(Path::new(DAMON)).into_iter().chain(of_module(Path::new(MODULE))).collect()
 }
 
+/// Those that somebody wrote.
 fn schemes(damon: &Path) -> Vec<Scheme> {
     let mut all = Vec::new();
     for kdamond in numbers(damon) {
@@ -98,7 +121,7 @@ fn schemes(damon: &Path) -> Vec<Scheme> {
 fn scheme(damon: &Path, [kdamond, context, number]: [&str; 3]) -> Option<Scheme> {
     let context_in = format!("{kdamond}/contexts/{context}");
     let scheme_in = format!("{context_in}/schemes/{number}");
-    let text = |file: String| fs::read_to_string(damon.join(file)).unwrap_or_default().trim().to_owned();
+    let text = |file: String| said(&damon.join(file));
     if text(format!("{scheme_in}/action")) != "pageout" {
         return None;
     }
@@ -110,10 +133,28 @@ fn scheme(damon: &Path, [kdamond, context, number]: [&str; 3]) -> Option<Scheme>
     // What is written counts once the thread is told; one that does not run looks when it begins.
     let state = format!("{kdamond}/state");
     let running = text(state.clone()) == "on";
-    let applied = Some(Applied { file: state, says: "on", word: "commit" });
+    let applied = Some(Applied { where_says: (state.clone(), "on"), written: (state, "commit") });
     let noted_as = format!("idle-memory-{kdamond}-{context}-{number}").into();
     let kind = Kind { name: name.into(), place: DAMON, unit, noted_as, applied, disagreed };
     (unit > RealDuration::ZERO).then_some(Scheme { kind, age, running })
+}
+
+/// That of the module, if the kernel has it.
+fn of_module(parameters: &Path) -> Option<Scheme> {
+    let (age, enabled) = ("min_age", "enabled");
+    let microseconds: u64 = said(&parameters.join(age)).parse().ok()?;
+    let running = said(&parameters.join(enabled)) == "Y";
+    // It looks at its parameters when it begins, and when it is told to.
+    let applied = Some(Applied { where_says: (enabled.into(), "Y"), written: ("commit_inputs".into(), "Y") });
+    let noted_as = "idle-memory-module".into();
+    let kind = Kind { name: age.into(), place: MODULE, unit: MICROSECOND, noted_as, applied, disagreed };
+    let age = RealDuration::from_nanos(microseconds.saturating_mul(MICROSECOND.as_nanos()));
+    Some(Scheme { kind, age, running })
+}
+
+/// What a file of the kernel's says; nothing if it cannot be read.
+fn said(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
 
 /// The names of those that are numbers.
@@ -129,34 +170,72 @@ fn disagreed(other: &Holder, wanted: RealDuration) -> Lack {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+
+    /// A directory with files of the kernel's, which goes with it.
+    struct Kernel(PathBuf);
+
+    impl Kernel {
+        fn named(name: &str) -> Kernel {
+            Kernel(std::env::temp_dir().join(format!("diorama-reclaim-{name}-{}", std::process::id())))
+        }
+
+        fn says(&self, file: &str, value: &str) {
+            let file = self.0.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, value).unwrap();
+        }
+    }
+
+    impl Drop for Kernel {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
 
     #[test]
     fn what_is_paged_out_is_found_with_its_age() {
-        let place = std::env::temp_dir().join(format!("diorama-reclaim-{}", std::process::id()));
-        let set = |file: &str, value: &str| {
-            let file = place.join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, value).unwrap();
-        };
-        assert_eq!(goes_after(&place), None, "there is no DAMON");
-        set("nr_kdamonds", "1\n");
-        set("0/state", "on\n");
-        set("0/contexts/0/monitoring_attrs/intervals/aggr_us", "5000000\n");
-        set("0/contexts/0/schemes/0/action", "stat\n");
-        set("0/contexts/0/schemes/0/access_pattern/age/min", "1\n");
-        assert_eq!(goes_after(&place), None, "it only watches");
-        set("0/contexts/0/schemes/1/action", "pageout\n");
-        set("0/contexts/0/schemes/1/access_pattern/age/min", "12\n");
-        assert_eq!(goes_after(&place), Some(RealDuration::from_nanos(60_000_000_000)));
-        let [found] = &schemes(&place)[..] else { panic!("one pages out") };
+        let damon = Kernel::named("schemes");
+        let running = || -> Vec<_> { schemes(&damon.0).iter().filter(|s| s.running).map(|s| s.age).collect() };
+        assert_eq!(running(), [], "there is no DAMON");
+        damon.says("nr_kdamonds", "1\n");
+        damon.says("0/state", "on\n");
+        damon.says("0/contexts/0/monitoring_attrs/intervals/aggr_us", "5000000\n");
+        damon.says("0/contexts/0/schemes/0/action", "stat\n");
+        damon.says("0/contexts/0/schemes/0/access_pattern/age/min", "1\n");
+        assert_eq!(running(), [], "it only watches");
+        damon.says("0/contexts/0/schemes/1/action", "pageout\n");
+        damon.says("0/contexts/0/schemes/1/access_pattern/age/min", "12\n");
+        assert_eq!(running(), [RealDuration::from_nanos(60_000_000_000)]);
+        let [found] = &schemes(&damon.0)[..] else { panic!("one pages out") };
         assert_eq!(found.kind.name, "0/contexts/0/schemes/1/access_pattern/age/min");
         assert_eq!((found.kind.unit.as_nanos(), &*found.kind.noted_as), (5_000_000_000, "idle-memory-0-0-1"));
-        set("0/state", "off\n");
-        assert_eq!(goes_after(&place), None);
-        set("0/contexts/0/monitoring_attrs/intervals/aggr_us", "0\n");
-        assert!(schemes(&place).is_empty(), "an age of nothing");
-        fs::remove_dir_all(place).unwrap();
+        damon.says("0/state", "off\n");
+        assert_eq!(running(), []);
+        damon.says("0/contexts/0/monitoring_attrs/intervals/aggr_us", "0\n");
+        assert!(schemes(&damon.0).is_empty(), "an age of nothing");
+    }
+
+    #[test]
+    fn what_the_module_pages_out_is_found_with_its_age() {
+        let module = Kernel::named("module");
+        assert!(of_module(&module.0).is_none(), "the kernel has none");
+        module.says("min_age", "120000000\n");
+        module.says("enabled", "N\n");
+        let found = of_module(&module.0).unwrap();
+        assert_eq!((found.age, found.running), (RealDuration::from_nanos(120_000_000_000), false));
+        module.says("enabled", "Y\n");
+        assert!(of_module(&module.0).unwrap().running);
+    }
+
+    #[test]
+    fn pages_that_were_read_again_are_counted_for_the_whole_machine() {
+        let text = "workingset_refault_anon 3\nworkingset_refault_file 812\nworkingset_activate_file 7\n";
+        assert_eq!(counted(text, "workingset_refault_file"), Some(812));
+        assert_eq!(counted("nr_free_pages 1\n", "workingset_refault_file"), None);
+        assert!(pages_read_again().is_some());
     }
 
     #[test]

@@ -50,15 +50,14 @@ pub(crate) struct Kind {
     pub disagreed: fn(&Holder, RealDuration) -> Lack,
 }
 
-/// A file of the kernel's into which a word is to be written, while another word is in it.
+/// What is written into a file of the kernel's, where another one, or the same, says that it is to be. Both are below
+/// the setting's place.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
-    /// The file's name, below the setting's place.
-    pub file: String,
-    /// What it says where there is anything to be done.
-    pub says: &'static str,
-    /// What is written then.
-    pub word: &'static str,
+    /// The file that is looked at, and what it says where there is anything to be done.
+    pub where_says: (String, &'static str),
+    /// The file that is written then, and what.
+    pub written: (String, &'static str),
 }
 
 /// One, in its folder.
@@ -122,10 +121,12 @@ impl Setting {
         };
         let written = put(&self.kind.name, &value);
         written.map_err(|e| Error::system(format!("cannot write {value} to {}", self.kind.path()), e))?;
-        let Some(Applied { file, says, word }) = &self.kind.applied else { return Ok(()) };
+        let Some(Applied { where_says: (looked_at, says), written: (file, word) }) = &self.kind.applied else {
+            return Ok(());
+        };
         let apply = || {
             let mut state = String::new();
-            self.open_file(file, OFlags::RDONLY)?.read_to_string(&mut state)?;
+            self.open_file(looked_at, OFlags::RDONLY)?.read_to_string(&mut state)?;
             if state.trim() == *says { put(file, word) } else { Ok(()) }
         };
         apply().map_err(|e| Error::system(format!("cannot write {word} to {}/{file}", self.kind.place), e))
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn what_the_kernel_is_to_look_at_is_told_to_it_where_it_listens() {
         let made = Scratch::with_setting();
-        let applied = Some(Applied { file: "state".into(), says: "on", word: "commit" });
+        let applied = Some(Applied { where_says: ("state".into(), "on"), written: ("state".into(), "commit") });
         let setting = Setting { kind: Kind { applied, ..SLICE.clone() }, ..made.setting() };
         assert!(setting.write(RealDuration::ZERO).unwrap_err().to_string().contains("sched/state"));
         let state = made.0.join("state");

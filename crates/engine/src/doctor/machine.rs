@@ -5,6 +5,7 @@ use std::fs;
 use device::Transport;
 use host::cgroup::Tree;
 use host::cores::{by_physical_core, listed, named};
+use host::reclaim::IdleMemory;
 use node::Runtime;
 
 use super::Finding;
@@ -163,10 +164,10 @@ fn memory() -> Option<Finding> {
 
 /// Memory that is not used for so long, in real time, is paged out.
 fn idle_memory() -> Option<Finding> {
-    let after = host::reclaim::idle_memory_goes_after()?;
-    let (name, found) = ("idle memory", format!("goes after {after}"));
+    let IdleMemory { goes_after, set_by, settable } = host::reclaim::idle_memory()?;
+    let (name, found) = ("idle memory", format!("goes after {goes_after}"));
     let what = "what is not used for so long is paged out (DAMON)";
-    let says = match (host::reclaim::settable(), &host::reclaim::holders()[..]) {
+    let says = match (settable, &set_by[..]) {
         (Ok(()), []) => format!("{what}: a dilated run has that take TDF times as long, and sets it back at its end"),
         (Ok(()), holders) => format!("{what}, {}", set_for(holders, "it")),
         (Err(e), _) => {

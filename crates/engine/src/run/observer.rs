@@ -8,7 +8,7 @@ use fidelity::checks;
 use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
-use fidelity::evidence::{Caches, ClockRate, Evidence, Grain, Pace, ScaledTimers};
+use fidelity::evidence::{Caches, ClockRate, Evidence, GoesInRealTime, Grain, Pace, ScaledTimers};
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{FlowInterval, PipeCounters, PipeInterval};
@@ -38,6 +38,8 @@ pub struct Observer {
     /// By node, as last known.
     refills: Vec<NodeRefill>,
     disks: DiskSeries,
+    /// Pages of files that the machine had read again at first, and at last, where idle memory goes in real time.
+    read_again: Option<[u64; 2]>,
     flows: Vec<FlowInterval>,
     dir: RunDir,
     timeline: Timeline,
@@ -62,6 +64,7 @@ impl Observer {
             refill_log: None,
             refills: Vec::new(),
             disks: DiskSeries::default(),
+            read_again: None,
             flows: Vec::new(),
             dir: dir.clone(),
             timeline,
@@ -78,6 +81,9 @@ impl Observer {
         self.note_refills(plan, &sample)?;
         self.disks.add(self.timeline.at(sample.cpu.at), plan, &sample.disks, &self.dir)?;
         self.disks.note_reads(&sample.device_reads);
+        if let Some(pages) = sample.read_again {
+            self.read_again.get_or_insert([pages; 2])[1] = pages;
+        }
         self.push(plan, sample);
         Ok(())
     }
@@ -163,6 +169,10 @@ impl Observer {
             refills: &self.refills,
             disks: &disks,
             other_writeback: other_writeback.map(|other| (other.because.as_str(), other.from)),
+            goes_in_real_time: conditions.idle_memory.as_ref().err().map(|because| GoesInRealTime {
+                because,
+                read_again: self.read_again.map(|[first, last]| last.saturating_sub(first)),
+            }),
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
@@ -200,6 +210,7 @@ impl Observer {
             disks: _,
             commands: _,
             device_reads: _,
+            read_again: _,
         } = sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);

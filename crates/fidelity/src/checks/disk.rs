@@ -4,7 +4,7 @@ use scale::{RealDuration, Tdf};
 
 use super::{Found, Judgement};
 use crate::effects::Effect;
-use crate::evidence::{DiskRequests, DiskUse};
+use crate::evidence::{DiskRequests, DiskUse, GoesInRealTime};
 use crate::wording::{milliseconds, number};
 
 /// A kind of requests of which there are fewer than this part says nothing about what operations wait for.
@@ -69,7 +69,7 @@ pub(super) fn disk(disks: &[DiskUse], without: usize, tdf: Tdf) -> Judgement {
 /// Of a run of a real time `lasted` in which the kernel wrote back at `other` times than the target's: nobody knows
 /// what it wrote that the target would not have, or would have by then.
 pub(super) fn at_other_times(
-    judged: Judgement,
+    mut judged: Judgement,
     disks: &[DiskUse],
     other: Option<(&str, RealDuration)>,
     lasted: RealDuration,
@@ -77,11 +77,38 @@ pub(super) fn at_other_times(
     let wrote = disks.iter().any(|disk| disk.kinds[1].count > 0);
     match other {
         Some((because, from)) if wrote && lasted > from => {
-            let says = format!("{} The kernel wrote back at other times than the target's: {because}.", judged.says);
-            Judgement { found: Found::Unsized, says, ..judged }
+            judged.add_cause(Some(format!("The kernel wrote back at other times than the target's: {because}.")));
+            Judgement { found: Found::Unsized, ..judged }
         }
         _ => judged,
     }
+}
+
+/// Of a run whose idle memory went in real time: what was read again that nodes had had in memory is read from their
+/// disks by no more requests than there were, and would have been in memory on the target.
+pub(super) fn read_again(mut judged: Judgement, disks: &[DiskUse], goes: Option<GoesInRealTime>) -> Judgement {
+    let reads = disks.iter().map(|disk| disk.kinds[0]).fold(DiskRequests::default(), |all, one| DiskRequests {
+        count: all.count + one.count,
+        took: all.took + one.took,
+        ..all
+    });
+    let Some(GoesInRealTime { because, read_again }) = goes.filter(|_| reads.count > 0) else { return judged };
+    let Some(pages) = read_again else {
+        judged.add_cause(Some(format!("Memory that nodes do not use is paged out in real time: {because}.")));
+        return Judgement { found: Found::Unsized, ..judged };
+    };
+    if pages == 0 {
+        return judged;
+    }
+    let each = reads.took.as_secs_f64() / reads.count as f64;
+    judged.add_cause(Some(format!(
+        "{pages} pages of files that had been in memory were read again, as what is not used is paged out in real \
+         time: {because}."
+    )));
+    if let Found::Effects(effects) = &mut judged.found {
+        effects.push(Effect::Firings { count: pages.min(reads.count) as f64, each: [0.0, each] });
+    }
+    judged
 }
 
 /// What nodes have read from the host's own disks, and what that does.
@@ -134,6 +161,29 @@ mod tests {
         for (disks, other, lasted) in [(&disks[..], other, s(29)), (&disks[..], None, s(31)), (&[], other, s(31))] {
             assert_ne!(of(disks, other, lasted).found, Found::Unsized);
         }
+    }
+
+    #[test]
+    fn what_was_paged_out_too_soon_is_read_again() {
+        let disks = [used(0, 0), used(0, 0)];
+        let of = |disks: &[DiskUse], pages| {
+            let goes = GoesInRealTime { because: "another run", read_again: pages };
+            read_again(disk(disks, 0, Tdf::ONE), disks, Some(goes))
+        };
+        let added = |judged: &Judgement| match &judged.found {
+            Found::Effects(effects) => effects.get(1).copied(),
+            _ => panic!("{judged:?}"),
+        };
+        let few = of(&disks, Some(7));
+        assert_eq!(added(&few), Some(Effect::Firings { count: 7.0, each: [0.0, 0.01] }));
+        assert!(few.says.contains("7 pages of files") && few.says.ends_with("another run."), "{}", few.says);
+        // Programs of others than nodes read files again, too: no more than nodes have read can be theirs.
+        assert_eq!(added(&of(&disks, Some(5_000))), Some(Effect::Firings { count: 1_800.0, each: [0.0, 0.01] }));
+        assert_eq!(of(&disks, None).found, Found::Unsized);
+        let as_it_is = disk(&disks, 0, Tdf::ONE);
+        assert_eq!(of(&disks, Some(0)), as_it_is);
+        assert_eq!(read_again(as_it_is.clone(), &disks, None), as_it_is);
+        assert_eq!(of(&[], None).found, Found::Nothing, "nothing is promised of other disks");
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Counters {
             cores_lost,
             disks,
             device_reads,
+            read_again: prepared.idle_memory.pages_read_again(),
             commands: [0; 2],
         })
     }

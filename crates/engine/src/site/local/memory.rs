@@ -21,4 +21,9 @@ impl IdleMemory {
     pub fn conditions(&self) -> Result<Vec<Change>, String> {
         self.0.as_ref().map(Reclaim::changes).map_err(String::clone)
     }
+
+    /// How many pages of files the machine has read again so far, where idle memory goes in real time.
+    pub fn pages_read_again(&self) -> Option<u64> {
+        self.0.as_ref().err().and_then(|_| host::reclaim::pages_read_again())
+    }
 }
