@@ -435,6 +435,8 @@ pub struct Sample {
     pub disks: Vec<(NodeIndex, device::queue::Counters)>,
     /// Bytes that these nodes' programs have read from block devices, their own and the host's, where that is known.
     pub device_reads: Vec<(NodeIndex, u64)>,
+    /// How often nodes were looked through for senders that wait, since the last sample.
+    pub looks: u64,
     /// How many pages of files the whole machine has read again since it booted; `None` where nobody wants to know, as
     /// idle memory goes when it should, or can.
     pub read_again: Option<u64>,

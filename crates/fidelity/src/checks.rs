@@ -35,7 +35,9 @@ const CHECKS: [Named; 12] = [
     (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),
-    (CheckName::KernelTimers, |e| timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled)),
+    (CheckName::KernelTimers, |e| {
+        timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled, e.observations.looks_per_s())
+    }),
     (CheckName::Caches, |e| {
         let measured = caches::refills(&e.observations.nodes, e.refills, e.caches, e.disks);
         measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))

@@ -390,32 +390,37 @@ fn what_others_take_of_the_nodes_core_is_missing_unless_shares_of_work_give_it_b
 #[test]
 fn a_syn_sent_again_comes_early_and_what_a_connection_given_up_does_nobody_can_say() {
     let quiet = node("a", TcpCounters { in_segs: 1000, delayed_acks: 30, ..Default::default() });
-    let check = kernel_timers(std::slice::from_ref(&quiet), tdf(TEN), ALL);
+    let check = timers(std::slice::from_ref(&quiet), tdf(TEN), ALL);
     assert_eq!((check.found, check.value), (HARMLESS, Some(3.0)));
     let mut syn = node("b", TcpCounters { in_segs: 100_000, syn_retrans: 1, timeouts: 1, ..Default::default() });
     syn.first_hard = Some(VirtualInstant::from_nanos(2_500_000_000));
-    assert_eq!(kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), ALL).found, HARMLESS, "as on the target");
-    let check = kernel_timers(&[quiet.clone(), syn.clone()], tdf(TEN), NO_INITIAL);
+    assert_eq!(timers(&[quiet.clone(), syn.clone()], tdf(TEN), ALL).found, HARMLESS, "as on the target");
+    let check = timers(&[quiet.clone(), syn.clone()], tdf(TEN), NO_INITIAL);
     assert_eq!((firings(&check), check.value), (vec![(1.0, -0.9)], Some(1.0)), "0.1 virtual s in place of 1");
     assert!(check.says.contains("most in b: 1 SYNs") && check.says.contains("first before 2.5 s"), "{}", check.says);
     let gone = node("c", TcpCounters { aborts: 1, ..Default::default() });
-    let check = kernel_timers(&[gone], tdf(TEN), ALL);
+    let check = timers(&[gone], tdf(TEN), ALL);
     assert_eq!((check.found, check.limit), (Found::Unsized, Some(0.0)));
-    assert_eq!(kernel_timers(&[quiet, syn], Tdf::ONE, ALL).found, HARMLESS, "undilated, all of them are right");
+    assert_eq!(timers(&[quiet, syn], Tdf::ONE, ALL).found, HARMLESS, "undilated, all of them are right");
 }
 
 #[test]
 fn a_time_out_is_faithful_only_where_its_minimum_is_scaled() {
     let lossy = node("a", TcpCounters { in_segs: 1000, timeouts: 7, ..Default::default() });
-    assert_eq!(kernel_timers(std::slice::from_ref(&lossy), tdf(TEN), ALL).found, HARMLESS);
-    assert_eq!(firings(&kernel_timers(&[lossy], tdf(TEN), NO_LEAST)), [(7.0, -0.18)]);
+    assert_eq!(timers(std::slice::from_ref(&lossy), tdf(TEN), ALL).found, HARMLESS);
+    assert_eq!(firings(&timers(&[lossy], tdf(TEN), NO_LEAST)), [(7.0, -0.18)]);
+}
+
+/// By a look in each virtual second.
+fn timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judgement {
+    kernel_timers(nodes, tdf, scaled, 1.0)
 }
 
 #[test]
 fn early_acknowledgements_are_bounded_where_it_is_not_known_who_waits() {
     let acks = |in_segs, delayed_acks| {
         let grew = TcpCounters { in_segs, delayed_acks, ..Default::default() };
-        kernel_timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), ALL)
+        timers(&[node("quiet", TcpCounters::default()), node("a", grew)], tdf(TEN), ALL)
     };
     assert_eq!(acks(1000, 100).found, HARMLESS);
     assert_eq!(acks(1000, 101).found, Found::Unsized);
@@ -426,11 +431,12 @@ fn early_acknowledgements_are_bounded_where_it_is_not_known_who_waits() {
 
 #[test]
 fn early_acknowledgements_shorten_what_senders_wait_for() {
-    let run = |delayed_acks, waiting| {
+    let looked = |delayed_acks, waiting, looks_per_s| {
         let server = TcpCounters { in_segs: 100, delayed_acks, waiting: Some(0), ..Default::default() };
         let client = TcpCounters { in_segs: 100, waiting: Some(waiting), ..Default::default() };
-        kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), ALL)
+        kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), ALL, looks_per_s)
     };
+    let run = |delayed_acks, waiting| looked(delayed_acks, waiting, 1.0);
     let thoughtful = run(90, 0);
     assert_eq!(thoughtful.found, HARMLESS, "a server that thinks for longer than the timer");
     assert!(thoughtful.says.contains("no sender was seen to wait"), "{}", thoughtful.says);
@@ -438,9 +444,11 @@ fn early_acknowledgements_shorten_what_senders_wait_for() {
     let nagle = run(90, 2);
     assert_eq!((firings(&nagle), nagle.value), (vec![(90.0, -0.036)], Some(2.0)), "4 virtual ms in place of 40");
     assert!(nagle.says.contains("most in client"), "{}", nagle.says);
+    // Met twice in ten looks a second is 0.2 s of waiting, in which fifty acknowledgements can have been delayed.
+    assert_eq!(firings(&looked(90, 2, 10.0)), [(50.0, -0.036)]);
     assert_eq!(run(2, 9).found, HARMLESS, "they waited, but not for a timer");
     let probes = TcpCounters { in_segs: 100, loss_probes: 11, waiting: Some(0), ..Default::default() };
-    assert_eq!(kernel_timers(&[node("a", probes)], tdf(TEN), ALL).found, Found::Unsized);
+    assert_eq!(timers(&[node("a", probes)], tdf(TEN), ALL).found, Found::Unsized);
 }
 
 /// A quiet run at TDF 10, but for what is given.

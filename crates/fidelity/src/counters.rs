@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub foreign: Vec<ForeignThread>,
     /// By core, the work of those that hold nodes; empty where it is not metered.
     pub core_work: BTreeMap<usize, CoreWork>,
+    /// How often each node was looked through for senders that wait, since the last snapshot.
+    pub looks: u64,
 }
 
 impl Snapshot {
@@ -106,8 +108,8 @@ pub struct TcpCounters {
     pub timeouts: u64,
     /// Connections given up after too many of them (`TcpExt: TCPAbortOnTimeout`).
     pub aborts: u64,
-    /// Not a counter: sockets that at this instant kept a small segment back until an acknowledgement comes. `None` if
-    /// the kernel does not list sockets.
+    /// Not a counter: how many sockets were met since the last time that kept a small segment back until an
+    /// acknowledgement comes, in all [looks](Snapshot::looks). `None` if the kernel does not list sockets.
     pub waiting: Option<u64>,
 }
 

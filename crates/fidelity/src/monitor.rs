@@ -267,6 +267,7 @@ impl Monitor {
 
     fn count_tcp(&mut self, now: &Snapshot) {
         let at = self.at(now.at);
+        self.observed.looks += now.looks;
         for ((observed, before), node) in self.observed.tcp.iter_mut().zip(&mut self.tcp).zip(&now.nodes) {
             let Some(tcp) = node.tcp else { continue };
             // A namespace that could not be read at t = 0 counts from nothing: namespaces are made for the run.

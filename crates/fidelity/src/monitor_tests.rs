@@ -361,11 +361,13 @@ fn what_was_counted_before_t_zero_is_not_the_runs() {
 fn meetings_with_waiting_senders_add_up() {
     let mut feed = Feed::new(10.0);
     for waiting in [1, 0, 2] {
-        feed.step(10 * S, [0.5; 2], [0.0; 2]).nodes[0].tcp =
-            Some(TcpCounters { waiting: Some(waiting), ..Default::default() });
+        let now = feed.step(10 * S, [0.5; 2], [0.0; 2]);
+        now.nodes[0].tcp = Some(TcpCounters { waiting: Some(waiting), ..Default::default() });
+        now.looks = 4;
         feed.push();
     }
     let observed = feed.monitor.finish();
-    assert_eq!(observed.tcp[0].grew.waiting, Some(3));
+    assert_eq!((observed.tcp[0].grew.waiting, observed.looks), (Some(3), 12));
+    assert_eq!(observed.looks_per_s(), 4.0);
     assert_eq!(observed.tcp[0].first_waiting.map(|at| at.as_secs_f64()), Some(1.0));
 }

@@ -101,4 +101,13 @@ pub struct Observations {
     pub most_ring_drops: Option<Occurrence>,
     /// TCP, by node.
     pub tcp: Vec<NodeTcp>,
+    /// How often each node was looked through for senders that wait.
+    pub looks: u64,
+}
+
+impl Observations {
+    /// How often that was in a virtual second.
+    pub fn looks_per_s(&self) -> f64 {
+        self.looks as f64 / self.lasted.as_secs_f64()
+    }
 }

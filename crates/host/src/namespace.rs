@@ -42,12 +42,18 @@ pub struct NetNamespace(Arc<OwnedFd>);
 impl NetNamespace {
     /// Makes an empty namespace, with nothing but a `lo` that is down.
     pub fn create() -> Result<NetNamespace, Error> {
+        on_a_thread(made_here).context(|| "cannot make a network namespace".into())
+    }
+
+    /// Makes one that is like those that are made in this one: some settings say what that is. Runs `first` in it.
+    pub fn child(&self, first: impl FnOnce() + Send) -> Result<NetNamespace, Error> {
         let made = on_a_thread(|| {
-            // SAFETY: unsharing the network namespace of a thread touches no memory and no descriptor.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
-            Ok(openat(CWD, "/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+            move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))?;
+            let made = made_here()?;
+            first();
+            Ok(made)
         });
-        Ok(NetNamespace(Arc::new(made.context(|| "cannot make a network namespace".into())?)))
+        made.context(|| "cannot make a network namespace".into())
     }
 
     /// Runs `work` on a thread that is in this namespace: see [`in_netns`].
@@ -76,6 +82,14 @@ impl AsFd for NetNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Moves the calling thread into a new namespace, for good.
+fn made_here() -> io::Result<NetNamespace> {
+    // SAFETY: unsharing the network namespace of a thread touches no memory and no descriptor.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    let made = openat(CWD, "/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(NetNamespace(Arc::new(made)))
 }
 
 /// Runs `work` on a thread of its own that has entered `netns`: sockets that it makes, `/proc/thread-self/net` and

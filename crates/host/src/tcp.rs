@@ -42,7 +42,16 @@ pub fn counters(netns: BorrowedFd<'_>) -> Result<Counters, Error> {
     };
     let counters = Counters::parse(&read("netstat")?, &read("snmp")?);
     let counters = counters.map_err(|what| Error::system(what, std::io::ErrorKind::InvalidData))?;
-    Ok(Counters { waiting: waiting_senders().ok(), ..counters })
+    Ok(Counters { waiting: waiting_here().ok(), ..counters })
+}
+
+/// How many TCP sockets of a network namespace keep a small segment back at this instant until an acknowledgement
+/// comes.
+///
+/// The calling thread moves into the namespace and stays there, as for [`counters`].
+pub fn waiting_senders(netns: BorrowedFd<'_>) -> Result<u64, Error> {
+    move_into_netns(netns)?;
+    waiting_here().map_err(|why| Error::system(why, std::io::ErrorKind::Other))
 }
 
 impl Counters {
@@ -70,8 +79,8 @@ fn counter(text: &str, prefix: &str, name: &str) -> Result<u64, String> {
     value.parse().map_err(|_| format!("the counter `{prefix} {name}` is `{value}`, not a count"))
 }
 
-/// How many TCP sockets of the calling thread's namespace keep a small segment back at this instant.
-fn waiting_senders() -> Result<u64, String> {
+/// The same of the calling thread's namespace.
+fn waiting_here() -> Result<u64, String> {
     let why = |e: rustix::io::Errno| e.to_string();
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).map_err(why)?;

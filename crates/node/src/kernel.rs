@@ -38,6 +38,46 @@ const COMMON: [(&str, &str); 2] = [("ipv4/tcp_syn_linear_timeouts", "0"), ("ipv4
 /// Where the kernel keeps them.
 const SYSCTL: &str = "/proc/sys/net";
 
+/// How many connections a node's table of TCP connections has room for before they share places.
+const CONNECTIONS: &str = "8192";
+
+/// What a namespace has by the size of its table, and nodes by that of the machine's.
+const BY_TABLE: [&str; 2] = ["ipv4/tcp_max_tw_buckets", "ipv4/tcp_max_syn_backlog"];
+
+/// The network namespace from which those of nodes are made, so that each has a table of TCP connections of its own.
+///
+/// Else all have one, with hundreds of thousands of places, and whoever looks through the sockets of one node goes
+/// through all of them.
+#[derive(Debug)]
+pub struct ParentNamespace {
+    namespace: NetNamespace,
+    by_table: Vec<(String, String)>,
+}
+
+impl ParentNamespace {
+    /// Makes it. On kernels before 6.1 nodes have the machine's table.
+    pub fn create() -> Result<ParentNamespace, Error> {
+        let namespace = NetNamespace::create()?;
+        let by_table = namespace.enter(|| {
+            // Asked before the size is set: that is what nodes would have otherwise.
+            let value = |name: &str| {
+                let text = fs::read_to_string(Path::new(SYSCTL).join(name)).ok()?;
+                Some((name.to_string(), text.trim().to_string()))
+            };
+            let by_table = BY_TABLE.into_iter().filter_map(value).collect();
+            let _ = fs::write(Path::new(SYSCTL).join("ipv4/tcp_child_ehash_entries"), CONNECTIONS);
+            by_table
+        })?;
+        Ok(ParentNamespace { namespace, by_table })
+    }
+
+    /// Makes the namespace of a node, with nothing but a `lo` that is down.
+    pub fn child(&self) -> Result<NetNamespace, Error> {
+        // What cannot be set is smaller than it was, and no value that anything here depends on.
+        Ok(self.namespace.child(|| drop(write_all(self.by_table.iter().cloned())))?)
+    }
+}
+
 /// Sets what every node has, its congestion control by the kernel's name for it, and the timers of the namespace as a
 /// whole; gives what the kernel did not take.
 pub fn apply(netns: &NetNamespace, congestion: &str, tdf: Tdf) -> Result<Vec<NotApplied>, Error> {

@@ -32,7 +32,7 @@ pub use error::Error;
 pub use exits::Exit;
 pub use image::{About, Base, Host, Saved, Unpacked, save, unpack};
 pub use init::init_main;
-pub use kernel::{NotApplied, apply, apply_to_devices};
+pub use kernel::{NotApplied, ParentNamespace, apply, apply_to_devices};
 pub use life::{Exec, ExecSpec, Io, Node, in_parallel};
 pub use prepare::{NodeSpec, Root};
 pub use remove::remove_tree;

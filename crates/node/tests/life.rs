@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
-use diorama_node::{Error, ExecSpec, Io, Node, Root, Runtime};
+use diorama_node::{Error, ExecSpec, Io, Node, ParentNamespace, Root, Runtime};
 use host::NetNamespace;
 use host::cgroup::Tree;
 use scale::Tdf;
@@ -249,6 +249,16 @@ fn kernel_settings_are_the_namespaces_own() {
     assert!(namespace.cookie().unwrap() != 0 && namespace.cookie().unwrap() == namespace.clone().cookie().unwrap());
     assert_ne!(namespace.cookie().unwrap(), other.cookie().unwrap());
     assert_eq!(read("tcp_keepalive_time"), host, "the host's own settings are as before");
+}
+
+#[test]
+fn nodes_have_tables_of_connections_of_their_own() {
+    let node = ParentNamespace::create().unwrap().child().unwrap();
+    let other = NetNamespace::create().unwrap();
+    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap().trim().to_string();
+    assert_eq!(node.enter(|| read("tcp_ehash_entries")).unwrap(), "8192", "of others it is less than nothing");
+    let by_table = || ["tcp_max_tw_buckets", "tcp_max_syn_backlog"].map(read);
+    assert_eq!(node.enter(by_table).unwrap(), other.enter(by_table).unwrap(), "as with the machine's table");
 }
 
 #[test]

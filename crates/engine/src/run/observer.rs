@@ -211,6 +211,7 @@ impl Observer {
             commands: _,
             device_reads: _,
             read_again: _,
+            looks,
         } = sample;
         let done = EmulatorCounters { cpu: network.cpu, spun: network.spun, frames: network.lateness.all.len() };
         self.load.push(network.at, self.timeline.at(network.at), done);
@@ -240,7 +241,7 @@ impl Observer {
         });
         let cores = cores.collect();
         let foreign = foreign.into_iter().map(foreign_thread).collect();
-        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign, core_work });
+        self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign, core_work, looks });
     }
 }
 

@@ -10,6 +10,7 @@ mod network;
 mod nodes;
 mod programs;
 mod refill;
+mod senders;
 mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -37,10 +37,11 @@ fn sooner(ns: u64, tdf: Tdf) -> f64 {
 ///
 /// *Soft* firings only advance a pure acknowledgement (delayed for 40 ms at least) or a probe (2 ticks at least).
 /// Probes are bounded in relation to what the node received. A delayed acknowledgement matters where a sender waits for
-/// it, so the run is looked through for such senders; if two were met, in a run in which acknowledgements were delayed,
-/// each of those was waited for. Where the kernel does not list sockets, delayed acknowledgements are bounded like
-/// probes.
-pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judgement {
+/// it, so the run is looked through for such senders, `looks_per_s` times in a virtual second. If two were met, in a
+/// run in which acknowledgements were delayed, as many of those were waited for as make up the time in which somebody
+/// waited: each takes 40 real ms at least. Where the kernel does not list sockets, delayed acknowledgements are bounded
+/// like probes.
+pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers, looks_per_s: f64) -> Judgement {
     if tdf == Tdf::ONE {
         let says = "The run was not dilated: every kernel timer ran as it should.".into();
         return Judgement::with(0.0, "firings", [], says);
@@ -84,7 +85,10 @@ pub fn kernel_timers(nodes: &[NodeTcp], tdf: Tdf, scaled: ScaledTimers) -> Judge
              {tdf} times too fast for the nodes.",
             worst.node
         );
-        let effect = Effect::Firings { count: delayed as f64, each: [-sooner(DELAYED, tdf), 0.0] };
+        let waited_s = waiting as f64 / looks_per_s;
+        let each_s = tdf.to_virtual(RealDuration::from_nanos(DELAYED)).as_secs_f64();
+        let count = (waited_s / each_s).min(delayed as f64);
+        let effect = Effect::Firings { count, each: [-sooner(DELAYED, tdf), 0.0] };
         return Judgement::with(waiting as f64, "waiting senders", [effect], says);
     }
     let unit = "% of segments received";

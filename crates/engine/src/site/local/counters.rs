@@ -18,6 +18,7 @@ use super::Prepared;
 use super::clock::Dilation;
 use super::disks::NodeDisks;
 use super::refill::Refills;
+use super::senders::Senders;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
 use crate::site::{NodeIndex, Sample};
@@ -31,6 +32,9 @@ pub struct Counters {
     caches: Vec<(usize, Sampler)>,
     /// Gives back what nodes lose at the start of their turns, in a run that does.
     refills: Option<Refills>,
+    /// Looks for senders that wait for an acknowledgement; nobody in real time, in which they wait as long as they
+    /// should.
+    senders: Option<Senders>,
 }
 
 /// What only the end of counting tells.
@@ -48,12 +52,15 @@ impl Counters {
     pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
         let traffic = prepared.network.traffic(prepared.setup.nodes.iter().map(|n| n.name.as_str()));
         let refills = prepared.shares.begin_refills(&prepared.setup, traffic)?;
+        let tdf = prepared.setup.tdf;
+        let senders = (tdf != Tdf::ONE).then(|| Senders::start(prepared.namespaces.handles()?, tdf)).transpose()?;
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?, prepared.disks.iter().map(NodeDisks::pid).collect()),
             probe: prepared.dilation.as_deref().map(probe),
             caches: samplers(prepared),
             refills,
+            senders,
         })
     }
 
@@ -64,7 +71,8 @@ impl Counters {
         let cpu = prepared.shares.sample()?;
         let foreign = self.foreign.list(cpu.at);
         let ticks = host::stat::core_ticks()?;
-        let tcp = prepared.namespaces.tcp_counters();
+        let mut tcp = prepared.namespaces.tcp_counters();
+        let looks = 1 + self.senders.as_ref().map_or(0, |senders| senders.add_to(&mut tcp));
         let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
         let (disks, serving) = prepared.disks.as_mut().map_or(Ok(Default::default()), NodeDisks::count)?;
         let of_node = |(index, _): &(NodeIndex, _)| {
@@ -84,6 +92,7 @@ impl Counters {
             cores_lost,
             disks,
             device_reads,
+            looks,
             read_again: prepared.idle_memory.pages_read_again(),
             commands: [0; 2],
         })

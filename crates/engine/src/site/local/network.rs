@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use host::NetNamespace;
 use net::{Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
-use node::NotApplied;
+use node::{NotApplied, ParentNamespace};
 use record::plan::Congestion;
 use scale::{Tdf, VirtualDuration};
 use tcp::{Cubic, InitialTimeout};
@@ -117,6 +117,12 @@ impl Namespaces {
         &self.all[node]
     }
 
+    /// All of them, to look at.
+    pub fn handles(&self) -> Result<Vec<OwnedFd>> {
+        let handle = |namespace: &NetNamespace| namespace.as_fd().try_clone_to_owned();
+        self.all.iter().map(handle).collect::<std::io::Result<_>>().map_err(Error::io("the nodes' networks"))
+    }
+
     /// TCP's counters of all nodes; `None` for one that could not be read this time.
     pub fn tcp_counters(&self) -> Vec<Option<host::tcp::Counters>> {
         let read = || self.all.iter().map(|n| host::tcp::counters(n.as_fd()).ok()).collect();
@@ -133,8 +139,14 @@ struct NodeNetwork {
 }
 
 impl NodeNetwork {
-    fn make(setup: &Setup, node: &NodeSetup, ports: &[&net::Port], cubic: &str) -> Result<NodeNetwork> {
-        let namespace = NetNamespace::create()?;
+    fn make(
+        setup: &Setup,
+        parent: &ParentNamespace,
+        node: &NodeSetup,
+        ports: &[&net::Port],
+        cubic: &str,
+    ) -> Result<NodeNetwork> {
+        let namespace = parent.child()?;
         let congestion = match node.congestion {
             Congestion::Cubic => cubic,
             Congestion::Reno => "reno",
@@ -152,12 +164,12 @@ impl NodeNetwork {
 
 /// What each node has, in their order: made on all of the run's cores, for the nodes have nothing to do yet.
 fn of_nodes(setup: &Setup, network: &net::Network, cubic: &str) -> Result<Vec<NodeNetwork>> {
-    let all = setup.cores.all();
+    let (all, parent) = (setup.cores.all(), ParentNamespace::create()?);
     let nodes = setup.nodes.iter().map(|node| (node, network.ports_of(&node.name).collect::<Vec<_>>()));
     node::in_parallel(nodes.collect(), |(node, ports)| {
         // Of a thread that ends with this. What cannot be had of the nodes' cores only takes longer.
         let _ = host::cores::restrict(&all);
-        NodeNetwork::make(setup, node, &ports, cubic)
+        NodeNetwork::make(setup, &parent, node, &ports, cubic)
     })
 }
 
