@@ -53,7 +53,7 @@ impl Counters {
         let traffic = prepared.network.traffic(prepared.setup.nodes.iter().map(|n| n.name.as_str()));
         let refills = prepared.shares.begin_refills(&prepared.setup, traffic)?;
         let tdf = prepared.setup.tdf;
-        let senders = (tdf != Tdf::ONE).then(|| Senders::start(prepared.namespaces.handles()?, tdf)).transpose()?;
+        let senders = (tdf != Tdf::ONE).then(|| Senders::start(prepared.namespaces.all().to_vec(), tdf)).transpose()?;
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
         Ok(Counters {
             foreign: Foreign::new(registration.groups()?, prepared.disks.iter().map(NodeDisks::pid).collect()),

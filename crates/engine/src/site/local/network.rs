@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use host::NetNamespace;
 use net::{Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
@@ -117,10 +117,9 @@ impl Namespaces {
         &self.all[node]
     }
 
-    /// All of them, to look at.
-    pub fn handles(&self) -> Result<Vec<OwnedFd>> {
-        let handle = |namespace: &NetNamespace| namespace.as_fd().try_clone_to_owned();
-        self.all.iter().map(handle).collect::<std::io::Result<_>>().map_err(Error::io("the nodes' networks"))
+    /// Those of all nodes.
+    pub fn all(&self) -> &[NetNamespace] {
+        &self.all
     }
 
     /// TCP's counters of all nodes; `None` for one that could not be read this time.

@@ -3,13 +3,14 @@
 //! A sender that waits for an acknowledgement which a timer of the kernel's delays shows at the moment of a look only
 //! (`host::tcp`). In a run of a few virtual seconds one look in each would miss it now and then.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use host::NetNamespace;
 use host::tcp::Counters;
 use scale::{Tdf, VirtualDuration};
 
@@ -44,7 +45,7 @@ struct Seen {
 
 impl Senders {
     /// Begins, in these network namespaces, as soon as an acknowledgement was delayed.
-    pub fn start(namespaces: Vec<OwnedFd>, tdf: Tdf) -> Result<Senders> {
+    pub fn start(namespaces: Vec<NetNamespace>, tdf: Tdf) -> Result<Senders> {
         let met = namespaces.iter().map(|_| AtomicU64::new(0)).collect();
         let seen = Arc::new(Seen { met, ..Seen::default() });
         let (stop, stopped) = channel();
@@ -83,7 +84,7 @@ impl Drop for Senders {
     }
 }
 
-fn look_again_and_again(namespaces: &[OwnedFd], tdf: Tdf, seen: &Seen, stopped: &Receiver<()>) {
+fn look_again_and_again(namespaces: &[NetNamespace], tdf: Tdf, seen: &Seen, stopped: &Receiver<()>) {
     let every = Duration::from_nanos(tdf.to_real(EVERY).as_nanos());
     let (mut place, mut pause) = (0.0, every);
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
