@@ -47,12 +47,7 @@ impl NetNamespace {
 
     /// Makes one that is like those that are made in this one: some settings say what that is. Runs `first` in it.
     pub fn child(&self, first: impl FnOnce() + Send) -> Result<NetNamespace, Error> {
-        let made = on_a_thread(|| {
-            move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))?;
-            let made = made_here()?;
-            first();
-            Ok(made)
-        });
+        let made = self.enter(|| made_here().inspect(|_| first()))?;
         made.context(|| "cannot make a network namespace".into())
     }
 

@@ -33,9 +33,8 @@ impl Reclaim {
     ///
     /// [`Error::Machine`] if that cannot be changed, or if another run wants another time.
     pub fn take(id: &str, wanted: impl Fn(RealDuration) -> RealDuration) -> Result<Reclaim, Error> {
-        let all = all().into_iter().filter(|scheme| scheme.running);
         let take = |scheme: Scheme| Held::take(id, Setting::writable_here(&scheme.kind)?, &wanted);
-        Ok(Reclaim(all.map(take).collect::<Result<_, _>>()?))
+        Ok(Reclaim(running().into_iter().map(take).collect::<Result<_, _>>()?))
     }
 
     /// As it is.
@@ -70,8 +69,7 @@ pub struct IdleMemory {
 
 /// `None` if it stays, or nobody may see what becomes of it.
 pub fn idle_memory() -> Option<IdleMemory> {
-    let mut all = all();
-    all.retain(|scheme| scheme.running);
+    let all = running();
     let goes_after = all.iter().map(|scheme| scheme.age).min()?;
     let mut set_by: Vec<_> = all.iter().flat_map(|scheme| settings::holders(&scheme.kind)).collect();
     set_by.sort();
@@ -102,6 +100,11 @@ struct Scheme {
 
 fn all() -> Vec<Scheme> {
     schemes(Path::new(DAMON)).into_iter().chain(of_module(Path::new(MODULE))).collect()
+}
+
+/// Those by which it is now.
+fn running() -> Vec<Scheme> {
+    all().into_iter().filter(|scheme| scheme.running).collect()
 }
 
 /// Those that somebody wrote.
@@ -170,63 +173,48 @@ fn disagreed(other: &Holder, wanted: RealDuration) -> Lack {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
+    use crate::settings::testing::Scratch;
 
-    /// A directory with files of the kernel's, which goes with it.
-    struct Kernel(PathBuf);
-
-    impl Kernel {
-        fn named(name: &str) -> Kernel {
-            Kernel(std::env::temp_dir().join(format!("diorama-reclaim-{name}-{}", std::process::id())))
-        }
-
-        fn says(&self, file: &str, value: &str) {
-            let file = self.0.join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, value).unwrap();
-        }
-    }
-
-    impl Drop for Kernel {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// Has a file of the kernel's say something.
+    fn says(kernel: &Scratch, file: &str, value: &str) {
+        let file = kernel.0.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, value).unwrap();
     }
 
     #[test]
     fn what_is_paged_out_is_found_with_its_age() {
-        let damon = Kernel::named("schemes");
+        let damon = Scratch::new();
         let running = || -> Vec<_> { schemes(&damon.0).iter().filter(|s| s.running).map(|s| s.age).collect() };
         assert_eq!(running(), [], "there is no DAMON");
-        damon.says("nr_kdamonds", "1\n");
-        damon.says("0/state", "on\n");
-        damon.says("0/contexts/0/monitoring_attrs/intervals/aggr_us", "5000000\n");
-        damon.says("0/contexts/0/schemes/0/action", "stat\n");
-        damon.says("0/contexts/0/schemes/0/access_pattern/age/min", "1\n");
+        says(&damon, "nr_kdamonds", "1\n");
+        says(&damon, "0/state", "on\n");
+        says(&damon, "0/contexts/0/monitoring_attrs/intervals/aggr_us", "5000000\n");
+        says(&damon, "0/contexts/0/schemes/0/action", "stat\n");
+        says(&damon, "0/contexts/0/schemes/0/access_pattern/age/min", "1\n");
         assert_eq!(running(), [], "it only watches");
-        damon.says("0/contexts/0/schemes/1/action", "pageout\n");
-        damon.says("0/contexts/0/schemes/1/access_pattern/age/min", "12\n");
+        says(&damon, "0/contexts/0/schemes/1/action", "pageout\n");
+        says(&damon, "0/contexts/0/schemes/1/access_pattern/age/min", "12\n");
         assert_eq!(running(), [RealDuration::from_nanos(60_000_000_000)]);
         let [found] = &schemes(&damon.0)[..] else { panic!("one pages out") };
         assert_eq!(found.kind.name, "0/contexts/0/schemes/1/access_pattern/age/min");
         assert_eq!((found.kind.unit.as_nanos(), &*found.kind.noted_as), (5_000_000_000, "idle-memory-0-0-1"));
-        damon.says("0/state", "off\n");
+        says(&damon, "0/state", "off\n");
         assert_eq!(running(), []);
-        damon.says("0/contexts/0/monitoring_attrs/intervals/aggr_us", "0\n");
+        says(&damon, "0/contexts/0/monitoring_attrs/intervals/aggr_us", "0\n");
         assert!(schemes(&damon.0).is_empty(), "an age of nothing");
     }
 
     #[test]
     fn what_the_module_pages_out_is_found_with_its_age() {
-        let module = Kernel::named("module");
+        let module = Scratch::new();
         assert!(of_module(&module.0).is_none(), "the kernel has none");
-        module.says("min_age", "120000000\n");
-        module.says("enabled", "N\n");
+        says(&module, "min_age", "120000000\n");
+        says(&module, "enabled", "N\n");
         let found = of_module(&module.0).unwrap();
         assert_eq!((found.age, found.running), (RealDuration::from_nanos(120_000_000_000), false));
-        module.says("enabled", "Y\n");
+        says(&module, "enabled", "Y\n");
         assert!(of_module(&module.0).unwrap().running);
     }
 

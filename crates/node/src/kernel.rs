@@ -60,11 +60,7 @@ impl ParentNamespace {
         let namespace = NetNamespace::create()?;
         let by_table = namespace.enter(|| {
             // Asked before the size is set: that is what nodes would have otherwise.
-            let value = |name: &str| {
-                let text = fs::read_to_string(Path::new(SYSCTL).join(name)).ok()?;
-                Some((name.to_string(), text.trim().to_string()))
-            };
-            let by_table = BY_TABLE.into_iter().filter_map(value).collect();
+            let by_table = BY_TABLE.into_iter().filter_map(|name| Some((name.to_string(), value_of(name)?))).collect();
             let _ = fs::write(Path::new(SYSCTL).join("ipv4/tcp_child_ehash_entries"), CONNECTIONS);
             by_table
         })?;
@@ -117,10 +113,15 @@ fn connection_tracking(tdf: Tdf) -> Vec<(String, String)> {
     let times = files.into_iter().filter(|f| f.starts_with("nf_conntrack_") && f.contains("_timeout"));
     let scaled = times.filter_map(|file| {
         let setting = format!("netfilter/{file}");
-        let value: u64 = fs::read_to_string(Path::new(SYSCTL).join(&setting)).ok()?.trim().parse().ok()?;
+        let value: u64 = value_of(&setting)?.parse().ok()?;
         Some((setting, KernelTimer::seconds(value, tdf).to_string()))
     });
     scaled.collect()
+}
+
+/// What a setting is in the calling thread's namespace, if there is such a one.
+fn value_of(setting: &str) -> Option<String> {
+    Some(fs::read_to_string(Path::new(SYSCTL).join(setting)).ok()?.trim().to_string())
 }
 
 /// What lies in a directory; nothing, if it is not there.

@@ -1,6 +1,7 @@
 //! The site in this process: this machine's part of a run.
 
 mod attend;
+mod background;
 mod captures;
 mod clock;
 mod counters;

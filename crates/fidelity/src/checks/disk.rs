@@ -87,12 +87,9 @@ pub(super) fn at_other_times(
 /// Of a run whose idle memory went in real time: what was read again that nodes had had in memory is read from their
 /// disks by no more requests than there were, and would have been in memory on the target.
 pub(super) fn read_again(mut judged: Judgement, disks: &[DiskUse], goes: Option<GoesInRealTime>) -> Judgement {
-    let reads = disks.iter().map(|disk| disk.kinds[0]).fold(DiskRequests::default(), |all, one| DiskRequests {
-        count: all.count + one.count,
-        took: all.took + one.took,
-        ..all
-    });
-    let Some(GoesInRealTime { because, read_again }) = goes.filter(|_| reads.count > 0) else { return judged };
+    let reads = || disks.iter().map(|disk| disk.kinds[0]);
+    let count: u64 = reads().map(|kind| kind.count).sum();
+    let Some(GoesInRealTime { because, read_again }) = goes.filter(|_| count > 0) else { return judged };
     let Some(pages) = read_again else {
         judged.add_cause(Some(format!("Memory that nodes do not use is paged out in real time: {because}.")));
         return Judgement { found: Found::Unsized, ..judged };
@@ -100,13 +97,13 @@ pub(super) fn read_again(mut judged: Judgement, disks: &[DiskUse], goes: Option<
     if pages == 0 {
         return judged;
     }
-    let each = reads.took.as_secs_f64() / reads.count as f64;
+    let each = reads().map(|kind| kind.took.as_secs_f64()).sum::<f64>() / count as f64;
     judged.add_cause(Some(format!(
         "{pages} pages of files that had been in memory were read again, as what is not used is paged out in real \
          time: {because}."
     )));
     if let Found::Effects(effects) = &mut judged.found {
-        effects.push(Effect::Firings { count: pages.min(reads.count) as f64, each: [0.0, each] });
+        effects.push(Effect::Firings { count: pages.min(count) as f64, each: [0.0, each] });
     }
     judged
 }

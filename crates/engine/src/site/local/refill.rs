@@ -6,9 +6,8 @@
 //! what passes a node's interfaces; where the processor counts instructions by control group, those say more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 use cpu::CpuGroups;
 use cpu::refill::{
@@ -18,6 +17,7 @@ use host::perf::{Event, GroupCounter};
 use net::Traffic;
 use scale::{RealDuration, Turns};
 
+use super::background::Background;
 use crate::earlier_refills::Earlier;
 use crate::error::{Error, Result};
 use crate::site::{EarlierRefill, NodeRefill, NodeSetup, Setup};
@@ -78,9 +78,7 @@ impl Beginning {
 /// The thread, and what it knows.
 pub struct Refills {
     known: Arc<Mutex<Known>>,
-    /// Ends the thread when it is dropped.
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 #[derive(Default)]
@@ -152,8 +150,7 @@ impl Refills {
             let learned = work.estimators.iter().map(Estimator::learned).collect();
             locked(&work.known).learned = learned;
         };
-        let thread = std::thread::Builder::new().name("refill".into()).spawn(body).map_err(Error::io("a thread"))?;
-        Ok(Refills { known, stop: Some(stop), thread: Some(thread) })
+        Ok(Refills { known, _thread: Background::start("refill", stop, body)? })
     }
 
     /// What is known of each node by now. Fails if the thread has.
@@ -167,16 +164,6 @@ impl Refills {
         let known = self.known.clone();
         drop(self);
         std::mem::take(&mut locked(&known).learned)
-    }
-}
-
-impl Drop for Refills {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It holds nothing that its panic could leave half done.
-            drop(thread.join());
-        }
     }
 }
 

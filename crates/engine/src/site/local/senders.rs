@@ -6,15 +6,15 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use host::NetNamespace;
 use host::tcp::Counters;
 use scale::{Tdf, VirtualDuration};
 
-use crate::error::{Error, Result};
+use super::background::Background;
+use crate::error::Result;
 
 /// How often is looked, on average.
 const EVERY: VirtualDuration = VirtualDuration::from_nanos(100_000_000);
@@ -28,9 +28,7 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 /// The thread that looks.
 pub struct Senders {
     seen: Arc<Seen>,
-    /// Ends the thread when it is dropped.
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 #[derive(Default)]
@@ -53,8 +51,7 @@ impl Senders {
             let seen = seen.clone();
             move || look_again_and_again(&namespaces, tdf, &seen, &stopped)
         };
-        let thread = std::thread::Builder::new().name("senders".into()).spawn(body).map_err(Error::io("a thread"))?;
-        Ok(Senders { seen, stop: Some(stop), thread: Some(thread) })
+        Ok(Senders { seen, _thread: Background::start("senders", stop, body)? })
     }
 
     /// Adds those that were met since this was last called to those that the nodes' counters tell of; how many looks
@@ -71,16 +68,6 @@ impl Senders {
             }
         }
         self.seen.looks.swap(0, Ordering::Relaxed)
-    }
-}
-
-impl Drop for Senders {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to panic about.
-            let _ = thread.join();
-        }
     }
 }
 
