@@ -12,6 +12,7 @@ mod error;
 pub mod foreign;
 pub mod mounts;
 mod namespace;
+pub mod node_clock;
 pub mod perf;
 pub mod reclaim;
 pub mod sched;

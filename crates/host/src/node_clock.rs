@@ -1,0 +1,152 @@
+//! The page with a node's clock, which the kernel's programs write: read and raised by the harness.
+//!
+//! `crates/scale/include/node_clock.h` says what is in it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use rustix::mm::{MapFlags, ProtFlags};
+use scale::{NodeClockLine, NodeRate, RealInstant};
+
+use crate::Error;
+
+/// A page of memory; the kernel maps no less.
+const PAGE_SIZE: usize = 4096;
+
+/// `struct node_clock`.
+#[repr(C)]
+struct Shared {
+    sequence: AtomicU32,
+    state: AtomicU32,
+    base_real: AtomicU64,
+    base: AtomicU64,
+    rate: AtomicU64,
+    floor: AtomicU64,
+    date_offset: AtomicU64,
+    date_drift: AtomicU64,
+}
+
+/// What a node does with its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// None of its threads can run.
+    Idle,
+    /// One can, and waits for the core.
+    Waits,
+    /// One has the core.
+    Runs,
+}
+
+/// A node's clock. Cloning gives another handle to the same page.
+#[derive(Clone, Debug)]
+pub struct NodeClock(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    shared: NonNull<Shared>,
+    guest: OwnedFd,
+}
+
+// SAFETY: `shared` points to a mapping that lives as long as `Inner`, and all that is in it is atomic.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl NodeClock {
+    /// The clock in the page that `map` is, such as an array of the kernel's programs that can be mapped. `guest` is the
+    /// same, for reading only: what a program in the node gets.
+    pub fn new(map: BorrowedFd, guest: OwnedFd) -> Result<NodeClock, Error> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let mapped = unsafe {
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(std::ptr::null_mut(), PAGE_SIZE, prot, MapFlags::SHARED, map, 0)
+        };
+        let mapped =
+            mapped.map_err(|e| Error::System { what: "cannot map a node's clock".into(), source: e.into() })?;
+        let shared = NonNull::new(mapped.cast()).expect("the kernel maps nothing at 0");
+        Ok(NodeClock(Arc::new(Inner { shared, guest })))
+    }
+
+    /// The page for a program in the node, which can only read it.
+    pub fn guest(&self) -> BorrowedFd<'_> {
+        self.0.guest.as_fd()
+    }
+
+    /// What the clock shows at a real instant of about now.
+    pub fn at(&self, real: RealInstant) -> RealInstant {
+        self.line().at(real)
+    }
+
+    /// The clock when the node last had the core or was told of an event. Of a node that is idle,
+    /// [`at`](NodeClock::at) shows the run's clock where that is ahead.
+    pub fn last(&self) -> RealInstant {
+        RealInstant::from_nanos(self.shared().floor.load(Ordering::Acquire))
+    }
+
+    /// What the node does.
+    pub fn state(&self) -> NodeState {
+        match self.shared().state.load(Ordering::Acquire) {
+            0 => NodeState::Idle,
+            1 => NodeState::Waits,
+            _ => NodeState::Runs,
+        }
+    }
+
+    /// From now on the clock shows no less than this: for who tells the node of something that happens then.
+    pub fn raise(&self, to: RealInstant) {
+        self.shared().floor.fetch_max(to.as_nanos(), Ordering::AcqRel);
+    }
+
+    fn line(&self) -> NodeClockLine {
+        let shared = self.shared();
+        let instant = |word: &AtomicU64| RealInstant::from_nanos(word.load(Ordering::Relaxed));
+        loop {
+            let before = shared.sequence.load(Ordering::Acquire);
+            let line = NodeClockLine {
+                base_real: instant(&shared.base_real),
+                base: instant(&shared.base),
+                rate: NodeRate::from_bits(shared.rate.load(Ordering::Relaxed)),
+                floor: instant(&shared.floor),
+            };
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && before == shared.sequence.load(Ordering::Relaxed) {
+                return line;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        // SAFETY: mapped for as long as `self` lives, page-aligned, and large enough.
+        unsafe { self.0.shared.as_ref() }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody else holds the pointer.
+        let unmapped = unsafe { rustix::mm::munmap(self.shared.as_ptr().cast(), PAGE_SIZE) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn a_raised_clock_shows_no_less() {
+        let page = memfd_create("clock", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&page, PAGE_SIZE as u64).unwrap();
+        let clock = NodeClock::new(page.as_fd(), page.try_clone().unwrap()).unwrap();
+        let at = RealInstant::from_nanos;
+        assert_eq!((clock.state(), clock.at(at(70))), (NodeState::Idle, at(0)), "a rate of nothing");
+        clock.raise(at(50));
+        clock.raise(at(40));
+        assert_eq!((clock.at(at(70)), clock.last()), (at(50), at(50)));
+    }
+}
