@@ -1,6 +1,8 @@
 //! The half that touches the machine: interfaces in nodes' namespaces, the real-time thread, and files of captures.
 
 pub(crate) mod capture;
+pub(crate) mod clocks;
+pub(crate) mod crossings;
 pub(crate) mod emulator;
 mod event_loop;
 mod histogram;

@@ -14,6 +14,8 @@ mod links;
 
 pub use self::error::Error;
 pub use self::host::capture::{Capture, CaptureFile, Captured, Stamp};
+pub use self::host::clocks::Clocks;
+pub use self::host::crossings::Crossings;
 pub use self::host::emulator::{Emulator, Options, Traffic};
 pub use self::host::lateness::{Lateness, LatenessSecond};
 pub use self::host::observation::{Observation, PipeObservation, PortObservation};

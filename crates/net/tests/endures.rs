@@ -133,7 +133,8 @@ fn frames_that_the_emulator_had_no_time_to_read_are_counted() {
     let network = Network::new(star(2, &PipeConfig::default()), 0).expect("a star is a tree");
     let space = Space::new();
     let port = &network.ports()[0];
-    let tap = diorama_net::Tap::create(std::os::fd::AsFd::as_fd(&space.0), port).expect("an interface is made");
+    let tap = diorama_net::Tap::create(std::os::fd::AsFd::as_fd(&space.0), port, &Default::default())
+        .expect("an interface is made");
     space.run(|| send_raw(&vec![frame([10, 0, 0, 2], 100); 1500]));
     assert_eq!(tap.ring_drops(), Some(500));
 }

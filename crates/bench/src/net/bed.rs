@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use host::NetNamespace;
 use net::{
-    Capture, CaptureFile, DEFAULT_MTU, Emulator, LanSpec, LinkSpec, Network, NetworkSpec, Options, PipeChange,
+    Capture, CaptureFile, Clocks, DEFAULT_MTU, Emulator, LanSpec, LinkSpec, Network, NetworkSpec, Options, PipeChange,
     PipeConfig, PipeId, Tap,
 };
 use scale::{RealDuration, RealInstant};
@@ -43,7 +43,7 @@ pub fn link(a: &str, b: &str, ab: PipeConfig, ba: PipeConfig) -> LinkSpec {
 pub fn interfaces(network: &Network) -> Result<(Vec<NetNamespace>, Vec<Tap>), Error> {
     let made = network.ports().iter().map(|port| {
         let space = NetNamespace::create().map_err(Error::machine)?;
-        let tap = Tap::create(space.as_fd(), port).map_err(Error::machine)?;
+        let tap = Tap::create(space.as_fd(), port, &Clocks::default()).map_err(Error::machine)?;
         Ok((space, tap))
     });
     made.collect()
@@ -73,7 +73,7 @@ impl Bed {
         let (spaces, taps) = interfaces(&network)?;
         let (addresses, pipes) = network.ports().iter().map(|port| (port.address, port.pipe)).unzip();
         let options = Options { core: Some(cores.harness), polling };
-        let emulator = Emulator::start(network, taps, options).map_err(Error::machine)?;
+        let emulator = Emulator::start(network, taps, options, Clocks::default()).map_err(Error::machine)?;
         pin(cores.nodes);
         Ok(Bed { emulator, spaces, addresses, pipes, cores: *cores })
     }

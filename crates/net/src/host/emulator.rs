@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::host::capture::{Capture, CaptureFile, Captured, Stamp};
+use crate::host::clocks::Clocks;
 use crate::host::event_loop::{Command, Loop};
 use crate::host::observation::{Observation, PipeObservation, PortObservation};
 use crate::host::realtime;
@@ -65,10 +66,10 @@ impl Traffic {
 }
 
 impl Emulator {
-    /// Starts the thread. `taps` are the interfaces of all ports of `network`, in any order.
+    /// Starts the thread. `taps` are the interfaces of all ports of `network`, in any order, made with these `clocks`.
     ///
     /// Fails with [`Error::Machine`] if the thread may not run in real time or not on that core.
-    pub fn start(network: Network, mut taps: Vec<Tap>, options: Options) -> Result<Emulator, Error> {
+    pub fn start(network: Network, mut taps: Vec<Tap>, options: Options, clocks: Clocks) -> Result<Emulator, Error> {
         taps.sort_by_key(Tap::port);
         let ports: Vec<_> = network.ports().iter().map(|p| (p.node.clone(), p.name.clone())).collect();
         if !taps.iter().map(Tap::port).eq(network.ports().iter().map(|p| p.id)) {
@@ -91,7 +92,7 @@ impl Emulator {
         let body = move || {
             let life = AssertUnwindSafe(|| {
                 let looped = realtime::enter(options.core)
-                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling))
+                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling, clocks))
                     .map_err(|e| drop(ready.send(Err(e))));
                 let Ok(mut looped) = looped else { return };
                 drop(ready.send(Ok(())));
@@ -161,6 +162,7 @@ impl Emulator {
             intervals: snapshot.intervals,
             flows: snapshot.flows,
             lateness: snapshot.lateness,
+            clocks: snapshot.clocks,
             cpu: snapshot.cpu,
             spun: snapshot.spun,
         })

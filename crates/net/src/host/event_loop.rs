@@ -7,12 +7,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use host::node_clock::NodeState;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use scale::{RealDuration, RealInstant};
 
 use crate::Error;
+use crate::host::clocks::Clocks;
+use crate::host::crossings::Crossings;
 use crate::host::lateness::{Lateness, Recorder};
 use crate::host::rests::Rests;
 use crate::host::tap::Tap;
@@ -60,6 +63,7 @@ pub(crate) struct Snapshot {
     pub intervals: Vec<PipeInterval>,
     pub flows: Vec<FlowInterval>,
     pub lateness: Lateness,
+    pub clocks: Option<Crossings>,
     pub cpu: RealDuration,
     pub spun: RealDuration,
 }
@@ -113,12 +117,36 @@ struct Ports {
     taps: Arc<Vec<Tap>>,
     write_errors: Vec<u64>,
     recorder: Recorder,
+    /// If there are any.
+    clocks: Option<NodeClocks>,
+}
+
+/// The nodes' own clocks, and what is recorded of them.
+struct NodeClocks {
+    clocks: Clocks,
+    crossings: Crossings,
+}
+
+impl NodeClocks {
+    /// Tells the node of `port` that it is no earlier than `exit`, when it gets what is handed to it at `now`.
+    fn meet(&mut self, port: PortId, exit: RealInstant, now: RealInstant) {
+        let Some(clock) = self.clocks.of(port) else { return };
+        match clock.state() {
+            NodeState::Idle => self.crossings.to_idle += 1,
+            NodeState::Waits | NodeState::Runs => self.crossings.received(now, clock.at(now)),
+        }
+        clock.raise(exit);
+    }
 }
 
 impl Ports {
     fn deliver(&mut self, delivery: Delivery) {
         // The receiver's protocol processing happens inside the write, so the clock is read before it.
-        self.recorder.delivered(host::now(), delivery.exit);
+        let now = host::now();
+        self.recorder.delivered(now, delivery.exit);
+        if let Some(clocks) = &mut self.clocks {
+            clocks.meet(delivery.port, delivery.exit, now);
+        }
         let port = delivery.port.index();
         if rustix::io::write(&self.taps[port], delivery.frame).is_err() {
             self.write_errors[port] += 1;
@@ -134,6 +162,7 @@ impl<'a> Loop<'a> {
         wake: &'a OwnedFd,
         inbox: Receiver<Command>,
         polling: Option<RealDuration>,
+        clocks: Clocks,
     ) -> Result<Self, Error> {
         let failed = |what: String| move |e: Errno| Error::system(what)(e.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed("cannot make an epoll".into()))?;
@@ -146,7 +175,8 @@ impl<'a> Loop<'a> {
                 .map_err(failed(format!("{}: cannot be watched", tap.label())))?;
         }
         let now = host::now();
-        let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now) };
+        let clocks = (!clocks.none()).then(|| NodeClocks { clocks, crossings: Crossings::default() });
+        let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now), clocks };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let rests = Rests::new(now);
         let spun = RealDuration::ZERO;
@@ -294,6 +324,7 @@ impl<'a> Loop<'a> {
             pipes: self.network.all_pipe_counters().collect(),
             ports: refused.zip(self.ports.write_errors.iter().copied()).collect(),
             lateness: self.ports.recorder.record(),
+            clocks: self.ports.clocks.as_ref().map(|c| c.crossings.clone()),
             cpu: host::time::of_this_thread(),
             spun: self.spun,
         }

@@ -38,6 +38,11 @@ pub struct LatenessSecond {
     pub longest_inattention: RealDuration,
 }
 
+/// For times in real nanoseconds, to two significant digits.
+pub(crate) fn nanoseconds() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are valid")
+}
+
 /// Collects the record; one histogram for all, one that is emptied every second.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -51,11 +56,10 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub fn new(now: RealInstant) -> Self {
-        let empty = || Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are valid");
         Recorder {
-            all: empty(),
-            current: empty(),
-            unseen: empty(),
+            all: nanoseconds(),
+            current: nanoseconds(),
+            unseen: nanoseconds(),
             start: now,
             inattention: RealDuration::ZERO,
             seconds: Vec::new(),

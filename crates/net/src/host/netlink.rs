@@ -81,9 +81,25 @@ impl Request {
         Request(m)
     }
 
+    /// Attributes for the inside of another one.
+    pub fn nested() -> Request {
+        Request(Vec::new())
+    }
+
+    /// As it has been written so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// More of the head of its kind.
     pub fn head(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
+    }
+
+    /// It with one attribute more.
+    pub fn with(mut self, kind: u16, value: &[u8]) -> Request {
+        self.attribute(kind, value);
+        self
     }
 
     pub fn attribute(&mut self, kind: u16, value: &[u8]) {

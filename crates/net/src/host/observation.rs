@@ -3,6 +3,7 @@
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
+use crate::host::crossings::Crossings;
 use crate::host::lateness::Lateness;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::flow::FlowInterval;
@@ -24,6 +25,9 @@ pub struct Observation {
     pub flows: Vec<FlowInterval>,
     /// How late frames were delivered.
     pub lateness: Lateness,
+    /// How far nodes' clocks were from the run's when frames crossed, if any node has a clock of its own.
+    #[serde(default)]
+    pub clocks: Option<Crossings>,
     /// CPU time that the emulator's thread has used.
     pub cpu: RealDuration,
     /// Of that, the time in which it looked for work, awake because something was soon due, and found none.
@@ -118,6 +122,8 @@ mod tests {
         let mut recorder = Recorder::new(RealInstant::ZERO);
         (0..1_000).for_each(|n| recorder.delivered(RealInstant::from_nanos(n * n * n * 10), RealInstant::ZERO));
         recorder.seen(RealDuration::from_nanos(77));
+        let mut crossings = Crossings { unstamped: 3, ..Default::default() };
+        crossings.received(RealInstant::from_nanos(70), RealInstant::from_nanos(30));
         let counters = PipeCounters { packets: 3, reordered: 1 << 60, ..Default::default() };
         let interval = |utilisation| PipeInterval {
             pipe: PipeId(7),
@@ -151,6 +157,7 @@ mod tests {
                 frame: 60,
             }],
             lateness: recorder.record(),
+            clocks: Some(crossings),
             cpu: RealDuration::from_nanos(8),
             spun: RealDuration::ZERO,
         };

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use crate::Error;
+use crate::host::clocks::{self, Clocks};
 use crate::host::interface::{Control, Interface, Tun};
 use crate::host::netlink::Netlink;
 use crate::host::rules;
@@ -72,10 +73,11 @@ fn raise_lo(control: &Control, label: &str) -> Result<(), Error> {
 
 impl Tap {
     /// Creates the interface of `port` inside `netns`: MTU, addresses and routes set, ARP only on a LAN, up;
-    /// `lo` is brought up too, and forwarding is turned on if the node joins several links.
+    /// `lo` is brought up too, and forwarding is turned on if the node joins several links. If the port's node has one of
+    /// `clocks`, what leaves by the interface is stamped with it.
     ///
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
-    pub fn create(netns: BorrowedFd, port: &Port) -> Result<Tap, Error> {
+    pub fn create(netns: BorrowedFd, port: &Port, clocks: &Clocks) -> Result<Tap, Error> {
         let label = format!("{} {}", port.node, port.name);
         inside(netns, &label, || {
             let step = |what: &str| Error::system(format!("{label}: {what}"));
@@ -87,6 +89,10 @@ impl Tap {
             let netlink = Netlink::open().map_err(step("cannot open a socket to set routes"))?;
             if !port.tso {
                 netlink.forbid_bursts(&port.name).map_err(step("cannot turn segmentation offload off"))?;
+            }
+            if let Some(stamper) = clocks.stamper(port.id) {
+                clocks::attach(&netlink, &port.name, stamper)
+                    .map_err(step("cannot have frames stamped with the node's clock (clsact and a BPF filter)"))?;
             }
             let six = Six::of(port);
             six.iter().try_for_each(Six::prepare).map_err(step("cannot prepare IPv6 (net.ipv6.conf)"))?;

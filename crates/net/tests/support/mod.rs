@@ -9,7 +9,9 @@ use std::os::fd::AsFd;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use diorama_net::{DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap};
+use diorama_net::{
+    Clocks, DEFAULT_MTU, Emulator, LinkSpec, Network, NetworkSpec, Options, PipeChange, PipeConfig, Tap,
+};
 use host::NetNamespace;
 use scale::{RealDuration, RealRate};
 
@@ -70,13 +72,15 @@ impl Testbed {
         let nodes = spec.nodes.clone();
         let network = Network::new(spec, seed).expect("the network is valid");
         let spaces: BTreeMap<_, _> = nodes.iter().map(|n| (n.clone(), Space::new())).collect();
-        let tap =
-            |port: &diorama_net::Port| Tap::create(spaces[&port.node].0.as_fd(), port).expect("an interface is made");
+        let clocks = Clocks::default();
+        let tap = |port: &diorama_net::Port| {
+            Tap::create(spaces[&port.node].0.as_fd(), port, &clocks).expect("an interface is made")
+        };
         let taps = network.ports().iter().map(tap).collect();
         let hosts = nodes.iter().map(|n| (n.clone(), network.hosts_seen_by(n).into_iter().collect())).collect();
         let ids = network.pipe_names().iter().map(|n| (n.clone(), network.pipe(n).expect("it was listed")));
         let pipes = ids.collect();
-        let emulator = Emulator::start(network, taps, Options::default()).expect("the emulator starts");
+        let emulator = Emulator::start(network, taps, Options::default(), clocks).expect("the emulator starts");
         Testbed { emulator, spaces, hosts, pipes }
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
 use host::NetNamespace;
-use net::{Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
+use net::{Clocks, Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
 use node::{NotApplied, ParentNamespace};
 use record::plan::Congestion;
 use scale::{Tdf, VirtualDuration};
@@ -41,8 +41,10 @@ impl Network {
         // The congestion control of the nodes that have CUBIC, under this run's own name.
         let wants_cubic = setup.nodes.iter().any(|n| n.congestion == Congestion::Cubic);
         let cubic = wants_cubic.then(|| Cubic::register(setup.tdf)).transpose()?;
+        // Of the nodes' own there are none yet: frames are sent and received by the run's clock.
+        let clocks = Clocks::default();
         let (mut namespaces, mut taps, mut not_applied) = (Vec::new(), Vec::new(), Vec::new());
-        for made in of_nodes(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name))? {
+        for made in of_nodes(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name), &clocks)? {
             namespaces.push(made.namespace);
             taps.extend(made.taps);
             not_applied.extend(made.not_applied);
@@ -53,7 +55,7 @@ impl Network {
         let options = net::Options { core: setup.cores.emulator(), polling: setup.tdf.polling_interval() };
         let named = |name: &String| Some((name.clone(), network.pipe(name)?));
         let pipes = network.pipe_names().iter().filter_map(named).collect();
-        let emulator = Emulator::start(network, taps, options)?;
+        let emulator = Emulator::start(network, taps, options, clocks)?;
         let namespaces = Namespaces { all: namespaces, _tcp: (cubic, timeout) };
         Ok((Network { emulator, pipes, hosts, not_applied }, namespaces))
     }
@@ -144,6 +146,7 @@ impl NodeNetwork {
         node: &NodeSetup,
         ports: &[&net::Port],
         cubic: &str,
+        clocks: &Clocks,
     ) -> Result<NodeNetwork> {
         let namespace = parent.child()?;
         let congestion = match node.congestion {
@@ -155,20 +158,20 @@ impl NodeNetwork {
         if ports.is_empty() {
             net::raise_loopback(namespace.as_fd(), &node.name)?;
         }
-        let taps = ports.iter().map(|port| Ok(Tap::create(namespace.as_fd(), port)?)).collect::<Result<_>>()?;
+        let taps = ports.iter().map(|port| Ok(Tap::create(namespace.as_fd(), port, clocks)?)).collect::<Result<_>>()?;
         not_applied.extend(node::apply_to_devices(&namespace, setup.tdf)?);
         Ok(NodeNetwork { namespace, taps, not_applied })
     }
 }
 
 /// What each node has, in their order: made on all of the run's cores, for the nodes have nothing to do yet.
-fn of_nodes(setup: &Setup, network: &net::Network, cubic: &str) -> Result<Vec<NodeNetwork>> {
+fn of_nodes(setup: &Setup, network: &net::Network, cubic: &str, clocks: &Clocks) -> Result<Vec<NodeNetwork>> {
     let (all, parent) = (setup.cores.all(), ParentNamespace::create()?);
     let nodes = setup.nodes.iter().map(|node| (node, network.ports_of(&node.name).collect::<Vec<_>>()));
     node::in_parallel(nodes.collect(), |(node, ports)| {
         // Of a thread that ends with this. What cannot be had of the nodes' cores only takes longer.
         let _ = host::cores::restrict(&all);
-        NodeNetwork::make(setup, &parent, node, &ports, cubic)
+        NodeNetwork::make(setup, &parent, node, &ports, cubic, clocks)
     })
 }
 
