@@ -9,6 +9,7 @@ pub(crate) mod counters;
 pub(crate) mod fate;
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod held;
 pub(crate) mod ids;
 pub(crate) mod network;
 pub(crate) mod pipe;
@@ -18,6 +19,8 @@ pub(crate) mod series;
 pub(crate) mod six;
 pub(crate) mod sniffer;
 pub(crate) mod spec;
+pub(crate) mod stamp;
+pub(crate) mod stream;
 pub(crate) mod topology;
 
 #[cfg(test)]

@@ -47,6 +47,17 @@ impl Crossings {
         self.ahead.len()
     }
 
+    /// A frame is read at `now` that was sent at `sent` by its node's clock.
+    pub(crate) fn sent(&mut self, now: RealInstant, sent: RealInstant) {
+        record(&mut self.ahead, sent.since(now));
+        record(&mut self.behind, now.since(sent));
+    }
+
+    /// The network could not make up for so much of what that frame was behind.
+    pub(crate) fn unabsorbed(&mut self, late: RealDuration) {
+        record(&mut self.unabsorbed, late);
+    }
+
     /// A frame is handed to a node that is not idle, whose clock shows `shown`.
     pub(crate) fn received(&mut self, now: RealInstant, shown: RealInstant) {
         record(&mut self.lead, shown.since(now));

@@ -21,11 +21,13 @@ use crate::host::rests::Rests;
 use crate::host::tap::Tap;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::flow::{FlowChange, FlowInterval};
+use crate::links::frame::Frame;
 use crate::links::ids::{PipeId, PortId};
 use crate::links::network::{Delivery, Network};
 use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
+use crate::links::stamp;
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
@@ -124,10 +126,24 @@ struct Ports {
 /// The nodes' own clocks, and what is recorded of them.
 struct NodeClocks {
     clocks: Clocks,
+    /// By port: the hardware address that a stamp is written over.
+    macs: Vec<[u8; 6]>,
     crossings: Crossings,
 }
 
 impl NodeClocks {
+    /// When the node of `port` sent a frame that is read at `now`, by the clock of the node's that the frame bears; the
+    /// frame is then as it was before.
+    fn sent(&mut self, port: PortId, now: RealInstant, frame: &mut Frame) -> Option<RealInstant> {
+        self.clocks.of(port)?;
+        let sent = stamp::take(frame, self.macs[port.index()], now);
+        match sent {
+            Some(sent) => self.crossings.sent(now, sent),
+            None => self.crossings.unstamped += 1,
+        }
+        sent
+    }
+
     /// Tells the node of `port` that it is no earlier than `exit`, when it gets what is handed to it at `now`.
     fn meet(&mut self, port: PortId, exit: RealInstant, now: RealInstant) {
         let Some(clock) = self.clocks.of(port) else { return };
@@ -175,7 +191,8 @@ impl<'a> Loop<'a> {
                 .map_err(failed(format!("{}: cannot be watched", tap.label())))?;
         }
         let now = host::now();
-        let clocks = (!clocks.none()).then(|| NodeClocks { clocks, crossings: Crossings::default() });
+        let macs = network.ports().iter().map(|port| port.mac).collect();
+        let clocks = (!clocks.none()).then(|| NodeClocks { clocks, macs, crossings: Crossings::default() });
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now), clocks };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let rests = Rests::new(now);
@@ -259,8 +276,13 @@ impl<'a> Loop<'a> {
                 self.heard = now;
                 // What is due leaves first: pipes must see frames in the order of their instants.
                 self.network.advance(now, |delivery| self.ports.deliver(delivery));
-                self.network.inject(port, now, frame);
-                self.ports.recorder.seen(gap);
+                match self.ports.clocks.as_mut().and_then(|clocks| clocks.sent(port, now, &mut frame)) {
+                    None => {
+                        self.network.inject(port, now, frame);
+                        self.ports.recorder.seen(gap);
+                    }
+                    Some(sent) => self.inject_sent(port, now, sent, frame, gap),
+                }
                 true
             }
             Err(e) => {
@@ -271,6 +293,16 @@ impl<'a> Loop<'a> {
                 }
                 false
             }
+        }
+    }
+
+    /// Takes a frame that bears the instant at which it was sent: that nobody saw it for a while matters only as far as
+    /// it is late for that.
+    fn inject_sent(&mut self, port: PortId, now: RealInstant, sent: RealInstant, frame: Frame, gap: RealDuration) {
+        let late = self.network.inject_sent(port, now, sent, frame);
+        self.ports.recorder.seen(gap.min(late));
+        if let Some(clocks) = &mut self.ports.clocks {
+            clocks.crossings.unabsorbed(late);
         }
     }
 

@@ -58,6 +58,15 @@ impl Frame {
         self.buffer[..6].copy_from_slice(&mac);
     }
 
+    pub(crate) fn set_source_mac(&mut self, mac: [u8; 6]) {
+        self.buffer[6..12].copy_from_slice(&mac);
+    }
+
+    /// The hardware address that the frame says it comes from, if it is long enough to say so.
+    pub(crate) fn source_mac(&self) -> Option<[u8; 6]> {
+        self.bytes().get(6..12)?.first_chunk().copied()
+    }
+
     /// Flips one bit, chosen by `which`, of what the frame's IP packet carries: the checksum of its transport protocol
     /// then fails. False if it carries nothing: a damaged IP header would be believed by the pipes and switches that
     /// the frame still has to pass.

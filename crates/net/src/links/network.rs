@@ -14,6 +14,7 @@ use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::fate::Fate;
 use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::frame::{Frame, Pool, Refused};
+use crate::links::held::{Held, Waiting};
 use crate::links::ids::{PipeId, PortId, Vertex};
 use crate::links::pipe::draws::Draws;
 use crate::links::pipe::{Entry, Packet, Pipe};
@@ -53,7 +54,10 @@ pub struct Network {
     /// When the first frame of each pipe that holds any leaves it; also of some frames that were first once, until that
     /// instant.
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
+    /// What was sent ahead of the run's clock.
+    held: Held,
     pool: Pool,
+    /// Frames in pipes, and those held.
     inside: usize,
     /// The most frames inside.
     room: usize,
@@ -87,6 +91,7 @@ impl Network {
             pipes.push(Pipe::new(config, Draws::new(seed, name), largest));
         }
         let counters = vec![PortCounters::default(); topology.ports.len()];
+        let held = Held::of(counters.len());
         let (series, flow_intervals, sniffer) = (None, Vec::new(), None);
         Ok(Network {
             topology,
@@ -94,6 +99,7 @@ impl Network {
             counters,
             background,
             heads: BinaryHeap::new(),
+            held,
             pool,
             inside: 0,
             room,
@@ -172,7 +178,35 @@ impl Network {
     }
 
     /// Takes a frame that the node of `port` sent at `now`. The network must have been advanced to `now`.
-    pub fn inject(&mut self, port: PortId, now: RealInstant, mut frame: Frame) {
+    pub fn inject(&mut self, port: PortId, now: RealInstant, frame: Frame) {
+        let Some((frame, to)) = self.admit(port, frame) else { return };
+        match self.held.ahead_of(port, &frame) {
+            None => self.enter(self.topology.ports[port.index()].pipe, now, frame, to),
+            Some(at) => self.hold(port, at, frame, to),
+        }
+    }
+
+    /// Takes a frame that is read at `now` and was sent by the node of `port` at `sent`, by the node's clock; gives how
+    /// much later than it should it is seen, if it is. The network must have been advanced to `now`.
+    ///
+    /// One that is ahead is held until then. One that is behind enters its pipe at that instant, or at that of the
+    /// frame before it, and late is only what it should have left by now, or entered later.
+    pub fn inject_sent(&mut self, port: PortId, now: RealInstant, sent: RealInstant, frame: Frame) -> RealDuration {
+        let Some((frame, to)) = self.admit(port, frame) else { return RealDuration::ZERO };
+        let sent = self.held.last(port).map_or(sent, |last| sent.max(last));
+        if sent > now {
+            self.hold(port, sent, frame, to);
+            return RealDuration::ZERO;
+        }
+        let pipe = self.topology.ports[port.index()].pipe;
+        self.enter(pipe, sent, frame, to);
+        let entered = &mut self.pipes[pipe.index()];
+        let pushed = entered.in_turn(sent).since(sent);
+        pushed + entered.tail().map_or(RealDuration::ZERO, |exit| now.since(exit))
+    }
+
+    /// Where a frame goes in the end; one that goes nowhere is counted, and is gone.
+    fn admit(&mut self, port: PortId, mut frame: Frame) -> Option<(Frame, PortId)> {
         let counters = &mut self.counters[port.index()];
         let pipe = self.topology.ports[port.index()].pipe;
         match self.topology.aim(port, &frame) {
@@ -180,7 +214,7 @@ impl Network {
             Ok(Aim { to, switched }) => {
                 if self.inside < self.room {
                     frame.switched = switched;
-                    return self.enter(pipe, now, frame, to);
+                    return Some((frame, to));
                 }
                 counters.no_memory += 1;
             }
@@ -189,6 +223,21 @@ impl Network {
             Err(Refused::Unheard) => (),
         }
         self.pool.give(frame);
+        None
+    }
+
+    /// Has a frame wait until `at`.
+    #[cold]
+    fn hold(&mut self, port: PortId, at: RealInstant, frame: Frame, to: PortId) {
+        self.held.hold(port, at, frame, to);
+        self.inside += 1;
+    }
+
+    /// Lets the frame in that has been held long enough first.
+    fn release(&mut self) {
+        let Some((port, Waiting { at, frame, to, .. })) = self.held.release() else { return };
+        self.inside -= 1;
+        self.enter(self.topology.ports[port.index()].pipe, at, frame, to);
     }
 
     /// Moves everything that is due by `now` and hands out, in the order of their instants, the frames that leave.
@@ -203,7 +252,15 @@ impl Network {
                 self.depart();
                 continue;
             }
-            let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(now) else { return };
+            // What leaves at the instant at which another is sent leaves before it.
+            let sent = self.held.next().filter(|next| *next <= now);
+            let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(sent.unwrap_or(now)) else {
+                match sent {
+                    Some(_) => self.release(),
+                    None => return,
+                }
+                continue;
+            };
             if let Some(source) = to.of_source() {
                 match self.background.hop(source, exit, &mut frame) {
                     Some(next) => self.enter(next, exit, frame, to),
@@ -308,7 +365,7 @@ impl Network {
     /// When [`advance`](Network::advance) next has something to do.
     pub fn next_deadline(&self) -> Option<RealInstant> {
         let head = self.heads.peek().map(|Reverse((exit, _))| *exit);
-        head.into_iter().chain(self.background.next()).min()
+        head.into_iter().chain(self.background.next()).chain(self.held.next()).min()
     }
 
     /// Whether a change of a pipe would be taken; what is wrong with it if not.
@@ -390,6 +447,7 @@ impl Network {
 
     fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
+        let now = entered.in_turn(now);
         let counted = entered.counters;
         // What is no frame of anybody's has no bytes to look at.
         let sniffer = self.sniffer.as_mut().filter(|_| to.of_source().is_none());

@@ -73,6 +73,8 @@ pub(crate) struct Pipe {
     free_at: RealInstant,
     /// The latest that any frame that has left was sent.
     last_sent: RealInstant,
+    /// When a frame last came, or the pipe was changed.
+    latest: RealInstant,
 }
 
 impl Pipe {
@@ -89,7 +91,20 @@ impl Pipe {
             backlog: Backlog::default(),
             free_at: RealInstant::ZERO,
             last_sent: RealInstant::ZERO,
+            latest: RealInstant::ZERO,
         }
+    }
+
+    /// When a frame enters that was sent at `sent`: then, or when the one before it entered, if it was sent earlier but
+    /// comes later. What the pipe has decided is not decided anew.
+    pub fn in_turn(&mut self, sent: RealInstant) -> RealInstant {
+        self.latest = self.latest.max(sent);
+        self.latest
+    }
+
+    /// When the last frame of the line leaves.
+    pub fn tail(&self) -> Option<RealInstant> {
+        self.line.back().map(|p| p.exit)
     }
 
     /// Takes a frame in at `now`, and its copy if it gets one and there is `room`; what is dropped goes to the pool and
@@ -193,6 +208,7 @@ impl Pipe {
 
     /// Applies a change at `now` and gives the packets that it cost.
     pub fn change(&mut self, now: RealInstant, change: &PipeChange) -> Vec<Packet> {
+        self.latest = self.latest.max(now);
         let after = self.config.with(change);
         let before = std::mem::replace(&mut self.config, after);
         if change.loss.is_some() {

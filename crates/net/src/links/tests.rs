@@ -1,6 +1,7 @@
 //! What a network does, by what it makes of frames: no root, no sleep, and time is what the test says.
 
 mod background;
+mod clocks;
 mod impairments;
 mod lans;
 mod pipes;

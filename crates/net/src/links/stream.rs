@@ -1,0 +1,137 @@
+//! Which frames somebody expects in the order in which they were sent: those of one connection, say.
+
+use scale::link::ETHERNET_HEADER as ETHERNET;
+
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Of the flags of TCP those that take a place in the order of the data, or end it: FIN, SYN, RST.
+const IN_ORDER: u8 = 0b111;
+
+/// Frames with the same addresses, protocol and ports; of what is not IP, all of the same type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stream {
+    kind: [u8; 2],
+    ends: [u8; 32],
+    protocol: u8,
+    /// None in fragments, of which only the first would have them.
+    ports: [u8; 4],
+}
+
+/// The stream that a frame belongs to, and whether it may come out of turn all the same: if it only acknowledges.
+pub(crate) fn of(frame: &[u8]) -> (Stream, bool) {
+    let kind = frame.get(12..ETHERNET).and_then(|kind| kind.first_chunk()).copied().unwrap_or_default();
+    let ip = frame.get(ETHERNET..).unwrap_or_default();
+    let found = match kind {
+        IPV4 => of_4(ip),
+        IPV6 => of_6(ip),
+        _ => None,
+    };
+    let (stream, carried) = found.unwrap_or_default();
+    let mut stream = Stream { kind, ..stream };
+    if matches!(stream.protocol, TCP | UDP) {
+        stream.ports = carried.first_chunk().copied().unwrap_or_default();
+    }
+    (stream, stream.protocol == TCP && only_acknowledges(carried))
+}
+
+/// The addresses and the protocol of an IPv4 packet, and what it carries; nothing of a fragment.
+fn of_4(ip: &[u8]) -> Option<(Stream, &[u8])> {
+    let header = usize::from(ip.first()? & 0x0f) * 4;
+    let total = usize::from(u16::from_be_bytes(*ip.get(2..)?.first_chunk()?));
+    let fragment = u16::from_be_bytes(*ip.get(6..)?.first_chunk()?) & 0x3fff != 0;
+    let mut stream = Stream { protocol: *ip.get(9)?, ..Default::default() };
+    stream.ends[..8].copy_from_slice(ip.get(12..20)?);
+    let carried = ip.get(header..total).filter(|_| !fragment).unwrap_or_default();
+    Some((stream, carried))
+}
+
+/// Those of an IPv6 packet. One with more headers than the first has no ports.
+fn of_6(ip: &[u8]) -> Option<(Stream, &[u8])> {
+    let length = usize::from(u16::from_be_bytes(*ip.get(4..)?.first_chunk()?));
+    let mut stream = Stream { protocol: *ip.get(6)?, ..Default::default() };
+    stream.ends.copy_from_slice(ip.get(8..40)?);
+    Some((stream, ip.get(40..40 + length).unwrap_or_default()))
+}
+
+fn only_acknowledges(tcp: &[u8]) -> bool {
+    match tcp.get(12..14) {
+        Some(&[offset, flags]) => flags & IN_ORDER == 0 && usize::from(offset >> 4) * 4 == tcp.len(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::links::frame::Frame;
+    use crate::links::frame::tests::{ipv4, ipv6};
+
+    /// Makes a frame one of TCP: between these ports, with these flags, and as much data as there is room for.
+    pub fn tcp(frame: &mut Frame, ports: [u8; 4], flags: u8) {
+        let six = frame.bytes()[12..14] == IPV6;
+        let (protocol, at) = if six { (20, 54) } else { (23, 34) };
+        let b = frame.space();
+        b[protocol] = TCP;
+        b[at..at + 4].copy_from_slice(&ports);
+        b[at + 12..at + 14].copy_from_slice(&[5 << 4, flags]);
+    }
+
+    const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const ACK: u8 = 0x10;
+
+    #[test]
+    fn frames_of_one_connection_are_one_stream_and_others_are_others() {
+        for make in [ipv4, ipv6] {
+            let with = |to, ports| {
+                let mut frame = make(200, to, 0);
+                tcp(&mut frame, ports, ACK);
+                of(frame.bytes()).0
+            };
+            assert_eq!(with(TO, [0, 80, 4, 1]), with(TO, [0, 80, 4, 1]));
+            assert_ne!(with(TO, [0, 80, 4, 1]), with(TO, [0, 80, 4, 2]));
+            assert_ne!(with(TO, [0, 80, 4, 1]), with(Ipv4Addr::new(10, 0, 0, 3), [0, 80, 4, 1]));
+        }
+        assert_ne!(of(ipv4(100, TO, 0).bytes()).0, of(ipv6(100, TO, 0).bytes()).0);
+    }
+
+    #[test]
+    fn only_what_has_no_place_among_the_data_may_come_out_of_turn() {
+        for (make, header) in [(ipv4 as fn(_, _, _) -> _, 54), (ipv6, 74)] {
+            let bare = |len, flags| {
+                let mut frame = make(len, TO, 0);
+                tcp(&mut frame, [0, 80, 4, 1], flags);
+                of(frame.bytes()).1
+            };
+            assert!(bare(header, ACK), "an acknowledgement");
+            assert!(!bare(header + 1, ACK), "a byte of data");
+            assert!([1, 2, 4].iter().all(|flag| !bare(header, ACK | flag)), "the ends of a connection");
+        }
+        // A short frame is padded behind the packet.
+        let mut padded = ipv4(54, TO, 0);
+        tcp(&mut padded, [0, 80, 4, 1], ACK);
+        padded.set_len(60);
+        assert!(of(padded.bytes()).1);
+        assert!(!of(ipv4(54, TO, 0).bytes()).1, "no TCP");
+    }
+
+    #[test]
+    fn fragments_stay_together_and_any_bytes_are_some_stream() {
+        let fragment = |offset: u16, mark| {
+            let mut frame = ipv4(200, TO, mark);
+            frame.space()[23] = UDP;
+            frame.space()[20..22].copy_from_slice(&offset.to_be_bytes());
+            of(frame.bytes()).0
+        };
+        assert_eq!(fragment(0x2000, 1), fragment(100, 2));
+        assert_ne!(fragment(0, 1), fragment(0, 2), "these are whole, and from different ports");
+        let whole = ipv6(100, TO, 0);
+        (0..100).for_each(|len| assert!(!of(&whole.bytes()[..len]).1));
+        let mut arp = ipv4(60, TO, 1);
+        arp.space()[12..14].copy_from_slice(&[0x08, 0x06]);
+        assert_eq!(of(arp.bytes()), (Stream { kind: [0x08, 0x06], ..Default::default() }, false));
+    }
+}
