@@ -69,10 +69,13 @@ pub struct Testbed {
 
 impl Testbed {
     pub fn start(spec: NetworkSpec, seed: u64) -> Testbed {
+        Testbed::with_clocks(spec, seed, Clocks::default())
+    }
+
+    pub fn with_clocks(spec: NetworkSpec, seed: u64, clocks: Clocks) -> Testbed {
         let nodes = spec.nodes.clone();
         let network = Network::new(spec, seed).expect("the network is valid");
         let spaces: BTreeMap<_, _> = nodes.iter().map(|n| (n.clone(), Space::new())).collect();
-        let clocks = Clocks::default();
         let tap = |port: &diorama_net::Port| {
             Tap::create(spaces[&port.node].0.as_fd(), port, &clocks).expect("an interface is made")
         };
