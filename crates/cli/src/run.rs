@@ -55,10 +55,6 @@ pub struct Args {
     /// Leave the nodes running when the results are written, until Ctrl-C
     #[arg(long, conflicts_with = "repeat")]
     keep: bool,
-    /// Begin without what earlier runs have learned of what nodes lose at the start of their turns, and keep nothing of
-    /// what this one learns
-    #[arg(long)]
-    no_earlier_refills: bool,
     #[command(flatten)]
     hardware: HardwareArgs,
     #[command(flatten)]
@@ -150,7 +146,6 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             choice: args.cores.into(),
             earlier: None,
             keep: args.keep,
-            earlier_refills: !args.no_earlier_refills,
         };
         let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
         progress.finish();

@@ -108,7 +108,6 @@ fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
         seed: aside.seed,
         accuracy: aside.accuracy,
         keep: false,
-        earlier_refills: aside.earlier_refills,
         choice: aside.cores,
         earlier: Some((aside, files)),
     };

@@ -24,8 +24,6 @@ const CORES: usize = 1;
 const ORDERS: usize = 0;
 const BOOKS: [usize; 2] = [1, 2];
 const LINES_OF_CORE: usize = 3;
-/// Of the orders, the word that may change.
-const SOLD: usize = 4;
 
 /// Handles on the memory; a forked process has the same.
 #[derive(Clone, Copy)]
@@ -93,12 +91,6 @@ impl Board {
         (0..self.cores).map(move |place| self.core(place))
     }
 
-    /// The fillers that have begun, each with its thread.
-    pub fn threads(&self) -> impl Iterator<Item = (usize, u32)> {
-        let all = self.meters().iter().map(|line| line.0[2].load(Ordering::Relaxed) as u32);
-        all.enumerate().filter(|(_, tid)| *tid != 0)
-    }
-
     /// Tells the poke how long the shortest turns are.
     pub fn set_slice(&self, slice: RealDuration) {
         self.lines[COMMON].0[0].store(slice.as_nanos(), Ordering::Relaxed);
@@ -132,11 +124,6 @@ impl OfCore {
         let line = &self.line(ORDERS).0;
         line[1..].iter().zip(words).for_each(|(word, value)| word.store(value.to_bits(), Ordering::Relaxed));
         line[0].store(1, Ordering::Release);
-    }
-
-    /// Tells the poke how much of the core nodes have together from now on.
-    pub fn sell(&self, sold: f64) {
-        self.line(ORDERS).0[SOLD].store(sold.to_bits(), Ordering::Relaxed);
     }
 
     /// What the poke has been told, once it has.
@@ -185,11 +172,6 @@ impl OfCore {
 }
 
 impl Meter {
-    /// Says which thread writes here.
-    pub fn begin(self, thread: u32) {
-        self.0.0[2].store(thread.into(), Ordering::Relaxed);
-    }
-
     /// Adds a chunk that took `cycles`. Only one thread does, so this needs no locked instruction.
     #[inline(always)]
     pub fn add(self, cycles: u64) {
@@ -290,12 +272,10 @@ mod tests {
         let before = core.measured();
         board.meter(1).add(12_000);
         board.meter(1).add(11_000);
-        board.meter(1).begin(77);
         board.meter(2).add(9_000);
         assert_eq!(core.measured(), Measured { chunks: 3, cycles: 33_000 });
         assert_eq!(core.measured().since(before), Measured { chunks: 2, cycles: 23_000 });
         assert_eq!(other.measured(), Measured { chunks: 1, cycles: 9_000 });
-        assert_eq!(board.threads().collect::<Vec<_>>(), [(1, 77)]);
     }
 
     #[test]
@@ -307,8 +287,6 @@ mod tests {
         let orders = Orders { pace, room: Room { usable: 0.99, sold: 0.46, largest: 1.3 } };
         board.order(orders);
         assert_eq!(board.orders(), Some(orders));
-        board.sell(0.63);
-        assert_eq!(board.orders().map(|o| (o.pace, o.room)), Some((pace, Room { sold: 0.63, ..orders.room })));
         assert_eq!(all.core(0).orders(), None);
         all.set_slice(crate::LONGEST_SLICE);
         assert_eq!(all.slice(), crate::LONGEST_SLICE);

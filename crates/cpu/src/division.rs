@@ -14,8 +14,7 @@ use host::cgroup::Weights;
 /// No group of consequence has a smaller weight, where weights are coarse.
 const LEAST: f64 = 250.0;
 /// How many times as fine each level is. A weight is below `LEAST × FINER`, for what would have more is one level
-/// higher: even a share that is [raised](crate::CpuGroups::raise) to 2.2 times itself has a weight that the kernel
-/// takes.
+/// higher.
 const FINER: f64 = 16.0;
 /// Below the shares of this level the kernel would starve a node long before its weight were wrong.
 const DEEPEST: u32 = 6;

@@ -31,14 +31,11 @@ use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
 use crate::layout::{self, Layout};
 use crate::poke::{self, Ender, Way};
-use crate::terms::long_slice;
 use crate::yardstick::Laps;
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
 
-/// How many burn on each core beside those that the arguments name: what is poked. They come first.
-const OWN: usize = 1;
 /// From so many slices on a turn is several of them.
 const A_MULTIPLE: f64 = 1.5;
 
@@ -194,17 +191,6 @@ fn run(args: &[String]) -> Result<(), Error> {
                 known(board, core)?.order(orders);
                 say("kept")?;
             }
-            Word::Slice(slice, longest) => {
-                let nodes = &spinners[OWN * cores.len()..];
-                let longest = longest.iter().map(|node| nodes.get(*node)).collect::<Option<Vec<_>>>();
-                let longest = longest.ok_or_else(|| Error::Fillers("there is no such node".into()))?;
-                change_slice(board, &spinners, slice, &longest)?;
-                say("changed")?;
-            }
-            Word::Sold(core, sold) => {
-                known(board, core)?.sell(sold);
-                say("changed")?;
-            }
             Word::Work => {
                 let books = board.cores().map(|core| core.books()).collect::<Option<Vec<_>>>();
                 let now = host::now();
@@ -266,19 +252,6 @@ fn all_alive(children: &[(libc::pid_t, &str)]) -> Result<(), Error> {
 fn say(word: &str) -> Result<(), Error> {
     let mut out = io::stdout();
     writeln!(out, "{word}").and_then(|()| out.flush()).map_err(Error::io("answer the engine"))
-}
-
-/// The shortest turns last this long from now on, and those of some as long as any can. A filler that is not running
-/// cannot do it itself. The poke goes on with the shortest: what has longer ones is not over when it comes by.
-fn change_slice(board: Board, spinners: &[Spinner], slice: RealDuration, longest: &[&Spinner]) -> Result<(), Error> {
-    for (i, tid) in board.threads() {
-        let long = longest.iter().any(|other| std::ptr::eq(*other, &spinners[i]));
-        let turn = if long { long_slice() } else { spinners[i].slice(slice) };
-        sched::set_other(Pid::from_raw(tid as i32), Class::Slices(turn))
-            .map_err(Error::io("set a scheduling slice"))?;
-    }
-    board.set_slice(slice);
-    Ok(())
 }
 
 /// One of the two children, before it has taken up its work.
@@ -401,7 +374,6 @@ fn settle(process: Option<Pid>, spinner: &Spinner, slice: RealDuration) -> Resul
 /// and without PAUSE (hypervisors take a loop of PAUSEs for a lock and deschedule the whole virtual CPU). It has five
 /// cache lines, so that it takes next to nothing of a node's.
 fn spin(meter: Meter) -> ! {
-    meter.begin(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     let mut laps = Laps::start();
     loop {
         if let Some(cycles) = laps.lap() {

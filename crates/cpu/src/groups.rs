@@ -21,20 +21,12 @@ use crate::layout::Layout;
 use crate::pace::Room;
 use crate::part::Part;
 use crate::poke::Way;
-use crate::raised::Raised;
-use crate::refill::windows;
 use crate::shares::PLANNED_USABLE;
-use crate::terms::long_slice;
 use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
 const CALIBRATE: Duration = Duration::from_millis(400);
-/// How many turns of the longest length are waited for before they are measured, and how many are, in which time.
-const SETTLE_LONG: f64 = 2.0;
-const MEASURED_LONG: f64 = 8.0;
-const MEASURE_LONG: [RealDuration; 2] =
-    [RealDuration::from_nanos(300_000_000), RealDuration::from_nanos(1_000_000_000)];
 
 /// More than this is never sold: the poked group and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
@@ -58,9 +50,6 @@ pub struct CpuGroups {
     nodes: Vec<NodeCounters>,
     /// In the layout's order of the cores.
     parts: Vec<Part>,
-    /// Of the same cores, how long a turn is of a node that is to have the longest.
-    longest: Vec<Option<RealDuration>>,
-    raised: Raised,
     alone: Alone,
     /// The slices of the whole machine, where tasks have none of their own.
     held: Option<Held>,
@@ -141,8 +130,6 @@ impl CpuGroups {
             emulated: ByCore::of(&layout, &parts, policy)?,
             keepers: (policy == Policy::Slots).then(poke).transpose()?,
             everything: cgroup::usage_of_machine()?,
-            raised: Raised::new(&layout, shares, &parts)?,
-            longest: vec![None; parts.len()],
             parts,
             layout,
             nodes,
@@ -222,8 +209,8 @@ impl CpuGroups {
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
-    /// η of each core is measured, and as much for the longest turns where they can be had and shares are of work; the
-    /// nodes' programs should not have started yet. What was measured comes in the order of [`CpuGroups::cores`].
+    /// η of each core is measured; the nodes' programs should not have started yet. Calibrations come in the order of
+    /// [`CpuGroups::cores`].
     ///
     /// `helper` is [`CpuGroups::helper`], started. Fails if less of a core is usable than its nodes' shares sum to.
     pub fn engage(&mut self, helper: Option<Child>) -> Result<Vec<Calibration>, Error> {
@@ -275,36 +262,7 @@ impl CpuGroups {
                 work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
             calibrations.push(Calibration { core, usable, grain, speed });
         }
-        if self.terms.pace.is_some() && self.has_own_turns() {
-            self.longest = self.measure_longest()?;
-        }
         Ok(calibrations)
-    }
-
-    /// How long a turn of the node with the most of each core lasts if it is to have the longest. That takes as long as
-    /// some cycles of the smallest of them, so it is not asked where no node could use it.
-    fn measure_longest(&mut self) -> Result<Vec<Option<RealDuration>>, Error> {
-        let largest = |core: &usize| {
-            let here = self.shares.iter().enumerate().filter(|(_, n)| n.core == *core);
-            here.max_by(|a, b| a.1.share.total_cmp(&b.1.share)).map(|(i, n)| (i, n.share))
-        };
-        let nodes: Vec<(usize, f64)> = self.cores().iter().filter_map(largest).collect();
-        let turn = |i: usize| scale::Turns::stretched(self.terms.slice, self.shares[i].stretch);
-        if !nodes.iter().any(|(i, share)| windows::possible(*share, turn(*i))) {
-            return Ok(vec![None; self.parts.len()]);
-        }
-        let fillers: Vec<_> = nodes.iter().map(|(i, _)| [self.layout.filler(&self.shares[*i].name)]).collect();
-        let all_turns = || fillers.iter().map(|group| turns(group)).collect::<Result<Vec<_>, _>>();
-        let cycle = nodes.iter().map(|(_, share)| long_slice().as_secs_f64() / share).fold(0.0, f64::max);
-        let [least, most] = MEASURE_LONG;
-        let wait = |cycles: f64| sleep(RealDuration::from_secs_f64(cycles * cycle).clamp(least, most).into());
-        self.set_slices(self.terms.slice, &nodes.iter().map(|(i, _)| *i).collect::<Vec<_>>())?;
-        wait(SETTLE_LONG);
-        let before = all_turns()?;
-        wait(MEASURED_LONG);
-        let after = all_turns()?;
-        self.set_slice(self.terms.slice)?;
-        Ok(after.iter().zip(&before).map(|(after, before)| after.lasted(before)).collect())
     }
 
     /// The groups of the fillers of a core whose turns last a slice, those with the most turns, for the best average;
@@ -324,11 +282,10 @@ impl CpuGroups {
     /// Divides each core, of which so much is usable, between its nodes and the groups that burn what they have not
     /// bought.
     fn divide(&mut self, usable: &[f64]) -> Result<(), Error> {
-        let as_bought = vec![1.0; self.shares.len()];
         let mut all = Vec::new();
         for (part, usable) in self.parts.iter_mut().zip(usable) {
             let unsold = part.use_of(&self.shares, *usable)?;
-            let told = part.fractions(&as_bought);
+            let told = part.fractions();
             all.extend(part.of_nodes(&told).map(|(i, f)| (self.layout.node(&self.shares[i].name), f)));
             let batches = part.division.batches();
             all.extend(batches.iter().zip(&told.batches).map(|(batch, f)| (self.layout.batch(part, batch.level), *f)));
@@ -361,7 +318,6 @@ impl CpuGroups {
         }
         self.alone.recount(self.shares.iter().map(|n| self.layout.container(&n.name)))?;
         let work = self.work()?;
-        self.raised.account(&work);
         let nodes = self.used()?;
         let at = now();
         let mut run_ns = self.emulated.read(&nodes, &self.shares)?;
@@ -380,95 +336,19 @@ impl CpuGroups {
     /// What each node has used.
     fn used(&self) -> Result<Vec<NodeUse>, Error> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        for (i, counters) in self.nodes.iter().enumerate() {
+        for counters in &self.nodes {
             let at = now();
             let filler = counters.filler.as_ref().map_or(Ok(RealDuration::ZERO), Usage::read)?;
             // The container's own group may be gone (the node was stopped), its share of the parent's counter stays.
             let container = counters.all.read()?.saturating_sub(filler);
-            let raised_ns = self.raised.extra_ns(i);
-            nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos(), raised_ns });
+            nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos() });
         }
         Ok(nodes)
-    }
-
-    /// Makes turns last `slice` from now on, and those of nodes with a stretch as many times as long, within the bounds
-    /// of [`Terms::slice`]. Does nothing without [`Policy::Slots`].
-    ///
-    /// Where the whole machine has the same slices, and another run holds them too, they stay as both agreed on: what
-    /// comes back is how long they are.
-    pub fn set_slice(&mut self, slice: RealDuration) -> Result<RealDuration, Error> {
-        self.set_slices(slice, &[])
-    }
-
-    /// The same, but the turns of some nodes, by their places among the shares, are as long as any can be beside those
-    /// of others ([`CpuGroups::longest_turn`]). At most one of each core should be: where two are, they wait for each
-    /// other.
-    ///
-    /// Fails also if there is no such node, or if none can have [turns of its own](CpuGroups::has_own_turns).
-    pub fn set_slices(&mut self, slice: RealDuration, longest: &[usize]) -> Result<RealDuration, Error> {
-        if let Some(node) = longest.iter().find(|node| **node >= self.shares.len()) {
-            return Err(Error::Input(format!("there is no node {node}")));
-        }
-        if !longest.is_empty() && !self.has_own_turns() {
-            return Err(Error::Input("on this kernel all turns have one length".into()));
-        }
-        Terms { slice, ..self.terms }.check()?;
-        let slice = self.held.as_ref().map_or(Ok(slice), |held| held.set(slice))?;
-        if self.policy == Policy::Slots {
-            self.helper.tell(&Word::Slice(slice, longest.to_vec()), "changed")?;
-        }
-        self.terms.slice = slice;
-        Ok(slice)
-    }
-
-    /// Whether a node can have turns of a length that the others have not.
-    pub fn has_own_turns(&self) -> bool {
-        self.slices == Slices::OfTasks
-    }
-
-    /// How long turns of a node of that core last that is to have the longest, as was measured when limits were
-    /// applied; `None` if that was not. Of programs that ask for no slices, and so have the kernel's own.
-    pub fn longest_turn(&self, core: usize) -> Option<RealDuration> {
-        self.longest.get(self.cores().iter().position(|other| *other == core)?).copied().flatten()
-    }
-
-    /// Whether turns are still as [`CpuGroups::set_slice`] left them: another run may have come to hold the slices of
-    /// the whole machine.
-    pub fn keeps_slice(&self) -> Result<bool, Error> {
-        Ok(self.held.as_ref().map_or(Ok(self.terms.slice), Held::now)? == self.terms.slice)
     }
 
     /// A setting of the whole machine that is different for as long as there are these groups.
     pub fn host_setting(&self) -> Option<&Change> {
         self.held.as_ref().map(Held::change)
-    }
-
-    /// From now on each node has its share times its factor, which is at least 1. Only where shares of work are kept.
-    ///
-    /// Fails if less of a core is usable than that sums to.
-    pub fn raise(&mut self, factors: &[f64]) -> Result<(), Error> {
-        let sane = factors.len() == self.shares.len() && factors.iter().all(|f| f.is_finite() && *f >= 1.0);
-        if !sane || self.policy != Policy::Slots || self.terms.pace.is_none() {
-            return Err(Error::Input(format!("shares cannot be raised by {factors:?} with {:?}", self.policy)));
-        }
-        if let Some(part) = self.parts.iter().find(|part| part.raised(factors) > part.usable + 1e-9) {
-            let (sold, Part { core, usable, .. }) = (part.raised(factors), part);
-            return Err(Error::Input(format!("{sold:.3} of core {core}, of which {usable:.3} is usable")));
-        }
-        let work = self.work()?;
-        self.raised.account(&work);
-        for (place, part) in self.parts.iter().enumerate() {
-            // What is spared is not there to be had.
-            let taken = part.raised(factors) + part.in_force.spare();
-            self.helper.tell(&Word::Sold(place, taken), "changed")?;
-        }
-        self.raised.set(factors, &self.parts).map_err(Error::io("raise a node's share"))
-    }
-
-    /// What is left of a core for nodes and fillers, as it was measured when limits were applied; nothing of one that
-    /// holds no nodes.
-    pub fn usable(&self, core: usize) -> f64 {
-        self.parts.iter().find(|part| part.core == core).map_or(0.0, |part| part.usable)
     }
 
     /// The terms in force.

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use scale::{RealDuration, RealInstant};
+use scale::RealInstant;
 
 use crate::board::Orders;
 use crate::pace::Room;
@@ -24,7 +24,7 @@ const TO_END: Duration = Duration::from_secs(2);
 /// What begins a line that says why it failed.
 pub(crate) const FAILED: &str = "error ";
 
-/// What the engine tells the process, and what that answers: `going`, `kept`, `changed`, or the numbers of
+/// What the engine tells the process, and what that answers: `going`, `kept`, or the numbers of
 /// [`CoreWork`], core by core; none to the last. Cores are named by their place among those that hold nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Word {
@@ -32,11 +32,6 @@ pub(crate) enum Word {
     Go,
     /// From now on the poke keeps shares of work on a core.
     Keep(usize, Orders),
-    /// Turns last this long from now on, but those of some nodes as long as any can. Nodes are named by their place
-    /// among those of the run.
-    Slice(RealDuration, Vec<usize>),
-    /// Nodes have so much of a core together from now on.
-    Sold(usize, f64),
     /// What is in the books?
     Work,
     /// All end.
@@ -54,11 +49,6 @@ impl Word {
                 // Rust writes a number so that it is read back to the last digit.
                 format!("keep {core} {} {gain} {usable} {sold} {largest}", reference.units_per_us())
             }
-            Word::Slice(slice, longest) => {
-                let longest = longest.iter().map(|node| format!(" {node}")).collect::<String>();
-                format!("slice {}{longest}", slice.as_nanos())
-            }
-            Word::Sold(core, sold) => format!("sold {core} {sold}"),
             Word::Work => "work".into(),
             Word::Release => "release".into(),
         }
@@ -72,11 +62,6 @@ impl Word {
                 "go" => Word::Go,
                 "work" => Word::Work,
                 "release" => Word::Release,
-                "slice" => {
-                    let slice = RealDuration::from_nanos(fields.next()?.parse().ok()?);
-                    Word::Slice(slice, fields.map(|node| node.parse().ok()).collect::<Option<_>>()?)
-                }
-                "sold" => Word::Sold(fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
                 "keep" => {
                     let core = fields.next()?.parse().ok()?;
                     let mut number = || fields.next()?.parse::<f64>().ok();
@@ -214,14 +199,10 @@ mod tests {
     fn words_are_read_as_they_were_written() {
         let pace = Pace { reference: Speed::from_units_per_us(1.0 / 3.0).unwrap(), gain: 0.1 + 0.2 };
         let orders = Orders { pace, room: Room { usable: 0.987_654_321, sold: 1e-3, largest: 1.310_72 } };
-        let [slice, longer] = [vec![], vec![0, 17]].map(|some| Word::Slice(RealDuration::from_nanos(123_456), some));
-        let sold = Word::Sold(2, 1.0 / 7.0);
-        for word in [Word::Go, Word::Keep(6, orders), slice, longer, sold, Word::Work, Word::Release] {
+        for word in [Word::Go, Word::Keep(6, orders), Word::Work, Word::Release] {
             assert_eq!(Word::read(&word.write()).unwrap(), word);
         }
-        for bad in
-            ["", "went", "slice", "slice long", "slice 5 a", "keep 0 1 2 3 4", "keep 0 0 0.8 0.9 0.5 1.3", "sold 1"]
-        {
+        for bad in ["", "went", "keep 0 1 2 3 4", "keep 0 0 0.8 0.9 0.5 1.3"] {
             assert!(Word::read(bad).is_err(), "{bad:?}");
         }
     }

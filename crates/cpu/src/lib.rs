@@ -28,8 +28,6 @@ mod part;
 mod poke;
 mod policy;
 pub mod probe;
-mod raised;
-pub mod refill;
 mod seen;
 mod shares;
 mod terms;

@@ -138,13 +138,6 @@ impl Pacer {
         self.keeping = Some(keeping);
     }
 
-    /// From now on nodes have `sold` of the core together.
-    pub fn sell(&mut self, sold: f64) {
-        if let Some(keeping) = self.keeping.as_mut() {
-            keeping.room.sold = sold;
-        }
-    }
-
     /// What is in the books.
     pub fn books(&self) -> Books {
         self.books

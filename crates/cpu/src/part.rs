@@ -68,15 +68,9 @@ impl Part {
         self.sold() + self.in_force.spare()
     }
 
-    /// What its nodes have with these factors of all the run's nodes.
-    pub fn raised(&self, factors: &[f64]) -> f64 {
-        self.nodes.iter().zip(&self.shares).map(|(i, share)| share * factors[*i]).sum()
-    }
-
-    /// What each of its groups is to be told with these factors of all the run's nodes.
-    pub fn fractions(&self, factors: &[f64]) -> Fractions {
-        let raised: Vec<f64> = self.nodes.iter().zip(&self.shares).map(|(i, share)| share * factors[*i]).collect();
-        self.in_force.fractions(&raised)
+    /// What each of its groups is to be told.
+    pub fn fractions(&self) -> Fractions {
+        self.in_force.fractions(&self.shares)
     }
 
     /// Its nodes, each with what its group is to be told.
@@ -134,9 +128,8 @@ mod tests {
         let levels: Vec<Vec<_>> = parts.iter().map(|p| p.levels().collect()).collect();
         assert_eq!(levels, [[(0, 0), (2, 1)], [(1, 1), (3, 0)]]);
         assert!((parts[1].sold() - 0.51).abs() < 1e-12 && parts[1].taken() > 0.51, "{parts:?}");
-        assert!((parts[0].raised(&[2.0, 9.0, 1.0, 9.0]) - 0.81).abs() < 1e-12);
-        let raised = parts[0].fractions(&[2.0, 9.0, 1.0, 9.0]);
-        assert_eq!(parts[0].of_nodes(&raised).next(), Some((0, 0.8)));
+        let fractions = parts[0].fractions();
+        assert_eq!(parts[0].of_nodes(&fractions).next(), Some((0, 0.4)));
         let left = parts[1].use_of(&shares, 0.9).unwrap();
         assert!((left + parts[1].taken() - 0.9).abs() < 1e-12 && parts[1].usable == 0.9);
         assert!(parts[0].use_of(&shares, 0.4).is_err(), "more is sold");

@@ -138,12 +138,11 @@ impl Keeper {
     /// `had` is what all groups had of the core by now, if that could be read.
     fn reckon(&mut self, now: RealInstant, had: Option<Counts>) -> io::Result<()> {
         match self.board.orders() {
-            Some(orders) if self.keeping => self.pacer.sell(orders.room.sold),
-            Some(orders) => {
+            Some(orders) if !self.keeping => {
                 self.pacer.keep(orders.pace, orders.room);
                 self.keeping = true;
             }
-            None => {}
+            _ => {}
         }
         let measured = self.board.measured();
         let Measured { chunks, cycles } = measured.since(self.measured);

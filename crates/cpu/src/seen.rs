@@ -62,7 +62,4 @@ pub struct NodeUse {
     /// What its filler burnt because the node wanted less than its share, in ns. A node that always wants CPU still
     /// leaves its filler 0.3 % of its share.
     pub filler_ns: u64,
-    /// What it is entitled to, in ns, beyond its share of [`CoreWork::owed_ns`]: its share was
-    /// [raised](crate::CpuGroups::raise).
-    pub raised_ns: u64,
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use host::sched;
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +11,6 @@ use crate::Error;
 pub const SHORTEST_SLICE: RealDuration = RealDuration::from_nanos(100_000);
 /// The longest turn: the kernel keeps no longer slice beside a program that asked for none.
 pub const LONGEST_SLICE: RealDuration = RealDuration::from_nanos(3_000_000);
-/// How long a slice is asked for where a turn is to be as long as can be: a program that asked for none has the
-/// kernel's own, and the shortest of what is in a node's group is the group's.
-pub(crate) fn long_slice() -> RealDuration {
-    let own = sched::slice().unwrap_or_default();
-    if own > RealDuration::ZERO { own.clamp(SHORTEST_SLICE, LONGEST_SLICE) } else { LONGEST_SLICE }
-}
 
 /// The turn where nobody asked for another.
 pub const DEFAULT_SLICE: RealDuration = SHORTEST_SLICE;

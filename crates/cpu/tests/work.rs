@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{CORE, alone, engaged_on, used, while_busy};
 use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
-use host::cgroup::Tree;
-use host::sched::{Class, set, turns_of};
+use host::sched::{Class, set};
 use scale::RealDuration;
 
 /// How long it is looked on, and how often meanwhile the speed is.
@@ -184,93 +183,4 @@ fn a_poke_that_is_held_up_leaves_what_nodes_have() {
     let off = after.nodes[0] / (0.3 * after.owed) - 1.0;
     assert!(off.abs() < 0.06, "and then it goes on: {:?} of {}", after.nodes, after.owed);
     groups.release().unwrap();
-}
-
-#[test]
-fn turns_can_be_made_longer_while_they_are_kept() {
-    let _alone = alone();
-    let (id, mut groups) = engaged_on(&[0.2, 0.2], Terms::default());
-    let filler = Tree::of(&id).unwrap().group("emu/n0/f").threads().unwrap()[0];
-    let turn = || {
-        let before = turns_of(filler).unwrap();
-        sleep(WINDOW);
-        let after = turns_of(filler).unwrap();
-        after.ran.saturating_sub(before.ran).as_secs_f64() / (after.turns - before.turns) as f64
-    };
-    let short = turn();
-    groups.set_slice(RealDuration::from_nanos(1_000_000)).unwrap();
-    let long = turn();
-    assert!((4.0..16.0).contains(&(long / short)), "{short} s, then {long} s");
-    assert!(groups.set_slice(RealDuration::from_nanos(1)).is_err());
-    groups.release().unwrap();
-}
-
-#[test]
-fn one_node_can_have_the_longest_turns_while_those_of_others_stay_short() {
-    let _alone = alone();
-    let (id, mut groups) = engaged_on(&[0.05, 0.05], terms(1.3, 1.0));
-    let slice = terms(1.3, 1.0).slice;
-    let fillers = ["n0", "n1"].map(|node| Tree::of(&id).unwrap().group(&format!("emu/{node}/f")).threads().unwrap()[0]);
-    let turns = || {
-        let all = || fillers.map(|filler| turns_of(filler).unwrap());
-        let before = all();
-        sleep(WINDOW);
-        let after = all();
-        let ran = |i: usize| after[i].ran.saturating_sub(before[i].ran).as_secs_f64();
-        [0, 1].map(|i| (ran(i) / (after[i].turns - before[i].turns) as f64, ran(i) / WINDOW.as_secs_f64()))
-    };
-    if !groups.has_own_turns() {
-        assert!(groups.set_slices(slice, &[1]).is_err(), "all turns have one length on this kernel");
-        groups.set_slices(slice, &[]).unwrap();
-        return groups.release().unwrap();
-    }
-    let all_short = turns();
-    groups.set_slices(slice, &[1]).unwrap();
-    let one_long = turns();
-    groups.set_slice(slice).unwrap();
-    let short_again = turns();
-    let longer = |a: [(f64, f64); 2], b: [(f64, f64); 2], i: usize| a[i].0 / b[i].0;
-    assert!(longer(one_long, all_short, 1) > 3.0, "{all_short:?}, then {one_long:?}");
-    assert!(longer(one_long, all_short, 0) < 2.5, "the other's are ended as before: {all_short:?}, then {one_long:?}");
-    assert!(longer(one_long, short_again, 1) > 3.0, "{one_long:?}, then {short_again:?}");
-    let told = groups.longest_turn(groups.cores()[0]).expect("measured").as_secs_f64();
-    // Few such turns were measured, and one that nobody ended for a while counts as many.
-    assert!((0.33..3.0).contains(&(told / one_long[1].0)), "{told} was measured, then {one_long:?}");
-    // How much both have changes with the core's speed.
-    let part = |of: [(f64, f64); 2]| of[1].1 / of[0].1;
-    assert!((part(one_long) / part(all_short) - 1.0).abs() < 0.1, "shares stay: {all_short:?}, then {one_long:?}");
-    assert!(groups.set_slices(slice, &[2]).is_err(), "there is no third node");
-    groups.release().unwrap();
-}
-
-#[test]
-fn a_share_that_is_raised_grows_at_the_cost_of_nobody() {
-    let _alone = alone();
-    let (_, mut groups) = engaged_on(&[0.2, 0.1], terms(1.0, 1.0));
-    // What a whole core was owed, and what each node was beyond its share of that.
-    let books = |groups: &mut CpuGroups| {
-        let sample = groups.sample().expect("sample");
-        let raised_ns: Vec<u64> = sample.nodes.iter().map(|n| n.raised_ns).collect();
-        (sample.work_of(CORE).expect("a meter").owed_ns, raised_ns)
-    };
-    for factors in [[1.5, 1.0], [1.0, 1.3], [1.0, 1.0]] {
-        groups.raise(&factors).unwrap();
-        let (owed_before, before) = books(&mut groups);
-        let seen = while_busy(&mut groups, &[0, 1], observe);
-        let (owed_after, after) = books(&mut groups);
-        let owed = (owed_after - owed_before) as f64;
-        for (i, share) in [0.2, 0.1].into_iter().enumerate() {
-            let off = seen.nodes[i] / (share * factors[i] * seen.owed) - 1.0;
-            assert!(off.abs() < 0.06, "{factors:?}: node {i} had {} of the core", seen.nodes[i]);
-            let extra = (after[i] - before[i]) as f64 / (share * owed);
-            assert!((extra - (factors[i] - 1.0)).abs() < 0.05, "{factors:?}: node {i} was entitled to {extra} more");
-        }
-    }
-    for bad in [vec![1.5], vec![0.9, 1.0], vec![f64::NAN, 1.0], vec![6.0, 1.0]] {
-        assert!(groups.raise(&bad).is_err(), "{bad:?}");
-    }
-    groups.release().unwrap();
-    let (_, mut of_time) = engaged_on(&[0.2, 0.1], Terms::default());
-    assert!(of_time.raise(&[1.5, 1.0]).is_err(), "with shares of time nothing is given back");
-    of_time.release().unwrap();
 }

@@ -60,8 +60,6 @@ pub struct Aside {
     pub seed: u64,
     /// How exact its results must be.
     pub accuracy: Accuracy,
-    /// Whether it may begin with what earlier runs have learned of nodes' refills.
-    pub earlier_refills: bool,
     /// What was said of cores.
     pub cores: CoreChoice,
     /// The virtual time at which its nodes had ended.

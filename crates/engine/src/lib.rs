@@ -11,7 +11,6 @@ pub mod confirm;
 mod control;
 pub mod dilate;
 pub mod doctor;
-mod earlier_refills;
 mod error;
 mod exec;
 mod helper;

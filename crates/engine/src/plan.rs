@@ -23,7 +23,7 @@ use model::{Action, Address, BackgroundFlow, Experiment, Lan, LinkChange, NodeAc
 use net::{AddressSpec, FlowSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
-use scale::{Lengths, Sharers, Tdf, Turns, VirtualDuration, VirtualInstant};
+use scale::{Lengths, Sharers, Tdf, Turns, VirtualDuration};
 use tcp::Offers;
 
 pub(crate) use self::cores::usable as usable_cores;
@@ -167,6 +167,7 @@ impl Plan {
             little_room.filter(|_| in_turns),
             much_rounded,
             host.cores.shared_units(&packing.cores),
+            without_meaning(experiment),
         ];
         let record = record::plan::Plan {
             experiment: experiment.name.clone(),
@@ -250,9 +251,6 @@ impl Plan {
             cores: self.cores.clone(),
             pool_cap: self.pool_cap(),
             terms: self.terms,
-            refill: experiment.refill,
-            earlier_refills: true,
-            lasts: self.tdf.to_real(at_least(experiment)),
             nodes: (0..experiment.nodes.len()).map(|n| self.node_setup(n, experiment)).collect(),
             network: network_spec(experiment, self.tdf),
             seed,
@@ -275,7 +273,6 @@ impl Plan {
         };
         NodeSetup {
             name: node.name.clone(),
-            role: format!("{}/{}", experiment.name, node.group),
             root: match &node.root {
                 model::Root::Host => Root::Host,
                 model::Root::Directory(dir) => Root::Directory(source(dir)),
@@ -411,11 +408,9 @@ fn shortest_path(experiment: &Experiment, network: &Network) -> Option<VirtualDu
     (0..experiment.nodes.len()).filter_map(to).min().map(VirtualDuration::from_nanos)
 }
 
-/// How long a run of it lasts, if nothing goes wrong: until all has been measured, and to the limit if nobody is
-/// awaited. Zero if nobody knows.
-fn at_least(experiment: &Experiment) -> VirtualDuration {
-    let measured = experiment.measure.and_then(|(_, until)| until).unwrap_or(VirtualInstant::ZERO);
-    let model::Ends { exited, limit, never } = &experiment.ends;
-    let ends = if exited.is_empty() && !never { *limit } else { VirtualInstant::ZERO };
-    measured.max(ends).since(VirtualInstant::ZERO)
+/// Keys that the experiment still has, and that do nothing any more.
+fn without_meaning(experiment: &Experiment) -> Option<String> {
+    let keys: Vec<_> = experiment.without_meaning.iter().map(|key| format!("`{key}`")).collect();
+    let does = if keys.len() == 1 { "does nothing" } else { "do nothing" };
+    (!keys.is_empty()).then(|| format!("{} {does} any more, and can be removed", keys.join(", ")))
 }

@@ -19,7 +19,7 @@ use crossbeam_channel::Receiver;
 use fidelity::findings::Findings;
 use host::Change;
 use model::{Action, Experiment, NodeAction};
-use record::{Accuracy, Event, EventLog, NodeRefill, RunDir, RunResult};
+use record::{Accuracy, Event, EventLog, RunDir, RunResult};
 use scale::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 use serde_json::json;
 
@@ -66,8 +66,6 @@ pub struct Request<'a> {
     pub accuracy: Accuracy,
     /// Whether the nodes stay until an interrupt.
     pub keep: bool,
-    /// Whether it begins with what earlier runs have learned of nodes' refills, and later ones with what it learns.
-    pub earlier_refills: bool,
     /// What was said of cores, for when the run is put aside and goes on.
     pub choice: CoreChoice,
     /// The run that was put aside with which this one goes on.
@@ -263,7 +261,6 @@ struct Run<'a> {
     schedule: Schedule,
     observer: Observer,
     accuracy: Accuracy,
-    earlier_refills: bool,
     /// When the user asked for the run.
     asked: RealInstant,
     /// Whether the nodes' cores were theirs alone and are no more.
@@ -288,8 +285,6 @@ struct Judged {
     findings: Findings,
     /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
     used: Vec<RealDuration>,
-    /// What each lost at the start of its turns; empty where that was not measured.
-    refills: Vec<NodeRefill>,
 }
 
 impl<'a> Run<'a> {
@@ -302,7 +297,7 @@ impl<'a> Run<'a> {
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Run<'a>> {
-        let Request { experiment, plan, seed, accuracy, earlier_refills, choice, earlier, .. } = request;
+        let Request { experiment, plan, seed, accuracy, choice, earlier, .. } = request;
         let earlier = earlier.map(|(aside, _)| aside);
         let mut step = |what: String| {
             tell(&Notice::Step(what));
@@ -314,7 +309,7 @@ impl<'a> Run<'a> {
             zero_unix_ns: earlier.zero_unix_ns,
             parts: earlier.parts.clone(),
         });
-        site.prepare(Setup { continues, earlier_refills, ..plan.setup(experiment, seed) })?;
+        site.prepare(Setup { continues, ..plan.setup(experiment, seed) })?;
         step(format!("creating {} containers", plan.nodes.len()))?;
         site.create_nodes()?;
         let cores = if plan.cores.nodes.len() == 1 { "core" } else { "cores" };
@@ -352,7 +347,6 @@ impl<'a> Run<'a> {
             schedule,
             observer,
             accuracy,
-            earlier_refills,
             asked,
             cores_lost,
             seed,
@@ -376,10 +370,8 @@ impl<'a> Run<'a> {
 
     /// Ends counting, and makes the checks of what was counted. What fails is `broken`, and leaves the rest as it is.
     fn close(&mut self, end: RealInstant, broken: &mut Option<Error>) -> Closed {
-        let mut closed = Closed {
-            judged: Judged { findings: Findings::default(), used: Vec::new(), refills: Vec::new() },
-            recordings: Vec::new(),
-        };
+        let mut closed =
+            Closed { judged: Judged { findings: Findings::default(), used: Vec::new() }, recordings: Vec::new() };
         let closing = match self.site.finish() {
             Ok(closing) => closing,
             Err(e) => {

@@ -125,13 +125,6 @@ pub struct Setup {
     pub pool_cap: Option<f64>,
     /// The terms on which nodes share their cores, where they do not share a pool.
     pub terms: Terms,
-    /// Whether nodes are given back what they lose at the start of their turns, where shares of work are kept.
-    pub refill: bool,
-    /// Whether they begin with what earlier runs have learned of that on the machine, and those after this with what
-    /// this one learns.
-    pub earlier_refills: bool,
-    /// How long the run lasts at least, in real time from virtual zero on; zero if nobody knows.
-    pub lasts: RealDuration,
     /// The nodes.
     pub nodes: Vec<NodeSetup>,
     /// The links between them, in real rates and delays.
@@ -162,9 +155,6 @@ pub struct Continues {
 pub struct NodeSetup {
     /// Its name and host name.
     pub name: String,
-    /// The experiment's name and that under which it describes the node, `EXPERIMENT/NODE`: nodes that it describes
-    /// together, and those of another run of it, have the same.
-    pub role: String,
     /// Its root file system.
     pub root: Root,
     /// Its program and its arguments.
@@ -427,8 +417,6 @@ pub struct Sample {
     pub foreign: Vec<Thread>,
     /// CPU time of the site's own process, all threads, and of the one that serves disks.
     pub own: RealDuration,
-    /// By node, what it loses at the start of its turns; empty where that is not measured.
-    pub refills: Vec<NodeRefill>,
     /// What the kernel says, if the nodes' cores were theirs alone and are no more.
     pub cores_lost: Option<String>,
     /// What the disks of those nodes have counted that have one.
@@ -442,42 +430,6 @@ pub struct Sample {
     pub read_again: Option<u64>,
     /// How many commands of `diorama exec` have begun, and how many of them go on.
     pub commands: [u64; 2],
-}
-
-/// What a node loses at the start of each turn, and what it is given for that.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeRefill {
-    /// What is lost of a turn.
-    pub refill: RealDuration,
-    /// Its standard error.
-    pub error: RealDuration,
-    /// The mean length of a turn.
-    pub turn: RealDuration,
-    /// How many times its share the node has because of it, on average over the turns.
-    pub factor: f64,
-    /// Whether it would be more if it might.
-    pub capped: bool,
-    /// How many rounds of turns of all lengths it is from.
-    pub rounds: u32,
-    /// And how many windows, in which the node had the longest turns.
-    pub windows: u32,
-    /// What an earlier run had learned of it, with which it began.
-    pub earlier: Option<EarlierRefill>,
-}
-
-/// What an earlier run had learned of a node of the same kind.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EarlierRefill {
-    /// How long ago, at the start of this run.
-    pub age: RealDuration,
-    /// From how many rounds.
-    pub rounds: u32,
-    /// What was to be lost of a turn by it.
-    pub refill: RealDuration,
-    /// The standard error of that, for a run so much later.
-    pub error: RealDuration,
-    /// Whether what this run saw was so different that it was forgotten.
-    pub rejected: bool,
 }
 
 /// What a site tells when counting ends.

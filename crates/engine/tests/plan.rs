@@ -221,6 +221,18 @@ fn a_round_trip_too_long_for_the_initial_time_out_is_refused_with_its_nodes() {
 }
 
 #[test]
+fn what_has_no_meaning_any_more_is_still_read_and_warned_of() {
+    let warnings = |overrides: &[(&str, &str)]| {
+        let room = [("machines.server.speed", "0.3")];
+        plan(Variant::Scaled, None, &[&room[..], overrides].concat()).unwrap().recorded().warnings.clone()
+    };
+    assert_eq!(warnings(&[]), [] as [String; 0]);
+    for value in ["true", "false"] {
+        assert_eq!(warnings(&[("refill", value)]), ["`refill` does nothing any more, and can be removed"]);
+    }
+}
+
+#[test]
 fn nodes_have_cubic_where_it_can_be_had() {
     // With room on the core, of which there would be a warning of its own.
     let reno = [("nodes.client.congestion", "reno"), ("machines.server.speed", "0.3")];

@@ -118,18 +118,7 @@ fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box
     let (_send, interrupts) = crossbeam_channel::bounded(1);
     let accuracy = diorama_engine::accuracy(experiment, &[]).unwrap();
     let (out, choice) = (Some(out.to_path_buf()), CoreChoice::default());
-    let request = Request {
-        experiment,
-        plan,
-        cores,
-        out,
-        seed: 1,
-        accuracy,
-        keep: false,
-        earlier_refills: true,
-        choice,
-        earlier: None,
-    };
+    let request = Request { experiment, plan, cores, out, seed: 1, accuracy, keep: false, choice, earlier: None };
     run_through(request, &interrupts, &mut |_| {}, reach).unwrap().result
 }
 
@@ -173,9 +162,7 @@ fn a_run_over_a_byte_stream() {
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
     // What is measured of a node differs from run to run: that it was measured does not.
     let ends = |r: &RunResult| -> Vec<_> {
-        let end = |(name, n): (&String, &NodeOutcome)| {
-            (name.clone(), n.exit, n.ended, n.core_seconds.is_some(), n.refill.is_some())
-        };
+        let end = |(name, n): (&String, &NodeOutcome)| (name.clone(), n.exit, n.ended, n.core_seconds.is_some());
         r.nodes.iter().map(end).collect()
     };
     assert_eq!(ends(&near), ends(&far));

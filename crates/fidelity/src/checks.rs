@@ -38,10 +38,7 @@ const CHECKS: [Named; 12] = [
     (CheckName::KernelTimers, |e| {
         timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled, e.observations.looks_per_s())
     }),
-    (CheckName::Caches, |e| {
-        let measured = caches::refills(&e.observations.nodes, e.refills, e.caches, e.disks);
-        measured.unwrap_or_else(|| caches::caches(e.caches, &e.grain, e.tdf))
-    }),
+    (CheckName::Caches, |e| caches::caches(e.caches, &e.grain, e.tdf)),
     (CheckName::Disk, |e| {
         let judged = disk::disk(e.disks, e.nodes_without_disk(), e.tdf);
         let judged = disk::read_again(judged, e.disks, e.goes_in_real_time);

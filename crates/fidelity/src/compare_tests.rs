@@ -87,7 +87,7 @@ impl Making for Run {
     }
 
     fn node(mut self, name: &str, core_seconds: Option<f64>) -> Run {
-        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds, refill: None };
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds };
         self.result.nodes.insert(name.into(), outcome);
         self
     }

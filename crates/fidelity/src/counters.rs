@@ -58,8 +58,6 @@ pub struct NodeCounters {
     pub container_ns: u64,
     /// CPU time that its filler burnt in its place, ns.
     pub filler_ns: u64,
-    /// What it was entitled to beyond its share, ns: what it lost at the start of its turns was given back.
-    pub raised_ns: u64,
     /// Its namespace's TCP; `None` if it could not be read this time.
     pub tcp: Option<TcpCounters>,
     /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.
@@ -71,8 +69,7 @@ pub struct NodeCounters {
 impl NodeCounters {
     /// The CPU that a node with this share was entitled to since `before`, and what its programs used; ns.
     pub(crate) fn cpu_since(&self, before: &NodeCounters, share: f64) -> (f64, f64) {
-        let raised = self.raised_ns.saturating_sub(before.raised_ns) as f64;
-        let entitled = share * self.at.since(before.at).as_nanos() as f64 + raised;
+        let entitled = share * self.at.since(before.at).as_nanos() as f64;
         (entitled, self.used_since(before) as f64)
     }
 

@@ -1,7 +1,6 @@
 //! What a run has to say about itself at its end: what the checks are made of.
 
 use hdrhistogram::Histogram;
-use record::NodeRefill;
 use scale::{RealDuration, Tdf, Turns, VirtualDuration, VirtualInstant};
 
 use crate::core_speed::SpeedRecord;
@@ -36,8 +35,6 @@ pub struct Evidence<'a> {
     pub speeds: &'a [(usize, SpeedRecord)],
     /// By core that holds nodes, what it costs there to come back to data, if that was measured.
     pub caches: &'a [(usize, Caches)],
-    /// By node, what it lost at the start of its turns, if that was measured; else empty.
-    pub refills: &'a [NodeRefill],
     /// What the disks of those nodes did that have one that is modelled.
     pub disks: &'a [DiskUse],
     /// Why the kernel writes to them of its own accord at other times than the target's, if it does; whatever is

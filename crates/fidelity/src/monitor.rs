@@ -156,10 +156,8 @@ impl Monitor {
             let pace = self.last.pace_since(first, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
-            let bare = *share * pace * after.at.since(before.at).as_nanos() as f64;
-            let raised = if bare > 0.0 { entitled / bare } else { 1.0 };
             let used = RealDuration::from_nanos(after.used_since(before));
-            NodeCpu { node: node.clone(), core: *core, share: *share, stretch: *stretch, busy, raised, used }
+            NodeCpu { node: node.clone(), core: *core, share: *share, stretch: *stretch, busy, used }
         });
         of.collect()
     }

@@ -56,8 +56,6 @@ pub struct NodeCpu {
     pub stretch: f64,
     /// The part of what it was entitled to that it used, 0 to 1.
     pub busy: f64,
-    /// How many times its share that was, on average: what it lost at the start of its turns was given back.
-    pub raised: f64,
     /// The CPU time that its programs used.
     pub used: RealDuration,
 }

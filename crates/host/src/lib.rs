@@ -13,7 +13,6 @@ pub mod foreign;
 pub mod mounts;
 mod namespace;
 pub mod node_clock;
-pub mod perf;
 pub mod reclaim;
 pub mod sched;
 mod settings;

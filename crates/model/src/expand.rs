@@ -121,7 +121,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
             Some(file::Cpu::Time) => Cpu::Time,
             Some(file::Cpu::Work) | None => Cpu::Work,
         },
-        refill: refill.unwrap_or(true),
+        without_meaning: refill.map(|_| "refill").into_iter().collect(),
         grain: grain.map(|g| g.0),
         accuracy,
         machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),

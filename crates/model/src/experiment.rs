@@ -22,10 +22,10 @@ pub struct Experiment {
     pub measure: Option<(VirtualInstant, Option<VirtualInstant>)>,
     /// What nodes are entitled to of the core.
     pub cpu: Cpu,
-    /// Whether nodes are given back what they lose at the start of their turns on the core.
-    pub refill: bool,
     /// Twice what a node waits for its turn on the core on average, at most; none: as the plan finds right.
     pub grain: Option<VirtualDuration>,
+    /// Keys of the file that do nothing any more.
+    pub without_meaning: Vec<&'static str>,
     /// How exact the results must be for a run to be trustworthy.
     pub accuracy: Accuracy,
     /// The classes of target hardware.

@@ -75,8 +75,7 @@ pub(crate) struct File {
     /// What nodes are entitled to: as much `work` as a core usually does in their share of the time, or only the
     /// `time`; without it work
     cpu: Option<Cpu>,
-    /// Whether nodes are given back what they lose at the start of each turn on the core, while caches that others have
-    /// used fill again; without it they are, where `cpu` is `work`
+    /// Does nothing any more
     refill: Option<bool>,
     /// Twice what a node waits for its turn on the core on average, at most, in virtual time; without it, as
     /// the plan finds right

@@ -16,7 +16,7 @@ pub use self::error::Error;
 pub use self::host::capture::{Capture, CaptureFile, Captured, Stamp};
 pub use self::host::clocks::Clocks;
 pub use self::host::crossings::Crossings;
-pub use self::host::emulator::{Emulator, Options, Traffic};
+pub use self::host::emulator::{Emulator, Options};
 pub use self::host::lateness::{Lateness, LatenessSecond};
 pub use self::host::observation::{Observation, PipeObservation, PortObservation};
 pub use self::host::tap::{Tap, raise_loopback};

@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::events::{self, Event, EventLog};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 use crate::plan::Plan;
-use crate::refill::{self, RefillInterval, RefillLog};
 use crate::result::RunResult;
 use crate::samples::{self, Sample};
 use crate::speed::{self, SpeedInterval, SpeedLog};
@@ -26,7 +25,6 @@ const METRICS: &str = "metrics";
 /// In [`METRICS`], so no metric may have this name.
 const PIPE_INTERVALS: &str = "pipes.csv";
 const SPEED: &str = "speed.csv";
-const REFILL: &str = "refill.csv";
 const DISKS: &str = "disks.csv";
 const NODES: &str = "nodes";
 const CAPTURES: &str = "captures";
@@ -204,18 +202,6 @@ impl RunDir {
     /// Starts `speed.csv`.
     pub fn speed_log(&self) -> Result<SpeedLog> {
         SpeedLog::create(self.path.join(SPEED))
-    }
-
-    /// `refill.csv`: what nodes lost at the start of their turns, virtual second by virtual second; empty if there is
-    /// none.
-    pub fn refill(&self) -> Result<Vec<RefillInterval>> {
-        let path = self.path.join(REFILL);
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| refill::parse(&path, &text))
-    }
-
-    /// Starts `refill.csv`.
-    pub fn refill_log(&self) -> Result<RefillLog> {
-        RefillLog::create(self.path.join(REFILL))
     }
 
     /// `disks.csv`: what the nodes' disks did, virtual second by virtual second; empty if there is none.

@@ -12,7 +12,6 @@
 //! | [`Sample`] | `metrics/NAME.csv`: the samples of a metric |
 //! | [`PipeInterval`] | `metrics/pipes.csv`: what each direction of each link did, second by second |
 //! | [`SpeedInterval`] | `speed.csv`: how fast the nodes' core was, second by second |
-//! | [`RefillInterval`] | `refill.csv`: what nodes lost at the start of their turns, second by second |
 //! | [`PipeTotals`], [`PortTotals`] | `pipes.csv`, `ports.csv`: what links and interfaces did in all |
 //!
 //! A [`Run`] is a directory read again, a [`Series`] several of them that were made by `diorama run --repeat`.
@@ -28,7 +27,6 @@ mod error;
 mod events;
 mod links;
 pub mod plan;
-mod refill;
 mod result;
 mod runs;
 mod samples;
@@ -42,7 +40,6 @@ pub use error::{Error, Result};
 pub use events::{Event, EventLog};
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 pub use plan::Plan;
-pub use refill::{EarlierRefill, NodeRefill, RefillInterval, RefillLog};
 pub use result::{
     Accuracy, Check, CheckName, CoreSpeed, Ended, Fidelity, Intervals, MetricEffect, MetricRecord, NodeOutcome,
     RunResult, Status, Summary, Uncertainty, Variant, Verdict,

@@ -9,7 +9,6 @@ use scale::Tdf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::refill::NodeRefill;
 
 /// With which resources the experiment ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,9 +74,6 @@ pub struct NodeOutcome {
     /// the same in every variant, so this is neither real nor virtual time. `None` if it was not measured.
     #[serde(default)]
     pub core_seconds: Option<f64>,
-    /// What it lost at the start of each turn, as known at the end; `None` where that was not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refill: Option<NodeRefill>,
 }
 
 /// Count, mean and quantiles of at least one sample.
@@ -405,7 +401,7 @@ mod tests {
         assert_eq!(result.metrics.keys().collect::<Vec<_>>(), ["requests", "latency"], "order of the experiment");
         assert_eq!(
             result.nodes["web-1"],
-            NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567), refill: None }
+            NodeOutcome { exit: None, ended: Ended::Oom, core_seconds: Some(2.991234567) }
         );
         assert_eq!(result.fidelity.checks[2].ok, None);
         assert_eq!(result.metrics["requests"].uncertainty, None);

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_record::{
-    Counters, Event, LogStream, NodeRefill, PipeInterval, PipeTotals, PortTotals, RunDir, Sample, SpeedInterval,
-};
+use diorama_record::{Counters, Event, LogStream, PipeInterval, PipeTotals, PortTotals, RunDir, Sample, SpeedInterval};
 
 /// Everything that a run leaves, of one node `NAME`, one metric `NAME` and one link `A--B`.
 fn written(path: &Path) -> RunDir {
@@ -37,12 +35,6 @@ fn written(path: &Path) -> RunDir {
     let (units_per_us, percent_of_reference) = (Some(800.0), Some(80.0));
     log.add(&SpeedInterval { virtual_s: 0.0, core: 0, units_per_us, percent_of_reference, k: 1.25, capped: 0.0 })
         .unwrap();
-    log.flush().unwrap();
-    let (refill_us, error_us, turn_us) = (60.0, 5.0, 400.0);
-    let known =
-        NodeRefill { refill_us, error_us, turn_us, factor: 1.17, capped: false, rounds: 9, windows: 1, earlier: None };
-    let mut log = dir.refill_log().unwrap();
-    log.add(1.0, "NAME", &known).unwrap();
     log.flush().unwrap();
     dir.make_captures().unwrap();
     fs::write(path.join(RunDir::capture_file("A--B")), "").unwrap();
@@ -80,7 +72,7 @@ fn the_documentation_has_every_file_and_every_column() {
     let temp = tempfile::tempdir().unwrap();
     written(temp.path());
     let files = files(temp.path(), Path::new(""));
-    assert_eq!(files.len(), 14, "{files:?}");
+    assert_eq!(files.len(), 13, "{files:?}");
     for file in files {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap();
         let named = [file.to_str().unwrap(), name].iter().any(|name| page.contains(&format!("`{name}`")));

@@ -56,7 +56,7 @@ pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Opti
         samples.insert(metric.into(), of_metric);
     }
     for (node, core_seconds) in nodes {
-        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds, refill: None };
+        let outcome = NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: *core_seconds };
         result.nodes.insert(node.to_string(), outcome);
     }
     Run { dir: name.into(), result, samples }
@@ -117,7 +117,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         metrics: IndexMap::from([(HOSTILE.to_string(), metric)]),
         nodes: IndexMap::from([(
             HOSTILE.to_string(),
-            NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift), refill: None },
+            NodeOutcome { exit: Some(0), ended: Ended::Exited, core_seconds: Some(2.0 + shift) },
         )]),
         fidelity: conclude(vec![check]),
     };

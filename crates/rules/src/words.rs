@@ -24,7 +24,6 @@ const RECORDED: &[&str] = &[
     "pipes.csv",
     "ports.csv",
     "speed.csv",
-    "refill.csv",
     "report.html",
     "metrics/",
     "captures/",

@@ -1,4 +1,4 @@
-//! `diorama-trials grain`: what short and long turns on the core cost, with and without giving refills back.
+//! `diorama-trials grain`: what short and long turns on the core cost.
 //!
 //! A short turn begins with caches that others have used, so requests cost more; in a long one a request waits longer
 //! for its turn. Both variants of an experiment run with turns of several lengths. Runs that are there already are not
@@ -51,7 +51,6 @@ const ALL: (&str, &str) = ("measure", "0s..");
 #[derive(Clone, Debug, PartialEq)]
 struct Kind {
     turn_ms: f64,
-    gives_back: bool,
     variant: Variant,
 }
 
@@ -62,10 +61,6 @@ struct Seen {
     cost_ms: f64,
     requests: f64,
     latency_ms: f64,
-    /// The server's share was raised by this factor.
-    factor: f64,
-    refill_us: f64,
-    refill_error_us: f64,
     /// What a node waits for its turn, at most so much of the latency.
     grain_percent: f64,
     suspect: bool,
@@ -92,9 +87,7 @@ pub fn main(args: Args) -> Result<(), Failure> {
                     left -= 1;
                     eprintln!("{name}, {}, {round} of {}", kind.path(), args.rounds);
                     let grain = format!("{:.4}ms", kind.turn_ms * grain_of_turn);
-                    let refill = kind.gives_back.to_string();
-                    let more = [("grain", grain.as_str()), ("refill", refill.as_str())];
-                    let set: Vec<_> = set.iter().copied().chain([ALL]).chain(more).collect();
+                    let set: Vec<_> = set.iter().copied().chain([ALL, ("grain", grain.as_str())]).collect();
                     driver.run_with(&folder, kind.variant, &set, &directory, false)?;
                 }
                 seen.push(Seen::of(&RunDir::at(&directory), kind.variant)?);
@@ -134,16 +127,12 @@ fn grain_of_turn(
 
 fn kinds(turns: &[f64]) -> impl Iterator<Item = Kind> {
     let variants = [Variant::Baseline, Variant::Scaled];
-    turns.iter().flat_map(move |&turn_ms| {
-        let of = move |gives_back| variants.map(|variant| Kind { turn_ms, gives_back, variant });
-        of(false).into_iter().chain(of(true))
-    })
+    turns.iter().flat_map(move |&turn_ms| variants.map(|variant| Kind { turn_ms, variant }))
 }
 
 impl Kind {
     fn path(&self) -> String {
-        let refill = if self.gives_back { "given-back" } else { "lost" };
-        format!("{}ms-{refill}-{}", self.turn_ms, self.variant)
+        format!("{}ms-{}", self.turn_ms, self.variant)
     }
 }
 
@@ -159,15 +148,11 @@ impl Seen {
         let slower = seconds.iter().map(|s| s.k).sum::<f64>() / seconds.len() as f64;
         let slower = if slower.is_finite() { slower } else { 1.0 };
         let server = result.nodes.get(SERVER).ok_or_else(|| Failure::failed(format!("there is no node `{SERVER}`")))?;
-        let of = |f: fn(&record::NodeRefill) -> f64, none| server.refill.as_ref().map_or(none, f);
         let latency = metric(LATENCY)?;
         Ok(Seen {
             cost_ms: 1e3 * server.core_seconds.unwrap_or(f64::NAN) / latency.n as f64 / slower,
             requests: metric(REQUESTS)?.mean,
             latency_ms: latency.mean,
-            factor: of(|r| r.factor, 1.0),
-            refill_us: of(|r| r.refill_us, 0.0),
-            refill_error_us: of(|r| r.error_us, 0.0),
             grain_percent: effect(&result, CheckName::CpuGrain),
             suspect: result.fidelity.verdict == record::Verdict::Suspect,
         })
@@ -189,34 +174,26 @@ fn warmest(seen: &[(Kind, Vec<Seen>)]) -> f64 {
     made.map(|(_, runs)| mean(runs, |s| s.cost_ms)).fold(f64::NAN, f64::min)
 }
 
-/// By how many per cent work takes longer than with the warmest caches: what a request costs more, less what the share
-/// was raised by.
+/// By how many per cent work takes longer than with the warmest caches.
 fn longer(runs: &[Seen], warmest: f64) -> f64 {
-    100.0 * (mean(runs, |s| s.cost_ms / s.factor) / warmest - 1.0)
+    100.0 * (mean(runs, |s| s.cost_ms) / warmest - 1.0)
 }
 
 fn table(seen: &[(Kind, Vec<Seen>)]) -> String {
     let warmest = warmest(seen);
     let mut text = String::from(
-        "| turn, ms | refill | variant | runs (suspect) | CPU per request, ms | refill, us | share times | work takes \
-         longer by | requests/s | latency, ms | grain, % |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        "| turn, ms | variant | runs (suspect) | CPU per request, ms | work takes longer by | requests/s | latency, \
+         ms | grain, % |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for (kind, runs) in seen.iter().filter(|(_, runs)| !runs.is_empty()) {
-        let Kind { turn_ms, gives_back, variant } = kind;
+        let Kind { turn_ms, variant } = kind;
         let suspect = runs.iter().filter(|s| s.suspect).count();
-        let refill = match gives_back {
-            true => format!("{:.0} ± {:.0}", mean(runs, |s| s.refill_us), mean(runs, |s| s.refill_error_us)),
-            false => String::new(),
-        };
         let _ = writeln!(
             text,
-            "| {turn_ms} | {} | {variant} | {} ({suspect}) | {:.3} | {refill} | {:.2} | {:+.1} % | {:.1} | {:.1} | \
-             {:.1} |",
-            if *gives_back { "given back" } else { "lost" },
+            "| {turn_ms} | {variant} | {} ({suspect}) | {:.3} | {:+.1} % | {:.1} | {:.1} | {:.1} |",
             runs.len(),
             mean(runs, |s| s.cost_ms),
-            mean(runs, |s| s.factor),
             longer(runs, warmest),
             mean(runs, |s| s.requests),
             mean(runs, |s| s.latency_ms),
@@ -226,23 +203,19 @@ fn table(seen: &[(Kind, Vec<Seen>)]) -> String {
     text
 }
 
-/// By length of turn: by how much work takes longer or shorter with refills lost and given back, and what the grain may
-/// add.
+/// By length of turn: by how much work takes longer, and what the grain may add.
 fn lines(seen: &[(Kind, Vec<Seen>)]) -> Vec<Line> {
     let warmest = warmest(seen);
-    let of = |variant, gives_back, value: &dyn Fn(&[Seen]) -> f64| {
-        let of_kind = |k: &Kind| k.variant == variant && k.gives_back == gives_back;
-        let made = seen.iter().filter(|(kind, runs)| of_kind(kind) && !runs.is_empty());
+    let of = |variant, value: &dyn Fn(&[Seen]) -> f64| {
+        let made = seen.iter().filter(|(kind, runs)| kind.variant == variant && !runs.is_empty());
         made.map(|(kind, runs)| (kind.turn_ms, value(runs))).collect::<Vec<_>>()
     };
-    let off = |runs: &[Seen]| longer(runs, warmest).abs();
+    let off = |runs: &[Seen]| longer(runs, warmest);
     let grain = |runs: &[Seen]| mean(runs, |s| s.grain_percent).abs();
     [
-        ("caches, baseline", of(Variant::Baseline, false, &off)),
-        ("caches, scaled", of(Variant::Scaled, false, &off)),
-        ("given back, baseline", of(Variant::Baseline, true, &off)),
-        ("given back, scaled", of(Variant::Scaled, true, &off)),
-        ("grain, at most", of(Variant::Scaled, false, &grain)),
+        ("caches, baseline", of(Variant::Baseline, &off)),
+        ("caches, scaled", of(Variant::Scaled, &off)),
+        ("grain, at most", of(Variant::Scaled, &grain)),
     ]
     .into_iter()
     .map(|(name, points)| Line { name: name.into(), points, spread: Vec::new() })
@@ -253,31 +226,25 @@ fn lines(seen: &[(Kind, Vec<Seen>)]) -> Vec<Line> {
 mod tests {
     use super::*;
 
-    fn seen(cost_ms: f64, factor: f64) -> Seen {
-        let (refill_us, refill_error_us, grain_percent) = (80.0, 9.0, 3.0);
-        let (requests, latency_ms, suspect) = (150.0, 70.0, false);
-        Seen { cost_ms, requests, latency_ms, factor, refill_us, refill_error_us, grain_percent, suspect }
+    fn seen(cost_ms: f64) -> Seen {
+        Seen { cost_ms, requests: 150.0, latency_ms: 70.0, grain_percent: 3.0, suspect: false }
     }
 
     #[test]
-    fn every_turn_is_run_with_and_without_in_both_variants() {
+    fn every_turn_is_run_in_both_variants() {
         let kinds: Vec<_> = kinds(&[0.1, 3.0]).map(|k| k.path()).collect();
-        assert_eq!(kinds.len(), 8);
-        assert_eq!(kinds[..3], ["0.1ms-lost-baseline", "0.1ms-lost-scaled", "0.1ms-given-back-baseline"]);
+        assert_eq!(kinds, ["0.1ms-baseline", "0.1ms-scaled", "3ms-baseline", "3ms-scaled"]);
     }
 
     #[test]
-    fn what_is_lost_is_told_from_the_warmest_caches_and_less_what_is_given_back() {
-        let costs = [(1.5, 1.0), (3.0, 1.0), (1.5, 1.5), (3.0, 2.0), (1.0, 1.0), (1.25, 1.0), (1.0, 1.0), (1.25, 1.0)];
-        let runs = costs.map(|(cost, factor)| vec![seen(cost, factor)]);
+    fn what_is_lost_is_told_from_the_warmest_caches() {
+        let runs = [1.5, 3.0, 1.0, 1.25].map(|cost| vec![seen(cost)]);
         let mut of = kinds(&[0.1, 3.0]).zip(runs).collect::<Vec<_>>();
         assert_eq!(warmest(&of), 1.0);
-        let lines = lines(&of);
-        assert_eq!(lines[1].points, [(0.1, 200.0), (3.0, 25.0)]);
-        assert_eq!(lines[3].points, [(0.1, 50.0), (3.0, 25.0)]);
-        of[7].1.clear();
+        assert_eq!(lines(&of)[1].points, [(0.1, 200.0), (3.0, 25.0)]);
+        of[3].1.clear();
         let table = table(&of);
-        assert!(table.lines().count() == 9, "{table}");
-        assert!(table.contains("| given back | scaled | 1 (0) | 3.000 | 80 ± 9 | 2.00 | +50.0 % |"), "{table}");
+        assert!(table.lines().count() == 5, "{table}");
+        assert!(table.contains("| 0.1 | scaled | 1 (0) | 3.000 | +200.0 % | 150.0 | 70.0 | 3.0 |"), "{table}");
     }
 }

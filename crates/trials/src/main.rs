@@ -65,7 +65,7 @@ enum Verb {
     Work(work::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
-    /// Measure what short and long turns on the core cost, with and without giving refills back
+    /// Measure what short and long turns on the core cost
     Grain(grain::Args),
     /// Run dbench under several TDFs, with nothing, the CPU, or the CPU and the disk scaled
     Dbench(dbench::Args),

@@ -76,8 +76,6 @@ fn command(job: &Job, log: File) -> Command {
     command.arg("run").arg(job.experiment).args(["--variant", job.variant.as_str()]).arg("--out").arg(job.out);
     // Trouble is made on one core of the nodes.
     command.arg("--node-cores=1");
-    // Each run is to stand for itself, and what is learned under trouble is of no use to others.
-    command.arg("--no-earlier-refills");
     command.args(job.set.iter().map(|set| format!("--set={set}")));
     command.args(job.accuracy.map(|accuracy| format!("--accuracy={accuracy}")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);

@@ -62,7 +62,6 @@ impl Confirmation {
             choice: engine::CoreChoice::default(),
             earlier: None,
             keep: false,
-            earlier_refills: !args.no_earlier_refills,
         };
         let outcome = engine::run(request, interrupts, &mut |notice| progress.show(notice));
         progress.finish();

@@ -91,8 +91,8 @@ fn judged(soon: RealDuration, late: RealDuration) -> Finding {
     let found = format!("{} → {} ns", soon.as_nanos(), late.as_nanos());
     let [short, long] = TURNS.map(|turn| 100.0 * lost_to_caches(late.saturating_sub(soon), turn));
     let says = format!(
-        "a line of memory untouched for 20 ms instead of 1 ms costs that: under dilation a program with as much data \
-         as a busy web server loses {short:.0} % of turns of 0.1 ms, {long:.0} % of turns of 1.5 ms"
+        "a line of memory untouched for 20 ms instead of 1 ms costs that: under dilation a program that fetches 64 KiB \
+         again in each turn loses {short:.0} % of turns of 0.1 ms, {long:.0} % of turns of 1.5 ms"
     );
     match long > 100.0 * LOST {
         true => Finding::degraded("caches", found, format!("{says}: neighbours of this machine use its caches")),
@@ -146,7 +146,7 @@ mod tests {
         let of = |late: u64| judged(RealDuration::from_nanos(4), RealDuration::from_nanos(late));
         let (quiet, shared) = (of(19), of(110));
         assert_eq!((quiet.state, shared.state), (State::Ok, State::Degraded));
-        assert!(quiet.says.contains("loses 8 % of turns of 0.1 ms, 1 % of turns of 1.5 ms"), "{}", quiet.says);
+        assert!(quiet.says.contains("loses 15 % of turns of 0.1 ms, 1 % of turns of 1.5 ms"), "{}", quiet.says);
         assert!(shared.says.contains("neighbours"), "{}", shared.says);
     }
 }

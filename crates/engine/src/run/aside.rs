@@ -78,7 +78,6 @@ impl Run<'_> {
             tdf: timeline.tdf,
             seed: self.seed,
             accuracy: self.accuracy,
-            earlier_refills: self.earlier_refills,
             cores: self.choice,
             at,
             happened,

@@ -12,7 +12,7 @@ use fidelity::evidence::{Caches, ClockRate, Evidence, GoesInRealTime, Grain, Pac
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{FlowInterval, PipeCounters, PipeInterval};
-use record::{Counters, EarlierRefill, NodeRefill, PipeIntervalLog, RefillLog, RunDir};
+use record::{Counters, PipeIntervalLog, RunDir};
 use scale::RealDuration;
 
 use super::Judged;
@@ -33,10 +33,6 @@ pub struct Observer {
     speeds: BTreeMap<usize, SpeedSeries>,
     intervals: PipeIntervalLog,
     speed: CoreSpeeds,
-    /// Begun when there is something to write.
-    refill_log: Option<RefillLog>,
-    /// By node, as last known.
-    refills: Vec<NodeRefill>,
     disks: DiskSeries,
     /// Pages of files that the machine had read again at first, and at last, where idle memory goes in real time.
     read_again: Option<[u64; 2]>,
@@ -61,8 +57,6 @@ impl Observer {
             speeds: BTreeMap::new(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
             speed: CoreSpeeds::begin(dir, reference),
-            refill_log: None,
-            refills: Vec::new(),
             disks: DiskSeries::default(),
             read_again: None,
             flows: Vec::new(),
@@ -78,7 +72,6 @@ impl Observer {
         }
         self.flows.extend_from_slice(&sample.network.flows);
         self.speed.add(self.timeline.at(sample.cpu.at), &sample.cpu.work)?;
-        self.note_refills(plan, &sample)?;
         self.disks.add(self.timeline.at(sample.cpu.at), plan, &sample.disks, &self.dir)?;
         self.disks.note_reads(&sample.device_reads);
         if let Some(pages) = sample.read_again {
@@ -86,20 +79,6 @@ impl Observer {
         }
         self.push(plan, sample);
         Ok(())
-    }
-
-    fn note_refills(&mut self, plan: &Plan, sample: &Sample) -> Result<()> {
-        if sample.refills.is_empty() {
-            return Ok(());
-        }
-        self.refills = sample.refills.iter().map(recorded_refill).collect();
-        if self.refill_log.is_none() {
-            self.refill_log = Some(self.dir.refill_log()?);
-        }
-        let at = self.timeline.at(sample.cpu.at).as_secs_f64();
-        let Some(log) = &mut self.refill_log else { return Ok(()) };
-        let mut rows = plan.nodes.keys().zip(&self.refills);
-        Ok(rows.try_for_each(|(node, known)| log.add(at, node, known))?)
     }
 
     /// What flows of the emulator's did, so far.
@@ -124,7 +103,6 @@ impl Observer {
         self.add(plan, sample)?;
         self.intervals.flush()?;
         self.speed.flush()?;
-        self.refill_log.as_mut().map_or(Ok(()), RefillLog::flush)?;
         self.disks.flush()?;
         let disks = self.disks.all();
         let observations = self.monitor.clone().finish();
@@ -166,7 +144,6 @@ impl Observer {
             },
             speeds: &speeds,
             caches: &caches,
-            refills: &self.refills,
             disks: &disks,
             other_writeback: other_writeback.map(|other| (other.because.as_str(), other.from)),
             goes_in_real_time: conditions.idle_memory.as_ref().err().map(|because| GoesInRealTime {
@@ -181,7 +158,7 @@ impl Observer {
             observations: &observations,
         });
         let used = observations.nodes.iter().map(|n| n.used).collect();
-        Ok(Judged { findings, used, refills: self.refills.clone() })
+        Ok(Judged { findings, used })
     }
 
     fn recorded(&self, interval: &PipeInterval, sample: &Sample) -> record::PipeInterval {
@@ -205,7 +182,6 @@ impl Observer {
             tcp,
             foreign,
             own,
-            refills: _,
             cores_lost: _,
             disks: _,
             commands: _,
@@ -229,8 +205,8 @@ impl Observer {
         }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
-            let cpu::NodeUse { at, container_ns, filler_ns, raised_ns } = *n;
-            NodeCounters { at, container_ns, filler_ns, raised_ns, tcp: tcp.map(counters), ring_drops, no_memory }
+            let cpu::NodeUse { at, container_ns, filler_ns } = *n;
+            NodeCounters { at, container_ns, filler_ns, tcp: tcp.map(counters), ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
@@ -243,20 +219,6 @@ impl Observer {
         let foreign = foreign.into_iter().map(foreign_thread).collect();
         self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign, core_work, looks });
     }
-}
-
-fn recorded_refill(known: &crate::site::NodeRefill) -> NodeRefill {
-    let crate::site::NodeRefill { refill, error, turn, factor, capped, rounds, windows, earlier } = *known;
-    let us = |time: RealDuration| time.as_nanos() as f64 / 1e3;
-    let [refill_us, error_us, turn_us] = [refill, error, turn].map(us);
-    let earlier = earlier.map(|crate::site::EarlierRefill { age, rounds, refill, error, rejected }| EarlierRefill {
-        age_s: age.as_secs_f64(),
-        rounds,
-        refill_us: us(refill),
-        error_us: us(error),
-        rejected,
-    });
-    NodeRefill { refill_us, error_us, turn_us, factor, capped, rounds, windows, earlier }
 }
 
 fn counters(read: host::tcp::Counters) -> TcpCounters {

@@ -5,8 +5,8 @@ use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
 use net::{Observation, PipeCounters, PortObservation};
 use record::{
-    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, NodeRefill, PipeTotals, PortTotals, RunDir,
-    RunResult, Sample, Samples, Status,
+    Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir, RunResult,
+    Sample, Samples, Status,
 };
 use regex::bytes::Regex;
 use scale::{RealDuration, RealInstant, VirtualInstant};
@@ -35,7 +35,7 @@ pub fn unmeasured(experiment: &Experiment, plan: &Plan) -> RunResult {
         virtual_seconds: 0.0,
         real_seconds: 0.0,
         metrics: IndexMap::new(),
-        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None, None))).collect(),
+        nodes: experiment.nodes.iter().map(|n| (n.name.clone(), outcome(None, false, None))).collect(),
         fidelity: fidelity::conclude(Vec::new()),
     }
 }
@@ -91,8 +91,8 @@ impl Run<'_> {
         let fidelity = judged.findings.conclude(self.accuracy, window, &mut measured);
         let nodes = self.experiment.nodes.iter().enumerate().map(|(index, n)| {
             let oom = collected.out_of_memory[index];
-            let (used, refill) = (judged.used.get(index).copied(), judged.refills.get(index).copied());
-            (n.name.clone(), outcome(self.schedule.outcome(index), oom, used, refill))
+            let used = judged.used.get(index).copied();
+            (n.name.clone(), outcome(self.schedule.outcome(index), oom, used))
         });
         let result = RunResult {
             experiment: self.experiment.name.clone(),
@@ -283,12 +283,7 @@ fn last_line(text: &[u8]) -> Option<String> {
     text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(|l| l.chars().take(300).collect())
 }
 
-fn outcome(
-    outcome: Option<(Ended, Exit)>,
-    oom: bool,
-    used: Option<RealDuration>,
-    refill: Option<NodeRefill>,
-) -> NodeOutcome {
+fn outcome(outcome: Option<(Ended, Exit)>, oom: bool, used: Option<RealDuration>) -> NodeOutcome {
     let (ended, exit) = outcome.unwrap_or((Ended::Stopped, Exit::Signal(0)));
     let exit = match exit {
         Exit::Code(code) => Some(code),
@@ -300,7 +295,7 @@ fn outcome(
         Ended::Killed if oom => EndedRecord::Oom,
         Ended::Killed => EndedRecord::Killed,
     };
-    NodeOutcome { exit, ended, core_seconds: used.map(RealDuration::as_secs_f64), refill }
+    NodeOutcome { exit, ended, core_seconds: used.map(RealDuration::as_secs_f64) }
 }
 
 #[cfg(test)]
@@ -319,15 +314,15 @@ mod tests {
     #[test]
     fn what_became_of_a_node_is_told_in_the_words_of_result_json() {
         let of = |ended, exit, oom| {
-            let o = outcome(Some((ended, exit)), oom, None, None);
+            let o = outcome(Some((ended, exit)), oom, None);
             (o.ended, o.exit)
         };
         assert_eq!(of(Ended::Exited, Exit::Code(3), false), (EndedRecord::Exited, Some(3)));
         assert_eq!(of(Ended::Stopped, Exit::Signal(9), false), (EndedRecord::Stopped, None));
         assert_eq!(of(Ended::Killed, Exit::Signal(9), true), (EndedRecord::Oom, None));
         assert_eq!(of(Ended::Killed, Exit::Signal(9), false), (EndedRecord::Killed, None));
-        assert_eq!(outcome(None, false, None, None).ended, EndedRecord::Stopped);
+        assert_eq!(outcome(None, false, None).ended, EndedRecord::Stopped);
         let used = RealDuration::from_nanos(2_500_000_000);
-        assert_eq!(outcome(None, false, Some(used), None).core_seconds, Some(2.5));
+        assert_eq!(outcome(None, false, Some(used)).core_seconds, Some(2.5));
     }
 }

@@ -10,7 +10,6 @@ mod memory;
 mod network;
 mod nodes;
 mod programs;
-mod refill;
 mod senders;
 mod shares;
 
@@ -19,7 +18,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpu::refill::Learned;
 use crossbeam_channel::RecvTimeoutError;
 use device::Change;
 use node::{Enclosure, EnclosureOptions, Runtime};
@@ -39,10 +37,8 @@ use super::{
     Closing, Collected, Command, Conditions, Execution, How, NodeExit, NodeIndex, ProgramChange, Root, Sample, Setup,
     Site, Start, Stop, Written, Zero,
 };
-use crate::earlier_refills::EarlierRefills;
 use crate::error::{Error, Result};
 use crate::images::KeptImage;
-use crate::notice::warn;
 use crate::registry::{CoreLocks, Registration};
 use crate::timeline::Timeline;
 
@@ -175,15 +171,6 @@ fn there<T>(part: Option<T>) -> Result<T> {
     part.ok_or_else(|| Error::SiteLost("the site was asked for something that is not there yet, or no more".into()))
 }
 
-/// Keeps what was learned of the nodes' refills for the runs after this one. A run does not fail for that.
-fn keep(setup: &Setup, learned: &[Option<Learned>]) {
-    if setup.earlier_refills
-        && let Err(e) = EarlierRefills::here().keep(setup, learned)
-    {
-        warn(format_args!("what this run has learned of nodes' refills is not kept: {e}"));
-    }
-}
-
 impl Site for LocalSite {
     fn prepare(&mut self, setup: Setup) -> Result<()> {
         let own = setup.cores.engine().to_vec();
@@ -245,8 +232,8 @@ impl Site for LocalSite {
         let not_applied = prepared.network.not_applied().to_vec();
         let disks = prepared.disks.as_ref().map(NodeDisks::conditions);
         let idle_memory = prepared.idle_memory.conditions();
-        let Prepared { shares, setup, enclosure, .. } = prepared;
-        let conditions = shares.apply(setup, enclosure, not_applied, disks, idle_memory)?;
+        let Prepared { shares, enclosure, .. } = prepared;
+        let conditions = shares.apply(enclosure, not_applied, disks, idle_memory)?;
         // Only now, so that no command from outside runs without limits.
         let socket = self.place()?.registration.control_socket();
         attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;
@@ -374,8 +361,7 @@ impl Site for LocalSite {
         let Counting { captures, counters } = there(self.counting.take())?;
         let prepared = self.prepared()?;
         let recordings = captures.finish(&prepared.network).map_err(|e| e.report());
-        let Last { clock_error_ppm, caches, learned } = counters.finish(prepared.setup.tdf);
-        keep(&prepared.setup, &learned);
+        let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
         Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
     }
 

@@ -48,23 +48,6 @@ pub struct Emulator {
     _awake: Option<Awake>,
 }
 
-/// Reads how much has passed the interfaces of some nodes. The emulator has no part in it, and is not disturbed.
-#[derive(Debug)]
-pub struct Traffic {
-    taps: Arc<Vec<Tap>>,
-    /// By node, which of the interfaces are its own.
-    ports: Vec<Vec<usize>>,
-}
-
-impl Traffic {
-    /// Bytes so far in both directions, by node; some 10 µs for each interface. One that its node has removed or
-    /// renamed counts no more.
-    pub fn bytes(&self) -> Vec<u64> {
-        let of = |ports: &Vec<usize>| ports.iter().filter_map(|p| Some(self.taps[*p].counted()?.bytes)).sum();
-        self.ports.iter().map(of).collect()
-    }
-}
-
 impl Emulator {
     /// Starts the thread. `taps` are the interfaces of all ports of `network`, in any order, made with these `clocks`.
     ///
@@ -166,12 +149,6 @@ impl Emulator {
             cpu: snapshot.cpu,
             spun: snapshot.spun,
         })
-    }
-
-    /// What passes the interfaces of these nodes, for another thread to read.
-    pub fn traffic<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Traffic {
-        let of = |node: &str| self.ports.iter().zip(0..).filter(|((n, _), _)| n == node).map(|(_, i)| i).collect();
-        Traffic { taps: self.taps.clone(), ports: nodes.map(of).collect() }
     }
 
     /// Starts to record what each pipe does, in intervals of `every` from `from` on; [`Emulator::observe`] gives them.

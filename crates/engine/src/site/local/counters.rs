@@ -9,7 +9,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use clock::{ClockReading, Prober, clock_error_ppm};
 use cpu::caches::{Sampler, Staleness};
-use cpu::refill::Learned;
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
@@ -17,7 +16,6 @@ use scale::{Tdf, VirtualDuration};
 use super::Prepared;
 use super::clock::Dilation;
 use super::disks::NodeDisks;
-use super::refill::Refills;
 use super::senders::Senders;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
@@ -30,8 +28,6 @@ pub struct Counters {
     probe: Option<Result<Probe, String>>,
     /// How long each of the nodes' cores remembers data.
     caches: Vec<(usize, Sampler)>,
-    /// Gives back what nodes lose at the start of their turns, in a run that does.
-    refills: Option<Refills>,
     /// Looks for senders that wait for an acknowledgement; nobody in real time, in which they wait as long as they
     /// should.
     senders: Option<Senders>,
@@ -43,15 +39,11 @@ pub struct Last {
     pub clock_error_ppm: Option<Result<f64, String>>,
     /// What each core's caches forgot, where that was measured.
     pub caches: Vec<(usize, Staleness)>,
-    /// By node, what later runs may begin with; empty where refills are not given back.
-    pub learned: Vec<Option<Learned>>,
 }
 
 impl Counters {
     /// Starts to count, at virtual zero.
     pub fn begin(prepared: &Prepared, registration: &Registration) -> Result<Counters> {
-        let traffic = prepared.network.traffic(prepared.setup.nodes.iter().map(|n| n.name.as_str()));
-        let refills = prepared.shares.begin_refills(&prepared.setup, traffic)?;
         let tdf = prepared.setup.tdf;
         let senders = (tdf != Tdf::ONE).then(|| Senders::start(prepared.namespaces.all().to_vec(), tdf)).transpose()?;
         let probe = |d| Probe::start(d, registration.state_dir()).map_err(|e| e.to_string());
@@ -59,7 +51,6 @@ impl Counters {
             foreign: Foreign::new(registration.groups()?, prepared.disks.iter().map(NodeDisks::pid).collect()),
             probe: prepared.dilation.as_deref().map(probe),
             caches: samplers(prepared),
-            refills,
             senders,
         })
     }
@@ -73,7 +64,6 @@ impl Counters {
         let ticks = host::stat::core_ticks()?;
         let mut tcp = prepared.namespaces.tcp_counters();
         let looks = 1 + self.senders.as_ref().map_or(0, |senders| senders.add_to(&mut tcp));
-        let refills = self.refills.as_ref().map_or(Ok(Vec::new()), Refills::known)?;
         let (disks, serving) = prepared.disks.as_mut().map_or(Ok(Default::default()), NodeDisks::count)?;
         let of_node = |(index, _): &(NodeIndex, _)| {
             let node = prepared.setup.nodes.get(*index)?;
@@ -88,7 +78,6 @@ impl Counters {
             tcp,
             foreign,
             own,
-            refills,
             cores_lost,
             disks,
             device_reads,
@@ -102,8 +91,7 @@ impl Counters {
     pub fn finish(self, tdf: Tdf) -> Last {
         let error = |probe: Result<Probe, String>| probe?.error_ppm(tdf).map_err(|e| e.to_string());
         let found = self.caches.into_iter().filter_map(|(core, sampler)| Some((core, sampler.finish()?)));
-        let learned = self.refills.map(Refills::finish).unwrap_or_default();
-        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error), learned }
+        Last { caches: found.collect(), clock_error_ppm: self.probe.map(error) }
     }
 }
 

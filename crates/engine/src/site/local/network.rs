@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
 use host::NetNamespace;
-use net::{Clocks, Emulator, Observation, PipeChange, PipeId, Tap, Traffic};
+use net::{Clocks, Emulator, Observation, PipeChange, PipeId, Tap};
 use node::{NotApplied, ParentNamespace};
 use record::plan::Congestion;
 use scale::{Tdf, VirtualDuration};
@@ -100,11 +100,6 @@ impl Network {
     /// Everything counted so far.
     pub fn observe(&self) -> Result<Observation> {
         Ok(self.emulator.observe()?)
-    }
-
-    /// What passes the interfaces of these nodes.
-    pub fn traffic<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Traffic {
-        self.emulator.traffic(nodes)
     }
 
     /// Ends the series, with everything counted until the same instant.
