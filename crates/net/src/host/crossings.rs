@@ -25,11 +25,13 @@ pub struct Crossings {
     pub unabsorbed: Histogram<u64>,
     /// Frames handed to nodes that had nothing to do.
     pub to_idle: u64,
-    /// By how much the clock of a node that had the core, or waited for it, was ahead of the run's when it was handed a
-    /// frame.
+    /// Frames handed to others that only acknowledge: no program sees them, and no clock is raised for them.
+    pub acknowledgements: u64,
+    /// By how much the clock of a node that had the core, or waited for it, was ahead of the run's when it was handed
+    /// any other frame.
     #[serde(with = "crate::host::histogram")]
     pub lead: Histogram<u64>,
-    /// By how much it was behind.
+    /// By how much it was behind, and was raised.
     #[serde(with = "crate::host::histogram")]
     pub lag: Histogram<u64>,
 }
@@ -37,7 +39,7 @@ pub struct Crossings {
 impl Default for Crossings {
     fn default() -> Crossings {
         let [ahead, behind, unabsorbed, lead, lag] = std::array::from_fn(|_| nanoseconds());
-        Crossings { unstamped: 0, ahead, behind, unabsorbed, to_idle: 0, lead, lag }
+        Crossings { unstamped: 0, ahead, behind, unabsorbed, to_idle: 0, acknowledgements: 0, lead, lag }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::links::network::{Delivery, Network};
 use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
-use crate::links::stamp;
+use crate::links::{stamp, stream};
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
@@ -144,14 +144,21 @@ impl NodeClocks {
         sent
     }
 
-    /// Tells the node of `port` that it is no earlier than `exit`, when it gets what is handed to it at `now`.
-    fn meet(&mut self, port: PortId, exit: RealInstant, now: RealInstant) {
-        let Some(clock) = self.clocks.of(port) else { return };
-        match clock.state() {
-            NodeState::Idle => self.crossings.to_idle += 1,
-            NodeState::Waits | NodeState::Runs => self.crossings.received(now, clock.at(now)),
+    /// Tells the node that is handed a frame at `now` that it is no earlier than when the frame arrives.
+    ///
+    /// A node that is behind and is raised loses the work that it would have done until then, so it is not raised for
+    /// what its programs do not see.
+    fn tell(&mut self, delivery: &Delivery, now: RealInstant) {
+        let Some(clock) = self.clocks.of(delivery.port) else { return };
+        if clock.state() == NodeState::Idle {
+            self.crossings.to_idle += 1;
+        } else if stream::of(delivery.frame).1 {
+            self.crossings.acknowledgements += 1;
+            return;
+        } else {
+            self.crossings.received(now, clock.at(now));
         }
-        clock.raise(exit);
+        clock.raise(delivery.exit);
     }
 }
 
@@ -161,7 +168,7 @@ impl Ports {
         let now = host::now();
         self.recorder.delivered(now, delivery.exit);
         if let Some(clocks) = &mut self.clocks {
-            clocks.meet(delivery.port, delivery.exit, now);
+            clocks.tell(&delivery, now);
         }
         let port = delivery.port.index();
         if rustix::io::write(&self.taps[port], delivery.frame).is_err() {
@@ -365,7 +372,42 @@ impl<'a> Loop<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use host::node_clock::NodeClock;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
     use super::*;
+    use crate::links::frame::tests::ipv4;
+    use crate::links::stream::tests::tcp;
+
+    #[test]
+    fn a_busy_node_is_told_of_what_its_programs_see() {
+        let page = memfd_create("clock", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&page, 4096).unwrap();
+        // struct node_clock: a node that waits, and whose clock stands at 0.
+        rustix::io::pwrite(&page, &1u32.to_ne_bytes(), 4).unwrap();
+        let clock = NodeClock::new(page.as_fd(), page.try_clone().unwrap()).unwrap();
+        let clocks = Clocks { stamper: None, of_ports: vec![Some(clock.clone()), None] };
+        let mut all = NodeClocks { clocks, macs: vec![[0; 6]; 3], crossings: Crossings::default() };
+        let at = RealInstant::from_nanos;
+        let mut tell = |port, length, exit, now| {
+            let mut frame = ipv4(length, Ipv4Addr::new(10, 0, 0, 1), 0);
+            tcp(&mut frame, [0; 4], 0x10);
+            all.tell(&Delivery { port: PortId(port), exit: at(exit), frame: frame.bytes() }, at(now));
+            clock.last()
+        };
+        assert_eq!(tell(0, 54, 500, 600), at(0), "an acknowledgement");
+        assert_eq!(tell(1, 100, 500, 600), at(0), "somebody else has no clock");
+        assert_eq!(tell(2, 100, 500, 600), at(0), "nor has this one");
+        assert_eq!(tell(0, 100, 500, 600), at(500));
+        assert_eq!(tell(0, 100, 300, 450), at(500), "no clock goes back");
+        rustix::io::pwrite(&page, &0u32.to_ne_bytes(), 4).unwrap();
+        assert_eq!(tell(0, 54, 700, 700), at(700), "it has nothing to do");
+        let seen = all.crossings;
+        assert_eq!((seen.acknowledgements, seen.to_idle, seen.lead.len(), seen.lag.len()), (1, 1, 2, 2));
+        assert_eq!((seen.lead.max(), seen.lag.max() / 10), (50, 60));
+    }
 
     #[test]
     fn a_stream_is_read_in_batches_and_single_frames_one_by_one() {

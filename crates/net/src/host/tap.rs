@@ -73,8 +73,8 @@ fn raise_lo(control: &Control, label: &str) -> Result<(), Error> {
 
 impl Tap {
     /// Creates the interface of `port` inside `netns`: MTU, addresses and routes set, ARP only on a LAN, up;
-    /// `lo` is brought up too, and forwarding is turned on if the node joins several links. If the port's node has one of
-    /// `clocks`, what leaves by the interface is stamped with it.
+    /// `lo` is brought up too, and forwarding is turned on if the node joins several links. If the port's node has one
+    /// of `clocks`, what leaves by the interface is stamped with it.
     ///
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
     pub fn create(netns: BorrowedFd, port: &Port, clocks: &Clocks) -> Result<Tap, Error> {

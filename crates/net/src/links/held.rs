@@ -1,8 +1,8 @@
 //! Frames whose nodes are ahead of the run's clock: each waits for the instant at which it was sent.
 //!
-//! Frames of one port that bear its node's clock keep their order, since that clock never goes back. One that bears none
-//! was sent by the kernel at the run's clock and goes before all that wait, but for those of its own stream: data that
-//! the kernel sends on when an acknowledgement arrives would otherwise overtake what the program wrote before.
+//! Frames of one port that bear its node's clock keep their order, since that clock never goes back. One that bears
+//! none was sent by the kernel at the run's clock and goes before all that wait, but for those of its own stream: data
+//! that the kernel sends on when an acknowledgement arrives would otherwise overtake what the program wrote before.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
