@@ -47,12 +47,16 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let guest = Path::new("guest");
 
+    // Apart, and by a name that vdso.lds knows: what few programs use lies at the end of the image.
+    let mut parts = sources(guest, "c");
+    for source in sources(&guest.join("settings"), "c") {
+        let name = source.file_stem().expect("a source file has a name").to_string_lossy();
+        let object = out.join(format!("settings-{name}.o"));
+        compile(FREESTANDING.iter().chain(IMAGE).copied().chain(["-c"]), &[source], &object);
+        parts.push(object);
+    }
     let script = format!("-Wl,-T,{}", guest.join("vdso.lds").display());
-    compile(
-        FREESTANDING.iter().chain(IMAGE).copied().chain([script.as_str()]),
-        &sources(guest, "c"),
-        &out.join("image"),
-    );
+    compile(FREESTANDING.iter().chain(IMAGE).copied().chain([script.as_str()]), &parts, &out.join("image"));
     compile(FREESTANDING.iter().chain(EXEC).copied(), &sources(&guest.join("exec"), "c"), &out.join("dilate-exec"));
     compile(
         ["-nostdlib", "-static", "-no-pie", "-Wl,--oformat=binary", "-Wl,-Ttext=0", "-Wl,--build-id=none"].into_iter(),
@@ -60,6 +64,13 @@ fn main() {
         &out.join("bootstrap"),
     );
     fs::write(out.join("layout.rs"), constants(&guest.join("layout.h"))).expect("OUT_DIR is writable");
+    let names = |file: &str| names_by_line(&guest.join("settings").join(file));
+    let settings = format!(
+        "const ATTRIBUTES: &[(u64, &str)] = &[{}];\nconst SYSCTLS: &[(u64, &str)] = &[{}];\n",
+        names("attributes.h"),
+        names("sysctls.h")
+    );
+    fs::write(out.join("settings.rs"), settings).expect("OUT_DIR is writable");
 }
 
 fn sources(dir: &Path, extension: &str) -> Vec<PathBuf> {
@@ -89,4 +100,23 @@ fn constants(header: &Path) -> String {
         Some(format!("#[allow(dead_code, missing_docs)]\npub const {name}: u64 = {value};\n"))
     };
     text.lines().filter_map(define).collect()
+}
+
+/// By the number of its line, how a person is told of the setting that a line of a table is about: in the words that it
+/// has for that, or by its name. By that number the image names it.
+fn names_by_line(table: &Path) -> String {
+    let text = fs::read_to_string(table).unwrap_or_else(|e| panic!("{}: {e}", table.display()));
+    let entry = |(i, line): (usize, &str)| {
+        let (of, rest) = line.strip_suffix(')')?.split_once('(')?;
+        let words = || rest.split(", ");
+        let name = match of {
+            "STUCK" | "STUCK_NAME" | "STUCK_MESSAGES" => rest[..rest.len() - 1].rsplit_once('"')?.1,
+            "SYSCTL" => words().next()?.trim_matches('"'),
+            "FIELD" | "WIDE" => words().nth(2)?,
+            "VALUE" | "BIG" | "DEFAULT" => words().nth(1)?,
+            _ => return None,
+        };
+        Some(format!("({}, {name:?}), ", i + 1))
+    };
+    text.lines().enumerate().filter_map(entry).collect()
 }

@@ -128,6 +128,8 @@ struct state {
 	} actions[ACTION_SLOTS]; /* signals.c */
 	u32 actions_next;
 	u32 traps_receiving; /* packets.c: its filter is in place */
+	u32 traps_from, traps_output; /* settings/calls.c: its filters are, and from which descriptor on */
+	u32 has_libc; /* a C library of its own file, or some other one: the program has an interpreter */
 	u64 itimer_interval[3]; /* timers.c: as set last, us */
 	/* sites.c: how many are in the table, whether none is changed any more, and where the stubs are mapped again. */
 	u32 sites, sites_lock, sites_closed;
@@ -223,6 +225,17 @@ static inline long as_is(const struct call *c)
 /* packets.c */
 long call_timestamp_option(struct call *c);
 void show_messages(u64 messages, long n);
+/* sockets.c: a struct tcp_info of so many bytes, which the kernel has just written. */
+void show_tcp_info(u64 info, i32 len);
+/* settings/calls.c: whether reading from a descriptor may have trapped for what is read. */
+bool is_trapped(u64 fd);
+/*
+ * settings/sysctl.c: whether a path may be of a setting; and what stands for its descriptor, if it is one, that was
+ * opened for reading, or for writing.
+ */
+bool may_be_setting(const char *path);
+long shown_setting(long fd, bool cloexec);
+long settable_setting(long fd);
 /* The signals that come to the image, and that a program may not block: SIGSYS, and SIGSEGV where rdtsc is dilated. */
 u64 our_signals(void);
 /* What the program asked for with sigaction of one of them becomes the default, unless it is to be ignored. */

@@ -2,6 +2,7 @@
 #include "dilation.h"
 
 #define AT_NULL 0
+#define AT_BASE 7
 #define AT_SYSINFO_EHDR 33
 #define AT_MINSIGSTKSZ 51
 /* More than the handler of a trapped call uses. */
@@ -74,6 +75,8 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 		else if (*p == AT_MINSIGSTKSZ)
 			/* Natively a handler's frame. Here a trapped call may lie above it, and another below. */
 			p[1] = 3 * p[1] + 2 * HANDLER_STACK;
+		else if (*p == AT_BASE)
+			STATE->has_libc = p[1] != 0;
 
 	struct kernel_sigaction action = {
 		.handler = (u64)on_sigsys,

@@ -8,30 +8,30 @@
 #define DIORAMA_LAYOUT_H
 
 /*
- * The memfd, mapped whole, shared and read-only: the image (ELF file, text and read-only data), a gap, and the clock
- * page at its end. One mapping costs an exec and a fork less than two, and 64 KiB, aligned, is what one page fault maps
- * at once.
+ * The memfd, mapped whole, shared and read-only: the image (ELF file, text and read-only data), in the midst of it a
+ * hole, the clock page, and behind that what of the image few programs use (guest/settings, and what unwinders read).
+ * One mapping costs an exec and a fork less than two, and 64 KiB, aligned, is what one page fault maps at once.
  */
 #define DIORAMA_IMAGE 0x3f5700000000
 #define DIORAMA_IMAGE_ROOM 0xf000
 #define DIORAMA_PAGE 0x3f570000f000
 #define DIORAMA_PAGE_SIZE 0x1000
-#define DIORAMA_MEMFD_SIZE 0x10000
-/* The last word of the memfd: a number that is no other memfd's. */
+#define DIORAMA_MEMFD_SIZE 0x20000
+/* The last word of the clock page: a number that is no other memfd's. */
 #define DIORAMA_COOKIE 0xfff8
 /* Private state of the process: two pages, writable, copied by fork. */
-#define DIORAMA_STATE 0x3f5700010000
+#define DIORAMA_STATE 0x3f5700020000
 #define DIORAMA_STATE_SIZE 0x2000
 /*
  * The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel.
  */
-#define DIORAMA_SCRATCH 0x3f5700010f80
+#define DIORAMA_SCRATCH 0x3f5700020f80
 #define DIORAMA_SCRATCH_SIZE 0x80
 /*
  * Call sites that are answered without a signal (sites.c): the table, in the state's first page; the page of the image
  * with stubs for each, and where they lead.
  */
-#define DIORAMA_SITE_TABLE 0x3f5700010800
+#define DIORAMA_SITE_TABLE 0x3f5700020800
 #define DIORAMA_SITES 62
 #define DIORAMA_SITE_SIZE 16
 #define DIORAMA_ANSWER 0xcf00
@@ -61,6 +61,11 @@
  */
 #define DIORAMA_CALL_MEMFD 0x3f57
 #define DIORAMA_NOT_GIVEN 3072
+/*
+ * Nor this: "a setting of the kernel is not what its program takes it for", answered by the injector with 0. The
+ * arguments say which and why (guest/settings).
+ */
+#define DIORAMA_CALL_NOTE 0x3f58
 /*
  * What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the
  * image's and dilate-exec's.

@@ -114,7 +114,7 @@ static void show_control(const struct msghdr *message)
 
 long call_recvmsg(struct call *c)
 {
-	long result = syscall(__NR_recvmsg, c->a[0], c->a[1], c->a[2]);
+	long result = is_trapped(c->a[0]) ? call_transfer(c) : syscall(__NR_recvmsg, c->a[0], c->a[1], c->a[2]);
 	if (result >= 0)
 		show_control((const struct msghdr *)c->a[1]);
 	return result;

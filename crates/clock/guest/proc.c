@@ -162,15 +162,21 @@ static long translated(long fd, enum file file, bool cloexec)
 	return result;
 }
 
-/* open(path, flags, mode), openat(dir, path, flags, mode), openat2(dir, path, how, size), for reading */
+/* open(path, flags, mode), openat(dir, path, flags, mode), openat2(dir, path, how, size), creat(path, mode) */
 long call_open(struct call *c)
 {
 	char path[128]; /* longer ones are not of /proc */
-	bool at = c->nr != __NR_open;
-	u64 where = c->a[at ? 1 : 0], flags = c->a[at ? 2 : 1];
-	if (c->nr != __NR_open && c->nr != __NR_openat && !read_user(&flags, flags, sizeof flags))
+	bool at = c->nr != __NR_open && c->nr != __NR_creat;
+	u64 where = c->a[at ? 1 : 0], flags = c->nr == __NR_creat ? 1 /* O_WRONLY */ : c->a[at ? 2 : 1];
+	if (c->nr == __NR_openat2 && !read_user(&flags, flags, sizeof flags))
 		return as_is(c);
-	enum file file = !(flags & 3 /* O_ACCMODE */) && read_text(path, where, sizeof path) ? name(path) : OTHER;
+	bool known = read_text(path, where, sizeof path), setting = known && may_be_setting(path);
+	bool reading = !(flags & 3 /* O_ACCMODE */);
+	enum file file = known && reading ? name(path) : OTHER;
 	long fd = syscall(c->nr, c->a[0], c->a[1], c->a[2], c->a[3]);
-	return fd < 0 || file == OTHER || !in_proc(fd) ? fd : translated(fd, file, flags & O_CLOEXEC);
+	if (fd < 0 || (file == OTHER && !setting) || !in_proc(fd))
+		return fd;
+	if (file != OTHER)
+		return translated(fd, file, flags & O_CLOEXEC);
+	return reading ? shown_setting(fd, flags & O_CLOEXEC) : settable_setting(fd);
 }

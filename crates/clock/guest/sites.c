@@ -171,10 +171,9 @@ static bool futex(const struct call *c)
 	return false;
 }
 
-static bool reading(const struct call *c, int flags)
+static bool opening(const struct call *c, int flags)
 {
-	return !(c->a[flags] &
-		 (3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */));
+	return !(c->a[flags] & (0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */));
 }
 
 static bool changes_mask(const struct call *c)

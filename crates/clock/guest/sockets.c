@@ -76,8 +76,7 @@ static const struct {
 	{ 244, 0, MS },  /* total_rto_time */
 };
 
-/* The kernel has just written `len` bytes there, so they may be touched. */
-static void show_tcp_info(u64 info, i32 len)
+void show_tcp_info(u64 info, i32 len)
 {
 	for (u32 i = 0; i < sizeof tcp_info / sizeof *tcp_info; i++) {
 		u64 where = info + tcp_info[i].at;

@@ -8,7 +8,7 @@
 //! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has
 //! executed, and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,8 +18,9 @@ use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
-use crate::layout::{CALL_MEMFD, NOT_GIVEN};
+use crate::layout::{CALL_MEMFD, CALL_NOTE, NOT_GIVEN};
 use crate::notify::{self, Notification};
+use crate::settings::{UntrueSetting, told};
 use crate::standstill::Standstill;
 use crate::tracee::{self, Outcome, Recipe, Tracee};
 use crate::{ClockPage, Error, VirtualCpu, supervise};
@@ -42,6 +43,8 @@ pub(crate) struct Counters {
 struct Listener {
     fd: OwnedFd,
     cpu: VirtualCpu,
+    /// Whose programs it serves.
+    of: String,
     /// Execs under way.
     busy: AtomicUsize,
     /// Its programs could not open the memfd by its name.
@@ -56,6 +59,8 @@ pub(crate) struct Crew {
     recipe: Recipe,
     core: Option<usize>,
     pub counters: Counters,
+    /// What programs have told of settings that they made.
+    pub untrue: Mutex<BTreeSet<UntrueSetting>>,
     refused: Mutex<Refused>,
     /// Read by each exec under way, and written by a change of the rate, which may not meet one.
     execs: RwLock<()>,
@@ -84,6 +89,7 @@ impl Crew {
             recipe: Recipe::new(page)?,
             core,
             counters: Counters::default(),
+            untrue: Mutex::default(),
             refused: Mutex::new(refused),
             execs: RwLock::new(()),
             stop,
@@ -93,9 +99,9 @@ impl Crew {
     }
 
     /// Serves a command's listener until its last process is gone.
-    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: VirtualCpu) {
+    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: VirtualCpu, of: String) {
         notify::take_turns(listener.as_fd());
-        let listener = Listener { fd: listener, cpu, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
+        let listener = Listener { fd: listener, cpu, of, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
         self.state().listeners += 1;
         if !self.find_leader(&Arc::new(listener)) {
             self.state().listeners -= 1;
@@ -184,6 +190,9 @@ impl Crew {
             let led_on = if notification.nr as u64 == CALL_MEMFD {
                 drop(under_way);
                 self.give(&listener, &notification)
+            } else if notification.nr as u64 == CALL_NOTE {
+                self.note(&listener, &notification);
+                false
             } else if i64::from(notification.nr) == libc::SYS_ptrace {
                 self.refuse(&not_traced(notification.pid as pid_t));
                 // Fails only if the thread was killed meanwhile.
@@ -246,6 +255,15 @@ impl Crew {
             let _ = notify::refuse(fd, n.id, NOT_GIVEN as i32 + e.raw_os_error().unwrap_or(libc::ENOSYS));
         }
         led_on
+    }
+
+    /// Hears of a setting that is not what a program takes it for.
+    fn note(&self, listener: &Listener, n: &Notification) {
+        let (what, how) = told(n.args[0], n.args[1]);
+        let setting = UntrueSetting { of: listener.of.clone(), what, how };
+        self.untrue.lock().expect("nobody panics while holding the lock").insert(setting);
+        // Fails only if the thread was killed meanwhile. No answer is of interest.
+        let _ = notify::refuse(listener.fd.as_fd(), n.id, libc::ENOSYS);
     }
 
     /// Lets a thread execute, and stays with it. Returns whether another thread leads the listener now.

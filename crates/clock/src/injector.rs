@@ -25,6 +25,7 @@ use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, Recv
 use scale::{Tdf, VirtualInstant};
 
 use crate::crew::Crew;
+use crate::settings::UntrueSetting;
 use crate::standstill::Standstill;
 use crate::{ClockPage, Error, VirtualCpu, supervise};
 
@@ -52,6 +53,7 @@ pub struct Injector {
 struct Admission {
     socket: OwnedFd,
     cpu: VirtualCpu,
+    of: String,
 }
 
 /// A change of the rate that is to be made when no exec is under way.
@@ -112,10 +114,15 @@ impl Injector {
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
     pub fn admit(&self, cpu: VirtualCpu) -> Result<OwnedFd, Error> {
+        self.admit_as("", cpu)
+    }
+
+    /// The same for a command of somebody's, whom [`untrue_settings`](Self::untrue_settings) names.
+    pub fn admit_as(&self, of: &str, cpu: VirtualCpu) -> Result<OwnedFd, Error> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(Error::system("no socket pair for dilate-exec"))?;
-        self.admissions.send(Admission { socket: ours, cpu }).map_err(|_| Error::InjectorEnded)?;
+        self.admissions.send(Admission { socket: ours, cpu, of: of.to_owned() }).map_err(|_| Error::InjectorEnded)?;
         wake(&self.wake);
         Ok(theirs)
     }
@@ -128,6 +135,11 @@ impl Injector {
     /// See [`RateChanger::set_tdf`].
     pub fn set_tdf(&self, tdf: Tdf) -> Result<VirtualInstant, Error> {
         self.rate_changer().set_tdf(tdf)
+    }
+
+    /// Settings of the kernel that programs have made so far, and that are not what they take them for.
+    pub fn untrue_settings(&self) -> Vec<UntrueSetting> {
+        self.crew.untrue.lock().expect("nobody panics while holding the lock").iter().cloned().collect()
     }
 
     /// What has been done so far.
@@ -239,7 +251,7 @@ impl Admitter {
     fn receive(&mut self, key: u64) {
         let Some(admission) = self.sockets.get(&key) else { return };
         match receive_fd(admission.socket.as_fd()) {
-            Ok(Some(listener)) => self.crew.serve(listener, admission.cpu),
+            Ok(Some(listener)) => self.crew.serve(listener, admission.cpu, admission.of.clone()),
             Ok(None) => drop(self.sockets.remove(&key)),
             Err(e) => {
                 self.crew.report(&format!("the listener of a command did not arrive: {e}"));

@@ -22,6 +22,7 @@ mod page;
 pub mod probe;
 mod prober;
 mod remote;
+mod settings;
 mod standstill;
 mod supervise;
 mod timers;
@@ -33,6 +34,7 @@ pub use injector::{Injector, InjectorCounters, RateChanger};
 pub use launch::{DILATE_EXEC, DILATE_EXEC_PATH, dilate_exec_file, launch, wait};
 pub use page::{ClockPage, Earlier, Stretch, Zero};
 pub use prober::{ClockReading, Prober, clock_error_ppm};
+pub use settings::{Untrue, UntrueSetting};
 pub use supervise::{Ended, Reaper};
 pub use virtual_cpu::VirtualCpu;
 

@@ -38,7 +38,7 @@ struct Past {
     change: [(u64, u64); CHANGES as usize],
 }
 
-const _: () = assert!(IMAGE_ROOM + PAGE_SIZE == MEMFD_SIZE && IMAGE.len() as u64 <= IMAGE_ROOM);
+const _: () = assert!(IMAGE_ROOM + PAGE_SIZE < MEMFD_SIZE && IMAGE.len() as u64 <= MEMFD_SIZE);
 const _: () = assert!(size_of::<Shared>() as u64 <= COOKIE - IMAGE_ROOM);
 
 impl Past {
@@ -173,7 +173,7 @@ struct Inner {
     tdf: Tdf,
     /// Read-only descriptor of the memfd, for the guests.
     memfd: OwnedFd,
-    /// What the memfd ends with: a number that is no other's.
+    /// What the page ends with: a number that is no other's.
     cookie: u64,
     shared: *mut Shared,
     writer: Mutex<Writer>,
@@ -199,6 +199,7 @@ impl ClockPage {
         let writable = memfd()?;
         let mut file = File::from(writable);
         file.write_all(IMAGE).map_err(Error::system("the guest image cannot be written"))?;
+        file.set_len(MEMFD_SIZE).map_err(Error::system("the guest image cannot be written"))?;
         // Seeded by the kernel's random numbers: enough to tell two pages apart.
         let cookie = RandomState::new().build_hasher().finish();
         file.write_all_at(&cookie.to_ne_bytes(), COOKIE).map_err(Error::system("the clock page cannot be written"))?;
@@ -315,12 +316,12 @@ impl ClockPage {
         self.read().at(host::now().as_nanos())
     }
 
-    /// The memfd for a guest: the image, then the page. Read-only.
+    /// The memfd for a guest: the image, and in it the page. Read-only.
     pub(crate) fn memfd(&self) -> BorrowedFd<'_> {
         self.0.memfd.as_fd()
     }
 
-    /// The last word of the memfd, by which a guest knows it.
+    /// The last word of the page, by which a guest knows the memfd.
     pub(crate) fn cookie(&self) -> u64 {
         self.0.cookie
     }

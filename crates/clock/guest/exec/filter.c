@@ -162,13 +162,12 @@ static void futex(u32 nr)
 	done(here);
 }
 
-/* Trap an open for reading of what is not said to be a directory: it may be a file of /proc. */
-static void reading(u32 nr, u8 flags)
+/* Trap an open of what is not said to be a directory: it may be a file of /proc. */
+static void opening(u32 nr, u8 flags)
 {
 	u32 here = on(nr);
 	load(LOW(flags));
-	emit(BPF_JMP | BPF_JSET | BPF_K,
-	     3 /* O_ACCMODE */ | 0x40 /* O_CREAT */ | 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
+	emit(BPF_JMP | BPF_JSET | BPF_K, 0x10000 /* O_DIRECTORY */ | 0x200000 /* O_PATH */, 0, 1);
 	answer(SECCOMP_RET_ALLOW);
 	trap();
 	done(here);
@@ -277,6 +276,15 @@ static void not_bootstrap(u32 nr)
 	done(here);
 }
 
+/* Trap socket(AF_NETLINK, …). */
+static void of_netlink(u32 nr)
+{
+	static const u32 netlink[] = { 16 };
+	u32 here = on(nr);
+	if_one_of(0, netlink, 1);
+	done(here);
+}
+
 /* prctl and seccomp where they set a filter, or the strict mode. */
 static void filtering(u32 nr)
 {
@@ -313,6 +321,7 @@ static void build(void)
 #include "../calls.h"
 #undef CALL
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
+	simply(DIORAMA_CALL_NOTE, SECCOMP_RET_USER_NOTIF);
 	/*
 	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
 	 * vfork, and would wait for it for ever: it is told before that.

@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
 #include <sys/wait.h>
@@ -234,6 +235,30 @@ static void with_any(void *p)
 	TRY(SYS_recvmsg, stamped, p, MSG_DONTWAIT);
 	TRY(SYS_recvmmsg, stamped, p, 1, MSG_DONTWAIT, 0);
 	TRY(SYS_recvmmsg, stamped, &(char[64]){ 0 }, 1, MSG_DONTWAIT, p);
+	/* Of netlink sockets all that carries messages traps. */
+	int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, 0);
+	TRY(SYS_socket, AF_NETLINK, SOCK_RAW, 99);
+	TRY(SYS_sendto, netlink, p, 20, 0, 0, 0);
+	TRY(SYS_sendto, netlink, &(char[20]){ 20 }, 20, 0, p, 12);
+	TRY(SYS_sendmsg, netlink, p, 0);
+	TRY(SYS_sendmsg, netlink, &(struct msghdr){ .msg_iov = p, .msg_iovlen = 1 }, 0);
+	TRY(SYS_sendmsg, netlink, &(struct msghdr){ .msg_iov = &(struct iovec){ p, 20 }, .msg_iovlen = 1 }, 0);
+	TRY(SYS_write, netlink, p, 20);
+	TRY(SYS_writev, netlink, p, 1);
+	TRY(SYS_writev, netlink, &(struct iovec){ p, 20 }, 1);
+	TRY(SYS_recvfrom, netlink, p, 20, 0, 0, 0);
+	TRY(SYS_read, netlink, p, 20);
+	TRY(SYS_readv, netlink, p, 1);
+	TRY(SYS_readv, netlink, &(struct iovec){ p, 20 }, 1);
+	close(netlink);
+	/* Where no file can be made, whatever the name. */
+	int here = open(".", O_RDONLY);
+	if (chdir("/proc"))
+		perror("/proc");
+	TRY(SYS_creat, p, 0600);
+	if (fchdir(here))
+		perror("back");
+	close(here);
 	TRY(SYS_ioctl, stamped, 0x8906 /* SIOCGSTAMP */, p);
 	TRY(SYS_ioctl, stamped, 0x8907 /* SIOCGSTAMPNS */, p);
 	TRY(SYS_ioctl, 999, 0x8906 /* SIOCGSTAMP */, p);

@@ -1,0 +1,33 @@
+/* What the files of this folder tell each other: settings of the kernel that are times or rates, in virtual time. */
+#ifndef DIORAMA_SETTINGS_H
+#define DIORAMA_SETTINGS_H
+
+#include "../dilation.h"
+#include "rows.h"
+
+/* Between virtual and real, by the TDF. */
+struct conversion {
+	u64 num, den;
+	bool setting; /* to the kernel, not from it */
+};
+struct conversion conversion(bool setting);
+/* An integer of so many bytes. 0 and all ones are no time. `id` is whose it is, for a note if it had to be cut. */
+u64 converted(const struct conversion *c, u64 value, enum unit unit, u32 bytes, u32 id);
+
+/* Tells the harness that a setting is not what the program takes it for (src/settings.rs). */
+enum why { IS_UNTRANSLATED, IS_CUT };
+#define NOTE_OF_SYSCTL 0x10000 /* and a line of sysctls.h; else one of attributes.h */
+void note(u32 id, enum why why);
+
+/* Netlink messages, `len` bytes of them in memory of `room` bytes, translated in place; how many there are then. */
+u64 translate_messages(u32 family, bool setting, u8 *messages, u64 len, u64 room);
+
+/* Has reading and writing a descriptor trap, and gives the number that it has then. */
+long trap_descriptor(long fd);
+/* Has writing to the standard output trap, which a shell makes of a file that it writes to. */
+void trap_output(void);
+
+/* A call that reads from or writes to a file of sysctls.h; false if it is none. */
+bool sysctl_call(struct call *c, long *result);
+
+#endif

@@ -1,0 +1,130 @@
+//! Settings of the kernel that programs make are times and rates of their own clock.
+
+mod common;
+
+use common::{Dilation, Ran, native};
+
+/// Runs a script in a network namespace of its own, with `lo` up.
+fn script(dilation: Option<&Dilation>, text: &str) -> Ran {
+    let text = format!("ip link set lo up; {text}");
+    let argv = ["unshare", "-n", "sh", "-ec", &text];
+    dilation.map_or_else(|| native(argv), |d| d.run(argv))
+}
+
+/// Natively and dilated a script prints the same: what it sets, it reads.
+fn reads_what_it_sets(text: &str) {
+    reads_what_it_sets_at(&["10", "1.5", "7"], text);
+}
+
+fn reads_what_it_sets_at(tdfs: &[&str], text: &str) {
+    let natively = script(None, text);
+    assert!(natively.status.success(), "{natively:?}");
+    for tdf in tdfs {
+        let ran = script(Some(&Dilation::new(tdf)), text);
+        assert!(ran.status.success(), "TDF {tdf}: {ran:?}");
+        assert_eq!(ran.stdout, natively.stdout, "TDF {tdf}");
+    }
+}
+
+/// What a script makes of the kernel under dilation, as the kernel itself tells it.
+fn truth(tdf: &str, set: &str, tell: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let (go, done) = (dir.path().join("go"), dir.path().join("done"));
+    rustix::fs::mknodat(rustix::fs::CWD, &go, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &done, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let text = format!("ip link set lo up; {set}; echo $$ >{}; read x <{}", done.display(), go.display());
+    let dilation = Dilation::new(tdf);
+    let command = dilation.command(["unshare", "-n", "sh", "-ec", &text]);
+    let running = std::thread::spawn(move || common::run(command));
+    let pid = std::fs::read_to_string(&done).unwrap();
+    let tell = format!("nsenter -t {} -n sh -ec '{tell}'", pid.trim());
+    let told = native(["sh", "-ec", &tell]);
+    std::fs::write(&go, "\n").unwrap();
+    assert!(running.join().unwrap().status.success());
+    assert!(told.status.success(), "{told:?}");
+    told.stdout
+}
+
+#[test]
+fn traffic_control_reads_what_it_sets() {
+    // Rates that are whole bytes per second of real time, too: there are no others.
+    reads_what_it_sets_at(
+        &["10", "2.5"],
+        "tc qdisc add dev lo root handle 7: tbf rate 1mbit burst 5kb latency 2s
+         tc qdisc show dev lo; tc qdisc del dev lo root
+         tc qdisc add dev lo root handle 7: tbf rate 3gbit burst 5mb latency 20ms
+         tc qdisc show dev lo; tc qdisc del dev lo root
+         tc qdisc add dev lo root handle 1: htb default 10
+         tc class add dev lo parent 1: classid 1:10 htb rate 1mbit ceil 3mbit burst 5k cburst 6k
+         tc class show dev lo",
+    );
+}
+
+#[test]
+fn the_kernel_has_it_in_real_time() {
+    let set = "tc qdisc add dev lo root handle 7: tbf rate 1mbit burst 5kb latency 2s";
+    let told = truth("10", set, "tc qdisc show dev lo");
+    assert!(told.contains("tbf") && told.contains("rate 100Kbit") && told.contains("burst 5Kb"), "{told}");
+}
+
+#[test]
+fn nftables_read_what_they_set() {
+    let text = "nft add table inet t
+         nft add chain inet t o '{ type filter hook output priority 0; policy accept; }'
+         nft add rule inet t o icmp type echo-request limit rate over 10/second burst 1 packets drop
+         nft add rule inet t o limit rate 3 mbytes/minute accept
+         nft add set inet t s '{ type ipv4_addr; flags timeout; timeout 90s; gc-interval 7s; }'
+         nft add set inet t d '{ type ipv4_addr; flags dynamic, timeout; timeout 1m; }'
+         nft add rule inet t o update @d '{ ip daddr timeout 30s limit rate 5/second }'
+         nft list table inet t";
+    reads_what_it_sets(text);
+    let told = truth("10", text, "nft list table inet t");
+    assert!(
+        told.contains("timeout 15m") && told.contains("gc-interval 1m10s") && told.contains("timeout 5m"),
+        "{told}"
+    );
+}
+
+#[test]
+fn files_of_proc_read_what_is_written() {
+    let text = "cd /proc/sys/net/ipv4
+         echo 4 > tcp_keepalive_time; cat tcp_keepalive_time; printf 3 > tcp_keepalive_intvl; cat tcp_keepalive_intvl
+         sysctl -w net.ipv4.tcp_fin_timeout=33 net.ipv4.neigh.lo.retrans_time_ms=1240; cat tcp_fin_timeout
+         cat neigh/lo/retrans_time_ms; echo 0 > tcp_keepalive_probes || echo refused; cat tcp_retries2
+         python3 -c 'f = open(\"/proc/sys/net/ipv4/ipfrag_time\", \"r+\"); f.write(\"41\"); f.seek(0); print(f.read())'
+         echo x > ipfrag_time || echo refused; echo out";
+    reads_what_it_sets(text);
+    let told =
+        truth("10", "echo 4 > /proc/sys/net/ipv4/tcp_keepalive_time", "cat /proc/sys/net/ipv4/tcp_keepalive_time");
+    assert_eq!(told, "40\n");
+}
+
+#[test]
+fn links_and_addresses_read_what_they_set() {
+    reads_what_it_sets(
+        "ip link add br7 type bridge; ip -d link show br7 | grep -o 'ageing_time [0-9]*'
+         ip link set br7 type bridge ageing_time 7000 mcast_query_interval 300
+         ip -d link show br7 | grep -o 'ageing_time [0-9]*\\|mcast_query_interval [0-9]*'
+         ip link add vx7 type vxlan id 7 dev lo dstport 4789; ip -d link show vx7 | grep -o 'ageing [0-9]*'
+         ip addr add 10.9.9.1/24 dev lo valid_lft 100 preferred_lft 50
+         ip addr show dev lo | grep -c 'valid_lft [19][09]*sec preferred_lft [45][09]sec'",
+    );
+    let told = truth("10", "ip link add vx7 type vxlan id 7 dev lo dstport 4789", "ip -d link show vx7");
+    assert!(told.contains("ageing 3000"), "{told}");
+}
+
+#[test]
+fn who_only_looks_up_names_is_spared_the_filter() {
+    let filters = |python: &str| {
+        let script = format!(
+            "import socket\n{python}\nprint([l.split()[1] for l in open('/proc/self/status') if 'p_filters' in l][0])"
+        );
+        let ran = Dilation::new("10").run(["python3", "-c", &script]);
+        assert!(ran.status.success(), "{ran:?}");
+        ran.stdout.trim().parse::<u32>().unwrap()
+    };
+    let (none, names) = (filters(""), filters("socket.getaddrinfo('localhost', 80)"));
+    assert_eq!(names, none, "getaddrinfo asks by netlink, but tells no times");
+    assert_eq!(filters("socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)"), none + 1);
+    assert_eq!(filters("open('/proc/sys/net/ipv4/tcp_fin_timeout').read()"), none);
+}
