@@ -10,7 +10,7 @@ STOCK :=
 CHECKS :=
 
 .PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test test-stock test-stock-quick stock-ready \
-	conformance demo bench work tcp-dilation clean
+	conformance conformance-compose demo bench work tcp-dilation clean
 .NOTPARALLEL:
 
 all: build
@@ -94,6 +94,13 @@ ifdef SHADOW
 else
 	@echo "conformance: Shadow's tests were left out: give its source tree, SHADOW=/path/to/shadow"
 endif
+
+# Compose files as Compose's own reader has them: asks it anew, which takes Go and its modules. `make test` compares with
+# what is kept of its answers, which KEEP=1 renews.
+conformance-compose:
+	cd crates/compose/tests/reference && go build -o ../../../../target/compose-reference .
+	COMPOSE_REFERENCE='$(CURDIR)/target/compose-reference' COMPOSE_KEEP='$(KEEP)' \
+		$(CARGO) test --locked --package diorama-compose --test reference -- --nocapture
 
 demo: machine setup build
 	target/release/diorama-trials demo

@@ -13,8 +13,12 @@ use crate::terminal;
 /// Arguments of `diorama convert`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The ns script, or the Compose file
-    file: PathBuf,
+    /// The ns script, or the Compose file; further Compose files are laid over it
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The profile of a Compose file whose services take part, too: they are left out otherwise
+    #[arg(long, value_name = "NAME")]
+    profile: Vec<String>,
     #[command(flatten)]
     hardware: HardwareArgs,
     #[command(flatten)]
@@ -23,9 +27,11 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let (text, notes) = match compose::is_compose(&args.file) {
-        true => of_compose(&args)?,
-        false => args.hardware.describes(&args.file, &[], args.cores).convert()?,
+    let (text, notes) = match (&args.files[..], args.profile.is_empty()) {
+        (files, _) if files.iter().all(|file| compose::is_compose(file)) => of_compose(&args)?,
+        ([file], true) => args.hardware.describes(file, &[], args.cores).convert()?,
+        ([_], false) => return Err(Failure::input("--profile is for Compose files: an ns script has none")),
+        _ => return Err(Failure::input("several files are laid over one another if all are Compose files (*.yaml)")),
     };
     tell(&notes);
     terminal::print(text)?;
@@ -35,7 +41,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 /// A Compose file says no TDF: it gets the smallest at which its nodes have room on this machine.
 fn of_compose(args: &Args) -> Result<(String, Vec<String>), Failure> {
     let wrong = |e: compose::Error| Failure::input(e.render());
-    let converted = compose::convert(&args.file, |name| std::env::var(name).ok()).map_err(wrong)?;
+    let images = |wanted: &compose::Wanted<'_>| {
+        let beside = wanted.beside.map(|archive| compose::Image { root: archive.into(), ..compose::Image::default() });
+        Ok(beside)
+    };
+    let options =
+        compose::Options { environment: &|name| std::env::var(name).ok(), profiles: &args.profile, images: &images };
+    let converted = compose::convert(&args.files, &options).map_err(wrong)?;
     let experiment = converted.load().map_err(wrong)?;
     let wanted = Wanted { experiment: &experiment, variant: Variant::Scaled, tdf: None, cores: args.cores.into() };
     let tdf = wanted.smallest_tdf()?;

@@ -1,21 +1,36 @@
 //! Compose files (<https://compose-spec.io>) as experiments: services become nodes, networks LANs.
 //!
+//! A file is read in three steps, each a module: files become one tree, in the order in which Compose itself does it
+//! (`load`); that tree becomes a project, which is what Compose has of it (`project`); and that becomes the nodes of an
+//! experiment (`node`). The tests compare the second with what Compose's own reader makes of the same files.
+//!
 //! What an experiment cannot say stands in its file as a comment; what would make another system of it is an error with
-//! its line. Nothing here touches the machine but reading the file, and looking which images lie beside it.
+//! its line. Nothing here touches the machine but reading the file's folder.
 
-mod interpolate;
-mod service;
+mod canonical;
+mod cast;
+mod dotenv;
+mod lans;
+mod load;
+mod merge;
+mod node;
+mod options;
+mod project;
+mod scalar;
+mod short;
+mod template;
+mod tree;
 mod write;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use model::Error;
 use model::Experiment;
-use model::yaml::{self, Data, Kind, Problems, Span, Value, did_you_mean};
+use model::yaml::Kind;
 
-use crate::interpolate::Variables;
-use crate::service::Service;
+use crate::load::{Environment, Loader};
+use crate::project::Project;
+use crate::tree::Value;
 
 const COMPOSE: Kind = Kind {
     the: "the Compose file",
@@ -24,9 +39,43 @@ const COMPOSE: Kind = Kind {
     longest: 1 << 20,
 };
 
-/// What Compose has at the top of a file.
-const TOP: [&str; 9] =
-    ["name", "version", "services", "networks", "volumes", "configs", "secrets", "include", "models"];
+/// What else is to be known.
+pub struct Options<'a> {
+    /// What a variable stands for; what it does not know is looked up in the file `.env` beside the Compose file.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// Profiles whose services take part, beside those that belong to none.
+    pub profiles: &'a [String],
+    /// Looks for an image; says what is wrong with one that cannot be used.
+    pub images: &'a dyn Fn(&Wanted<'_>) -> Result<Option<Image>, String>,
+}
+
+/// An image that a service has.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// As the Compose file names it.
+    pub reference: &'a str,
+    /// The archive of this name that lies beside the Compose file, from its folder.
+    pub beside: Option<&'a str>,
+}
+
+/// An image that is there.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// What an experiment writes for it as a node's root.
+    pub root: String,
+    /// What it runs.
+    pub entrypoint: Vec<String>,
+    /// And what behind that, if nobody says anything else.
+    pub command: Vec<String>,
+    /// Where.
+    pub working_dir: String,
+    /// As whom.
+    pub user: String,
+    /// On which ports it may listen, as in `80/tcp`.
+    pub ports: Vec<String>,
+    /// By which signal it is ended.
+    pub stop_signal: String,
+}
 
 /// An experiment's file that was made of a Compose file.
 #[derive(Clone, Debug)]
@@ -43,32 +92,65 @@ pub fn is_compose(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "yaml" || e == "yml")
 }
 
-/// Makes an experiment's file of a Compose file. `environment` says what a variable in it stands for; what it does not
-/// know is looked up in the file `.env` beside it.
+/// Makes an experiment's file of Compose files, of which later ones are laid over earlier ones.
 ///
 /// # Errors
 ///
-/// What is wrong with the file or cannot be carried over, each place with its line.
-pub fn convert(file: &Path, environment: impl Fn(&str) -> Option<String>) -> Result<Converted, Error> {
-    let text = yaml::text(file, &COMPOSE)?;
-    let folder = match file.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let (root, problems) = yaml::open(file, &COMPOSE)?;
-    let variables = Variables::new(&folder, &environment);
-    let mut reader = Reader { text: &text, folder: &folder, variables, problems, notes: Vec::new() };
-    let services = reader.services(&root);
-    let name = reader.name(&root, file);
-    let networks = reader.networks(&root, &services);
-    let Reader { problems, notes, .. } = reader;
-    if !problems.none() {
-        return Err(problems.into_error());
+/// What is wrong with them or cannot be carried over, each place with its line.
+pub fn convert(files: &[PathBuf], options: &Options<'_>) -> Result<Converted, Error> {
+    let (mut loader, project) = read(files, options)?;
+    let nodes = node::nodes(&mut loader, &project, options);
+    let networks = lans::lans(&mut loader, &project, &nodes);
+    loader.notes.sort_by_key(|note| (note.file != files[0], note.file.clone(), note.line));
+    if !loader.problems.none() {
+        return Err(loader.problems.into_error());
     }
-    let shown = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = write::experiment(&name, &shown, &services, &networks, &notes);
-    let notes = notes.iter().map(|note| format!("{}:{}: {}", file.display(), note.line, note.what)).collect();
-    Ok(Converted { file: file.to_owned(), folder, text, notes })
+    let shown = files[0].file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = Some(label(&project.name)).filter(|name| !name.is_empty()).unwrap_or_else(|| "compose".into());
+    let text = write::experiment(&name, &shown, &nodes, &networks, &loader.notes);
+    let notes = loader.notes.iter().map(|note| format!("{}:{}: {}", note.file.display(), note.line, note.what));
+    let folder = files[0].parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")).to_owned();
+    Ok(Converted { file: files[0].clone(), folder, text, notes: notes.collect() })
+}
+
+/// Reads Compose files, and gives what Compose makes of them, in the form of its own reader's JSON: services, networks
+/// and volumes as they are once all is replaced, merged and written out. For those who compare the two.
+///
+/// # Errors
+///
+/// What is wrong with them, each place with its line.
+pub fn project(files: &[PathBuf], options: &Options<'_>) -> Result<serde_json::Value, Error> {
+    let (loader, project) = read(files, options)?;
+    if !loader.problems.none() {
+        return Err(loader.problems.into_error());
+    }
+    Ok(project.to_json())
+}
+
+fn read(files: &[PathBuf], options: &Options<'_>) -> Result<(Loader, Project), Error> {
+    let (mut loader, first) = Loader::new(&files[0])?;
+    let folder = loader.folder.clone();
+    let mut environment = Environment::new(options.environment);
+    loader.settings_beside(&mut environment);
+    let mut sources = vec![first];
+    for file in &files[1..] {
+        sources.push(loader.another(file)?);
+    }
+    let name = loader.project_name(&sources, &environment);
+    environment.settings.insert(0, ("COMPOSE_PROJECT_NAME".into(), name.clone()));
+    let root = loader.project(&sources, &folder, &environment, &[]);
+    if !loader.problems.none() {
+        return Err(loader.problems.into_error());
+    }
+    if matches!(&root.data, tree::Data::Map(entries) if entries.is_empty()) {
+        loader.wrong(root.span, "the file is empty: an experiment is made of `services`");
+    }
+    let mut project = project::read(&mut loader, &root, name, &environment);
+    let asked = environment.get("COMPOSE_PROFILES").filter(|_| options.profiles.is_empty());
+    let asked = asked.map(|listed| listed.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>());
+    project.choose(&mut loader, asked.as_deref().unwrap_or(options.profiles));
+    project.read_settings(&mut loader, &environment);
+    Ok((loader, project))
 }
 
 impl Converted {
@@ -90,166 +172,11 @@ impl Converted {
 /// Something that is different in the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Note {
+    file: PathBuf,
     line: usize,
     /// The node concerned, if one is.
     node: Option<String>,
     what: String,
-}
-
-/// A network, and who is in it.
-#[derive(Clone, Debug)]
-struct Network {
-    name: String,
-    members: Vec<String>,
-    subnet: Option<String>,
-}
-
-/// What reads a file, and notes what is wrong or different.
-struct Reader<'a> {
-    text: &'a str,
-    folder: &'a Path,
-    variables: Variables<'a>,
-    problems: Problems,
-    notes: Vec<Note>,
-}
-
-impl Reader<'_> {
-    fn wrong(&mut self, at: Span, what: impl Into<String>) {
-        self.problems.add(at, what);
-    }
-
-    fn note(&mut self, at: Span, node: Option<&str>, what: impl Into<String>) {
-        let line = self.text.chars().take(at.start).filter(|c| *c == '\n').count() + 1;
-        self.notes.push(Note { line, node: node.map(str::to_owned), what: what.into() });
-    }
-
-    /// The entries of a map; nothing, and a mistake, if it is none.
-    fn map<'v>(&mut self, value: &'v Value, what: &str) -> &'v [(yaml::Key, Value)] {
-        match &value.data {
-            Data::Map(entries) => entries,
-            _ if value.is_null() => &[],
-            _ => {
-                self.wrong(value.span, format!("{what} is a map, and this is {}", value.kind()));
-                &[]
-            }
-        }
-    }
-
-    /// A text, with what variables stand for in their places.
-    fn scalar(&mut self, value: &Value) -> Option<String> {
-        let Data::Scalar { text, .. } = &value.data else {
-            self.wrong(value.span, format!("a text belongs here, and this is {}", value.kind()));
-            return None;
-        };
-        match self.variables.fill_in(text) {
-            Ok((filled, unset)) => {
-                for name in unset {
-                    let what = format!("`{name}` is set neither in the environment nor in `.env`: it is empty here");
-                    self.note(value.span, None, what);
-                }
-                Some(filled)
-            }
-            Err(what) => {
-                self.wrong(value.span, what);
-                None
-            }
-        }
-    }
-
-    /// The texts of a list, or the only one.
-    fn list(&mut self, value: &Value) -> Vec<String> {
-        match &value.data {
-            Data::List(items) => items.iter().filter_map(|item| self.scalar(item)).collect(),
-            _ if value.is_null() => Vec::new(),
-            _ => self.scalar(value).into_iter().collect(),
-        }
-    }
-
-    fn name(&mut self, root: &Value, file: &Path) -> String {
-        let given = root.get("name").and_then(|name| self.scalar(name));
-        let folder = std::path::absolute(file).ok().and_then(|f| Some(f.parent()?.file_name()?.to_owned()));
-        let name = given.or_else(|| Some(folder?.to_string_lossy().into_owned())).unwrap_or_default();
-        let label = label(&name);
-        if label.is_empty() { "compose".into() } else { label }
-    }
-
-    fn services(&mut self, root: &Value) -> Vec<Service> {
-        for (key, value) in self.map(root, "a Compose file") {
-            match key.text.as_str() {
-                "include" => self.wrong(key.span, "`include` is not carried over: put the services into one file"),
-                "configs" | "secrets" => {
-                    self.note(key.span, None, format!("`{}`: give nodes their files by `files`", key.text));
-                }
-                known if TOP.contains(&known) || known.starts_with("x-") => (),
-                other => {
-                    let what = format!("Compose has no `{other}` here{}", did_you_mean(other, &TOP));
-                    self.wrong(key.span, what);
-                }
-            }
-            let _ = value;
-        }
-        let Some(all) = root.get("services") else {
-            self.wrong(root.span, "there are no `services`: an experiment is made of these");
-            return Vec::new();
-        };
-        let entries = self.map(all, "`services`");
-        let names: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
-        let mut labels: BTreeMap<String, &str> = BTreeMap::new();
-        for (key, _) in entries {
-            if let Some(other) = labels.insert(label(&key.text), &key.text) {
-                let what = format!("`{other}` and `{}` would be one node: rename one", key.text);
-                self.wrong(key.span, what);
-            }
-        }
-        entries.iter().map(|(key, value)| Service::read(self, key, value, &names)).collect()
-    }
-
-    fn networks(&mut self, root: &Value, services: &[Service]) -> Vec<Network> {
-        let declared = root.get("networks").map_or(&[][..], |value| self.map(value, "`networks`"));
-        let mut all: Vec<Network> = Vec::new();
-        for service in services {
-            for (name, at) in &service.networks {
-                if name != "default" && !declared.iter().any(|(key, _)| key.text == *name) {
-                    let known: Vec<&str> = declared.iter().map(|(key, _)| key.text.as_str()).collect();
-                    self.wrong(*at, format!("there is no network `{name}`{}", did_you_mean(name, &known)));
-                }
-                let lan = label(name);
-                match all.iter_mut().find(|network| network.name == lan) {
-                    Some(network) => network.members.push(service.pattern()),
-                    None => all.push(Network { name: lan, members: vec![service.pattern()], subnet: None }),
-                }
-            }
-        }
-        for (key, value) in declared {
-            let lan = label(&key.text);
-            for (option, value) in self.map(value, "a network") {
-                match option.text.as_str() {
-                    "ipam" => {
-                        let subnet = value.get("config").and_then(|config| match &config.data {
-                            Data::List(items) => items.first().and_then(|item| item.get("subnet")),
-                            _ => None,
-                        });
-                        let subnet = subnet.and_then(|subnet| self.scalar(subnet)).filter(|s| !s.contains(':'));
-                        all.iter_mut().filter(|n| n.name == lan).for_each(|n| n.subnet = subnet.clone());
-                    }
-                    "external" => self.note(option.span, None, "no network leads out of an experiment"),
-                    "driver" | "name" | "internal" | "labels" | "attachable" | "enable_ipv6" | "enable_ipv4" => (),
-                    other => self.note(option.span, None, format!("`{other}` of a network is not carried over")),
-                }
-            }
-        }
-        // A segment is shared by two at least.
-        let of = |network: &Network| {
-            let members = network.members.iter().map(|m| services.iter().find(|s| s.pattern() == *m));
-            members.map(|service| service.map_or(1, |s| s.count.unwrap_or(1))).sum::<u32>()
-        };
-        let (lans, alone): (Vec<Network>, Vec<Network>) = all.into_iter().partition(|network| of(network) > 1);
-        for network in alone {
-            let what = format!("network `{}` has one member, who would speak to nobody there", network.name);
-            self.note(root.span, None, what);
-        }
-        lans
-    }
 }
 
 /// A name as hosts can have it: lower-case letters, digits, and single hyphens inside.
@@ -257,4 +184,14 @@ fn label(name: &str) -> String {
     let plain =
         name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect::<String>();
     plain.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// A text as YAML has it: in double quotes, in which YAML reads JSON's escapes.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The text of a value that is a name.
+fn shown(value: Option<&Value>) -> Option<String> {
+    value.and_then(Value::shown)
 }

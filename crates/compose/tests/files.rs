@@ -3,13 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use diorama_compose::{Converted, convert};
+use diorama_compose::{Converted, Image, Options, Wanted, convert};
 
 fn converted(dir: &Path, text: &str) -> Result<Converted, String> {
     let file = dir.join("compose.yaml");
     fs::write(&file, text).unwrap();
     let environment = |name: &str| (name == "TAG").then(|| "7".to_owned());
-    convert(&file, environment).map_err(|e| e.render())
+    let images =
+        |wanted: &Wanted<'_>| Ok(wanted.beside.map(|archive| Image { root: archive.into(), ..Image::default() }));
+    let options = Options { environment: &environment, profiles: &[], images: &images };
+    convert(&[file], &options).map_err(|e| e.render())
 }
 
 #[test]
@@ -28,7 +31,7 @@ services:
     environment: [MODE=fast]
     env_file: common.env
     ports: ["8080:80", "53:53/udp"]
-    depends_on: { data_base: { condition: service_healthy }, cache: {} }
+    depends_on: { data_base: { condition: service_healthy }, cache: { condition: service_started } }
     networks: [front, back]
     volumes: ["./site.conf:/etc/nginx/conf.d/site.conf:ro", "logs:/var/log/nginx"]
     deploy: { replicas: 3, resources: { limits: { cpus: "0.5", memory: 64M } } }
@@ -70,7 +73,8 @@ volumes: { logs: }
         "    files: { \"/etc/nginx/conf.d/site.conf\": \"site.conf\" }\n",
         "    root: \"images/cache.tar\"\n",
         "  front: { members: [\"web-*\"] }\n",
-        "  back: { members: [\"web-*\", \"data-base\", \"cache\"], subnet: 10.5.0.0/24 }\n",
+        "  back: { members: [\"web-*\", \"data-base\", \"cache\"], subnet: 10.5.0.0/24, ",
+        "addresses: { data-base: \"10.5.0.7\" } }\n",
         "    # compose.yaml:14: `restart` is not carried over",
         "`data_base` is called `data-base` here",
         "image `nginx:7` is not here",
@@ -108,4 +112,65 @@ fn a_service_alone_needs_no_network() {
     let dir = tempfile::tempdir().unwrap();
     let converted = converted(dir.path(), "services: { a: { command: sleep 9, privileged: false } }\n").unwrap();
     assert!(converted.load().is_ok() && !converted.text("1").contains("lans:"));
+}
+
+#[test]
+fn what_changes_nothing_is_told_and_so_is_what_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"
+x-common: &common { restart: always }
+services:
+  a:
+    <<: *common
+    command: echo a && b
+    labels: { x: 1 }
+    logging: { driver: none }
+    environment: [NOWHERE]
+    volumes: ["./data:/data", "both:/both"]
+  b: { command: sleep 9, volumes: ["both:/both"], cap_add: [NET_ADMIN, SYS_PTRACE], deploy: { mode: global } }
+  c: { command: sleep 9, profiles: [debug] }
+  d: { command: sleep 9, scale: 0 }
+volumes: { both: }
+"#;
+    let converted = converted(dir.path(), text).unwrap_or_else(|e| panic!("{e}"));
+    assert!(converted.load().is_ok(), "{}", converted.text("1"));
+    for (line, says) in [
+        (2, "`x-common` is the file's own"),
+        (2, "`restart` is not carried over"),
+        (6, "drops what follows `&`"),
+        (7, "`labels`, `logging` change nothing"),
+        (4, "`NOWHERE` has no value"),
+        (10, "there is no `./data`"),
+        (10, "the volume at `/both` is not shared with `b`"),
+        (11, "`SYS_PTRACE` is a right that nodes do not have"),
+        (11, "`mode` of `deploy` is not carried over"),
+        (12, "`c` is left out, as it belongs to the profile `debug`"),
+        (13, "`d` is left out"),
+    ] {
+        let is_told = |note: &String| note.contains(&format!("compose.yaml:{line}: ")) && note.contains(says);
+        assert!(converted.notes.iter().any(is_told), "{line}: {says}\n{}", converted.notes.join("\n"));
+    }
+    assert!(!converted.notes.iter().any(|note| note.contains("NET_ADMIN")));
+    assert!(!converted.text("1").contains("\n  c:\n"));
+}
+
+#[test]
+fn nothing_outside_the_folder_is_read() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret.env"), "SECRET=1\n").unwrap();
+    fs::write(outside.path().join("other.yaml"), "services: { b: { command: sleep 9 } }\n").unwrap();
+    let dir = outside.path().join("project");
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("secret.env"), dir.join("link.env")).unwrap();
+    for text in [
+        "services: { a: { command: x, env_file: ../secret.env } }\n",
+        "services: { a: { command: x, env_file: link.env } }\n",
+        "services: { a: { command: x, env_file: [{ path: ../secret.env, required: false }] } }\n",
+        "services: { a: { extends: { file: ../other.yaml, service: b } } }\n",
+        "include: [../other.yaml]\n",
+        "services: { a: { command: x, configs: [c] } }\nconfigs: { c: { file: ../secret.env } }\n",
+    ] {
+        let refused = converted(&dir, text).expect_err(text);
+        assert!(refused.contains("leads out of the folder"), "{text}\n{refused}");
+    }
 }

@@ -146,7 +146,7 @@ impl Problems {
     }
 
     /// Makes another text known; its number is for [`Span::source`].
-    pub(crate) fn source(&mut self, name: String, text: String) -> usize {
+    pub fn source(&mut self, name: String, text: String) -> usize {
         self.sources.push(Arc::new(NamedSource::new(name, text)));
         self.sources.len() - 1
     }
