@@ -212,8 +212,7 @@ impl Loader {
         value
     }
 
-    /// What files say that are laid over one another: canonical, with `include` and `extends` carried out. Paths in them
-    /// start at `base`.
+    /// Files laid over one another: canonical, with `include` and `extends` carried out. Paths in them start at `base`.
     pub fn project(
         &mut self,
         sources: &[usize],

@@ -79,9 +79,7 @@ impl Filled {
 
 fn not_understood(inside: &str) -> String {
     let shown: String = inside.chars().take(30).collect();
-    format!(
-        "`${{{shown}` is not understood: write ${{NAME}}, ${{NAME:-VALUE}} or ${{NAME:?WHY}}, and $$ for the sign itself"
-    )
+    format!("`${{{shown}` is not understood: write ${{NAME}}, ${{NAME:-VALUE}}, ${{NAME:?WHY}}, or $$ for the sign")
 }
 
 /// Where the brace is that closes, which is not one of braces inside; in the same line, as Compose looks for it.

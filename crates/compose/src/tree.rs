@@ -1,5 +1,5 @@
-//! A Compose file's YAML as a tree: merge keys are resolved, scalars have the types that Compose's own reader gives them,
-//! and every value remembers where it stood.
+//! A Compose file's YAML as a tree: merge keys are resolved, scalars have the types that Compose gives them, and every
+//! value remembers where it stood.
 //!
 //! The parser is saphyr's. The tree is not the one of experiments, in which tags and merge keys mean nothing, and in
 //! which `0755` stays what was written: Compose makes 493 of it.
