@@ -332,7 +332,7 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
     })
 }
 
-fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
+pub(crate) fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     let route = |r: &Route| RouteSpec {
         from: experiment.nodes[r.from].name.clone(),
         to: experiment.nodes[r.to].name.clone(),

@@ -4,6 +4,7 @@ mod aside;
 mod core_speed;
 mod disks;
 mod idle;
+mod links;
 mod live;
 mod observer;
 mod results;
@@ -25,6 +26,7 @@ use serde_json::json;
 
 pub use self::samples::MetricError;
 
+use self::links::PipeSums;
 use self::observer::Observer;
 use crate::aside::{Aside, Files};
 use crate::by_hand::{self, Requests};
@@ -285,6 +287,8 @@ struct Judged {
     findings: Findings,
     /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
     used: Vec<RealDuration>,
+    /// How busy links were.
+    links: PipeSums,
 }
 
 impl<'a> Run<'a> {
@@ -330,7 +334,8 @@ impl<'a> Run<'a> {
         for refused in &conditions.not_applied {
             event("kernel-setting-refused", json!(refused.to_string()));
         }
-        let mut observer = Observer::begin(&plan, conditions, dir, timeline)?;
+        let links = PipeSums::begin(plan.pipes.len(), experiment.measure);
+        let mut observer = Observer::begin(&plan, conditions, dir, timeline, links)?;
         observer.add(&plan, site.sample()?)?;
         let (schedule, by_hand) = match &earlier {
             Some(earlier) => (schedule_of(experiment).go_on(earlier.happened, &earlier.nodes), earlier.by_hand.clone()),
@@ -370,8 +375,10 @@ impl<'a> Run<'a> {
 
     /// Ends counting, and makes the checks of what was counted. What fails is `broken`, and leaves the rest as it is.
     fn close(&mut self, end: RealInstant, broken: &mut Option<Error>) -> Closed {
-        let mut closed =
-            Closed { judged: Judged { findings: Findings::default(), used: Vec::new() }, recordings: Vec::new() };
+        let mut closed = Closed {
+            judged: Judged { findings: Findings::default(), used: Vec::new(), links: PipeSums::begin(0, None) },
+            recordings: Vec::new(),
+        };
         let closing = match self.site.finish() {
             Ok(closing) => closing,
             Err(e) => {

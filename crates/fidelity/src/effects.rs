@@ -73,6 +73,20 @@ impl Change {
         Change { centre: add(self.centre, other.centre), tail: add(self.tail, other.tail) }
     }
 
+    /// Of what may be a factor of two or more nothing is known: it is a bound that tells no size.
+    pub fn or_not_known(self) -> Change {
+        self.map(|[low, high]| match low >= per_second(NOT_KNOWN) && high <= NOT_KNOWN {
+            true => [low, high],
+            // Nor is anything of what is no number.
+            false => UNKNOWN,
+        })
+    }
+
+    /// Mean and median change by no more than one range, and the tail by no more than that.
+    pub(crate) fn within(self, [least, most]: [f64; 2]) -> Change {
+        self.map(|[low, high]| [low.max(least), high.min(most)])
+    }
+
     fn map(self, change: impl Fn([f64; 2]) -> [f64; 2]) -> Change {
         Change { centre: change(self.centre), tail: change(self.tail) }
     }
@@ -80,6 +94,7 @@ impl Change {
     /// The same in a metric's value: by how many per cent the run's is above the target's.
     pub fn of_value(self, kind: Kind) -> Change {
         self.map(|[low, high]| match kind {
+            _ if !is_known([low, high]) => UNKNOWN,
             Kind::Time { .. } => [low, high],
             Kind::Rate => [per_second(high), per_second(low)],
             Kind::Other => {
@@ -97,6 +112,16 @@ fn per_second(percent: f64) -> f64 {
 
 /// No time is shorter than nothing.
 pub const SHORTEST: f64 = -99.0;
+
+/// From so many per cent on an effect is [not known](Change::or_not_known).
+const NOT_KNOWN: f64 = 100.0;
+/// A range of which nothing is known.
+const UNKNOWN: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
+
+/// Whether anything is known of a range.
+pub fn is_known(range: [f64; 2]) -> bool {
+    range.iter().all(|end| end.is_finite())
+}
 
 /// The end of a range that is further from 0.
 pub fn furthest([low, high]: [f64; 2]) -> f64 {
@@ -143,7 +168,7 @@ const THINKING: f64 = 2.0;
 
 impl Usage {
     /// The use of the busiest node.
-    fn busiest(&self) -> f64 {
+    pub(crate) fn busiest(&self) -> f64 {
         self.busy.iter().copied().fold(0.0, f64::max).min(1.0)
     }
 
@@ -201,8 +226,8 @@ impl Usage {
             // How much less than that an operation may depend on work is not known: not at all, perhaps.
             Effect::Work([low, high]) => {
                 // (Not `min` and `max`, which take what is no number for nothing.)
-                let low = if low > 0.0 { 0.0 } else { low * sensitivity };
-                let high = if high < 0.0 { 0.0 } else { high * sensitivity };
+                let low = if low > 0.0 { 0.0 } else { longer_by_work(low, sensitivity) };
+                let high = if high < 0.0 { 0.0 } else { longer_by_work(high, sensitivity) };
                 Change::both([low, high])
             }
             Effect::Everything(range) => Change::both(range),
@@ -282,6 +307,17 @@ impl Usage {
         let requests = if self.requests > 0 { of_run(self.requests as f64, at_disk) } else { 0.0 };
         round_trips + requests
     }
+}
+
+/// By how many per cent operations are longer than on the target if their work is so many `percent` longer, and `part`
+/// of what they took in the run was work: no more than if none of that were there. Where they change by more than their
+/// work, as queues make them, in proportion.
+fn longer_by_work(percent: f64, part: f64) -> f64 {
+    if part >= 1.0 {
+        return part * percent;
+    }
+    let more = part * (1.0 - 1.0 / (1.0 + percent.max(SHORTEST) / 100.0));
+    100.0 * more / (1.0 - more)
 }
 
 /// The part by which what took `time` s is longer than it would have been without `s` of that.

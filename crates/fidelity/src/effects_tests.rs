@@ -56,10 +56,19 @@ fn longer_times_are_lower_rates() {
 
 #[test]
 fn work_may_matter_in_full_or_not_at_all() {
-    let change = |range| usage().change(&Effect::Work(range), Some(&times()), 0.5).centre;
-    assert_eq!(change([2.0, 10.0]), [0.0, 5.0]);
-    assert_eq!(change([-4.0, -2.0]), [-2.0, 0.0]);
-    assert_eq!(change([-4.0, 2.0]), [-2.0, 1.0]);
+    let of = |range, part: f64| usage().change(&Effect::Work(range), Some(&times()), part).centre;
+    // Work of 25 more per cent is a fifth of the work; half of the times is work, and nine tenths of them are left.
+    let (longer, shorter) = (100.0 / 9.0, -100.0 / 9.0);
+    assert!(near(of([2.0, 25.0], 0.5), [0.0, longer]), "{:?}", of([2.0, 25.0], 0.5));
+    assert!(near(of([-20.0, -2.0], 0.5), [shorter, 0.0]), "a quarter of it was missing: {:?}", of([-20.0, -2.0], 0.5));
+    assert!(near(of([-20.0, 25.0], 0.5), [shorter, longer]));
+    // However dear work is, there is no more of it than there was.
+    let most = of([0.0, 1e9], 0.2)[1];
+    assert!(most < 25.0 && most > 24.9, "{most}");
+    assert!(
+        near(of([-4.0, 10.0], 1.0), [-4.0, 10.0]) && near(of([-4.0, 10.0], 2.0), [-8.0, 20.0]),
+        "as queues make it"
+    );
     assert_eq!(usage().change(&Effect::Everything([-0.01, 0.01]), None, 0.0).tail, [-0.01, 0.01]);
 }
 
@@ -127,6 +136,18 @@ fn firings_are_shared_by_all_operations() {
     assert!(near(change.tail, [-100.0 * 0.2 * 0.036 / 0.035, 0.0]), "a hundredth of all is a fifth of what is met");
     let lost = Effect::Firings { count: 3.0, each: [0.0, 0.2] };
     assert!(near(usage().change(&lost, None, 0.0).centre, [0.0, 6.0]), "0.6 s of ten");
+}
+
+#[test]
+fn of_a_factor_of_two_nothing_is_known() {
+    let of = |range| Change::both(range).or_not_known().centre;
+    assert_eq!(of([-49.0, 99.0]), [-49.0, 99.0]);
+    for unknown in [[0.0, 101.0], [-51.0, 0.0], [0.0, f64::INFINITY], [0.0, f64::NAN], [f64::NAN, 0.0]] {
+        assert!(!is_known(of(unknown)), "{unknown:?}");
+        for kind in [TIME, Kind::Rate, Kind::Other] {
+            assert!(!is_known(Change::both(unknown).or_not_known().of_value(kind).tail), "{unknown:?} of {kind:?}");
+        }
+    }
 }
 
 #[test]

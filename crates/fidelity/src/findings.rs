@@ -11,7 +11,8 @@ use self::metric::Metric;
 use crate::accuracy::{accuracy, asked};
 use crate::checks::Found;
 use crate::compare::Statistic;
-use crate::effects::{Change, Effect, Usage, furthest};
+use crate::effects::{Change, Effect, Usage, furthest, is_known};
+use crate::links::Bottleneck;
 
 /// A check before it is known what it does to the metrics.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +56,8 @@ pub struct Measured<'a> {
     pub judged: bool,
     /// Whether it is a rate of what happens at instants of its own, however long everything takes (an open loop).
     pub clocked: bool,
+    /// The link that decides what its nodes get done, if one does.
+    pub link: Option<Bottleneck>,
 }
 
 /// What one check does to times where that matters most.
@@ -127,7 +130,7 @@ impl Findings {
     fn changes(&self, metric: &Metric) -> Vec<Change> {
         let of = |finding: &Finding| {
             let changes = finding.effects().iter().map(|effect| metric.change(&self.usage, effect));
-            changes.fold(Change::default(), Change::plus)
+            changes.fold(Change::default(), Change::plus).or_not_known()
         };
         self.findings.iter().map(of).collect()
     }
@@ -160,10 +163,14 @@ fn check<'a>(
             }
         }
     }
-    let Finding { name, value, limit, unit, found, says } = finding.clone();
+    let Finding { name, value, limit, unit, found, mut says } = finding.clone();
     let (ok, range) = match found {
         Found::Nothing => (None, None),
         Found::Unsized => (Some(false), None),
+        Found::Effects(_) if !is_known(worst.range) => {
+            says += " How large a part of an operation that is cannot be said.";
+            (Some(false), None)
+        }
         Found::Effects(_) => (Some(worst.of_allowed <= 1.0), Some(worst.range)),
     };
     let check = Check {
@@ -172,8 +179,8 @@ fn check<'a>(
         limit,
         unit: unit.into(),
         ok,
-        effect_percent: range.map(furthest).filter(|e| e.is_finite()),
-        effect_range_percent: range.filter(|r| r.iter().all(|e| e.is_finite())),
+        effect_percent: range.map(furthest),
+        effect_range_percent: range,
         says,
     };
     (check, worst.of_allowed)

@@ -4,6 +4,7 @@ use record::{Samples, Summary};
 use scale::RealDuration;
 
 use super::*;
+use crate::links::{LinkUse, PipeUse};
 use crate::statistics::summary;
 use crate::waits::{Wait, Waits};
 
@@ -45,8 +46,8 @@ fn concluded(findings: &Findings, samples: &[Sample], asked_for: &[&str]) -> (Fi
     let (mut latency, mut requests) = (record("ms", samples), record("1/s", &rate));
     let bounds: Vec<_> = asked_for.iter().map(|b| b.parse().unwrap()).collect();
     let mut metrics = [
-        Measured { name: "latency", record: &mut latency, samples, judged: true, clocked: false },
-        Measured { name: "requests", record: &mut requests, samples: &rate, judged: true, clocked: false },
+        Measured { name: "latency", record: &mut latency, samples, judged: true, clocked: false, link: None },
+        Measured { name: "requests", record: &mut requests, samples: &rate, judged: true, clocked: false, link: None },
     ];
     let fidelity = findings.conclude(accuracy(&bounds), WINDOW, &mut metrics);
     (fidelity, latency, requests)
@@ -86,7 +87,7 @@ fn an_effect_that_matters_breaches_and_is_named() {
     assert_eq!(fidelity.breaches().map(|c| c.name).collect::<Vec<_>>(), [CheckName::CpuEntitlement]);
     let [latency, _requests] = &fidelity.why[..] else { panic!("{:?}", fidelity.why) };
     assert!(latency.starts_with("latency "), "{latency}");
-    assert!(latency.contains("cpu-entitlement up to 12.8 %, ") && latency.contains("steal up to 0.64 %"), "{latency}");
+    assert!(latency.contains("cpu-entitlement up to 11.9 %, ") && latency.contains("steal up to 0.638 %"), "{latency}");
     // The same is right where less is asked for.
     let (lenient, ..) = concluded(&findings, &latencies(1500, 10.0), &["20%"]);
     assert_eq!((lenient.verdict, lenient.breaches().count()), (Verdict::Trustworthy, 0), "{:?}", lenient.why);
@@ -167,6 +168,63 @@ fn a_run_without_metrics_is_judged_by_what_would_have_happened_to_any() {
     assert_eq!(nothing.verdict, Verdict::Suspect);
 }
 
+/// Whoever wakes up waits for its turn, for so long at most.
+fn waits(most: f64) -> Findings {
+    let waits = Waits([Wait { most, chance: 1.0 }, Wait::default()]);
+    let waits = Effect::EachOperation { waits, at_disk: 0.0, turns: 1.0 };
+    found([finding(CheckName::CpuGrain, Found::Effects(vec![waits]))])
+}
+
+#[test]
+fn what_nobody_knows_has_no_size() {
+    // A wait that is as long as operations are: they cannot be nothing else.
+    let (fidelity, latency, requests) = concluded(&waits(0.06), &latencies(1500, 10.0), &[]);
+    assert_eq!((latency.interval, requests.interval), (None, None));
+    for record in [&latency, &requests] {
+        assert!(!is_known(record.uncertainty.as_ref().unwrap().effects[0].percent));
+    }
+    let grain = check(&fidelity, CheckName::CpuGrain);
+    assert_eq!((grain.ok, grain.effect_percent, grain.effect_range_percent), (Some(false), None, None));
+    assert_eq!(fidelity.verdict, Verdict::Suspect);
+    for what in ["latency", "requests"] {
+        let says = format!("{what}: what cpu-grain does to it is not known");
+        assert!(fidelity.why.iter().any(|why| why.starts_with(&says)), "{:?}", fidelity.why);
+    }
+    // Only the tail, of a few operations that are short.
+    let (fidelity, latency, _) = concluded(&waits(0.015), &latencies(1500, 10.0), &[]);
+    assert!(latency.interval.unwrap().mean.is_some(), "{:?}", fidelity.why);
+    // Nor without metrics, where an operation is a round trip of 20 ms at least.
+    let fidelity = waits(0.1).conclude(accuracy(&[]), WINDOW, &mut []);
+    assert_eq!(fidelity.why.len(), 1);
+    assert!(fidelity.why[0].contains("what cpu-grain does to it is not known"), "{:?}", fidelity.why);
+    assert_eq!(waits(0.001).conclude(accuracy(&[]), WINDOW, &mut []).verdict, Verdict::Trustworthy);
+}
+
+#[test]
+fn no_cpu_decides_what_waits_for_a_link() {
+    let (samples, link) = (
+        latencies(1500, 10.0),
+        LinkUse {
+            pipes: vec![PipeUse { busy: 1.0, waited_s: 0.02, bytes: 9_000, from: vec![0], to: vec![1] }],
+            nodes: vec![[9_000, 0], [0, 9_000]],
+        },
+    );
+    let of = |busy: f64, nodes: &[usize]| {
+        let usage = Usage { busy: vec![busy, 0.1], ..usage() };
+        let mut latency = record("ms", &samples);
+        let link = link.deciding(nodes);
+        let name = "latency";
+        let mut metrics =
+            [Measured { name, record: &mut latency, samples: &samples, judged: true, clocked: false, link }];
+        let findings = Findings::new(vec![work(CheckName::Caches, 85.0)], usage, None);
+        let verdict = findings.conclude(accuracy(&[]), WINDOW, &mut metrics).verdict;
+        (verdict, latency.uncertainty.unwrap().cpu_sensitivity == 0.0)
+    };
+    assert_eq!(of(0.2, &[1]), (Verdict::Trustworthy, true));
+    assert_eq!(of(0.2, &[7]), (Verdict::Suspect, false), "nothing of it goes through the link");
+    assert_eq!(of(0.6, &[1]), (Verdict::Suspect, false), "the server has much to do");
+}
+
 #[test]
 fn the_tail_has_an_effect_of_its_own() {
     // Frames are late by 1 % of the path on average, and by 15 % of it now and then.
@@ -189,7 +247,8 @@ fn the_tail_has_an_effect_of_its_own() {
 fn a_metric_of_nothing_but_zeros_is_exact() {
     let zeros: Vec<_> = latencies(100, 0.0).into_iter().map(|s| Sample { value: 0.0, ..s }).collect();
     let mut drops = record("1", &zeros);
-    let mut metrics = [Measured { name: "drops", record: &mut drops, samples: &zeros, judged: true, clocked: false }];
+    let mut metrics =
+        [Measured { name: "drops", record: &mut drops, samples: &zeros, judged: true, clocked: false, link: None }];
     let fidelity = found([work(CheckName::Steal, 3.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
     assert_eq!(fidelity.verdict, Verdict::Trustworthy, "{:?}", fidelity.why);
     assert_eq!(drops.interval.unwrap().mean, Some([0.0, 0.0]));
@@ -218,8 +277,14 @@ fn a_run_that_counts_for_a_part_of_itself_has_done_more_than_its_samples() {
     // Samples of the second half only: work was done for twice as many.
     let samples: Vec<_> = latencies(1500, 10.0).into_iter().filter(|s| s.virtual_s >= Some(5.0)).collect();
     let mut record = record("ms", &samples);
-    let mut metrics =
-        [Measured { name: "latency", record: &mut record, samples: &samples, judged: true, clocked: false }];
+    let mut metrics = [Measured {
+        name: "latency",
+        record: &mut record,
+        samples: &samples,
+        judged: true,
+        clocked: false,
+        link: None,
+    }];
     found([work(CheckName::Steal, 1.0)]).conclude(accuracy(&[]), [5.0, 10.0], &mut metrics);
     assert!((record.uncertainty.unwrap().cpu_sensitivity - 0.64).abs() < 0.01);
     let Summary { n, .. } = record.summary;
@@ -231,7 +296,8 @@ fn a_run_is_judged_only_by_what_it_is_for() {
     let samples = latencies(1500, 10.0);
     let verdict = |judged| {
         let mut record = record("ms", &samples);
-        let mut metrics = [Measured { name: "beside", record: &mut record, samples: &samples, judged, clocked: false }];
+        let mut metrics =
+            [Measured { name: "beside", record: &mut record, samples: &samples, judged, clocked: false, link: None }];
         let fidelity = found([work(CheckName::Steal, 50.0)]).conclude(accuracy(&[]), WINDOW, &mut metrics);
         assert!(record.interval.is_some());
         let says = fidelity.why.iter().any(|why| why.starts_with("beside"));
@@ -252,8 +318,14 @@ fn a_rate_by_the_clock_depends_on_no_cpu_while_there_is_enough() {
     ];
     let effects = |busy: f64, clocked| {
         let mut record = record("1/s", &rates);
-        let mut metrics =
-            [Measured { name: "video-packets", record: &mut record, samples: &rates, judged: false, clocked }];
+        let mut metrics = [Measured {
+            name: "video-packets",
+            record: &mut record,
+            samples: &rates,
+            judged: false,
+            clocked,
+            link: None,
+        }];
         let findings = Findings::new(slower.to_vec(), Usage { busy: vec![busy, 0.1], ..usage() }, None);
         findings.conclude(accuracy(&[]), WINDOW, &mut metrics);
         let uncertainty = record.uncertainty.unwrap();

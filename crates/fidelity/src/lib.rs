@@ -7,6 +7,7 @@
 //! - [`core_speed`] follows how fast the nodes' core was.
 //! - [`evidence`] is that and everything else that is known at the end of a run. [`checks`] has one function per
 //!   promise: evidence goes in, and what it does to times comes out ([`effects`]; [`waits`] is one of them at length).
+//! - [`links`] tell whose metrics no CPU decides.
 //! - [`findings`] are all of that. With the samples of the metrics, and the part of them that is chance ([`sampling`]),
 //!   they become intervals, and those, held against the [`accuracy`] that was asked for, the verdict.
 //!
@@ -24,6 +25,7 @@ pub mod effects;
 pub mod emulator_load;
 pub mod evidence;
 pub mod findings;
+pub mod links;
 pub mod monitor;
 pub mod observations;
 pub mod sampling;

@@ -109,11 +109,40 @@ pub struct Intervals {
 pub struct MetricEffect {
     /// What was seen.
     pub check: CheckName,
-    /// On mean and median.
+    /// On mean and median; without bounds (`null` in the file) if that is not known.
+    #[serde(with = "not_known")]
     pub percent: [f64; 2],
     /// On the 90th and the 99th percentile; `None`: the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "not_known::if_other")]
     pub tail_percent: Option<[f64; 2]>,
+}
+
+/// Ranges without bounds, of which JSON has none.
+mod not_known {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(range: &[f64; 2], to: S) -> Result<S::Ok, S::Error> {
+        range.iter().all(|end| end.is_finite()).then_some(range).serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<[f64; 2], D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]))
+    }
+
+    pub mod if_other {
+        use super::{Deserializer, Serializer};
+
+        pub fn serialize<S: Serializer>(range: &Option<[f64; 2]>, to: S) -> Result<S::Ok, S::Error> {
+            match range {
+                Some(range) => super::serialize(range, to),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<[f64; 2]>, D::Error> {
+            super::deserialize(from).map(Some)
+        }
+    }
 }
 
 /// What an interval is made of.
@@ -410,6 +439,21 @@ mod tests {
         assert_eq!(latency.uncertainty.as_ref().unwrap().effects[1].tail_percent, Some([0.0, 1.5]));
         RunDir::at(dir.path()).write_result(&result).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);
+    }
+
+    #[test]
+    fn what_is_not_known_of_an_effect_is_null() {
+        let unknown = [f64::NEG_INFINITY, f64::INFINITY];
+        let check = CheckName::CpuGrain;
+        for (percent, tail_percent, json) in [
+            (unknown, None, r#"{"check":"cpu-grain","percent":null}"#),
+            ([0.0, 1.5], Some(unknown), r#"{"check":"cpu-grain","percent":[0.0,1.5],"tail_percent":null}"#),
+            ([0.0, 1.5], Some([0.0, 2.0]), r#"{"check":"cpu-grain","percent":[0.0,1.5],"tail_percent":[0.0,2.0]}"#),
+        ] {
+            let effect = MetricEffect { check, percent, tail_percent };
+            assert_eq!(serde_json::to_string(&effect).unwrap(), json);
+            assert_eq!(serde_json::from_str::<MetricEffect>(json).unwrap(), effect);
+        }
     }
 
     #[test]

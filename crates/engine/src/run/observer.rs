@@ -18,6 +18,7 @@ use scale::RealDuration;
 use super::Judged;
 use super::core_speed::CoreSpeeds;
 use super::disks::DiskSeries;
+use super::links::PipeSums;
 use crate::error::Result;
 use crate::host_speed::Seen;
 use crate::plan::Plan;
@@ -32,6 +33,7 @@ pub struct Observer {
     /// By core that holds nodes.
     speeds: BTreeMap<usize, SpeedSeries>,
     intervals: PipeIntervalLog,
+    links: PipeSums,
     speed: CoreSpeeds,
     disks: DiskSeries,
     /// Pages of files that the machine had read again at first, and at last, where idle memory goes in real time.
@@ -43,7 +45,13 @@ pub struct Observer {
 
 impl Observer {
     /// Begins at virtual zero, with nothing seen yet.
-    pub fn begin(plan: &Plan, conditions: Conditions, dir: &RunDir, timeline: Timeline) -> Result<Observer> {
+    pub fn begin(
+        plan: &Plan,
+        conditions: Conditions,
+        dir: &RunDir,
+        timeline: Timeline,
+        links: PipeSums,
+    ) -> Result<Observer> {
         let entitled = plan.nodes.iter().map(|(name, n)| {
             let (node, core, share) = (name.clone(), n.core, n.share);
             Entitled { node, core, share, stretch: plan.stretch(n) }
@@ -56,6 +64,7 @@ impl Observer {
             load: EmulatorLoad::default(),
             speeds: BTreeMap::new(),
             intervals: dir.pipe_interval_log(PipeCounters::COLUMNS)?,
+            links,
             speed: CoreSpeeds::begin(dir, reference),
             disks: DiskSeries::default(),
             read_again: None,
@@ -69,6 +78,7 @@ impl Observer {
     pub fn add(&mut self, plan: &Plan, sample: Sample) -> Result<()> {
         for interval in &sample.network.intervals {
             self.intervals.add(&self.recorded(interval, &sample))?;
+            self.links.add(interval, self.timeline);
         }
         self.flows.extend_from_slice(&sample.network.flows);
         self.speed.add(self.timeline.at(sample.cpu.at), &sample.cpu.work)?;
@@ -158,7 +168,7 @@ impl Observer {
             observations: &observations,
         });
         let used = observations.nodes.iter().map(|n| n.used).collect();
-        Ok(Judged { findings, used })
+        Ok(Judged { findings, used, links: self.links.clone() })
     }
 
     fn recorded(&self, interval: &PipeInterval, sample: &Sample) -> record::PipeInterval {

@@ -81,9 +81,11 @@ impl Run<'_> {
                 Err(other) => return Err(other),
             }
         }
+        let links = judged.links.finish(self.experiment, self.timeline)?;
         let measured = metrics.values_mut().zip(&samples).map(|(record, (metric, samples))| {
-            let Metric { name, of_flow, clocked, .. } = metric;
-            Measured { name, record, samples, judged: !of_flow, clocked: *clocked }
+            let Metric { name, nodes, of_flow, clocked, .. } = metric;
+            let link = links.deciding(nodes);
+            Measured { name, record, samples, judged: !of_flow, clocked: *clocked, link }
         });
         let mut measured: Vec<_> = measured.collect();
         // Samples of cool-down are not there to be taken.

@@ -14,7 +14,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::{Differences, Statistic};
 use crate::budget::Budget;
 use crate::checks::{GAIN_HIGH, GAIN_LOW};
-use crate::effects::{Change, furthest};
+use crate::effects::{Change, furthest, is_known};
 use crate::sampling::COVERAGE;
 use crate::statistics::{extremes, median};
 use crate::units::kind;
@@ -89,6 +89,9 @@ pub(super) fn differences(pairs: &[(&Run, &Run)], metric: &str, within: impl Fn(
         let off = |pair: &Pair| pair.models.and_chance([-above, below]).range();
         let off = |end: usize| median(each.iter().map(|pair| off(pair)[end]).collect());
         let (low, high) = (percent - off(1)?, percent - off(0)?);
+        if !is_known([low, high]) {
+            return None;
+        }
         let within = within(statistic);
         let says = match (low, high) {
             (low, high) if low >= -within && high <= within => Says::Same,
@@ -134,6 +137,8 @@ fn models([base, other]: [&MetricRecord; 2], speeds: [Option<CoreSpeed>; 2], sta
     for check in of_base.iter().chain(only_other).map(|e| e.check) {
         let ([b_low, b_high], [o_low, o_high]) = (range(&of_base, check), range(&of_other, check));
         let [low, high] = match SHARED.contains(&check) {
+            // Of what is not known of either, a difference would be no number.
+            _ if ![[b_low, b_high], [o_low, o_high]].into_iter().all(is_known) => [f64::NEG_INFINITY, f64::INFINITY],
             // Nothing, where the metric does not feel it at all.
             true => extremes([0.0, o_low - b_low, o_high - b_high]),
             false => [o_low - b_high, o_high - b_low],

@@ -17,7 +17,7 @@ pub(super) fn on_turns(checks: &mut [Check], of_allowed: &[f64], turns: Turns) {
     let find = |name| checks.iter().position(|c| c.name == name).filter(|i| checks[*i].effect_range_percent.is_some());
     let (Some(caches), Some(grain)) = (find(CheckName::Caches), find(CheckName::CpuGrain)) else { return };
     let (lost, waited) = (of_allowed[caches], of_allowed[grain]);
-    if lost.max(waited).is_nan() || lost.max(waited) <= 1.0 || lost.min(waited) <= 0.0 {
+    if !lost.max(waited).is_finite() || lost.max(waited) <= 1.0 || lost.min(waited) <= 0.0 {
         return;
     }
     let Some(better) = turns.times((lost / waited).sqrt()) else { return };

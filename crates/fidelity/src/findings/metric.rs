@@ -5,7 +5,8 @@ use record::{CheckName, Intervals, MetricEffect, MetricRecord, Uncertainty};
 use super::Measured;
 use crate::budget::Budget;
 use crate::compare::Statistic;
-use crate::effects::{Change, Effect, SHORTEST, Times, Usage};
+use crate::effects::{Change, Effect, SHORTEST, Times, Usage, is_known};
+use crate::links::Bottleneck;
 use crate::sampling::{self, Span};
 use crate::statistics::thinned;
 use crate::units::{Kind, counts_events, kind};
@@ -20,6 +21,8 @@ pub(super) struct Metric {
     sampling: Intervals,
     /// Whether it is a rate that nothing decides but the clock.
     clocked: bool,
+    /// The link that decides it, and no CPU.
+    link: Option<Bottleneck>,
 }
 
 /// All metrics of a run.
@@ -39,7 +42,9 @@ pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<
             1 => of_single(measured.record, counted, window),
             _ => sampling::intervals(&sampling::in_time(measured.samples)),
         };
-        Metric { kind, times, sensitivity, sampling, clocked: measured.clocked }
+        let part = sensitivity.min(1.0);
+        let link = measured.link.filter(|link| link.decides(usage, times.as_ref(), part));
+        Metric { kind, times, sensitivity, sampling, clocked: measured.clocked, link }
     };
     metrics.iter().zip(times).map(of).collect()
 }
@@ -93,6 +98,7 @@ impl Metric {
             sensitivity: 1.0,
             sampling: Intervals::default(),
             clocked: false,
+            link: None,
         }
     }
 
@@ -104,10 +110,11 @@ impl Metric {
     }
 
     pub fn change(&self, usage: &Usage, effect: &Effect) -> Change {
-        match self.keeps_pace(usage, effect) {
-            true => Change::default(),
-            false => usage.change(effect, self.times.as_ref(), self.sensitivity),
+        if self.keeps_pace(usage, effect) {
+            return Change::default();
         }
+        let change = usage.change(effect, self.times.as_ref(), self.sensitivity);
+        self.link.map_or(change, |link| link.bounded(effect, change, self.kind, self.times.as_ref()))
     }
 
     /// Whether an effect changes nothing, because the clock alone decides.
@@ -129,18 +136,15 @@ impl Metric {
             s.in_intervals(&self.sampling).and_then(|sampling| truth(s.of(&record.summary), sampling, effects))
         });
         let interval = Intervals { mean, p50, p90, p99 };
-        let finite = |range: [f64; 2]| range.map(|end| if end.is_finite() { end } else { f64::MAX.copysign(end) });
         let effects = changes.iter().filter(|(_, change)| *change != Change::default());
         let effects = effects.map(|(check, change)| MetricEffect {
             check: *check,
-            percent: finite(change.centre),
-            tail_percent: (change.tail != change.centre).then(|| finite(change.tail)),
+            percent: change.centre,
+            tail_percent: (change.tail != change.centre).then_some(change.tail),
         });
         record.interval = (interval != Intervals::default()).then_some(interval);
-        let cpu_sensitivity = match self.keeps_pace(usage, &Effect::Work([0.0; 2])) {
-            true => 0.0,
-            false => self.sensitivity,
-        };
+        let by_no_cpu = self.keeps_pace(usage, &Effect::Work([0.0; 2])) || self.link.is_some();
+        let cpu_sensitivity = if by_no_cpu { 0.0 } else { self.sensitivity };
         record.uncertainty = Some(Uncertainty { sampling: self.sampling, effects: effects.collect(), cpu_sensitivity });
     }
 }
@@ -154,7 +158,8 @@ fn truth(value: f64, [low, high]: [f64; 2], effects: Budget) -> Option<[f64; 2]>
         // A part of nothing is no part: what has a value on both sides of it, or has it, is off by chance alone.
         return effects.range().iter().all(|end| end.is_finite()).then_some([low, high]);
     }
-    let [one, other] = effects.and_chance([percent(high).min(percent(low)), percent(low).max(percent(high))]).range();
+    let off = effects.and_chance([percent(high).min(percent(low)), percent(low).max(percent(high))]).range();
+    let [one, other] = is_known(off).then_some(off)?;
     let ends = [without(one).min(without(other)), without(one).max(without(other))];
     ends.iter().all(|end| end.is_finite()).then_some(ends)
 }

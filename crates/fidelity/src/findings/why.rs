@@ -5,7 +5,7 @@ use record::{Accuracy, CheckName, MetricRecord};
 use crate::accuracy::asked;
 use crate::budget::Budget;
 use crate::compare::Statistic;
-use crate::effects::{Change, furthest};
+use crate::effects::{Change, furthest, is_known};
 use crate::wording::number;
 
 /// What contributes less than this, in per cent, is not worth naming,
@@ -28,9 +28,17 @@ pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy)
     let Some(interval) = &record.interval else {
         // Too few samples to say what is chance; what is not must be little all the same.
         let off = furthest(together(&effects(false))).abs();
+        if let Some(unknown) = not_known(name, &effects(false)) {
+            return Some(unknown);
+        }
         let contributions = contributions(&effects(false), None);
         return beyond(off, asked_for.mean).then(|| sentence(name, off, asked_for.mean, &contributions));
     };
+    let stated = |s: &Statistic| s.in_intervals(&uncertainty.sampling).is_some();
+    let of_unknown = |s: Statistic| not_known(&statistic_of(name, record, s), &effects(is_tail(s)));
+    if let Some(unknown) = Statistic::ALL.into_iter().filter(stated).find_map(of_unknown) {
+        return Some(unknown);
+    }
     let off = |s: Statistic| {
         let (value, ends) = (s.of(&record.summary), s.in_intervals(interval)?);
         Some(percent_off(value, ends))
@@ -42,8 +50,8 @@ pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy)
         .filter(|(_, _, part)| beyond(*part, 1.0))
         .max_by(|a, b| a.2.total_cmp(&b.2))?;
     let allowed = asked(asked_for, statistic);
-    let what = if record.summary.n == 1 { name.to_string() } else { format!("{name} {statistic}") };
-    let effects = effects(matches!(statistic, Statistic::P90 | Statistic::P99));
+    let what = statistic_of(name, record, statistic);
+    let effects = effects(is_tail(statistic));
     let chance =
         statistic.in_intervals(&uncertainty.sampling).map(|ends| percent_off(statistic.of(&record.summary), ends));
     let mut text = sentence(&what, off, allowed, &contributions(&effects, chance));
@@ -61,9 +69,32 @@ pub(super) fn of_metric(name: &str, record: &MetricRecord, asked_for: &Accuracy)
 /// Why a run without metrics is suspect: by what would have happened to any.
 pub(super) fn without_metrics(changes: &[(CheckName, Change)], allowed: f64) -> Option<String> {
     let effects: Vec<_> = changes.iter().map(|(name, change)| (*name, change.centre)).collect();
+    const WHAT: &str = "what the nodes did in their time";
     let off = furthest(together(&effects)).abs();
-    beyond(off, allowed)
-        .then(|| sentence("what the nodes did in their time", off, allowed, &contributions(&effects, None)))
+    let known = || beyond(off, allowed).then(|| sentence(WHAT, off, allowed, &contributions(&effects, None)));
+    not_known(WHAT, &effects).or_else(known)
+}
+
+/// A metric's statistic, as a sentence begins with it.
+fn statistic_of(name: &str, record: &MetricRecord, statistic: Statistic) -> String {
+    if record.summary.n == 1 { name.to_string() } else { format!("{name} {statistic}") }
+}
+
+fn is_tail(statistic: Statistic) -> bool {
+    matches!(statistic, Statistic::P90 | Statistic::P99)
+}
+
+/// That nobody can say how far something is off, if that is so of one of these effects.
+fn not_known(what: &str, effects: &[(CheckName, [f64; 2])]) -> Option<String> {
+    let all: Vec<_> = effects.iter().filter(|(_, range)| !is_known(*range)).map(|(check, _)| check.as_str()).collect();
+    let does = if all.len() == 1 { "does" } else { "do" };
+    (!all.is_empty()).then(|| {
+        format!(
+            "{what}: what {} {does} to it is not known: a metric of the times of operations that are longer than that \
+             would tell.",
+            all.join(" and ")
+        )
+    })
 }
 
 /// Whether an error is more than what was asked for. What is no number is no proof that it is not.
@@ -72,8 +103,7 @@ fn beyond(off: f64, allowed: f64) -> bool {
 }
 
 fn sentence(what: &str, off: f64, allowed: f64, contributions: &str) -> String {
-    let off = if off.is_finite() { format!("{} % off", number(off)) } else { "off by any amount".into() };
-    format!("{what} may be {off}, more than {} %: {contributions}.", number(allowed))
+    format!("{what} may be {} % off, more than {} %: {contributions}.", number(off), number(allowed))
 }
 
 /// The largest of what makes up an error.

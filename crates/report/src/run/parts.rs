@@ -1,8 +1,8 @@
 //! What the interval of a metric is made of, as bars.
 
 use fidelity::compare::Statistic;
-use fidelity::effects::furthest;
-use record::MetricRecord;
+use fidelity::effects::{furthest, is_known};
+use record::{CheckName, MetricEffect, MetricRecord};
 
 use crate::numbers::percent_range;
 use crate::page::{Column, Row, table};
@@ -17,16 +17,22 @@ pub(super) fn of(metric: &MetricRecord) -> String {
     let Some(uncertainty) = &metric.uncertainty else { return String::new() };
     let chance = Statistic::Mean.in_intervals(&uncertainty.sampling).filter(|_| metric.summary.mean != 0.0);
     let chance = chance.map(|ends| ends.map(|end| 100.0 * (end - metric.summary.mean) / metric.summary.mean.abs()));
-    let effects = uncertainty.effects.iter().map(|e| (e.check.to_string(), e.percent));
+    let (known, unknown): (Vec<&MetricEffect>, Vec<&MetricEffect>) =
+        uncertainty.effects.iter().partition(|e| is_known(e.percent));
+    let effects = known.into_iter().map(|e| (e.check.to_string(), e.percent));
     let mut parts: Vec<_> = chance.map(|c| ("chance".to_string(), c)).into_iter().chain(effects).collect();
     parts.retain(|(_, range)| furthest(*range).abs() >= LEAST);
     parts.sort_by(|a, b| furthest(b.1).abs().total_cmp(&furthest(a.1).abs()));
-    let Some((_, largest)) = parts.first() else { return String::new() };
-    let most = furthest(*largest).abs();
+    if parts.is_empty() && unknown.is_empty() {
+        return String::new();
+    }
+    let most = parts.first().map_or(0.0, |(_, largest)| furthest(*largest).abs());
+    let nothing = |check: &CheckName| Row::default().name(check.as_str()).html("").number("not known").end();
     let row = |(name, range): &(String, [f64; 2])| {
         Row::default().name(name).html(&bar(*range, most)).number(percent_range(*range)).end()
     };
-    let rows: String = parts.iter().map(row).collect();
+    let unknown = unknown.into_iter().map(|effect| nothing(&effect.check));
+    let rows: String = unknown.chain(parts.iter().map(row)).collect();
     let columns = [Column::Words("of the mean"), Column::Words("too small – too large"), Column::Number("")];
     format!("<details><summary>what it may be off by</summary>\n{}</details>\n", table(&columns, &rows))
 }
@@ -46,7 +52,7 @@ fn bar([low, high]: [f64; 2], most: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use record::{CheckName, Intervals, MetricEffect, Summary, Uncertainty};
+    use record::{Intervals, Summary, Uncertainty};
 
     use super::*;
 
@@ -62,11 +68,12 @@ mod tests {
                 effect(CheckName::CpuGrain, [0.0, 4.0]),
                 effect(CheckName::ClockRate, [-0.001, 0.001]),
                 effect(CheckName::Steal, [0.0, 1.0]),
+                effect(CheckName::Caches, [f64::NEG_INFINITY, f64::INFINITY]),
             ],
             cpu_sensitivity: 1.0,
         });
         let html = of(&metric);
-        let places = ["cpu-grain", "chance", "steal"].map(|name| html.find(name).unwrap());
+        let places = ["caches", "not known", "cpu-grain", "chance", "steal"].map(|name| html.find(name).unwrap());
         assert!(places.is_sorted() && !html.contains("clock-rate"), "{html}");
         assert!(html.contains("x=\"120.0\" y=\"3\" width=\"120.0\"") && html.contains("0 to +4.0 %"), "{html}");
         assert!(html.contains("x=\"60.0\" y=\"3\" width=\"120.0\"") && html.contains("-2.0 to +2.0 %"), "{html}");
