@@ -1,5 +1,6 @@
 //! `diorama logs`: what the nodes of a run wrote.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
@@ -14,11 +15,15 @@ pub struct Args {
     /// Go on printing until the run ends
     #[arg(long, short)]
     follow: bool,
+    /// Print what a terminal would obey as it is, such as colours, where the output is one
+    #[arg(long)]
+    raw: bool,
 }
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let dir = engine::find_run(&args.run)?;
-    engine::print_logs(&dir, args.node.as_deref(), args.follow, &mut std::io::stdout().lock())?;
+    let raw = args.raw || !std::io::stdout().is_terminal();
+    engine::print_logs(&dir, args.node.as_deref(), args.follow, raw, &mut std::io::stdout().lock())?;
     Ok(ExitCode::SUCCESS)
 }

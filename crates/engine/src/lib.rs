@@ -41,7 +41,7 @@ pub use interrupt::{Interrupts, listen as interrupts};
 pub use load::{Description, Opened, load};
 pub use logs::{find_live, find_run, print as print_logs};
 pub use model::Experiment;
-pub use notice::{Notice, Tick, warn};
+pub use notice::{Notice, Tick, visible, warn};
 pub use plan::{CoreChoice, Plan, SMALLEST_SHARE, Supply};
 pub use registry::{CoreLocks, LiveRun, begun, idle_s, live_runs, make_state_directory, sweep};
 pub use run::{Outcome, Request, claim_directory, run, run_through};

@@ -256,6 +256,7 @@ impl Plan {
             seed,
             scales_initial_timeout: self.offers.initial_timeout,
             captures: captures.collect(),
+            logs: experiment.logs.unwrap_or(record::USUAL_LOGS),
             continues: None,
         }
     }

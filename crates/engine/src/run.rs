@@ -205,15 +205,15 @@ fn run_on(
         }
     }
     // What broke the run, such as a full disk, is the reason for this too.
-    let result = match run.write_results(end, &ending, closed.judged) {
-        Ok(result) => result,
+    let (result, unread) = match run.write_results(end, &ending, closed.judged, interrupts) {
+        Ok(written) => written,
         Err(e) => return Err(broken.unwrap_or(e)),
     };
     if keep {
         tell(&Notice::Kept);
         let _ = interrupts.recv();
     }
-    if ending == Ending::Interrupted {
+    if ending == Ending::Interrupted || unread {
         return Err(Error::Interrupted);
     }
     match broken {

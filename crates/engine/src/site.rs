@@ -100,8 +100,9 @@ pub trait Site {
     /// What only the end of the nodes tells.
     fn collect(&mut self) -> Result<Collected>;
 
-    /// What a node wrote: at most `limit` bytes from the start of a file or a log. `None`: there is no such file.
-    fn read(&mut self, node: NodeIndex, what: &Written, limit: u64) -> Result<Option<Vec<u8>>>;
+    /// What a node wrote: at most `limit` bytes of a file or a log from `offset` on, nothing behind its end. `None`:
+    /// there is no such file. Logs are as they were when they were [collected](Site::collect).
+    fn read(&mut self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>>;
 
     /// Writes down what it takes to go on with the run some day: its nodes' files are kept when it is taken down. What
     /// was written down before is replaced; there is room for what may be longer by little.
@@ -135,6 +136,8 @@ pub struct Setup {
     pub scales_initial_timeout: bool,
     /// What is recorded of the links' traffic.
     pub captures: Vec<CaptureSetup>,
+    /// How many bytes are kept of what each node prints.
+    pub logs: u64,
     /// What this run goes on with, whose nodes' files the machine has.
     pub continues: Option<Continues>,
 }
@@ -476,6 +479,19 @@ pub struct Collected {
     pub out_of_memory: Vec<bool>,
     /// The programs that nodes ran, by path: package, version and checksum.
     pub programs: BTreeMap<String, String>,
+    /// Logs that had become longer than what is kept of them.
+    pub cut_logs: Vec<CutLog>,
+}
+
+/// A log of which only the beginning and the end are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutLog {
+    /// Whose.
+    pub node: NodeIndex,
+    /// Which.
+    pub log: LogStream,
+    /// How many bytes were cut out.
+    pub bytes: u64,
 }
 
 /// Something that a node wrote.
@@ -485,6 +501,6 @@ pub enum Written {
     File(String),
     /// What its program printed.
     Log(LogStream),
-    /// The end of that, of which `limit` bytes are read.
+    /// The end of that: its last `limit` bytes.
     LogEnd(LogStream),
 }

@@ -42,7 +42,7 @@ fn record(unit: &str, samples: &[Sample]) -> MetricRecord {
 
 /// The verdict over latencies and the rate of requests, and what was recorded of the two.
 fn concluded(findings: &Findings, samples: &[Sample], asked_for: &[&str]) -> (Fidelity, MetricRecord, MetricRecord) {
-    let rate = [Sample { virtual_s: None, value: samples.len() as f64 / 10.0, node: String::new() }];
+    let rate = [Sample { virtual_s: None, value: samples.len() as f64 / 10.0, node: "".into() }];
     let (mut latency, mut requests) = (record("ms", samples), record("1/s", &rate));
     let bounds: Vec<_> = asked_for.iter().map(|b| b.parse().unwrap()).collect();
     let mut metrics = [

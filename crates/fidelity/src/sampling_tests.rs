@@ -99,7 +99,7 @@ fn what_is_too_little_is_not_stated() {
 
 #[test]
 fn the_same_samples_have_the_same_interval_in_whatever_order_they_come() {
-    let sample = |(i, value): (usize, f64)| Sample { virtual_s: Some(i as f64), value, node: String::new() };
+    let sample = |(i, value): (usize, f64)| Sample { virtual_s: Some(i as f64), value, node: "".into() };
     let mut samples: Vec<_> = autoregressive(3, 500, 0.7).into_iter().enumerate().map(sample).collect();
     let in_order = intervals(&in_time(&samples));
     samples.reverse();

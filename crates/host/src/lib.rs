@@ -5,6 +5,7 @@
 //! virtual time. `docs/host.md` says what it answers.
 
 mod awake;
+pub mod beneath;
 pub mod cgroup;
 pub mod cores;
 pub mod descriptors;

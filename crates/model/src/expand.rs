@@ -22,12 +22,15 @@ use crate::file;
 use crate::glob;
 use crate::names::{self, did_you_mean};
 use crate::tree::{Data, Key, Span, Value, shorten};
-use crate::units::{Factor, Grain, Window};
+use crate::units::{Factor, Grain, Size, Window};
 
 /// The most nodes that an experiment may have.
 const NODES: usize = 10_000;
 /// The most links or events that an experiment may have.
 const MANY: usize = 50_000;
+
+/// The least of what a node prints that may be kept, in bytes.
+const LEAST_LOGS: u64 = 16 << 10;
 
 /// The experiment that the tree describes; `None` if so much is wrong that there is none. Whatever is wrong is noted
 /// in `problems`.
@@ -69,10 +72,14 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let simulated = top.entries("simulated", false, "simulated hosts");
     let traffic = top.entries("traffic", false, "flows");
     let metrics = top.entries("metrics", false, "metrics");
+    let logs: Option<Size> = top.one("logs", false);
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
     let idle: Option<file::Idle> = top.one("idle", false);
 
+    if let (Some(Size(..LEAST_LOGS)), Some(value)) = (logs, root.get("logs")) {
+        problems.add(value.span, "this would hold no message: keep at least 16KiB of what a node prints");
+    }
     let accuracy = accuracy.map(|a| exactness(a, root, problems)).unwrap_or_default();
     let machines = nodes::machines(machines, problems);
     let mut nodes = nodes::nodes(nodes, &machines, dir, problems);
@@ -139,6 +146,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         flows,
         background,
         metrics,
+        logs: logs.map(|logs| logs.0),
         events: behaviour::in_order(events),
         steps,
         ends,

@@ -58,6 +58,8 @@ pub struct Experiment {
     pub background: Vec<BackgroundFlow>,
     /// What is measured.
     pub metrics: Vec<Metric>,
+    /// How many bytes are kept of what each node prints; none: as many as usual.
+    pub logs: Option<u64>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
     pub events: Vec<Event>,
     /// Steps for whose end events wait, by name.

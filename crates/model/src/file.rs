@@ -108,6 +108,8 @@ pub(crate) struct File {
     traffic: Option<BTreeMap<String, Flow>>,
     /// What is measured, by name
     metrics: Option<BTreeMap<String, Metric>>,
+    /// How much is kept of what each node prints, its beginning and its end; without it 64MiB
+    logs: Option<Size>,
     /// What happens during the run
     events: Option<Vec<Event>>,
     /// When the run is over
@@ -117,7 +119,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 22] = [
+pub(crate) const KEYS: [&str; 23] = [
     "name",
     "tdf",
     "measure",
@@ -137,6 +139,7 @@ pub(crate) const KEYS: [&str; 22] = [
     "simulated",
     "traffic",
     "metrics",
+    "logs",
     "events",
     "ends",
     "idle",

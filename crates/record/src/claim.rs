@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use host::beneath::Dir;
+
 use crate::error::{Error, Result};
 use crate::result::Variant;
 
@@ -30,7 +32,7 @@ pub fn claim(out: Option<&Path>, name: &str, variant: Variant, live: &[PathBuf])
         let moved = fs::rename(&place, &free);
         moved.map_err(|e| Error::io(&place, format!("move the earlier run to {}", free.display()), e))?;
     }
-    fs::create_dir_all(&place).map_err(|e| Error::io(&place, "create", e))?;
+    Dir::open_or_make(&place).map_err(|e| Error::io(&place, "create", e))?;
     place.canonicalize().map_err(|e| Error::io(&place, "find", e))
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use crate::dir::Made;
 use crate::error::{Error, Result};
 
 /// A file of rows, buffered until it is [flushed](CsvLog::flush).
@@ -16,8 +17,8 @@ pub struct CsvLog {
 
 impl CsvLog {
     /// Begins the file with its header: `form`, and the names of what follows that in each row.
-    pub fn create(path: PathBuf, form: &'static [&'static str], names: &[&str]) -> Result<CsvLog> {
-        let file = File::create(&path).map_err(|e| Error::io(&path, "create", e))?;
+    pub fn begin(made: Made, form: &'static [&'static str], names: &[&str]) -> Result<CsvLog> {
+        let Made { path, file } = made;
         let mut log = CsvLog { path, form, out: csv::Writer::from_writer(file) };
         log.row(form.iter().chain(names))?;
         Ok(log)

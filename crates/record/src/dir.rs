@@ -1,9 +1,10 @@
 //! The run directory: what its files are called, and who reads and writes them.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use host::beneath::Dir;
 use serde::{Deserialize, Serialize};
 
 use crate::disks::{self, DiskInterval, DiskLog};
@@ -31,10 +32,18 @@ const CAPTURES: &str = "captures";
 /// A run directory of its own.
 const CONFIRMATION: &str = "confirm";
 
-/// A run directory, by its path. Nothing is read or written before it is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A run directory. Nothing is read or written before it is asked for, and no symbolic link below it is followed.
+#[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
+    /// Of a run that writes to it: whatever becomes of the path meanwhile.
+    open: Option<Dir>,
+}
+
+/// A file of a run directory that is to be written, and what it is called in errors.
+pub(crate) struct Made {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
 }
 
 /// One of the two logs of a node.
@@ -64,15 +73,17 @@ impl RunDir {
 
     /// The run directory at `path`, whether it exists or not.
     pub fn at(path: impl Into<PathBuf>) -> RunDir {
-        RunDir { path: path.into() }
+        RunDir { path: path.into(), open: None }
     }
 
-    /// The directory at `path`, which exists, made ready for a run of `nodes`.
+    /// The directory at `path`, made ready for a run of `nodes`. It stays open.
     pub fn prepare<'a>(path: impl Into<PathBuf>, nodes: impl IntoIterator<Item = &'a str>) -> Result<RunDir> {
         let dir = RunDir::at(path);
-        make(&dir.path.join(METRICS))?;
+        let open = Dir::open_or_make(&dir.path).map_err(|e| Error::io(&dir.path, "open", e))?;
+        let dir = RunDir { open: Some(open), ..dir };
+        dir.make(Path::new(METRICS))?;
         for node in nodes {
-            make(&dir.path.join(NODES).join(node))?;
+            dir.make(&Path::new(NODES).join(node))?;
         }
         Ok(dir)
     }
@@ -89,35 +100,35 @@ impl RunDir {
 
     /// Whether a run in it has come to its end: its result is the last that it writes.
     pub fn has_result(&self) -> bool {
-        self.path.join(RESULT).exists()
+        self.open().is_ok_and(|dir| dir.has(Path::new(RESULT)))
     }
 
     /// `result.json`.
     pub fn result(&self) -> Result<RunResult> {
-        if !self.path.is_dir() {
+        if self.open.is_none() && !self.path.is_dir() {
             let what = "there is no such directory; name a run directory such as runs/NAME/scaled";
             return Err(Error::input(&self.path, what));
         }
-        if !self.has_result() {
+        let dir = self.open()?;
+        if !dir.has(Path::new(RESULT)) {
             let what = format!("not a finished run directory: it holds no {RESULT} (a run writes it at its end)");
             return Err(Error::input(&self.path, what));
         }
         let path = self.path.join(RESULT);
-        RunResult::parse(&path, &fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?)
+        let text = dir.read(Path::new(RESULT)).and_then(io::read_to_string);
+        RunResult::parse(&path, &text.map_err(|e| Error::io(&path, "read", e))?)
     }
 
     /// Writes `result.json`, whole or not at all: it is renamed into place.
     pub fn write_result(&self, result: &RunResult) -> Result<()> {
-        let path = self.path.join(RESULT);
-        let part = self.path.join(format!(".{RESULT}.part"));
-        let written = File::create(&part).and_then(|mut file| file.write_all(result.to_json().as_bytes()));
-        written.and_then(|()| fs::rename(&part, &path)).map_err(|e| Error::io(&path, "write", e))
+        let written = self.open()?.replace(Path::new(RESULT), result.to_json().as_bytes());
+        written.map_err(|e| Error::io(&self.path.join(RESULT), "write", e))
     }
 
     /// `plan.json`; `None` if there is none, as in a run that was made elsewhere and came without it.
     pub fn plan(&self) -> Result<Option<Plan>> {
         let path = self.path.join(PLAN);
-        let Some(text) = read_if_there(&path)? else { return Ok(None) };
+        let Some(text) = self.read_if_there(&path)? else { return Ok(None) };
         serde_json::from_slice(&text).map(Some).map_err(|e| Error::input(&path, format!("not a plan: {e}")))
     }
 
@@ -134,58 +145,61 @@ impl RunDir {
     /// `events.jsonl`; a run directory without one has no events.
     pub fn events(&self) -> Result<Vec<Event>> {
         let path = self.path.join(EVENTS);
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| events::parse(&path, &text))
+        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| events::parse(&path, &text))
     }
 
     /// Starts `events.jsonl`, or goes on with it.
     pub fn event_log(&self) -> Result<EventLog> {
-        EventLog::open(self.path.join(EVENTS))
+        let path = self.path.join(EVENTS);
+        let file = self.open()?.append(Path::new(EVENTS)).map_err(|e| Error::io(&path, "write", e))?;
+        Ok(EventLog::of(Made { path, file }))
     }
 
     /// The samples of a metric, in the order in which they were written.
     pub fn samples(&self, metric: &str) -> Result<Vec<Sample>> {
-        samples::read(&self.path.join(sample_file(metric)))
+        let file = sample_file(metric);
+        samples::read(&self.path.join(&file), self.read(&file)?)
     }
 
     /// Writes the samples of a metric, and says in which file, relative to this directory.
     pub fn write_samples(&self, metric: &str, samples: &[Sample]) -> Result<PathBuf> {
         let file = sample_file(metric);
-        samples::write(&self.path.join(&file), samples)?;
+        samples::write(self.create(&file)?, samples)?;
         Ok(file)
     }
 
     /// `pipes.csv`: what each direction of each link did in all; empty if there is none.
     pub fn pipe_totals(&self) -> Result<Vec<PipeTotals>> {
         let path = self.path.join(PIPES);
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_totals(&path, &text))
+        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_totals(&path, &text))
     }
 
     /// Writes `pipes.csv`. `names` are those of the counters.
     pub fn write_pipe_totals(&self, names: &[&str], totals: &[PipeTotals]) -> Result<()> {
-        links::write_pipe_totals(&self.path.join(PIPES), names, totals)
+        links::write_pipe_totals(self.create(Path::new(PIPES))?, names, totals)
     }
 
     /// `ports.csv`: what each interface of each node did in all; empty if there is none.
     pub fn port_totals(&self) -> Result<Vec<PortTotals>> {
         let path = self.path.join(PORTS);
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_port_totals(&path, &text))
+        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_port_totals(&path, &text))
     }
 
     /// Writes `ports.csv`. `names` are those of the counters.
     pub fn write_port_totals(&self, names: &[&str], totals: &[PortTotals]) -> Result<()> {
-        links::write_port_totals(&self.path.join(PORTS), names, totals)
+        links::write_port_totals(self.create(Path::new(PORTS))?, names, totals)
     }
 
     /// `metrics/pipes.csv`: what each direction of each link did, virtual second by virtual second; empty if there is
     /// none.
     pub fn pipe_intervals(&self) -> Result<Vec<PipeInterval>> {
         let path = self.path.join(RunDir::pipe_interval_file());
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_intervals(&path, &text))
+        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| links::parse_pipe_intervals(&path, &text))
     }
 
     /// Starts `metrics/pipes.csv`. `names` are those of the counters.
     pub fn pipe_interval_log(&self, names: &[&str]) -> Result<PipeIntervalLog> {
-        PipeIntervalLog::create(self.path.join(RunDir::pipe_interval_file()), names)
+        PipeIntervalLog::begin(self.create(&RunDir::pipe_interval_file())?, names)
     }
 
     /// Where the intervals are, relative to this directory: `metrics/pipes.csv`.
@@ -196,54 +210,73 @@ impl RunDir {
     /// `speed.csv`: how fast the nodes' core was, virtual second by virtual second; empty if there is none.
     pub fn speed(&self) -> Result<Vec<SpeedInterval>> {
         let path = self.path.join(SPEED);
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| speed::parse(&path, &text))
+        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| speed::parse(&path, &text))
     }
 
     /// Starts `speed.csv`.
     pub fn speed_log(&self) -> Result<SpeedLog> {
-        SpeedLog::create(self.path.join(SPEED))
+        SpeedLog::begin(self.create(Path::new(SPEED))?)
     }
 
     /// `disks.csv`: what the nodes' disks did, virtual second by virtual second; empty if there is none.
     pub fn disks(&self) -> Result<Vec<DiskInterval>> {
         let path = self.path.join(DISKS);
-        read_if_there(&path)?.map_or(Ok(Vec::new()), |text| disks::parse(&path, &text))
+        self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| disks::parse(&path, &text))
     }
 
     /// Starts `disks.csv`.
     pub fn disk_log(&self) -> Result<DiskLog> {
-        DiskLog::create(self.path.join(DISKS))
+        DiskLog::begin(self.create(Path::new(DISKS))?)
     }
 
     /// The nodes that have logs, in the order of their names.
     pub fn logged_nodes(&self) -> Result<Vec<String>> {
-        let path = self.path.join(NODES);
         let not_a_run = |e: io::Error| Error::input(&self.path, format!("not a run directory: {e}"));
-        let entries = fs::read_dir(&path).map_err(not_a_run)?;
-        let mut names: Vec<_> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+        let entries = self.open()?.dir(Path::new(NODES)).and_then(|dir| dir.names()).map_err(not_a_run)?;
+        let mut names: Vec<_> = entries.into_iter().filter_map(|name| name.into_string().ok()).collect();
         names.sort();
         Ok(names)
     }
 
     /// Whether nodes have logs here: of a directory that is no run's, no.
     pub fn has_logs(&self) -> bool {
-        self.path.join(NODES).is_dir()
+        self.open().is_ok_and(|dir| dir.has_directory(Path::new(NODES)))
     }
 
     /// Where a node's log is: `nodes/NODE/stdout.log` or `stderr.log`.
     pub fn log(&self, node: &str, stream: LogStream) -> PathBuf {
-        self.path.join(NODES).join(node).join(stream.file())
+        self.path.join(log_file(node, stream))
     }
 
-    /// Opens a node's log to append to, so that a node that is started again goes on where it was.
-    pub fn append_log(&self, node: &str, stream: LogStream) -> Result<File> {
-        let path = self.log(node, stream);
-        File::options().create(true).append(true).open(&path).map_err(|e| Error::io(&path, "open", e))
+    /// Opens a node's log, to read it.
+    pub fn read_log(&self, node: &str, stream: LogStream) -> io::Result<File> {
+        self.open().map_err(io::Error::other)?.read(&log_file(node, stream))
+    }
+
+    /// Makes a node's log, to be written and read.
+    pub(crate) fn make_log(&self, node: &str, stream: LogStream) -> Result<File> {
+        Ok(self.create(&log_file(node, stream))?.file)
+    }
+
+    /// Makes a file that is to take the place of a node's log.
+    pub(crate) fn part_of_log(&self, node: &str, stream: LogStream) -> io::Result<File> {
+        self.open().map_err(io::Error::other)?.create(&part_of(&log_file(node, stream)))
+    }
+
+    /// Puts it there.
+    pub(crate) fn place_log(&self, node: &str, stream: LogStream) -> io::Result<()> {
+        let log = log_file(node, stream);
+        self.open().map_err(io::Error::other)?.rename(&part_of(&log), &log)
     }
 
     /// Makes the directory of the captures.
     pub fn make_captures(&self) -> Result<()> {
-        make(&self.path.join(CAPTURES))
+        self.make(Path::new(CAPTURES))
+    }
+
+    /// Makes the file of a link's capture, in [its place](RunDir::capture_file).
+    pub fn make_capture(&self, link: &str) -> Result<File> {
+        Ok(self.create(&RunDir::capture_file(link))?.file)
     }
 
     /// Where a link's capture is, relative to this directory: `captures/LINK.pcapng`. Names of nodes and switches are
@@ -258,9 +291,48 @@ impl RunDir {
     }
 
     fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf> {
-        let path = self.path.join(name);
-        fs::write(&path, contents).map_err(|e| Error::io(&path, "write", e))?;
+        let Made { path, mut file } = self.create(Path::new(name))?;
+        file.write_all(contents.as_ref()).map_err(|e| Error::io(&path, "write", e))?;
         Ok(path)
+    }
+
+    /// Opens a file of it for reading, by its path relative to it.
+    pub(crate) fn read(&self, name: &Path) -> Result<File> {
+        self.open()?.read(name).map_err(|e| Error::io(&self.path.join(name), "read", e))
+    }
+
+    /// Makes a file in the place of an earlier one.
+    fn create(&self, name: &Path) -> Result<Made> {
+        let path = self.path.join(name);
+        let file = self.open()?.create(name).map_err(|e| Error::io(&path, "create", e))?;
+        Ok(Made { path, file })
+    }
+
+    fn make(&self, name: &Path) -> Result<()> {
+        let made = self.open()?.make(name);
+        made.map(drop).map_err(|e| Error::io(&self.path.join(name), "create", e))
+    }
+
+    fn open(&self) -> Result<Dir> {
+        match &self.open {
+            Some(dir) => Ok(dir.clone()),
+            None => Dir::open(&self.path).map_err(|e| Error::io(&self.path, "open", e)),
+        }
+    }
+
+    /// What is in the file `path`, which is below this directory.
+    fn read_if_there(&self, path: &Path) -> Result<Option<Vec<u8>>> {
+        let failed = |e| Error::io(path, "read", e);
+        let name = path.strip_prefix(&self.path).map_err(|e| failed(io::Error::other(e)))?;
+        match self.open()?.read(name) {
+            Ok(mut file) => {
+                let mut text = Vec::new();
+                file.read_to_end(&mut text).map_err(failed)?;
+                Ok(Some(text))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(failed(e)),
+        }
     }
 }
 
@@ -269,14 +341,12 @@ fn sample_file(metric: &str) -> PathBuf {
     Path::new(METRICS).join(format!("{metric}.csv"))
 }
 
-fn make(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|e| Error::io(path, "create", e))
+/// Likewise.
+fn log_file(node: &str, stream: LogStream) -> PathBuf {
+    Path::new(NODES).join(node).join(stream.file())
 }
 
-fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io(path, "read", e)),
-    }
+/// Where a file is while it is made.
+fn part_of(file: &Path) -> PathBuf {
+    file.with_extension("part")
 }

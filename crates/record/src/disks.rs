@@ -1,10 +1,11 @@
 //! What the nodes' disks did, virtual second by virtual second: `disks.csv`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::csv_log::CsvLog;
+use crate::dir::Made;
 use crate::error::{Error, Result};
 
 /// What each line is.
@@ -63,8 +64,8 @@ pub struct DiskInterval {
 pub struct DiskLog(CsvLog);
 
 impl DiskLog {
-    pub(crate) fn create(path: PathBuf) -> Result<DiskLog> {
-        CsvLog::create(path, &HEADER, &[]).map(DiskLog)
+    pub(crate) fn begin(made: Made) -> Result<DiskLog> {
+        CsvLog::begin(made, &HEADER, &[]).map(DiskLog)
     }
 
     /// Adds a second of one disk.

@@ -1,11 +1,12 @@
 //! `events.jsonl`: what happened during a run, one JSON object a line.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::dir::Made;
 use crate::error::{Error, Result};
 
 /// One line.
@@ -32,10 +33,9 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn open(path: PathBuf) -> Result<EventLog> {
-        let file =
-            OpenOptions::new().create(true).append(true).open(&path).map_err(|e| Error::io(&path, "write", e))?;
-        Ok(EventLog { path, file })
+    pub(crate) fn of(made: Made) -> EventLog {
+        let Made { path, file } = made;
+        EventLog { path, file }
     }
 
     /// Appends one line.

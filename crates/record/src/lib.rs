@@ -18,6 +18,7 @@
 //!
 //! What is written is judged nowhere here: verdicts, statistics and comparisons are those of `fidelity`.
 
+mod bounded;
 mod claim;
 mod counters;
 mod csv_log;
@@ -32,6 +33,7 @@ mod runs;
 mod samples;
 mod speed;
 
+pub use bounded::{CUT_MARK, LEAST_LOGS, NodeLogs, USUAL_LOGS};
 pub use claim::claim;
 pub use counters::Counters;
 pub use dir::{LogStream, RunDir};

@@ -2,13 +2,14 @@
 //!
 //! Each line begins with what it is about; the counters that follow are those of the emulator, named by the header.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use csv::StringRecord;
 
 use crate::counters::Counters;
 use crate::csv_log::CsvLog;
+use crate::dir::Made;
 use crate::error::{Error, Result};
 
 /// What stands before the counters.
@@ -60,8 +61,8 @@ pub struct PipeInterval {
 pub struct PipeIntervalLog(CsvLog);
 
 impl PipeIntervalLog {
-    pub(crate) fn create(path: PathBuf, names: &[&str]) -> Result<PipeIntervalLog> {
-        CsvLog::create(path, &PIPE_INTERVALS, names).map(PipeIntervalLog)
+    pub(crate) fn begin(made: Made, names: &[&str]) -> Result<PipeIntervalLog> {
+        CsvLog::begin(made, &PIPE_INTERVALS, names).map(PipeIntervalLog)
     }
 
     /// Adds an interval.
@@ -84,12 +85,12 @@ impl PipeIntervalLog {
     }
 }
 
-pub(crate) fn write_pipe_totals(path: &Path, names: &[&str], totals: &[PipeTotals]) -> Result<()> {
-    write(path, &PIPE_TOTALS, names, totals.iter().map(|t| (vec![t.pipe.as_str()], &t.counters)))
+pub(crate) fn write_pipe_totals(made: Made, names: &[&str], totals: &[PipeTotals]) -> Result<()> {
+    write(made, &PIPE_TOTALS, names, totals.iter().map(|t| (vec![t.pipe.as_str()], &t.counters)))
 }
 
-pub(crate) fn write_port_totals(path: &Path, names: &[&str], totals: &[PortTotals]) -> Result<()> {
-    write(path, &PORT_TOTALS, names, totals.iter().map(|t| (vec![t.node.as_str(), t.interface.as_str()], &t.counters)))
+pub(crate) fn write_port_totals(made: Made, names: &[&str], totals: &[PortTotals]) -> Result<()> {
+    write(made, &PORT_TOTALS, names, totals.iter().map(|t| (vec![t.node.as_str(), t.interface.as_str()], &t.counters)))
 }
 
 pub(crate) fn parse_pipe_totals(path: &Path, text: &[u8]) -> Result<Vec<PipeTotals>> {
@@ -122,19 +123,20 @@ pub(crate) fn parse_pipe_intervals(path: &Path, text: &[u8]) -> Result<Vec<PipeI
 
 /// Writes a whole table: `head` and `names` are its header.
 fn write<'a>(
-    path: &Path,
+    made: Made,
     head: &[&str],
     names: &[&str],
     rows: impl Iterator<Item = (Vec<&'a str>, &'a Counters)>,
 ) -> Result<()> {
-    let failed = |e| Error::csv(path, "write", &head.join(","), e);
-    let mut out = csv::Writer::from_path(path).map_err(failed)?;
+    let Made { path, file } = made;
+    let failed = |e| Error::csv(&path, "write", &head.join(","), e);
+    let mut out = csv::Writer::from_writer(file);
     out.write_record(head.iter().chain(names)).map_err(failed)?;
     for (head, counters) in rows {
         let cells = head.into_iter().map(str::to_string).chain(counters.cells());
         out.write_record(cells).map_err(failed)?;
     }
-    out.flush().map_err(|e| Error::io(path, "write", e))
+    out.flush().map_err(|e| Error::io(&path, "write", e))
 }
 
 /// Reads a table whose header begins with `head`; what follows are counters.

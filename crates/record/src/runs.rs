@@ -25,11 +25,16 @@ pub struct Run {
 impl Run {
     /// Reads a run directory. Samples that are not those that the result summarises are an error.
     pub fn open(dir: &Path) -> Result<Run> {
-        let result = RunDir::at(dir).result()?;
+        Run::of(&RunDir::at(dir))
+    }
+
+    /// The same, of a directory that may be open already.
+    pub fn of(dir: &RunDir) -> Result<Run> {
+        let result = dir.result()?;
         let mut samples = IndexMap::new();
         for (name, metric) in &result.metrics {
-            let path = dir.join(&metric.file);
-            let values = samples::read_values(&path)?;
+            let path = dir.path().join(&metric.file);
+            let values = samples::read_values(&path, dir.read(&metric.file)?)?;
             if values.sorted().len() != metric.summary.n {
                 let what = format!(
                     "holds {} samples, but {RESULT} counts {} for metric `{name}`",
@@ -40,7 +45,7 @@ impl Run {
             }
             samples.insert(name.clone(), values);
         }
-        Ok(Run { dir: dir.to_owned(), result, samples })
+        Ok(Run { dir: dir.path().to_owned(), result, samples })
     }
 }
 

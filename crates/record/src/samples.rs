@@ -3,10 +3,13 @@
 //! The file has the header `virtual_s,value,node` and one line per sample that counts (those outside the experiment's
 //! `measure` window are left out).
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::dir::Made;
 use crate::error::{Error, Result};
 
 /// What each line is.
@@ -22,7 +25,16 @@ pub struct Sample {
     /// In the metric's unit.
     pub value: f64,
     /// Which node it is from; empty if it is combined from several.
-    pub node: String,
+    #[serde(serialize_with = "write_name", deserialize_with = "read_name")]
+    pub node: Arc<str>,
+}
+
+fn write_name<S: Serializer>(name: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(name)
+}
+
+fn read_name<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
+    String::deserialize(from).map(Arc::from)
 }
 
 /// The values of a metric's samples: sorted and finite.
@@ -45,25 +57,30 @@ impl Samples {
     }
 }
 
-pub(crate) fn write(path: &Path, samples: &[Sample]) -> Result<()> {
-    let failed = |e| Error::csv(path, "write", &HEADER.join(","), e);
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_path(path).map_err(failed)?;
+pub(crate) fn write(made: Made, samples: &[Sample]) -> Result<()> {
+    let Made { path, file } = made;
+    let failed = |e| Error::csv(&path, "write", &HEADER.join(","), e);
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(file);
     writer.write_record(HEADER).map_err(failed)?;
     for sample in samples {
         writer.serialize(sample).map_err(failed)?;
     }
-    writer.flush().map_err(|e| Error::io(path, "write", e))
+    writer.flush().map_err(|e| Error::io(&path, "write", e))
 }
 
-pub(crate) fn read(path: &Path) -> Result<Vec<Sample>> {
-    let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
-    csv::Reader::from_path(path).map_err(failed)?.deserialize().map(|sample| sample.map_err(failed)).collect()
+pub(crate) fn read(path: &Path, file: File) -> Result<Vec<Sample>> {
+    each(path, file).collect()
 }
 
 /// Their values alone.
-pub(crate) fn read_values(path: &Path) -> Result<Samples> {
-    let values = read(path)?.into_iter().map(|sample| sample.value).collect();
-    Samples::new(values).map_err(|what| Error::input(path, what))
+pub(crate) fn read_values(path: &Path, file: File) -> Result<Samples> {
+    let values: Result<_> = each(path, file).map(|sample| sample.map(|sample| sample.value)).collect();
+    Samples::new(values?).map_err(|what| Error::input(path, what))
+}
+
+fn each(path: &Path, file: File) -> impl Iterator<Item = Result<Sample>> {
+    let failed = |e| Error::csv(path, "read", &HEADER.join(","), e);
+    csv::Reader::from_reader(file).into_deserialize().map(move |sample| sample.map_err(failed))
 }
 
 #[cfg(test)]
@@ -74,15 +91,20 @@ mod tests {
     fn samples_survive_their_file_and_bad_lines_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("latency.csv");
+        let write = |samples: &[Sample]| {
+            write(Made { path: path.clone(), file: File::create(&path).unwrap() }, samples).unwrap();
+        };
+        let read = |path: &Path| super::read(path, File::open(path).unwrap());
+        let read_values = |path: &Path| super::read_values(path, File::open(path).unwrap());
         let samples = [
             Sample { virtual_s: Some(2.5), value: 0.1 + 0.2, node: "client-1".into() },
-            Sample { virtual_s: None, value: 1e-9, node: String::new() },
+            Sample { virtual_s: None, value: 1e-9, node: "".into() },
         ];
-        write(&path, &samples).unwrap();
+        write(&samples);
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().next(), Some("virtual_s,value,node"));
         assert_eq!(read(&path).unwrap(), samples);
-        write(&path, &[]).unwrap();
+        write(&[]);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "virtual_s,value,node\n", "no sample, but a header");
         assert_eq!(read(&path).unwrap(), []);
 
@@ -92,7 +114,7 @@ mod tests {
         std::fs::write(&path, "virtual_s,value,node\n1,NaN,client-1\n").unwrap();
         let error = read_values(&path).unwrap_err().to_string();
         assert!(error.contains("latency.csv: sample 1 is NaN"), "{error}");
-        let error = read(&dir.path().join("absent.csv")).unwrap_err().to_string();
+        let error = crate::RunDir::at(dir.path()).samples("absent").unwrap_err().to_string();
         assert!(error.contains("absent.csv: cannot read"), "{error}");
     }
 

@@ -1,10 +1,11 @@
 //! How fast the nodes' core was, virtual second by virtual second: `speed.csv`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::csv_log::CsvLog;
+use crate::dir::Made;
 use crate::error::{Error, Result};
 
 /// What each line is.
@@ -33,8 +34,8 @@ pub struct SpeedInterval {
 pub struct SpeedLog(CsvLog);
 
 impl SpeedLog {
-    pub(crate) fn create(path: PathBuf) -> Result<SpeedLog> {
-        CsvLog::create(path, &HEADER, &[]).map(SpeedLog)
+    pub(crate) fn begin(made: Made) -> Result<SpeedLog> {
+        CsvLog::begin(made, &HEADER, &[]).map(SpeedLog)
     }
 
     /// Adds a second of one core.

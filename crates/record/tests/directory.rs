@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_record::{Counters, Event, LogStream, PipeInterval, PipeTotals, PortTotals, RunDir, Sample, SpeedInterval};
+use diorama_record::{
+    Counters, Event, LogStream, NodeLogs, PipeInterval, PipeTotals, PortTotals, RunDir, Sample, SpeedInterval,
+};
 
 /// Everything that a run leaves, of one node `NAME`, one metric `NAME` and one link `A--B`.
 fn written(path: &Path) -> RunDir {
@@ -17,9 +19,8 @@ fn written(path: &Path) -> RunDir {
     let event =
         Event { virtual_s: Some(0.0), real_s: 0.0, event: "zero".into(), target: None, detail: Default::default() };
     dir.event_log().unwrap().write(&event).unwrap();
-    for stream in LogStream::ALL {
-        dir.append_log("NAME", stream).unwrap();
-    }
+    let mut logs = NodeLogs::make(&dir, "NAME", 0).unwrap();
+    logs.write(LogStream::Stdout, b"a line\n").unwrap();
     let sample = Sample { virtual_s: Some(1.0), value: 2.0, node: "NAME".into() };
     dir.write_samples("NAME", &[sample]).unwrap();
     let counters = Counters::new(&["packets"], [7]);

@@ -23,7 +23,7 @@ use crate::page::{Column, Row, Text, checks, page, reasons, section, table, verd
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
-    let run = Run::open(dir.path())?;
+    let run = Run::of(dir)?;
     let (events, plan) = (dir.events()?, dir.plan()?);
     let over_time = OverTime {
         links: pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds),

@@ -23,7 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("disk", &["scale"]),
     ("device", &["scale", "host", "disk"]),
     ("node", &["scale", "host"]),
-    ("record", &["scale"]),
+    ("record", &["scale", "host"]),
     ("fidelity", &["record", "scale"]),
     ("report", &["record", "fidelity", "scale"]),
     (

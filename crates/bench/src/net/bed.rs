@@ -97,7 +97,8 @@ impl Bed {
     /// Records the frames of all nodes' pipes. As in a run, who writes them shares the emulator's core.
     pub fn capture(&self, path: PathBuf, snap: usize) -> Result<Capture, Error> {
         pin(self.cores.harness);
-        let file = CaptureFile { path, pipes: self.pipes.clone(), snap };
+        let file = std::fs::File::create(&path).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
+        let file = CaptureFile { path, file, pipes: self.pipes.clone(), snap };
         let capture = self.emulator.capture(vec![file], Box::new(RealInstant::as_nanos));
         pin(self.cores.nodes);
         capture.map_err(Error::failed)

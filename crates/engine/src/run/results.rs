@@ -1,5 +1,8 @@
 //! What a run leaves: samples from what the nodes wrote, what became of each node, and `result.json`.
 
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
 use fidelity::findings::Measured;
 use indexmap::IndexMap;
 use model::{Combine, Experiment, Metric, Ready, Source, Stream};
@@ -8,18 +11,28 @@ use record::{
     Counters, Ended as EndedRecord, LogStream, MetricRecord, NodeOutcome, PipeTotals, PortTotals, RunDir, RunResult,
     Sample, Samples, Status,
 };
-use regex::bytes::Regex;
+use regex::bytes::RegexBuilder;
 use scale::{RealDuration, RealInstant, VirtualInstant};
 
-use super::samples::{self, Columns, MetricError, Window};
+use super::samples::{self, Columns, MetricError, Rows, Search, Thinned, Unfinished, Window};
 use super::{Judged, Run};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::schedule::{Ended, Ending, Late};
-use crate::site::{Collected, Exit, NodeIndex, Written};
+use crate::site::{Collected, CutLog, Exit, NodeIndex, Site, Written};
 
 /// The most that is read of one node's file or log. More samples than fit into that tell no more.
 const LONGEST_FILE: u64 = 1 << 30;
+/// How much of it is read at once.
+const PIECE: u64 = 1 << 20;
+/// The most samples that are kept of all metrics of rows, and of one of them at least and at most.
+const MOST_SAMPLES: usize = 1 << 20;
+const OF_A_METRIC: [usize; 2] = [1 << 16, 1 << 19];
+/// What a pattern, and what is made of it while it is looked for, may take of memory, in bytes. That it is not larger
+/// is known since the experiment was read.
+const LARGEST_PATTERN: usize = 4 << 20;
+/// How long results are read that belong to a run which somebody wants to end.
+const HASTE: Duration = Duration::from_millis(500);
 /// Where a node's last words are looked for: this many bytes at the end of its logs.
 const LAST_WORDS: u64 = 4096;
 
@@ -57,9 +70,22 @@ pub fn write_pipes(dir: &RunDir, network: &Observation) -> Result<()> {
 
 impl Run<'_> {
     /// Reads what the nodes wrote, writes the samples into the run directory and says how the run went. A metric that
-    /// cannot be had fails the run, but loses nothing else.
-    pub(super) fn write_results(&mut self, end: RealInstant, ending: &Ending, judged: Judged) -> Result<RunResult> {
+    /// cannot be had fails the run, but loses nothing else. Also gives whether one was not read because of an
+    /// interrupt.
+    pub(super) fn write_results(
+        &mut self,
+        end: RealInstant,
+        ending: &Ending,
+        judged: Judged,
+        interrupts: &Receiver<i32>,
+    ) -> Result<(RunResult, bool)> {
         let collected = self.site.collect()?;
+        for CutLog { node, log, bytes } in &collected.cut_logs {
+            let detail = serde_json::json!({ "log": log, "bytes": bytes });
+            self.record(end, "log-cut", Some(self.experiment.nodes[*node].name.clone()), detail);
+        }
+        let hasty = matches!(ending, Ending::Interrupted | Ending::Broken(_));
+        let patience = Patience { interrupts, until: hasty.then(|| Instant::now() + HASTE) };
         let end_virtual = self.timeline.at(end);
         let mut why = self.why(ending, &collected);
         let (from, to) = self.experiment.measure.unwrap_or((VirtualInstant::ZERO, None));
@@ -67,8 +93,9 @@ impl Run<'_> {
         let window = Window { from, to, zero_unix_s: self.timeline.zero_unix_s() };
         let mut metrics = IndexMap::new();
         let mut samples = Vec::new();
+        let mut unread = false;
         for metric in &self.experiment.metrics {
-            match self.measure(metric, end, window) {
+            match self.measure(metric, end, window, &patience) {
                 Ok((record, of_metric)) => {
                     metrics.insert(metric.name.clone(), record);
                     samples.push((metric, of_metric));
@@ -78,6 +105,11 @@ impl Run<'_> {
                 // What is not there yet may come when the run goes on.
                 Err(Error::Metric(_)) if *ending == Ending::Aside => {}
                 Err(Error::Metric(fault)) => add(&mut why, format!("metric {}: {fault}", metric.name)),
+                // It has an end all the same, and what is known until then is told.
+                Err(Error::Interrupted) => {
+                    unread = true;
+                    add(&mut why, format!("metric {}: not read, for the run was interrupted", metric.name));
+                }
                 Err(other) => return Err(other),
             }
         }
@@ -113,12 +145,21 @@ impl Run<'_> {
         self.plan.versions.extend(collected.programs);
         self.dir.write_plan(self.plan.recorded())?;
         report::write_report(self.dir)?;
-        Ok(result)
+        Ok((result, unread))
     }
 
     /// Writes the samples of a metric, and summarises them.
-    fn measure(&mut self, metric: &Metric, end: RealInstant, window: Window) -> Result<(MetricRecord, Vec<Sample>)> {
-        let Found { samples, without } = self.samples_of(metric, window)?;
+    fn measure(
+        &mut self,
+        metric: &Metric,
+        end: RealInstant,
+        window: Window,
+        patience: &Patience<'_>,
+    ) -> Result<(MetricRecord, Vec<Sample>)> {
+        let Found { samples, without, every } = self.samples_of(metric, window, patience)?;
+        if every > 1 {
+            self.record(end, "metric-thinned", None, serde_json::json!({ "metric": metric.name, "every": every }));
+        }
         for node in without {
             let detail = serde_json::json!({ "metric": metric.name, "because": "an event ended the node" });
             self.record(end, "metric-without", Some(self.experiment.nodes[node].name.clone()), detail);
@@ -139,8 +180,9 @@ impl Run<'_> {
 
     /// A node that has nothing to read fails the metric (a sum over the others would look like a result), unless an
     /// event ended it or kept it from starting.
-    fn samples_of(&mut self, metric: &Metric, window: Window) -> Result<Found> {
+    fn samples_of(&mut self, metric: &Metric, window: Window, patience: &Patience<'_>) -> Result<Found> {
         let mut samples = Vec::new();
+        let mut every = 1;
         let mut silent = Vec::new();
         match &metric.source {
             Source::Background { flow, what } => {
@@ -151,34 +193,53 @@ impl Run<'_> {
             }
             Source::Rows { path, start, value } => {
                 let columns = Columns { start: *start, value: *value, per_second: 1.0 / metric.unit.start_seconds };
+                let of_rows = |metric: &&Metric| matches!(metric.source, Source::Rows { .. });
+                let [least, most] = OF_A_METRIC;
+                let share = MOST_SAMPLES / self.experiment.metrics.iter().filter(of_rows).count();
+                let mut thinned = Thinned::new(share.clamp(least, most));
                 for node in &metric.nodes {
                     let name = &self.experiment.nodes[*node].name;
-                    let Some(text) = self.site.read(*node, &Written::File(path.clone()), LONGEST_FILE)? else {
-                        silent.push(*node);
-                        continue;
-                    };
                     let bad = |bad: samples::BadRow| MetricError::Row {
                         node: name.clone(),
                         path: path.clone(),
                         line: bad.line,
                         what: bad.what,
                     };
-                    samples.extend(samples::rows(&text, name, columns, window).map_err(bad)?);
+                    let mut rows = Rows::new(name, columns, window, &mut thinned);
+                    let file = Written::File(path.clone());
+                    if !read(self.site, *node, &file, patience, |piece| Ok(rows.read(&piece).map_err(bad)?))? {
+                        silent.push(*node);
+                    }
                 }
+                every = thinned.every();
+                samples = thinned.kept();
             }
             Source::Line { regex, from, combine } => {
-                let pattern = Regex::new(regex.as_str()).map_err(MetricError::from)?;
+                let pattern = RegexBuilder::new(regex.as_str())
+                    .size_limit(LARGEST_PATTERN)
+                    .dfa_size_limit(LARGEST_PATTERN)
+                    .build()
+                    .map_err(MetricError::from)?;
                 let mut values = Vec::new();
                 for node in &metric.nodes {
-                    let log = self.site.read(*node, &Written::Log(log_of(*from)), LONGEST_FILE)?;
-                    match samples::line(&log.unwrap_or_default(), &pattern) {
+                    let name = &self.experiment.nodes[*node].name;
+                    let unfinished = |why| match why {
+                        Unfinished::Slow => Error::from(MetricError::Slow { node: name.clone() }),
+                        Unfinished::Unwanted => Error::Interrupted,
+                    };
+                    let wanted = || !patience.is_over();
+                    let search = Search::begin(pattern.clone()).map_err(Error::io("a search for a pattern"))?;
+                    let log = Written::Log(log_of(*from));
+                    let on = |piece| search.read(piece, &wanted).map_err(unfinished);
+                    read(self.site, *node, &log, patience, on)?;
+                    match search.finish(&wanted).map_err(unfinished)? {
                         Some(value) => values.push(value),
                         None => silent.push(*node),
                     }
                 }
                 if !values.is_empty() {
                     let value = combined(&values, *combine);
-                    samples.push(Sample { virtual_s: None, value, node: String::new() });
+                    samples.push(Sample { virtual_s: None, value, node: "".into() });
                 }
             }
         }
@@ -194,7 +255,7 @@ impl Run<'_> {
         for sample in &mut samples {
             sample.value *= metric.unit.factor;
         }
-        Ok(Found { samples, without })
+        Ok(Found { samples, without, every })
     }
 
     /// Why the run failed, if it did, with the last words of the node concerned.
@@ -237,7 +298,7 @@ impl Run<'_> {
     fn last_words(&mut self, node: NodeIndex) -> String {
         let line = [LogStream::Stderr, LogStream::Stdout]
             .into_iter()
-            .find_map(|stream| last_line(&self.site.read(node, &Written::LogEnd(stream), LAST_WORDS).ok()??));
+            .find_map(|stream| last_line(&self.site.read(node, &Written::LogEnd(stream), 0, LAST_WORDS).ok()??));
         line.map(|words| format!("; its last words: {words}")).unwrap_or_default()
     }
 
@@ -251,6 +312,50 @@ struct Found {
     samples: Vec<Sample>,
     /// Nodes that have none because an event ended them.
     without: Vec<NodeIndex>,
+    /// How many rows there were for each.
+    every: u64,
+}
+
+/// How long somebody waits for results.
+struct Patience<'a> {
+    interrupts: &'a Receiver<i32>,
+    /// Of a run that is to end soon.
+    until: Option<Instant>,
+}
+
+impl Patience<'_> {
+    fn is_over(&self) -> bool {
+        !self.interrupts.is_empty() || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// Reads what a node wrote, piece by piece; whether there is anything. That it cannot be read, such as a folder, is the
+/// metric's failure.
+fn read(
+    site: &mut dyn Site,
+    node: NodeIndex,
+    what: &Written,
+    patience: &Patience<'_>,
+    mut on: impl FnMut(Vec<u8>) -> Result<()>,
+) -> Result<bool> {
+    let mut offset = 0;
+    while offset < LONGEST_FILE {
+        if patience.is_over() {
+            return Err(Error::Interrupted);
+        }
+        let piece = match site.read(node, what, offset, PIECE) {
+            Err(e @ Error::SiteLost(_)) => return Err(e),
+            read => read.map_err(|e| MetricError::Unreadable(e.to_string()))?,
+        };
+        let Some(piece) = piece else { return Ok(false) };
+        let length = piece.len() as u64;
+        if length == 0 {
+            break;
+        }
+        on(piece)?;
+        offset += length;
+    }
+    Ok(true)
 }
 
 fn log_of(stream: Stream) -> LogStream {

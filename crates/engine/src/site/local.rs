@@ -6,6 +6,7 @@ mod captures;
 mod clock;
 mod counters;
 mod disks;
+mod logs;
 mod memory;
 mod network;
 mod nodes;
@@ -268,7 +269,7 @@ impl Site for LocalSite {
         for node in nodes.iter().filter(|start| start.how == How::Boot).map(|start| start.node) {
             self.boot(node)?;
         }
-        self.nodes()?.start(nodes, &self.place()?.results)
+        self.nodes()?.start(nodes)
     }
 
     fn stop(&mut self, node: NodeIndex, how: Stop) -> Result<()> {
@@ -299,7 +300,7 @@ impl Site for LocalSite {
     }
 
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
-        self.nodes()?.change_program(change, &self.place()?.results)
+        self.nodes()?.change_program(change)
     }
 
     fn programs_running(&mut self, programs: &[(NodeIndex, String)]) -> Result<Vec<bool>> {
@@ -368,11 +369,11 @@ impl Site for LocalSite {
     fn collect(&mut self) -> Result<Collected> {
         let nodes = self.nodes()?;
         let out_of_memory = (0..nodes.len()).map(|n| nodes.with(n, node::Node::oom_killed)).collect();
-        Ok(Collected { out_of_memory, programs: self.programs.versions() })
+        Ok(Collected { out_of_memory, programs: self.programs.versions(), cut_logs: nodes.settle_logs()? })
     }
 
-    fn read(&mut self, node: NodeIndex, what: &Written, limit: u64) -> Result<Option<Vec<u8>>> {
-        self.nodes()?.read(node, what, limit, &self.place()?.results)
+    fn read(&mut self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
+        self.nodes()?.read(node, what, offset, limit)
     }
 
     fn put_aside(&mut self, what: &[u8]) -> Result<()> {

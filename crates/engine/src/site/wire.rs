@@ -38,7 +38,7 @@ enum Request {
     Sample,
     Finish,
     Collect,
-    Read(NodeIndex, Written, u64),
+    Read(NodeIndex, Written, u64, u64),
     PutAside(Vec<u8>),
     TearDown,
 }
@@ -74,7 +74,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, mut to: impl Write) -> Re
             Request::Sample => answer(to, site.sample()),
             Request::Finish => answer(to, site.finish()),
             Request::Collect => answer(to, site.collect()),
-            Request::Read(node, what, limit) => answer(to, site.read(node, &what, limit)),
+            Request::Read(node, what, offset, limit) => answer(to, site.read(node, &what, offset, limit)),
             Request::PutAside(what) => answer(to, site.put_aside(&what)),
             Request::TearDown => return answer(to, site.tear_down()),
         }?;
@@ -193,8 +193,8 @@ impl<R: Read, W: Write> Site for RemoteSite<R, W> {
         self.ask(&Request::Collect)
     }
 
-    fn read(&mut self, node: NodeIndex, what: &Written, limit: u64) -> Result<Option<Vec<u8>>> {
-        self.ask(&Request::Read(node, what.clone(), limit))
+    fn read(&mut self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
+        self.ask(&Request::Read(node, what.clone(), offset, limit))
     }
 
     fn put_aside(&mut self, what: &[u8]) -> Result<()> {

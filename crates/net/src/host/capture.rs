@@ -37,10 +37,12 @@ const BUFFER: usize = 1 << 18;
 pub type Stamp = Box<dyn Fn(RealInstant) -> u64 + Send>;
 
 /// A file to be written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct CaptureFile {
-    /// Where; its directory must exist.
+    /// What it is called when it is spoken of.
     pub path: PathBuf,
+    /// The file, which is empty.
+    pub file: File,
     /// The pipes that it records, each as an interface of its own.
     pub pipes: Vec<PipeId>,
     /// How many bytes of each frame it keeps.
@@ -78,14 +80,12 @@ impl Capture {
         let mut outs = Vec::new();
         for file in files {
             let snap = file.snap.min(LONGEST);
-            let failed = Error::system(format!("{}: cannot be made", file.path.display()));
-            let out = File::create(&file.path).map_err(failed)?;
             for (interface, pipe) in file.pipes.iter().enumerate() {
                 snaps[pipe.index()] = Some(snap as u16);
                 places[pipe.index()] = (outs.len(), interface as u32);
             }
             let names: Vec<&str> = file.pipes.iter().map(|p| pipe_names[p.index()].as_str()).collect();
-            let written = PacketFile::new(BufWriter::with_capacity(BUFFER, out), &names, snap);
+            let written = PacketFile::new(BufWriter::with_capacity(BUFFER, file.file), &names, snap);
             let packets = written.map_err(Error::system(format!("{}: cannot write", file.path.display())))?;
             outs.push(Out { path: file.path, pipes: file.pipes, packets, frames: 0 });
         }

@@ -25,6 +25,7 @@ impl Captures {
         let file = |c: &CaptureSetup| -> Result<CaptureFile> {
             Ok(CaptureFile {
                 path: results.path().join(RunDir::capture_file(&c.link)),
+                file: results.make_capture(&c.link)?,
                 pipes: c.pipes.iter().map(|name| network.pipe(name)).collect::<Result<_>>()?,
                 snap: c.snap,
             })

@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use node::{ExecSpec, Io, Node, NodeSpec};
-use record::{LogStream, RunDir};
 
 use super::clock::{Dilation, dilated, waiting};
+use super::logs::Logs;
 use super::{Place, Prepared};
 use crate::error::{Error, Result};
 use crate::images::{self, Base};
 use crate::site::{
-    Command, Execution, How, Injections, NodeIndex, NodeSetup, ProgramChange, ProgramDeed, Root, Source, Start, Written,
+    Command, CutLog, Execution, How, Injections, NodeIndex, NodeSetup, ProgramChange, ProgramDeed, Root, Source, Start,
+    Written,
 };
 
 /// How many containers are started at once: most of a start is waiting for the kernel.
@@ -39,6 +40,8 @@ pub struct Nodes {
     programs: Mutex<HashMap<(NodeIndex, String), node::Exec>>,
     /// What their files lie over.
     bases: Vec<Base>,
+    /// What they print.
+    logs: Logs,
     /// Commands from outside: how many have begun, and have ended.
     begun: AtomicU64,
     ended: Arc<AtomicU64>,
@@ -57,9 +60,10 @@ impl Nodes {
     /// Creates the containers of a run.
     pub fn create(prepared: &Prepared, place: &Place) -> Result<Nodes> {
         let Prepared { setup, dilation, .. } = prepared;
+        let logs = Logs::begin(&place.results, setup.nodes.iter().map(|node| node.name.as_str()), setup.logs)?;
         let mut specs = Vec::new();
         for (index, node) in setup.nodes.iter().enumerate() {
-            let io = io_of(&place.results, &node.name, admission(dilation.as_deref(), index)?)?;
+            let io = io_of(logs.ends(index)?, admission(dilation.as_deref(), index)?)?;
             let kept = place.registration.kept_nodes().map(|dir| dir.join(&node.name));
             specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &place.folder)? }, io));
         }
@@ -74,6 +78,7 @@ impl Nodes {
             nodes,
             names,
             bases,
+            logs,
             dilation: dilation.clone(),
             pids,
             programs: Mutex::default(),
@@ -127,9 +132,9 @@ impl Nodes {
     }
 
     /// Starts nodes, several at once.
-    pub fn start(&self, nodes: &[Start], results: &RunDir) -> Result<()> {
+    pub fn start(&self, nodes: &[Start]) -> Result<()> {
         for start in nodes.iter().filter(|s| s.how != How::First) {
-            self.create_again(start.node, results)?;
+            self.create_again(start.node)?;
         }
         let next = AtomicUsize::new(0);
         let worker = || -> Result<()> {
@@ -163,9 +168,9 @@ impl Nodes {
     }
 
     /// Makes a node that has ended ready to be started again.
-    fn create_again(&self, node: NodeIndex, results: &RunDir) -> Result<()> {
+    fn create_again(&self, node: NodeIndex) -> Result<()> {
         let mut slot = self.nodes[node].write().unwrap_or_else(PoisonError::into_inner);
-        let io = io_of(results, slot.name(), admission(self.dilation.as_deref(), node)?)?;
+        let io = io_of(self.logs.ends(node)?, admission(self.dilation.as_deref(), node)?)?;
         slot.create_again(io)?;
         self.pids.lock().unwrap_or_else(PoisonError::into_inner).insert(slot.pid(), node);
         Ok(())
@@ -205,7 +210,7 @@ impl Nodes {
     }
 
     /// Starts a program beside a node's own, starts it anew, or sends it a signal; whether there was anything to do.
-    pub fn change_program(&self, change: &ProgramChange, results: &RunDir) -> Result<bool> {
+    pub fn change_program(&self, change: &ProgramChange) -> Result<bool> {
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (change.node, change.program.clone());
         let running = programs.get(&key).filter(|exec| exec.try_wait().is_none() && !exec.is_lost());
@@ -218,10 +223,9 @@ impl Nodes {
                 if let Some(exec) = running {
                     exec.signal_group(rustix::process::Signal::TERM.as_raw())?;
                 }
-                let name = self.with(change.node, |n| n.name().to_string());
                 let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
-                let [stdout, stderr] = LogStream::ALL.map(|stream| results.append_log(&name, stream));
-                let exec = match self.exec(change.node, argv, [null.into(), stdout?.into(), stderr?.into()]) {
+                let [stdout, stderr] = self.logs.ends(change.node)?;
+                let exec = match self.exec(change.node, argv, [null.into(), stdout.into(), stderr.into()]) {
                     Err(Error::NodeEnded(_)) => return Ok(false),
                     other => other?,
                 };
@@ -256,23 +260,33 @@ impl Nodes {
         Ok(Execution { exit: status.into(), stdout, stderr })
     }
 
-    /// What a node wrote.
-    pub fn read(&self, node: NodeIndex, what: &Written, limit: u64, results: &RunDir) -> Result<Option<Vec<u8>>> {
-        let name = self.with(node, |n| n.name().to_string());
-        let log = |stream: &LogStream| results.log(&name, *stream);
-        let (place, file) = match what {
-            Written::File(path) => (format!("node {name}: {path}"), self.with(node, |n| n.read_file(Path::new(path)))),
-            Written::Log(stream) => (log(stream).display().to_string(), File::open(log(stream))),
-            Written::LogEnd(stream) => (log(stream).display().to_string(), end_of(&log(stream), limit)),
+    /// Takes in what nodes have printed; what was cut out of their logs.
+    pub fn settle_logs(&self) -> Result<Vec<CutLog>> {
+        self.logs.settle()
+    }
+
+    /// What a node wrote, from a place on.
+    pub fn read(&self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
+        let read = match what {
+            Written::File(path) => self.with(node, |n| n.read_file(Path::new(path))).and_then(|mut file| {
+                let mut bytes = Vec::new();
+                file.seek(SeekFrom::Start(offset))?;
+                file.take(limit).read_to_end(&mut bytes).map(|_| bytes)
+            }),
+            Written::Log(stream) => self.logs.read(node, *stream, offset, limit),
+            Written::LogEnd(stream) => self.logs.end_of(node, *stream, limit),
         };
-        let read = |file: File| {
-            let mut bytes = Vec::new();
-            file.take(limit).read_to_end(&mut bytes).map(|_| bytes)
-        };
-        match file.and_then(read) {
+        match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Error::Io { what: place, source: e }),
+            Err(source) => {
+                let name = self.with(node, |n| n.name().to_string());
+                let what = match what {
+                    Written::File(path) => format!("node {name}: {path}"),
+                    Written::Log(_) | Written::LogEnd(_) => format!("the log of node {name}"),
+                };
+                Err(Error::Io { what, source })
+            }
         }
     }
 
@@ -280,14 +294,6 @@ impl Nodes {
     pub fn injections(&self) -> Option<Injections> {
         self.dilation.as_ref().map(|d| d.injections())
     }
-}
-
-/// A file, to be read from `limit` bytes before its end.
-fn end_of(path: &Path, limit: u64) -> io::Result<File> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
-    Ok(file)
 }
 
 fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> Result<NodeSpec> {
@@ -344,10 +350,8 @@ fn gate_of(is_dilated: bool) -> usize {
     if is_dilated { 4 } else { 3 }
 }
 
-/// The logs of a node, for a dilated one the socket to the injector, and what it waits for.
-fn io_of(results: &RunDir, node: &str, injector: Option<OwnedFd>) -> Result<Io> {
-    let log = |stream| results.append_log(node, stream);
-    let (stdout, stderr) = (log(LogStream::Stdout)?, log(LogStream::Stderr)?);
+/// What a node prints to, for a dilated one the socket to the injector, and what it waits for.
+fn io_of([stdout, stderr]: [File; 2], injector: Option<OwnedFd>) -> Result<Io> {
     let (waits, gate) = io::pipe().map_err(Error::io("a pipe"))?;
     let preserve = injector.into_iter().chain([waits.into()]).collect();
     Ok(Io { stdout, stderr, preserve, gate: Some(OwnedFd::from(gate).into()) })
