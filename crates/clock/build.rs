@@ -43,6 +43,7 @@ const EXEC: &[&str] = &["-static", "-no-pie", "-fno-pic", "-fno-asynchronous-unw
 
 fn main() {
     println!("cargo::rerun-if-changed=guest");
+    println!("cargo::rerun-if-changed=../scale/include");
     println!("cargo::rerun-if-env-changed=CC");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let guest = Path::new("guest");

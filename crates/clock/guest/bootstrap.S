@@ -32,6 +32,7 @@ _start:
 	jmp *%r13
 ask:
 	mov $DIORAMA_CALL_MEMFD, %ebp
+	mov %r12, %r10
 	inc %r15d
 	cmp $3, %r15b
 	jb _start

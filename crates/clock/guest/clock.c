@@ -108,6 +108,13 @@ static bool find_stretch(struct stretch *s, i64 at, bool on_virtual)
 	return true;
 }
 
+/* The host stamps by the run's clock; a node that is behind must not see what is later than its own. */
+static i64 not_after_now(i64 at)
+{
+	i64 now;
+	return STATE->node_clock && at > (now = (i64)virtual_now()) ? now : at;
+}
+
 i64 past_virtual(i64 real)
 {
 	i64 result;
@@ -122,7 +129,7 @@ i64 past_virtual(i64 real)
 		else
 			result = (i64)(s.virt + (s.reals ? scale_down((u64)real - s.real, s.virts, s.reals) : 0));
 	} while (read_again(sequence));
-	return result;
+	return not_after_now(result);
 }
 
 /*
@@ -264,6 +271,24 @@ u64 virtual_rest(const struct deadline *d)
 	return d->virt > now ? (u64)(d->virt - now) : 0;
 }
 
+u64 real_way(const struct deadline *d, u64 virtual_ns)
+{
+	if (!STATE->node_clock)
+		return real_span(virtual_ns);
+	/* A node that is ahead of the run's clock has to wait for that first. */
+	struct timespec rest = real_rest(d);
+	u64 ns = to_ns(&rest);
+	return ns ? ns : 1;
+}
+
+u64 virtual_left(u64 real_ns)
+{
+	if (!real_ns || !STATE->node_clock)
+		return virtual_span(real_ns);
+	u64 ends = real_now() + real_ns, now = read_node();
+	return ends > now ? virtual_span(ends - now) : 0;
+}
+
 bool changed_since(const struct deadline *d)
 {
 	return PAGE->sequence != d->sequence;
@@ -278,9 +303,25 @@ struct timespec renewed(struct deadline *d)
 	return rest;
 }
 
+/*
+ * The run's clock has passed the deadline, but the node's, which has waited for its core, is not there. On the target the
+ * node would have waited for so long: a timer that is set for the deadline raises its clock to that.
+ */
+static void catch_up(const struct deadline *d)
+{
+	struct timespec real = from_ns(d->real);
+	for (int i = 0; i < 8 && (i64)virtual_now() < d->virt; i++)
+		syscall(__NR_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &real, 0);
+}
+
 bool not_yet(struct deadline *d)
 {
-	if (!changed_since(d) || (i64)virtual_now() >= d->virt)
+	if (!changed_since(d)) {
+		if (STATE->node_clock)
+			catch_up(d);
+		return false;
+	}
+	if ((i64)virtual_now() >= d->virt)
 		return false;
 	set_real(d);
 	return true;

@@ -115,12 +115,14 @@ struct parameters {
 	u64 cpu_num, cpu_den; /* and back, real = virtual * num / den */
 	u64 tsc_cycles; /* per virtual ns, times 2^32; 0: rdtsc is left alone */
 	u64 one_core; /* whether all threads of the process share one */
+	u64 node_clock; /* the descriptor of the node's clock, plus one; written when the memfd is given. 0: it has none */
 };
 
 /* Private to the process, copied by fork. */
 struct state {
 	struct parameters given;
 	u64 fast_clock_gettime; /* the kernel's vDSO's, where that is worth it; else 0 */
+	u64 node_clock; /* where the node's clock is mapped; 0 in a program that lives by the run's */
 	struct {
 		i32 pid; /* 0: what was inherited */
 		u32 set;
@@ -157,7 +159,7 @@ struct deadline {
 	u64 real;     /* real MONOTONIC at which it is reached, rounded up; never 0 */
 	u32 sequence; /* of the page that said so */
 };
-u64 real_now(void);
+u64 real_now(void); /* the host's, by which the kernel waits */
 u64 virtual_now(void);
 u64 to_ns(const struct timespec *t);
 struct timespec from_ns(u64 ns);
@@ -196,7 +198,14 @@ u64 virtual_rest(const struct deadline *d);
  */
 bool changed_since(const struct deadline *d);
 struct timespec renewed(struct deadline *d);
-/* A wait ended by its time-out. If the rate was changed meanwhile, the deadline may be further off: compute it anew. */
+/* How long the kernel has to wait for a deadline that is `virtual_ns` from now, in real time; never 0. */
+u64 real_way(const struct deadline *d, u64 virtual_ns);
+/* How much virtual time is left of a timer of which the kernel has so much left: never 0 unless that is. */
+u64 virtual_left(u64 real_ns);
+/*
+ * A wait ended by its time-out. If the rate was changed meanwhile, the deadline may be further off: compute it anew. If
+ * the node's clock is behind the run's, it is raised to the deadline.
+ */
 bool not_yet(struct deadline *d);
 
 /* user.c */

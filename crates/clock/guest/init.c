@@ -61,6 +61,14 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	if (state != (long)DIORAMA_STATE)
 		fail();
 	copy(&STATE->given, given, sizeof *given);
+	if (given->node_clock) {
+		long clock = syscall(__NR_mmap, DIORAMA_NODE_CLOCK, DIORAMA_PAGE_SIZE, 1 /* READ */,
+				     0x100001 /* SHARED | NOREPLACE */, given->node_clock - 1, 0);
+		syscall(__NR_close, given->node_clock - 1);
+		if (clock != (long)DIORAMA_NODE_CLOCK)
+			fail();
+		STATE->node_clock = DIORAMA_NODE_CLOCK;
+	}
 	/* Where it makes a system call for every reading, that call is better made at once; where rdtsc faults, it must be. */
 	if (!PAGE->kernel_vdso_is_slow && !given->tsc_cycles)
 		STATE->fast_clock_gettime = given->vdso_clock_gettime;

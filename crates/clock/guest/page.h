@@ -3,6 +3,7 @@
 #define DIORAMA_PAGE_H
 
 #include "dilation.h"
+#include "../../scale/include/node_clock.h"
 
 /* hi64(a * b) */
 static inline u64 high(u64 a, u64 b)
@@ -37,6 +38,30 @@ static inline u64 read_real(void)
 	return (u64)t.sec * NS + (u64)t.nsec;
 }
 
+/*
+ * The node's own clock, in real instants: the one at which the run's clock shows the same. Where there is none, the real
+ * clock itself. Whoever writes the page interrupts its readers, or holds the core that they wait for.
+ */
+static inline u64 read_node(void)
+{
+	const volatile struct node_clock *c = (const volatile struct node_clock *)STATE->node_clock;
+	if (!c)
+		return read_real();
+	u64 shown, floor;
+	u32 sequence;
+	do {
+		while (__builtin_expect((sequence = c->sequence) & 1, 0))
+			__builtin_ia32_pause();
+		__asm__ volatile("" ::: "memory");
+		u64 real = read_real(), base = c->base_real;
+		u64 passed = real > base ? real - base : 0;
+		shown = c->base + (u64)(((unsigned __int128)passed * c->rate) >> NODE_CLOCK_RATE_BITS);
+		floor = c->floor;
+		__asm__ volatile("" ::: "memory");
+	} while (__builtin_expect(c->sequence != sequence, 0));
+	return shown > floor ? shown : floor;
+}
+
 /* Since the base of the page. */
 static inline u64 passed_until(u64 real)
 {
@@ -61,7 +86,7 @@ static inline u64 read_virtual(void)
 	u32 sequence;
 	do {
 		sequence = begin_read();
-		now = virtual_of(read_real());
+		now = virtual_of(read_node());
 	} while (read_again(sequence));
 	return now;
 }
@@ -76,7 +101,7 @@ static inline struct timespec read_split(bool date)
 	u32 sequence;
 	do {
 		sequence = begin_read();
-		u64 passed = passed_until(read_real());
+		u64 passed = passed_until(read_node());
 		ns = virtual_after(passed) + (date ? (u64)PAGE->realtime_offset : 0);
 		second = (date ? PAGE->date_second : PAGE->second) + high(passed, PAGE->second_rate);
 	} while (read_again(sequence));

@@ -66,7 +66,7 @@ static u64 slept(void)
 /* As the kernel's struct itimerspec, in virtual time; an armed timer never reads as 0. */
 static struct itimerspec seen(const struct itimerspec *s)
 {
-	u64 value = to_ns(&s->value), span = virtual_span(value);
+	u64 value = to_ns(&s->value), span = virtual_left(value);
 	return (struct itimerspec){ from_ns(virtual_span(to_ns(&s->interval))), from_ns(span || !value ? span : 1) };
 }
 
@@ -84,7 +84,8 @@ long call_timerfd_settime(struct call *c)
 	/* TFD_TIMER_CANCEL_ON_SET: the virtual date is never set, so nothing ever cancels; the other flags pass. */
 	u64 flags = c->a[1] & ~2ull;
 	s = (struct itimerspec){ from_ns(real_span(interval)),
-				 from_ns(!absolute ? real_span(value) :
+				 from_ns(!value    ? 0 :
+					 !absolute ? real_way(&d, value) :
 					 realtime  ? d.real + slept() :
 						     d.real) };
 	long result = syscall(__NR_timerfd_settime, c->a[0], flags, &s, &old);

@@ -44,6 +44,13 @@ static u64 left(u64 real, bool cpu)
 	return virt || !real ? virt : 1;
 }
 
+/* Of a timer that is set, from the node's own clock on. */
+static u64 still(u64 real, bool cpu)
+{
+	u64 virt = cpu ? cpu_virtual(real) : virtual_left(real);
+	return virt || !real ? virt : 1;
+}
+
 static u64 least(u64 a, u64 b)
 {
 	return a < b ? a : b;
@@ -54,7 +61,7 @@ static u64 least(u64 a, u64 b)
  */
 static struct itimerspec to_virtual(const struct itimerspec *s, const struct timer_memory *known, bool cpu)
 {
-	u64 value = left(to_ns(&s->value), cpu), interval = to_ns(&s->interval);
+	u64 value = still(to_ns(&s->value), cpu), interval = to_ns(&s->interval);
 	u64 each = left(interval, cpu);
 	if (cpu && known) {
 		if (value && known->value)
@@ -88,7 +95,7 @@ long call_timer_settime(struct call *c)
 	u64 value = to_ns(&s.value), interval = to_ns(&s.interval);
 	bool absolute = c->a[1] & TIMER_ABSTIME;
 	struct deadline d = absolute ? first_tick(value, offset, interval) : after(value);
-	u64 real = !value ? 0 : cpu ? cpu_real(value) : absolute ? d.real : real_span(value);
+	u64 real = !value ? 0 : cpu ? cpu_real(value) : absolute ? d.real : real_way(&d, value);
 	s = (struct itimerspec){ from_ns(cpu ? cpu_real(interval) : real_span(interval)), from_ns(real) };
 	long result = syscall(__NR_timer_settime, c->a[0], c->a[1], &s, &old);
 	while (result == 0 && value && !cpu && changed_since(&d)) {
@@ -141,9 +148,9 @@ static struct timeval tv_up(u64 ns)
  * Down, as what was set was rounded up on its way to the kernel: so it reads back as it was. What is left of an armed
  * timer is not 0.
  */
-static struct timeval tv_left(u64 ns, bool cpu)
+static struct timeval tv_left(u64 ns, u64 virt)
 {
-	u64 us = left(ns, cpu) / 1000;
+	u64 us = virt / 1000;
 	us += ns && !us;
 	return (struct timeval){ (i64)(us / 1000000), (i64)(us % 1000000) };
 }
@@ -162,7 +169,8 @@ static struct timeval it_real(u64 ns, bool cpu)
 static struct itimerval it_virtual(i32 which, const struct itimerval *s)
 {
 	bool cpu = which != ITIMER_REAL;
-	struct itimerval seen = { tv_left(tv_ns(&s->interval), cpu), tv_left(tv_ns(&s->value), cpu) };
+	struct itimerval seen = { tv_left(tv_ns(&s->interval), left(tv_ns(&s->interval), cpu)),
+				  tv_left(tv_ns(&s->value), still(tv_ns(&s->value), cpu)) };
 	u64 known = STATE->itimer_interval[which];
 	struct timeval as_known = it_real(known * 1000, cpu);
 	if (cpu && known && tv_us(&as_known) == tv_us(&s->interval))
@@ -175,7 +183,7 @@ static long set_itimer(i32 which, const struct itimerval *virt, struct itimerval
 	bool cpu = which != ITIMER_REAL;
 	u64 value = tv_ns(&virt->value), interval = tv_ns(&virt->interval);
 	struct deadline d = after(value);
-	struct itimerval s = { it_real(interval, cpu), it_real(value, cpu) };
+	struct itimerval s = { it_real(interval, cpu), value && !cpu ? tv_up(real_way(&d, value)) : it_real(value, cpu) };
 	long result = syscall(__NR_setitimer, which, &s, old);
 	while (result == 0 && value && !cpu && changed_since(&d)) {
 		struct timespec rest = renewed(&d);

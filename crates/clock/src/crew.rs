@@ -14,15 +14,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
+use host::node_clock::NodeClock;
 use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
 use crate::layout::{CALL_MEMFD, CALL_NOTE, NOT_GIVEN};
+use crate::memory::write_memory;
 use crate::notify::{self, Notification};
 use crate::settings::{UntrueSetting, told};
 use crate::standstill::Standstill;
-use crate::tracee::{self, Outcome, Recipe, Tracee};
+use crate::tracee::{self, NODE_CLOCK, Outcome, Recipe, Tracee};
 use crate::{ClockPage, Error, VirtualCpu, supervise};
 
 /// Threads beside one for each command. Beyond that an exec waits until another of its command is done.
@@ -45,6 +47,8 @@ struct Listener {
     cpu: VirtualCpu,
     /// Whose programs it serves.
     of: String,
+    /// The clock of the node that it is in.
+    clock: Option<NodeClock>,
     /// Execs under way.
     busy: AtomicUsize,
     /// Its programs could not open the memfd by its name.
@@ -99,9 +103,11 @@ impl Crew {
     }
 
     /// Serves a command's listener until its last process is gone.
-    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: VirtualCpu, of: String) {
+    pub fn serve(self: &Arc<Crew>, listener: OwnedFd, cpu: VirtualCpu, of: String, clock: Option<NodeClock>) {
         notify::take_turns(listener.as_fd());
-        let listener = Listener { fd: listener, cpu, of, busy: AtomicUsize::new(0), unnamed: AtomicBool::new(false) };
+        // A node's clock comes with the memfd, which is asked for then.
+        let unnamed = AtomicBool::new(clock.is_some());
+        let listener = Listener { fd: listener, cpu, of, clock, busy: AtomicUsize::new(0), unnamed };
         self.state().listeners += 1;
         if !self.find_leader(&Arc::new(listener)) {
             self.state().listeners -= 1;
@@ -249,8 +255,16 @@ impl Crew {
         let led_on = self.find_leader(listener);
         listener.unnamed.store(true, Ordering::Relaxed);
         let fd = listener.fd.as_fd();
-        // Anybody may make this call, for what little good it does: the memfd is sealed and read-only.
-        if let Err(e) = supervise::without_signals(|| notify::give(fd, n.id, self.page.memfd())) {
+        // Anybody may make this call, for what little good it does: the memfd is sealed and read-only, the clock is for
+        // reading only, and its number is written into the caller's own memory.
+        let give = || {
+            if let Some(clock) = &listener.clock {
+                let number = notify::install(fd, n.id, clock.guest())?;
+                write_memory(n.pid as pid_t, n.args[3].wrapping_add(NODE_CLOCK), &u64::from(number + 1))?;
+            }
+            notify::give(fd, n.id, self.page.memfd())
+        };
+        if let Err(e) = supervise::without_signals(give) {
             // Fails if the thread was killed, which needs no answer.
             let _ = notify::refuse(fd, n.id, NOT_GIVEN as i32 + e.raw_os_error().unwrap_or(libc::ENOSYS));
         }

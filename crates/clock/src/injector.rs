@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use host::node_clock::NodeClock;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType};
@@ -54,6 +55,7 @@ struct Admission {
     socket: OwnedFd,
     cpu: VirtualCpu,
     of: String,
+    clock: Option<NodeClock>,
 }
 
 /// A change of the rate that is to be made when no exec is under way.
@@ -114,15 +116,17 @@ impl Injector {
     ///
     /// The descriptor is close-on-exec; drop it once the command has its own copy.
     pub fn admit(&self, cpu: VirtualCpu) -> Result<OwnedFd, Error> {
-        self.admit_as("", cpu)
+        self.admit_as("", cpu, None)
     }
 
-    /// The same for a command of somebody's, whom [`untrue_settings`](Self::untrue_settings) names.
-    pub fn admit_as(&self, of: &str, cpu: VirtualCpu) -> Result<OwnedFd, Error> {
+    /// Admits a command of somebody's, whom [`untrue_settings`](Self::untrue_settings) names, which is to live by the clock
+    /// of a node, if one is given.
+    pub fn admit_as(&self, of: &str, cpu: VirtualCpu, clock: Option<&NodeClock>) -> Result<OwnedFd, Error> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(Error::system("no socket pair for dilate-exec"))?;
-        self.admissions.send(Admission { socket: ours, cpu, of: of.to_owned() }).map_err(|_| Error::InjectorEnded)?;
+        let admission = Admission { socket: ours, cpu, of: of.to_owned(), clock: clock.cloned() };
+        self.admissions.send(admission).map_err(|_| Error::InjectorEnded)?;
         wake(&self.wake);
         Ok(theirs)
     }
@@ -251,7 +255,10 @@ impl Admitter {
     fn receive(&mut self, key: u64) {
         let Some(admission) = self.sockets.get(&key) else { return };
         match receive_fd(admission.socket.as_fd()) {
-            Ok(Some(listener)) => self.crew.serve(listener, admission.cpu, admission.of.clone()),
+            Ok(Some(listener)) => {
+                let Admission { cpu, of, clock, .. } = admission;
+                self.crew.serve(listener, *cpu, of.clone(), clock.clone())
+            }
             Ok(None) => drop(self.sockets.remove(&key)),
             Err(e) => {
                 self.crew.report(&format!("the listener of a command did not arrive: {e}"));

@@ -95,7 +95,16 @@ pub(crate) fn refuse(listener: BorrowedFd, id: u64, errno: i32) -> io::Result<()
 
 /// Installs a close-on-exec copy of `fd` in the calling process; its number is what the call returns there.
 pub(crate) fn give(listener: BorrowedFd, id: u64, fd: BorrowedFd) -> io::Result<()> {
+    add(listener, id, fd, ADDFD_SEND).map(drop)
+}
+
+/// Installs a copy as [`give`] does, while the call goes on waiting; gives its number.
+pub(crate) fn install(listener: BorrowedFd, id: u64, fd: BorrowedFd) -> io::Result<u32> {
+    add(listener, id, fd, 0).map(|number| number as u32)
+}
+
+fn add(listener: BorrowedFd, id: u64, fd: BorrowedFd, flags: u32) -> io::Result<i32> {
     let srcfd = fd.as_raw_fd() as u32;
     let newfd_flags = libc::O_CLOEXEC as u32;
-    ioctl(listener, ADDFD, &mut AddFd { id, flags: ADDFD_SEND, srcfd, newfd: 0, newfd_flags }).map(drop)
+    ioctl(listener, ADDFD, &mut AddFd { id, flags, srcfd, newfd: 0, newfd_flags })
 }

@@ -77,7 +77,11 @@ struct Parameters {
     cpu_den: u64,
     tsc_cycles: u64,
     one_core: u64,
+    node_clock: u64,
 }
+
+/// Where in the parameters of a new program the descriptor of its node's clock belongs, plus one.
+pub(crate) const NODE_CLOCK: u64 = offset_of!(Parameters, node_clock) as u64;
 
 /// What is written into a new program: the parameters, and the arguments of openat2 by which the bootstrap opens the
 /// memfd.
@@ -211,6 +215,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
             cpu_den,
             tsc_cycles: cpu.tsc_cycles,
             one_core: cpu.one_core.into(),
+            node_clock: 0,
         },
         how,
         name: recipe.name,
@@ -238,6 +243,7 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
         registers.r10 = OPEN_HOW;
     } else {
         registers.rbp = CALL_MEMFD;
+        registers.r10 = below;
         registers.r8 = u64::from((-libc::ENOENT) as u32);
     }
     set_registers(pid, &registers)?;
