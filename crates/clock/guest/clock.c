@@ -304,8 +304,8 @@ struct timespec renewed(struct deadline *d)
 }
 
 /*
- * The run's clock has passed the deadline, but the node's, which has waited for its core, is not there. On the target the
- * node would have waited for so long: a timer that is set for the deadline raises its clock to that.
+ * The run's clock has passed the deadline, but the node's, which has waited for its core, is not there. On the
+ * target the node would have waited for so long: a timer that is set for the deadline raises its clock to that.
  */
 static void catch_up(const struct deadline *d)
 {

@@ -23,7 +23,7 @@
 #define DIORAMA_STATE 0x3f5700020000
 #define DIORAMA_STATE_SIZE 0x2000
 /* The node's clock, mapped read-only; not there in a program that has none (crates/scale/include/node_clock.h). */
-#define DIORAMA_NODE_CLOCK 0x3f5700012000
+#define DIORAMA_NODE_CLOCK 0x3f5700022000
 /*
  * The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel.
  */
@@ -60,8 +60,8 @@
  * Not a system call of Linux: "give me the memfd", answered by the injector with a descriptor, or with an error beyond
  * those that Linux has. The fifth argument is what came of the last try: a descriptor that was of no use, or an error,
  * which if it is the injector's own means that there is no hope. Either is answered by an end with a sentence.
- * The fourth is where `struct parameters` is: in a node, the injector first gives the descriptor of the node's clock, and
- * writes its number there.
+ * The fourth is where `struct parameters` is: in a node, the injector first gives the descriptor of the node's
+ * clock, and writes its number there.
  */
 #define DIORAMA_CALL_MEMFD 0x3f57
 #define DIORAMA_NOT_GIVEN 3072

@@ -39,8 +39,8 @@ static inline u64 read_real(void)
 }
 
 /*
- * The node's own clock, in real instants: the one at which the run's clock shows the same. Where there is none, the real
- * clock itself. Whoever writes the page interrupts its readers, or holds the core that they wait for.
+ * The node's own clock, in real instants: the one at which the run's clock shows the same. Where there is none, the
+ * real clock itself. Whoever writes the page interrupts its readers, or holds the core that they wait for.
  */
 static inline u64 read_node(void)
 {

@@ -255,8 +255,8 @@ impl Crew {
         let led_on = self.find_leader(listener);
         listener.unnamed.store(true, Ordering::Relaxed);
         let fd = listener.fd.as_fd();
-        // Anybody may make this call, for what little good it does: the memfd is sealed and read-only, the clock is for
-        // reading only, and its number is written into the caller's own memory.
+        // Anybody may make this call, for what little good it does: the memfd is sealed and read-only, the clock is its
+        // own node's, and the number of that is written into its own memory.
         let give = || {
             if let Some(clock) = &listener.clock {
                 let number = notify::install(fd, n.id, clock.guest())?;

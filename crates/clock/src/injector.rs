@@ -119,8 +119,8 @@ impl Injector {
         self.admit_as("", cpu, None)
     }
 
-    /// Admits a command of somebody's, whom [`untrue_settings`](Self::untrue_settings) names, which is to live by the clock
-    /// of a node, if one is given.
+    /// Admits a command of somebody's, whom [`untrue_settings`](Self::untrue_settings) names, which is to live by
+    /// the clock of a node, if one is given.
     pub fn admit_as(&self, of: &str, cpu: VirtualCpu, clock: Option<&NodeClock>) -> Result<OwnedFd, Error> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)

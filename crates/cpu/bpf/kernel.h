@@ -48,6 +48,7 @@ struct cgroup_subsys_state {
 
 struct task_group {
 	struct cgroup_subsys_state css;
+	struct task_group *parent;
 };
 
 struct thread_info {

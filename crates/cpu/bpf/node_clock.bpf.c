@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * Keeps the clocks of nodes: each stands still while its node waits for the core, and goes on with the node's work while
- * that has it. `crates/scale/include/node_clock.h` says what the clock is, `crates/cpu/src/node_clock.rs` how it is used.
+ * Keeps the clocks of nodes: each stands still while its node waits for the core, and goes on with the node's work
+ * while that has it. `crates/scale/include/node_clock.h` says what the clock is, `crates/cpu/src/node_clock.rs` how
+ * it is used.
  *
- * All that is done to one node is done on its core or under that core's run-queue lock (switches and wake-ups are traced
- * there), so only `floor`, which others raise too, needs an atomic operation.
+ * All that is done to one node is done on its core or under that core's run-queue lock (switches and wake-ups are
+ * traced there), so only `floor`, which others raise too, needs an atomic operation.
  */
 #include "kernel.h"
 #include "../../scale/include/node_clock.h"
 
-char license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "GPL";
 
 /* Of any machine. */
 #define MOST_CPUS 1024
@@ -21,16 +22,12 @@ struct {
 } const volatile config = {};
 
 /* A page for each node, which programs map. */
-struct page {
-	__u8 bytes[4096];
-};
-
 struct inner {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct page);
+	__uint(key_size, 4);
+	__uint(value_size, 4096);
 };
 
 struct {
@@ -135,8 +132,13 @@ static __always_inline struct task *task_of(struct task_struct *p)
 	struct task *task = bpf_task_storage_get(&tasks, p, 0, 0);
 	if (task && task->group == (__u64)group)
 		return task->node ? task : 0;
-	__u64 id = group->css.cgroup->kn->id;
+	/* The container's group, or one that it has made, is in the node's. */
+	__u64 id = group->parent ? group->parent->css.cgroup->kn->id : 0;
 	__u32 *node = bpf_map_lookup_elem(&groups, &id);
+	if (!node && group->parent) {
+		id = group->parent->parent ? group->parent->parent->css.cgroup->kn->id : 0;
+		node = bpf_map_lookup_elem(&groups, &id);
+	}
 	if (!node && !task)
 		return 0;
 	task = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -236,8 +238,8 @@ static __always_inline void count(struct task *task, __u64 now)
 }
 
 /*
- * The instant of the event by which a thread of a node is woken now; 0 if another thread of the node wakes it. A timer's
- * is the one that it was set for, which the kernel may be late for; everything else happens now.
+ * The instant of the event by which a thread of a node is woken now; 0 if another thread of the node wakes it. A
+ * timer's is the one that it was set for, which the kernel may be late for; everything else happens now.
  */
 static __always_inline __u64 event_for(__u32 node, __u64 now)
 {
@@ -403,9 +405,9 @@ int BPF_PROG(on_coarse_timer_end)
 }
 
 /*
- * Writes into the source address of a frame when its sender sent it, if that is the program of the node that has the core;
- * what the kernel sends by itself, in an interrupt, is left as it is. `crates/net` takes the stamp out again, and says how
- * it is laid out.
+ * Writes into the source address of a frame when its sender sent it, if that is the program of the node that has
+ * the core; what the kernel sends by itself, in an interrupt, is left as it is. `crates/net` takes the stamp out
+ * again, and says how it is laid out.
  */
 SEC("tc")
 int stamp(struct __sk_buff *skb)

@@ -25,6 +25,37 @@ const ORDERS: usize = 0;
 const BOOKS: [usize; 2] = [1, 2];
 const LINES_OF_CORE: usize = 3;
 
+/// Of a filler's line, where what is told to one that burns what sleeping nodes leave begins.
+const BURNER: usize = 3;
+/// Of the common line, where the numbers of the kernel's maps begin.
+const MAPS: usize = 1;
+
+/// Which of the kernel's maps have the nodes' clocks, and how many values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Maps {
+    pub nodes: u32,
+    pub burners: u32,
+    pub node_count: usize,
+    pub burner_count: usize,
+}
+
+/// What a burner has of what it is in beside its siblings: `base` where none of the nodes that leave it their shares
+/// sleeps, and `scale` × the shares of those that do, of which there are `sold` in all; `largest` at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct BurnerOrders {
+    pub base: f64,
+    pub scale: f64,
+    pub sold: f64,
+    pub largest: f64,
+}
+
+impl BurnerOrders {
+    /// Its fraction, where the nodes that do not sleep have so much of the core together.
+    pub fn fraction(&self, awake: f64) -> f64 {
+        (self.base + self.scale * (self.sold - awake).max(0.0)).min(self.largest)
+    }
+}
+
 /// Handles on the memory; a forked process has the same.
 #[derive(Clone, Copy)]
 pub(crate) struct Board {
@@ -89,6 +120,35 @@ impl Board {
     /// The cores, in their order.
     pub fn cores(self) -> impl Iterator<Item = OfCore> {
         (0..self.cores).map(move |place| self.core(place))
+    }
+
+    /// Tells a filler's keeper what it burns.
+    pub fn order_burner(&self, filler: usize, orders: BurnerOrders) {
+        let BurnerOrders { base, scale, sold, largest } = orders;
+        let line = &self.meters()[filler].0[BURNER..];
+        line.iter().zip([base, scale, sold, largest]).for_each(|(word, v)| word.store(v.to_bits(), Ordering::Relaxed));
+    }
+
+    /// What a filler burns, as it was told.
+    pub fn burner(&self, filler: usize) -> BurnerOrders {
+        let word = |i: usize| f64::from_bits(self.meters()[filler].0[BURNER + i].load(Ordering::Relaxed));
+        BurnerOrders { base: word(0), scale: word(1), sold: word(2), largest: word(3) }
+    }
+
+    /// Tells where the nodes' clocks are kept.
+    pub fn set_maps(&self, maps: Maps) {
+        let Maps { nodes, burners, node_count, burner_count } = maps;
+        let words = [u64::from(nodes), u64::from(burners), node_count as u64, burner_count as u64];
+        let line = &self.lines[COMMON].0[MAPS..];
+        line.iter().zip(words).rev().for_each(|(word, value)| word.store(value, Ordering::Release));
+    }
+
+    /// Where the nodes' clocks are kept, once that was told.
+    pub fn maps(&self) -> Option<Maps> {
+        let word = |i: usize| self.lines[COMMON].0[MAPS + i].load(Ordering::Acquire);
+        let [nodes, burners] = [word(0), word(1)].map(|number| number as u32);
+        let maps = Maps { nodes, burners, node_count: word(2) as usize, burner_count: word(3) as usize };
+        (nodes != 0).then_some(maps)
     }
 
     /// Tells the poke how long the shortest turns are.

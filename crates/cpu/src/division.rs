@@ -36,19 +36,8 @@ pub(crate) struct Batch {
     pub level: u32,
     /// In which it is itself; 0 for none.
     pub above: u32,
-    /// The fraction of the core that a filler of its own burns; `None` if it has none.
-    pub spare: Option<f64>,
-}
-
-impl Batch {
-    /// Whether it has a filler of its own.
-    pub fn spared(&self) -> bool {
-        self.spare.is_some()
-    }
-
-    fn fraction_spared(&self) -> f64 {
-        self.spare.unwrap_or(0.0)
-    }
+    /// The fraction of the core that its burner has where none of its nodes sleeps.
+    pub spare: f64,
 }
 
 /// What each group is to be told that it has beside its siblings; in proportion to them it has that.
@@ -58,7 +47,7 @@ pub(crate) struct Fractions {
     pub nodes: Vec<f64>,
     /// By group of small ones.
     pub batches: Vec<f64>,
-    /// By group of small ones, of its spare; 0 where it has none.
+    /// By group of small ones, of its burner where none of its nodes sleeps.
     pub spares: Vec<f64>,
 }
 
@@ -84,8 +73,8 @@ impl Division {
             if fraction > 0.0 {
                 let above = level_of(fraction, weights).min(level - 1);
                 // No rounding where it is needed: the weight is `LEAST`, which the kernel takes as it is.
-                let spare = Some(LEAST / units(above, weights) - fraction).filter(|spare| *spare > 0.0);
-                inside[above as usize] += fraction + spare.unwrap_or(0.0);
+                let spare = (LEAST / units(above, weights) - fraction).max(0.0);
+                inside[above as usize] += fraction + spare;
                 batches.push(Batch { level, above, spare });
             }
         }
@@ -94,8 +83,8 @@ impl Division {
 
     /// The same where only so much of the core is unsold, as may be too little for the spares.
     pub fn within(&self, unsold: f64) -> Division {
-        let part = (unsold.max(0.0) / self.spare()).min(1.0);
-        let batches = self.batches.iter().map(|batch| Batch { spare: batch.spare.map(|all| all * part), ..*batch });
+        let part = if self.spare() > 0.0 { (unsold.max(0.0) / self.spare()).min(1.0) } else { 1.0 };
+        let batches = self.batches.iter().map(|batch| Batch { spare: batch.spare * part, ..*batch });
         Division { batches: batches.collect(), ..self.clone() }
     }
 
@@ -109,6 +98,11 @@ impl Division {
         &self.batches
     }
 
+    /// How many times its share of the core a node at this level is told that it has.
+    pub fn scale_of(&self, level: u32) -> f64 {
+        FINER.powi(level as i32)
+    }
+
     /// The levels of the groups that something of this level is in, from the top down, its own last.
     pub fn way_to(&self, level: u32) -> Vec<u32> {
         let above = |level: &u32| self.batches.iter().find(|batch| batch.level == *level).map(|batch| batch.above);
@@ -120,18 +114,18 @@ impl Division {
     /// The fraction of the core that all spares have together.
     pub fn spare(&self) -> f64 {
         // Not -0, as the sum of none would be.
-        self.batches.iter().map(Batch::fraction_spared).sum::<f64>().max(0.0)
+        self.batches.iter().map(|batch| batch.spare).sum::<f64>().max(0.0)
     }
 
     /// What all groups are to be told, where nodes have these shares just now.
     pub fn fractions(&self, shares: &[f64]) -> Fractions {
         let finer = |level: u32| FINER.powi(level as i32);
         let nodes = shares.iter().zip(&self.levels).map(|(share, level)| share * finer(*level)).collect();
-        let spares = self.batches.iter().map(|batch| batch.fraction_spared() * finer(batch.level)).collect();
+        let spares = self.batches.iter().map(|batch| batch.spare * finer(batch.level)).collect();
         let mut inside = [0.0; 1 + DEEPEST as usize];
         shares.iter().zip(&self.levels).for_each(|(share, level)| inside[*level as usize] += share);
         let batches = self.batches.iter().map(|batch| {
-            let fraction = inside[batch.level as usize] + batch.fraction_spared();
+            let fraction = inside[batch.level as usize] + batch.spare;
             inside[batch.above as usize] += fraction;
             fraction * finer(batch.above)
         });
@@ -150,7 +144,7 @@ impl Division {
         nodes.iter().zip(&self.levels).for_each(|(node, level)| sums[*level as usize] += worth(*node));
         for ((batch, fraction), spare) in division.batches.iter().zip(&batches).zip(&spares) {
             sums[batch.above as usize] += worth(*fraction);
-            sums[batch.level as usize] += if batch.spared() { worth(*spare) } else { 0.0 };
+            sums[batch.level as usize] += worth(*spare);
         }
         // By level, what those have of the core together; a group of small ones comes after the one that it is in.
         let mut have = [usable; 1 + DEEPEST as usize];
@@ -168,12 +162,6 @@ impl Division {
 pub fn rounding(shares: &[f64], usable: f64, weights: Weights) -> Vec<f64> {
     let realised = Division::of(shares, weights).realised(shares, usable);
     realised.iter().zip(shares).map(|(realised, share)| realised / share - 1.0).collect()
-}
-
-/// Into how many groups beside the nodes a fraction of a core can be divided, so that each has a weight that rounds
-/// little.
-pub fn finest(fraction: f64, weights: Weights) -> usize {
-    if weights.are_coarse() { (fraction * units(0, weights) / LEAST) as usize } else { usize::MAX }
 }
 
 /// The weight of a whole core at a level.

@@ -48,7 +48,7 @@ fn small_nodes_are_with_their_like() {
     let division = Division::of(&shares, Weights::coarse());
     assert_eq!(division.levels()[..6], [0, 0, 1, 1, 1, 1]);
     assert!(division.levels()[6..].iter().all(|level| *level == 2));
-    let batch = |level, above| Batch { level, above, spare: None };
+    let batch = |level, above| Batch { level, above, spare: 0.0 };
     assert_eq!(division.batches(), [batch(2, 0), batch(1, 0)], "together they are not small");
     let Fractions { nodes, batches, .. } = division.fractions(&shares);
     assert!(near(nodes[0], 0.4) && near(nodes[2], 0.16) && near(nodes[6], 0.0004 * 256.0));
@@ -61,7 +61,7 @@ fn few_small_nodes_are_with_larger_ones_of_theirs() {
     shares.extend([0.01; 4]);
     shares.extend([0.001; 4]);
     let division = Division::of(&shares, Weights::coarse());
-    let batch = |level, above| Batch { level, above, spare: None };
+    let batch = |level, above| Batch { level, above, spare: 0.0 };
     assert_eq!(division.batches(), [batch(2, 1), batch(1, 0)]);
     assert_eq!((division.way_to(2), division.way_to(1), division.way_to(0)), (vec![1, 2], vec![1], vec![]));
     let Fractions { batches, .. } = division.fractions(&shares);
@@ -74,7 +74,7 @@ fn too_little_for_a_group_of_its_own_has_a_spare() {
     let shares = [0.4, 0.002, 0.002];
     let division = Division::of(&shares, Weights::coarse());
     let [batch] = division.batches() else { panic!("{division:?}") };
-    let spare = batch.spare.unwrap();
+    let spare = batch.spare;
     assert!((batch.level, batch.above) == (1, 0) && near(spare + 0.004, 250.0 / 9000.0));
     let Fractions { nodes, batches, spares } = division.fractions(&shares);
     assert!(near(nodes[1], 0.032) && near(batches[0], 250.0 / 9000.0) && near(spares[0], spare * 16.0));
@@ -156,7 +156,7 @@ proptest! {
         prop_assert!(levels.windows(2).all(|two| two[0] > two[1]));
         for batch in division.batches() {
             prop_assert!(batch.above == 0 || levels.contains(&batch.above));
-            prop_assert!(batch.above < batch.level && batch.spare.unwrap_or(0.0) < 0.03);
+            prop_assert!(batch.above < batch.level && batch.spare < 0.03);
         }
         for level in division.levels() {
             prop_assert_eq!(division.way_to(*level).last().copied().unwrap_or(0), *level);

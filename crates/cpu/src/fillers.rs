@@ -30,7 +30,7 @@ use crate::Error;
 use crate::board::{Board, Meter, OfCore};
 use crate::helper::{FAILED, Word};
 use crate::layout::{self, Layout};
-use crate::poke::{self, Ender, Way};
+use crate::poke::{self, Burner, Ender, Way};
 use crate::yardstick::Laps;
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
@@ -191,6 +191,19 @@ fn run(args: &[String]) -> Result<(), Error> {
                 known(board, core)?.order(orders);
                 say("kept")?;
             }
+            Word::Clocks(maps) => {
+                board.set_maps(maps);
+                say("kept")?;
+            }
+            Word::Burn(burner, orders) => {
+                // Before those that are told, there is one for each core.
+                let filler = cores.len() + burner;
+                if filler >= places.len() {
+                    return Err(Error::Fillers(format!("there is no burner at place {burner}")));
+                }
+                board.order_burner(filler, orders);
+                say("kept")?;
+            }
             Word::Work => {
                 let books = board.cores().map(|core| core.books()).collect::<Option<Vec<_>>>();
                 let now = host::now();
@@ -287,10 +300,11 @@ impl Child {
                 self.report("_poke", Ok(()));
                 self.wait();
                 // The parent says who died; there is nobody left to say why.
-                let of_core = |place| move |s: &&Spinner| s.place == place && layout::is_unsold(&s.name);
-                let unsold = |place| spinners.iter().filter(of_core(place)).map(|s| &s.group).collect();
-                let unsold: Vec<Vec<&Group>> = (0..layout.cores().len()).map(unsold).collect();
-                let _why = poke::poke(board, layout, &unsold, way, ender);
+                let burners: Vec<Burner> = spinners[layout.cores().len()..]
+                    .iter()
+                    .map(|s| Burner { group: &s.group, place: s.place, takes_slack: layout::is_unsold(&s.name) })
+                    .collect();
+                let _why = poke::poke(board, layout, &burners, way, ender);
             }
             Err(error) => self.report("_poke", Err(error)),
         }

@@ -1,6 +1,7 @@
 //! The groups of one run: made, put under their limits, watched and removed.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,9 @@ use host::cgroup::{self, Group, Tree, Usage, UsageByCore, check_name};
 use host::slices::{self, Slices};
 use host::{Change, Held};
 use host::{Lack, cores, now};
-use scale::RealDuration;
+use scale::{RealDuration, RealInstant};
 
-use crate::board::Orders;
+use crate::board::{BurnerOrders, Orders};
 use crate::caches::Sampler;
 use crate::exclusive::Alone;
 use crate::had::ByCore;
@@ -18,6 +19,7 @@ use crate::helper::{Helper, Word};
 use crate::interrupts::Interrupts;
 use crate::joiner::Joiner;
 use crate::layout::Layout;
+use crate::node_clock::NodeClocks;
 use crate::pace::Room;
 use crate::part::Part;
 use crate::poke::Way;
@@ -31,10 +33,9 @@ const CALIBRATE: Duration = Duration::from_millis(400);
 /// More than this is never sold: the poked group and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
 
-/// Up to so many slices a turn counts as one of a slice, and so many groups of a core are watched to learn how long
-/// that really is.
-const A_SLICE: f64 = 1.05;
-const WATCHED: usize = 8;
+/// A burner asks for slices that are so many times as long as nodes': a node that wakes up then need not wait for
+/// the end of one.
+const BURNERS_SLICES: f64 = 2.0;
 
 /// The control groups of one run. Dropping it removes them, like [`CpuGroups::release`].
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct CpuGroups {
     keepers: Option<UsageByCore>,
     everything: UsageByCore,
     nodes: Vec<NodeCounters>,
+    /// The nodes' own clocks; there are none without [`Policy::Slots`].
+    clocks: Option<NodeClocks>,
     /// In the layout's order of the cores.
     parts: Vec<Part>,
     alone: Alone,
@@ -61,8 +64,10 @@ pub struct CpuGroups {
 
 #[derive(Debug)]
 struct NodeCounters {
-    all: Usage,
-    filler: Option<Usage>,
+    usage: Usage,
+    /// When its clock began, and what its burner was last seen to have burnt for it, ns.
+    since: RealInstant,
+    burnt: AtomicU64,
 }
 
 impl CpuGroups {
@@ -76,8 +81,7 @@ impl CpuGroups {
         shares.iter().try_for_each(|n| check_name(&n.name))?;
         let tree = Tree::of(run_id)?;
         let slices = if policy == Policy::Slots { slices::offered().0 } else { Slices::OfNobody };
-        let in_pieces = slices == Slices::OfTasks && slices::shortest_decides();
-        let parts = Part::all(shares, policy, tree.weights(), in_pieces)?;
+        let parts = Part::all(shares, policy, tree.weights())?;
         let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
         let layout = Layout::of(run_id, &cores)?.divided(shares, &parts);
         let held = (slices == Slices::OfHost).then(|| slices::take(run_id, terms.slice)).transpose()?;
@@ -103,16 +107,12 @@ impl CpuGroups {
         let mut nodes = Vec::new();
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
-            let filler = (policy == Policy::Slots).then(|| layout.filler(name));
-            if let Some(filler) = &filler {
-                filler.create()?;
-                filler.make_idle()?;
-            }
-            nodes
-                .push(NodeCounters { all: layout.node(name).usage()?, filler: filler.map(|f| f.usage()).transpose()? });
+            let usage = layout.node(name).usage()?;
+            nodes.push(NodeCounters { usage, since: now(), burnt: AtomicU64::new(0) });
         }
+        let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &parts)).transpose()?;
         if policy == Policy::Slots {
-            let unsold = parts.iter().flat_map(|part| layout.unsold(part));
+            let unsold = parts.iter().map(|part| layout.unsold(part));
             for group in [layout.poke(), layout.poked()].into_iter().chain(unsold) {
                 group.create()?;
             }
@@ -133,6 +133,7 @@ impl CpuGroups {
             parts,
             layout,
             nodes,
+            clocks,
             alone: Alone::default(),
             held: None,
             slices: Slices::OfNobody,
@@ -184,6 +185,11 @@ impl CpuGroups {
         self.alone.sampler(&self.layout, core, away)
     }
 
+    /// The clocks of the nodes, in the order of the shares; `None` where the policy has none.
+    pub fn clocks(&self) -> Option<&NodeClocks> {
+        self.clocks.as_ref()
+    }
+
     /// The policy in force.
     pub fn policy(&self) -> Policy {
         self.policy
@@ -195,12 +201,10 @@ impl CpuGroups {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
             command.arg("__fillers");
-            let nodes = self.shares.iter().map(|n| (self.layout.place(&n.name).to_owned(), n.core, n.stretch));
-            let others = self.parts.iter().flat_map(|part| {
-                let places = self.layout.places_of_spares(part).into_iter().chain(self.layout.places_of_unsold(part));
-                places.map(|place| (place, part.core, 1.0))
+            let burnt = self.parts.iter().flat_map(|part| {
+                let places = self.layout.places_of_burners(part);
+                places.into_iter().map(|place| (place, part.core, BURNERS_SLICES))
             });
-            let burnt = nodes.chain(others);
             let way = Way::of(self.slices);
             command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, way, burnt));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -239,12 +243,10 @@ impl CpuGroups {
         self.interrupts = Interrupts::of(&self.layout, other_than(self.cores()))?;
         self.helper.tell(&Word::Go, "going")?;
         sleep(SETTLE);
-        let watched: Vec<_> = self.parts.iter().map(|part| self.shortest_turns(part)).collect();
-        let all_turns = || watched.iter().map(|groups| turns(groups)).collect::<Result<Vec<_>, _>>();
         let work_before = self.helper.work()?;
-        let (before, turns_before, start) = (self.on_cores()?, all_turns()?, Instant::now());
+        let (before, start) = (self.on_cores()?, Instant::now());
         sleep(CALIBRATE);
-        let (after, turns_after, wall) = (self.on_cores()?, all_turns()?, start.elapsed());
+        let (after, wall) = (self.on_cores()?, start.elapsed());
         let used = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
         let usable: Vec<f64> = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE)).collect();
         let work = self.helper.work()?;
@@ -253,30 +255,32 @@ impl CpuGroups {
         for (place, part) in self.parts.iter().enumerate() {
             let (core, usable) = (part.core, part.usable);
             if let Some(pace) = self.terms.pace {
-                let largest = self.layout.unsold(part).iter().map(Group::largest_fraction).sum();
+                let largest = self.layout.unsold(part).largest_fraction();
                 let room = Room { usable, sold: part.taken(), largest };
                 self.helper.tell(&Word::Keep(place, Orders { pace, room }), "kept")?;
             }
-            let grain = turns_after[place].lasted(&turns_before[place]);
             let speed =
                 work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
-            calibrations.push(Calibration { core, usable, grain, speed });
+            calibrations.push(Calibration { core, usable, grain: None, speed });
         }
+        self.order_burners()?;
         Ok(calibrations)
     }
 
-    /// The groups of the fillers of a core whose turns last a slice, those with the most turns, for the best average;
-    /// but one with more than half of the core has several slices a turn.
-    fn shortest_turns(&self, part: &Part) -> Vec<Group> {
-        let of_a_slice = self.shares.iter().filter(|n| n.core == part.core && n.stretch < A_SLICE);
-        let fillers = of_a_slice.map(|n| (n.share, self.layout.filler(&n.name)));
-        let unsold = (1.0 - part.taken()) / part.pieces as f64;
-        let all = fillers.chain(self.layout.unsold(part).into_iter().map(|group| (unsold, group)));
-        let mut all: Vec<_> = all.filter(|(share, _)| *share <= 0.5).collect();
-        all.sort_by(|a, b| b.0.total_cmp(&a.0));
-        all.truncate(WATCHED);
-        let groups: Vec<_> = all.into_iter().map(|(_, group)| group).collect();
-        if groups.is_empty() { self.layout.unsold(part) } else { groups }
+    /// Tells each burner what it has, and where the clocks say who sleeps.
+    fn order_burners(&mut self) -> Result<(), Error> {
+        let Some(clocks) = &self.clocks else { return Ok(()) };
+        let mut words = Vec::new();
+        for part in &self.parts {
+            let groups = self.layout.places_of_burners(part);
+            for (place, burner) in groups.iter().zip(part.burners()) {
+                let largest = self.layout.filler_at(place).largest_fraction();
+                let crate::part::Burner { base, scale, sold } = burner;
+                words.push(Word::Burn(words.len(), BurnerOrders { base, scale, sold, largest }));
+            }
+        }
+        words.push(Word::Clocks(clocks.maps()?));
+        words.iter().try_for_each(|word| self.helper.tell(word, "kept"))
     }
 
     /// Divides each core, of which so much is usable, between its nodes and the groups that burn what they have not
@@ -289,11 +293,9 @@ impl CpuGroups {
             all.extend(part.of_nodes(&told).map(|(i, f)| (self.layout.node(&self.shares[i].name), f)));
             let batches = part.division.batches();
             all.extend(batches.iter().zip(&told.batches).map(|(batch, f)| (self.layout.batch(part, batch.level), *f)));
-            let spared = batches.iter().zip(&told.spares).filter(|(batch, _)| batch.spared());
-            let spares = self.layout.places_of_spares(part).into_iter().zip(spared);
-            all.extend(spares.map(|(place, (_, f))| (self.layout.filler_at(&place), *f)));
-            let each = unsold / part.pieces as f64;
-            all.extend(self.layout.unsold(part).into_iter().map(|group| (group, each)));
+            let spares = self.layout.places_of_spares(part).into_iter().zip(&told.spares);
+            all.extend(spares.map(|(place, f)| (self.layout.filler_at(&place), *f)));
+            all.push((self.layout.unsold(part), unsold));
         }
         Ok(cgroup::divide(&all)?)
     }
@@ -336,12 +338,18 @@ impl CpuGroups {
     /// What each node has used.
     fn used(&self) -> Result<Vec<NodeUse>, Error> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        for counters in &self.nodes {
+        for (i, counters) in self.nodes.iter().enumerate() {
             let at = now();
-            let filler = counters.filler.as_ref().map_or(Ok(RealDuration::ZERO), Usage::read)?;
             // The container's own group may be gone (the node was stopped), its share of the parent's counter stays.
-            let container = counters.all.read()?.saturating_sub(filler);
-            nodes.push(NodeUse { at, container_ns: container.as_nanos(), filler_ns: filler.as_nanos() });
+            let container_ns = counters.usage.read()?.as_nanos();
+            let asleep = self.clocks.as_ref().map_or(RealDuration::ZERO, |clocks| {
+                let times = clocks.times(i);
+                at.since(counters.since).saturating_sub(times.ran).saturating_sub(times.waited)
+            });
+            let burnt = (asleep.as_nanos() as f64 * self.shares[i].share) as u64;
+            // Counted to the end of its last slice, so that it may seem to have slept since.
+            let filler_ns = counters.burnt.fetch_max(burnt, Ordering::Relaxed).max(burnt);
+            nodes.push(NodeUse { at, container_ns, filler_ns });
         }
         Ok(nodes)
     }
@@ -389,29 +397,16 @@ fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// What the only threads of these groups had of the core together.
-fn turns(groups: &[Group]) -> Result<Turns, Error> {
-    let mut all = Turns { ran_ns: 0, turns: 0 };
-    for group in groups {
-        let threads = group.threads()?;
-        let [thread] = threads[..] else { return Err(Error::Fillers("one of them is not in its group".into())) };
-        let one = host::sched::turns_of(thread)?;
-        all.ran_ns += one.ran.as_nanos();
-        all.turns += one.turns;
+/// The clocks of nodes whose groups there are already, each with the burner that has its share while it sleeps.
+fn clocks_of(layout: &Layout, shares: &[NodeShare], parts: &[Part]) -> Result<NodeClocks, Error> {
+    let groups = shares.iter().map(|n| Ok(layout.node(&n.name).number()?)).collect::<Result<Vec<_>, Error>>()?;
+    let mut burners = vec![0; shares.len()];
+    let mut first = 0;
+    for part in parts {
+        for (node, burner) in part.burner_of_nodes() {
+            burners[node] = first + burner;
+        }
+        first += part.burners().len();
     }
-    Ok(all)
-}
-
-/// For how long some threads ran, in how many turns.
-struct Turns {
-    ran_ns: u64,
-    turns: u64,
-}
-
-impl Turns {
-    /// How long one lasted on average since `before`; `None` if there was none.
-    fn lasted(&self, before: &Turns) -> Option<RealDuration> {
-        let (ran, turns) = (self.ran_ns.saturating_sub(before.ran_ns), self.turns.saturating_sub(before.turns));
-        (ran > 0 || turns > 0).then(|| RealDuration::from_nanos(ran / turns.max(1)))
-    }
+    NodeClocks::start(shares, &groups, &burners)
 }

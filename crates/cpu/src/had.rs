@@ -96,9 +96,10 @@ impl ByCore {
         if cores.len() == 1 || emulated.counts_by_core() {
             return Ok(ByCore::Counted(emulated.usage_by_core(cores.first().copied().unwrap_or(0))?));
         }
+        // Of small nodes' burners too, which are in groups of their own.
         let of_part = |part: &Part| {
             let core = part.core;
-            layout.unsold(part).into_iter().map(move |group| (core, group))
+            layout.places_of_burners(part).into_iter().map(move |place| (core, layout.filler_at(&place)))
         };
         let groups = parts.iter().filter(|_| policy == Policy::Slots).flat_map(of_part);
         let unsold = groups.map(|(core, group)| Ok((core, group.usage()?)));
@@ -116,7 +117,7 @@ impl ByCore {
             by_core.resize(by_core.len().max(core + 1), 0);
             by_core[core] += ns;
         };
-        nodes.iter().zip(shares).for_each(|(used, n)| add(n.core, used.container_ns + used.filler_ns));
+        nodes.iter().zip(shares).for_each(|(used, n)| add(n.core, used.container_ns));
         for (core, usage) in unsold {
             add(*core, usage.read()?.as_nanos());
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::RealInstant;
 
-use crate::board::Orders;
+use crate::board::{BurnerOrders, Maps, Orders};
 use crate::pace::Room;
 use crate::{CoreWork, Error, Pace, Speed};
 
@@ -32,6 +32,10 @@ pub(crate) enum Word {
     Go,
     /// From now on the poke keeps shares of work on a core.
     Keep(usize, Orders),
+    /// The nodes' clocks are kept in these maps.
+    Clocks(Maps),
+    /// A burner has this beside its siblings. Burners are named by their place among those that burn.
+    Burn(usize, BurnerOrders),
     /// What is in the books?
     Work,
     /// All end.
@@ -49,6 +53,12 @@ impl Word {
                 // Rust writes a number so that it is read back to the last digit.
                 format!("keep {core} {} {gain} {usable} {sold} {largest}", reference.units_per_us())
             }
+            Word::Clocks(Maps { nodes, burners, node_count, burner_count }) => {
+                format!("clocks {nodes} {burners} {node_count} {burner_count}")
+            }
+            Word::Burn(burner, BurnerOrders { base, scale, sold, largest }) => {
+                format!("burn {burner} {base} {scale} {sold} {largest}")
+            }
             Word::Work => "work".into(),
             Word::Release => "release".into(),
         }
@@ -62,6 +72,18 @@ impl Word {
                 "go" => Word::Go,
                 "work" => Word::Work,
                 "release" => Word::Release,
+                "clocks" => Word::Clocks(Maps {
+                    nodes: fields.next()?.parse().ok()?,
+                    burners: fields.next()?.parse().ok()?,
+                    node_count: fields.next()?.parse().ok()?,
+                    burner_count: fields.next()?.parse().ok()?,
+                }),
+                "burn" => {
+                    let burner = fields.next()?.parse().ok()?;
+                    let mut number = || fields.next()?.parse::<f64>().ok();
+                    let (base, scale, sold, largest) = (number()?, number()?, number()?, number()?);
+                    Word::Burn(burner, BurnerOrders { base, scale, sold, largest })
+                }
                 "keep" => {
                     let core = fields.next()?.parse().ok()?;
                     let mut number = || fields.next()?.parse::<f64>().ok();

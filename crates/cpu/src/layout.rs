@@ -66,16 +66,19 @@ impl Layout {
         self.tree.group("emu/_poked")
     }
 
-    /// The places of what burns what no node has bought of a core. (No node has such names.)
-    pub fn places_of_unsold(&self, part: &Part) -> Vec<String> {
-        let first = format!("{UNSOLD}{}", self.of_core(part.core));
-        let others = (1..part.pieces).map(|number| format!("{first}_{number}"));
-        std::iter::once(first.clone()).chain(others).collect()
+    /// The place of what burns what no node has bought of a core. (No node has such a name.)
+    fn place_of_unsold(&self, part: &Part) -> String {
+        format!("{UNSOLD}{}", self.of_core(part.core))
     }
 
-    /// Burn what no node has bought of a core.
-    pub fn unsold(&self, part: &Part) -> Vec<Group> {
-        self.places_of_unsold(part).iter().map(|place| self.filler_at(place)).collect()
+    /// Burns what no node has bought of a core, and what those beside it leave.
+    pub fn unsold(&self, part: &Part) -> Group {
+        self.filler_at(&self.place_of_unsold(part))
+    }
+
+    /// The places of all burners of a core, in the order of [`Part::burners`].
+    pub fn places_of_burners(&self, part: &Part) -> Vec<String> {
+        self.places_of_spares(part).into_iter().chain([self.place_of_unsold(part)]).collect()
     }
 
     /// What the names of groups that there are on each core end with.
@@ -121,8 +124,11 @@ impl Layout {
 
     /// The places of what burns the spares of a core, group by group of those that have any. (Again no node's name.)
     pub fn places_of_spares(&self, part: &Part) -> Vec<String> {
-        let spared = part.division.batches().iter().filter(|batch| batch.spared());
-        spared.map(|batch| format!("{}/{SPARE}", self.way(part.core, &part.division, batch.level))).collect()
+        part.division
+            .batches()
+            .iter()
+            .map(|batch| format!("{}/{SPARE}", self.way(part.core, &part.division, batch.level)))
+            .collect()
     }
 
     /// Where the filler at a place is: a node's is in a group of its own beside the container's; what burns something
@@ -158,7 +164,7 @@ mod tests {
     use crate::Policy;
 
     fn divided(shares: &[NodeShare]) -> Option<(Layout, Vec<Part>)> {
-        let parts = Part::all(shares, Policy::Slots, Weights::coarse(), false).unwrap();
+        let parts = Part::all(shares, Policy::Slots, Weights::coarse()).unwrap();
         let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
         Some((Layout::of("x1", &cores).ok()?.divided(shares, &parts), parts))
     }
@@ -179,11 +185,7 @@ mod tests {
         let share = |(name, core): (&str, usize)| NodeShare::new(name, core, 0.01);
         let Some((layout, parts)) = divided(&[("a", 3), ("b", 1), ("c", 3)].map(share)) else { return };
         assert_eq!(["a", "b", "c"].map(|name| layout.place(name)), ["_small-1-3/a", "_small-1-1/b", "_small-1-3/c"]);
-        let mut three = parts[0].clone();
-        three.pieces = 3;
-        assert_eq!(layout.places_of_unsold(&parts[0]), ["_unsold-3"]);
-        assert_eq!(layout.places_of_unsold(&three), ["_unsold-3", "_unsold-3_1", "_unsold-3_2"]);
-        assert!(format!("{:?}", layout.unsold(&three)[2]).contains("emu/_unsold-3_2\""));
+        assert_eq!(layout.places_of_burners(&parts[0]), ["_small-1-3/_spare", "_unsold-3"]);
     }
 
     #[test]

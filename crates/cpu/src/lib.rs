@@ -23,12 +23,14 @@ mod joiner;
 mod layout;
 mod limit;
 pub mod meter;
+mod node_clock;
 mod pace;
 mod part;
 mod poke;
 mod policy;
 pub mod probe;
 mod seen;
+mod shared;
 mod shares;
 mod terms;
 mod yardstick;
@@ -40,6 +42,7 @@ pub use fillers::main as fillers_main;
 pub use groups::CpuGroups;
 pub use joiner::Joiner;
 pub use limit::{Limit, limit_this, stale_limits};
+pub use node_clock::{BUCKETS, NodeClocks, NodeTimes};
 pub use policy::best_policy;
 pub use seen::{Calibration, NodeUse, Sample};
 pub use shares::{PLANNED_USABLE, USUALLY_USABLE};
@@ -101,6 +104,9 @@ pub enum Error {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// The kernel does not keep the clocks of nodes.
+    #[error("the clocks of nodes: {0}")]
+    Clocks(String),
     /// The process that keeps the shares failed or ended.
     #[error("the fillers that keep the nodes' CPU shares failed: {0}")]
     Fillers(String),

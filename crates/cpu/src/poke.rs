@@ -4,6 +4,7 @@ mod guard;
 mod way;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 
 use host::cgroup::{Fraction, Group};
@@ -13,36 +14,53 @@ use scale::{RealDuration, RealInstant};
 
 use self::guard::{Guard, RAISED, Raised};
 pub(crate) use self::way::{Ender, Way};
-use crate::board::{Board, Measured, OfCore};
+use crate::board::{Board, Maps, Measured, OfCore};
 use crate::had::{Counts, Had};
 use crate::layout::Layout;
+use crate::node_clock::{BurnerWords, NodeWords, awake_of, open_map, tell_rate};
 use crate::pace::{Pacer, Window};
+use crate::shared::SharedArray;
 use crate::yardstick::Rate;
 use crate::{Error, meter};
 
 /// How often what nodes are owed is reckoned anew.
 const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);
 
-/// Ends turns on the nodes' cores, from another core, for ever; gives back the error that ended it.
+/// How often to look which nodes sleep.
+const LOOK: RealDuration = RealDuration::from_nanos(250_000);
+
+/// A group that burns what others leave of a core.
+#[derive(Clone, Copy)]
+pub(crate) struct Burner<'a> {
+    /// The group.
+    pub group: &'a Group,
+    /// The place of its core among those that hold nodes.
+    pub place: usize,
+    /// Whether it burns what nobody has bought, too.
+    pub takes_slack: bool,
+}
+
+/// Ends slices on the nodes' cores, from another core, for ever; gives back the error that ended it. Meanwhile each of
+/// `burners` is given what the nodes beside it leave.
 ///
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
 /// all other tasks of its core. Where those keep the core, it becomes a real-time task that sleeps between pokes, for a
 /// while.
-///
-/// `unsold` are the groups of each core that burn what no node has bought of it.
-pub(crate) fn poke(board: Board, layout: &Layout, unsold: &[Vec<&Group>], way: Way, mut ender: Ender) -> Error {
-    let mut keepers = match Keepers::new(board, layout, unsold) {
+pub(crate) fn poke(board: Board, layout: &Layout, burners: &[Burner], way: Way, mut ender: Ender) -> Error {
+    let mut keepers = match Keepers::new(board, layout, burners) {
         Ok(begun) => begun,
         Err(error) => return error,
     };
-    let ended = turn_by_turn(board, way, &mut ender, &mut keepers).expect_err("it ends by an error only");
-    Error::io("end a turn")(ended)
+    let ended = slice_by_slice(board, way, &mut ender, &mut keepers).expect_err("it ends by an error only");
+    Error::io("end a slice")(ended)
 }
 
-fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers) -> io::Result<()> {
-    let (begun, period) = (host::now(), way.period(board.slice()));
-    let guard = Guard::of_this_thread(begun, period);
-    let mut next = begun + period;
+fn slice_by_slice(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers) -> io::Result<()> {
+    let period = way.period(board.slice());
+    let step = period.min(LOOK);
+    let begun = host::now();
+    let guard = Guard::of_this_thread(begun, step);
+    let (mut next, mut slice_ends) = (begun + step, begun + period);
     let (mut real_time, mut raised) = (false, Raised::never());
     loop {
         if real_time {
@@ -50,18 +68,22 @@ fn turn_by_turn(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepers
         } else {
             while host::now() < next {}
         }
-        ender.end_turns()?;
+        let now = host::now();
+        if now >= slice_ends {
+            ender.end_turns()?;
+            slice_ends = now + period;
+        }
         rustix::thread::sched_yield();
         let now = host::now();
+        keepers.follow()?;
         keepers.reckon(now)?;
-        let period = way.period(board.slice());
-        if guard.as_ref().is_some_and(|guard| guard.come_by(now, period)) {
+        if guard.as_ref().is_some_and(|guard| guard.come_by(now, step)) {
             raised.again(now);
             real_time = sched::set(RAISED).is_ok();
         } else if real_time && raised.is_over(now) {
             real_time = sched::set(Class::Slices(RealDuration::ZERO)).is_err();
         }
-        next = now + period;
+        next = now + step;
     }
 }
 
@@ -83,78 +105,164 @@ fn start(
     outcome.recv().map_err(io::Error::other)?
 }
 
-/// What reads the meters and writes the weights of what is unsold, of all cores.
+/// Changes of what a burner has by less than this, as a part of what all beside it have, are not worth a write, which
+/// interrupts the core.
+const WORTH_IT: f64 = 0.002;
+
+/// What reads the meters and writes the weights of burners and the rates of clocks, of all cores.
 struct Keepers {
+    board: Board,
     cores: Vec<Keeper>,
+    burners: Vec<BurnerKeeper>,
+    clocks: Option<Followed>,
     groups: Had,
     at: RealInstant,
 }
 
-/// The same of one core.
+/// What reckons how fast a core is.
 struct Keeper {
     board: OfCore,
     pacer: Pacer,
     keeping: bool,
-    unsold: Vec<Fraction>,
     rate: Rate,
     measured: Measured,
     had: Option<Counts>,
+    /// What nobody has bought of the core now; `None` as it was at first.
+    slack: Option<f64>,
+    /// By how much the core is slower than its reference, as clocks were told.
+    told: f64,
+}
+
+/// What writes the weight of one burner.
+struct BurnerKeeper {
+    filler: usize,
+    place: usize,
+    takes_slack: bool,
+    weight: Fraction,
+    written: f64,
+}
+
+/// The maps of the kernel's programs that keep the clocks of nodes.
+struct Followed {
+    nodes: SharedArray<NodeWords>,
+    burners: SharedArray<BurnerWords>,
+    node_count: usize,
+}
+
+impl Followed {
+    fn open(maps: Maps) -> Result<Followed, Error> {
+        let Maps { nodes, burners, node_count, burner_count } = maps;
+        Ok(Followed {
+            nodes: SharedArray::map(open_map(nodes)?.as_fd(), node_count)?,
+            burners: SharedArray::map(open_map(burners)?.as_fd(), burner_count)?,
+            node_count,
+        })
+    }
 }
 
 impl Keepers {
-    fn new(board: Board, layout: &Layout, unsold: &[Vec<&Group>]) -> Result<Keepers, Error> {
+    fn new(board: Board, layout: &Layout, burners: &[Burner]) -> Result<Keepers, Error> {
         let at = host::now();
-        let cores = unsold.iter().zip(board.cores());
-        let cores = cores.map(|(unsold, board)| Keeper::new(board, unsold, at)).collect::<Result<_, _>>()?;
-        Ok(Keepers { cores, groups: Had::of(layout)?, at })
+        let first = layout.cores().len();
+        let keeper = |(i, burner): (usize, &Burner)| {
+            let Burner { group, place, takes_slack } = *burner;
+            Ok(BurnerKeeper { filler: first + i, place, takes_slack, weight: group.fraction()?, written: -1.0 })
+        };
+        let burners = burners.iter().enumerate().map(keeper).collect::<Result<_, Error>>()?;
+        let cores = board.cores().map(|board| Keeper::new(board, at)).collect();
+        Ok(Keepers { board, cores, burners, clocks: None, groups: Had::of(layout)?, at })
     }
 
-    /// Does so if it is time. Where the poke itself was held up, weights stay as they were.
+    /// Gives each burner what the nodes beside it leave just now.
+    fn follow(&mut self) -> io::Result<()> {
+        let Some(clocks) = &self.clocks else { return Ok(()) };
+        for (i, keeper) in self.burners.iter_mut().enumerate() {
+            let mut orders = self.board.burner(keeper.filler);
+            if let Some(slack) = self.cores[keeper.place].slack.filter(|_| keeper.takes_slack) {
+                orders.base = slack;
+            }
+            // SAFETY: the mapping lives as long as `clocks`; the programs write the word as a whole.
+            let awake = unsafe { awake_of(clocks.burners.at(i)) };
+            let fraction = orders.fraction(awake);
+            let beside = fraction + orders.scale * awake;
+            if (fraction - keeper.written).abs() > WORTH_IT * beside {
+                keeper.weight.set(fraction)?;
+                keeper.written = fraction;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reckons the speed of cores if it is time. Where the poke itself was held up, weights stay as they were.
     fn reckon(&mut self, now: RealInstant) -> io::Result<()> {
         if now.since(self.at) < RECKON {
             return Ok(());
         }
         self.at = now;
+        if self.clocks.is_none() {
+            self.clocks = self.board.maps().map(Followed::open).transpose().map_err(io::Error::other)?;
+        }
         // A counter that cannot be read is a window without one.
         let had = self.groups.read().unwrap_or_default();
-        let mut all = self.cores.iter_mut().enumerate();
-        all.try_for_each(|(place, keeper)| keeper.reckon(now, had.get(place).copied()))
+        for (place, keeper) in self.cores.iter_mut().enumerate() {
+            keeper.reckon(now, had.get(place).copied());
+            if let Some(clocks) = &self.clocks
+                && keeper.slower_by().is_some_and(|slower| (slower / keeper.told - 1.0).abs() > WORTH_IT / 2.0)
+            {
+                keeper.told = keeper.slower_by().unwrap_or(1.0);
+                let here = |burner: usize| self.burners.get(burner).is_some_and(|b| b.place == place);
+                for node in 0..clocks.node_count {
+                    // SAFETY: the mapping lives as long as `clocks`, and nobody else writes these words.
+                    unsafe { tell_rate(clocks.nodes.at(node), 1.0 / keeper.told, here) }
+                }
+            }
+        }
+        // Without clocks only what nobody has bought follows the core's speed.
+        if self.clocks.is_none() {
+            for keeper in self.burners.iter_mut().filter(|keeper| keeper.takes_slack) {
+                if let Some(slack) = self.cores[keeper.place].slack.filter(|slack| *slack != keeper.written) {
+                    keeper.weight.set(slack)?;
+                    keeper.written = slack;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl Keeper {
-    fn new(board: OfCore, unsold: &[&Group], at: RealInstant) -> Result<Keeper, Error> {
-        Ok(Keeper {
+    fn new(board: OfCore, at: RealInstant) -> Keeper {
+        Keeper {
             board,
             pacer: Pacer::new(at),
             keeping: false,
-            unsold: unsold.iter().map(|group| group.fraction()).collect::<Result<_, _>>()?,
             rate: Rate::start(),
             measured: board.measured(),
             had: None,
-        })
+            slack: None,
+            told: 1.0,
+        }
+    }
+
+    /// By how much nodes' work takes longer than on a core of the reference's speed; `None` with shares of time.
+    fn slower_by(&self) -> Option<f64> {
+        self.keeping.then(|| self.pacer.books().wanted)
     }
 
     /// `had` is what all groups had of the core by now, if that could be read.
-    fn reckon(&mut self, now: RealInstant, had: Option<Counts>) -> io::Result<()> {
-        match self.board.orders() {
-            Some(orders) if !self.keeping => {
-                self.pacer.keep(orders.pace, orders.room);
-                self.keeping = true;
-            }
-            _ => {}
+    fn reckon(&mut self, now: RealInstant, had: Option<Counts>) {
+        if let Some(orders) = self.board.orders().filter(|_| !self.keeping) {
+            self.pacer.keep(orders.pace, orders.room);
+            self.keeping = true;
         }
         let measured = self.board.measured();
         let Measured { chunks, cycles } = measured.since(self.measured);
         let speed = self.rate.per_us().and_then(|per_us| meter::speed(chunks, cycles, per_us));
         let available = had.zip(self.had).map(|(now, before)| now.since(before));
-        let unsold = self.pacer.step(Window { at: now, speed, available });
-        (self.measured, self.had) = (measured, had);
-        if let Some(fraction) = unsold {
-            let each = fraction / self.unsold.len() as f64;
-            self.unsold.iter_mut().try_for_each(|group| group.set(each))?;
+        if let Some(slack) = self.pacer.step(Window { at: now, speed, available }) {
+            self.slack = Some(slack);
         }
+        (self.measured, self.had) = (measured, had);
         self.board.publish(self.pacer.books());
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use host::slices::{self, Slices};
 use host::{cgroup, cores};
 
-use crate::Policy;
+use crate::{NodeClocks, Policy};
 
 /// The best policy that this machine offers, and if that is not [`Policy::Slots`], the reason.
 pub fn best_policy() -> (Policy, Option<String>) {
@@ -21,14 +21,14 @@ fn lacking() -> Option<String> {
     if !groups.writable {
         return Some("control groups cannot be made: run as root".into());
     }
-    if !groups.idle {
-        return Some("the kernel has no idle groups (Linux 5.15)".into());
-    }
     if let (Slices::OfNobody, Some(lack)) = slices::offered() {
         return Some(lack.to_string());
     }
     if cores::count() < 2 {
         return Some("slices are kept short from a second core, and there is none".into());
+    }
+    if let Err(why) = NodeClocks::try_here() {
+        return Some(why.to_string());
     }
     None
 }

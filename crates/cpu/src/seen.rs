@@ -59,7 +59,6 @@ pub struct NodeUse {
     pub at: RealInstant,
     /// What the node's programs used, in ns.
     pub container_ns: u64,
-    /// What its filler burnt because the node wanted less than its share, in ns. A node that always wants CPU still
-    /// leaves its filler 0.3 % of its share.
+    /// What its burner burnt of its share while all threads of the node slept, in ns.
     pub filler_ns: u64,
 }

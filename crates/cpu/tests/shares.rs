@@ -7,8 +7,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{alone, create, engaged, helper, left_behind, run_id, used, while_busy};
-use diorama_cpu::{Error, Policy, best_policy, probe};
+use common::{alone, create, engaged, engaged_on, helper, left_behind, run_id, used, while_busy};
+use diorama_cpu::{CpuGroups, Error, Policy, Terms, best_policy, probe};
 use scale::RealDuration;
 
 const WINDOW: Duration = Duration::from_millis(700);
@@ -112,14 +112,24 @@ fn short_bursts_are_as_slow_as_long_ones() {
 }
 
 #[test]
-fn groups_take_turns_in_slices() {
+fn nodes_take_turns_in_slices() {
     let _alone = alone();
-    let mut groups = create(&run_id(), &[0.3, 0.3], Policy::Slots);
-    let helper = helper(&groups);
-    let grain = groups.engage(helper).unwrap()[0].grain.unwrap().as_secs_f64();
-    // Without the poke it is the 1 to 4 ms of the kernel's own tick.
-    assert!((50e-6..500e-6).contains(&grain), "{grain} s");
-    groups.release().unwrap();
+    let mean_slice = |us: u64| {
+        let terms = Terms { slice: RealDuration::from_nanos(us * 1000), pace: None };
+        let (_, mut groups) = engaged_on(&[0.3, 0.3], terms);
+        let mean = while_busy(&mut groups, &[0, 1], |groups| {
+            let times = |groups: &CpuGroups| groups.clocks().expect("clocks").times(0);
+            let before = times(groups);
+            std::thread::sleep(WINDOW);
+            let after = times(groups);
+            after.ran.saturating_sub(before.ran).as_secs_f64() / (after.slices - before.slices) as f64
+        });
+        groups.release().unwrap();
+        mean
+    };
+    // Without the poke both would be the 1 to 4 ms of the kernel's own tick.
+    let [short, long] = [mean_slice(100), mean_slice(1_000)];
+    assert!(short < 0.7 * long, "{short} s where 0.1 ms were asked, {long} s where 1 ms were");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn fillers_that_die_are_noticed() {
     let helper = helper(&groups);
     groups.engage(helper).unwrap();
     groups.sample().expect("all is well");
-    let filler = Tree::of(&id).unwrap().group("emu/n0/f").threads().unwrap()[0];
+    let filler = Tree::of(&id).unwrap().group("emu/_unsold").threads().unwrap()[0];
     // SAFETY: sends a signal to the filler that this test started.
     unsafe { libc::kill(filler as i32, libc::SIGKILL) };
     wait_until("a dead filler is an error", || groups.sample().is_err());

@@ -247,7 +247,7 @@ impl Plan {
         });
         Setup {
             tdf: self.tdf,
-            dilated: self.variant == Variant::Scaled,
+            dilated: self.variant != Variant::Naive,
             cores: self.cores.clone(),
             pool_cap: self.pool_cap(),
             terms: self.terms,

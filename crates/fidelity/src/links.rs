@@ -1,8 +1,8 @@
 //! Links that decide how much nodes get done, where no CPU does.
 //!
-//! What goes through a link that is always busy goes no faster, however fast nodes are: who is done sooner waits for the
-//! link for longer. So the metrics of nodes whose traffic goes through it nearly all are not changed by what nodes'
-//! work takes, as long as that fits into what is waited for the link.
+//! What goes through a link that is always busy goes no faster, however fast nodes are: who is done sooner waits
+//! for the link for longer. So the metrics of nodes whose traffic goes through it nearly all are not changed by
+//! what nodes' work takes, as long as that fits into what is waited for the link.
 
 use crate::effects::{Change, Effect, Times, Usage};
 use crate::units::Kind;

@@ -6,6 +6,7 @@
 
 mod awake;
 pub mod beneath;
+pub mod bpf;
 pub mod cgroup;
 pub mod cores;
 pub mod descriptors;

@@ -55,8 +55,8 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl NodeClock {
-    /// The clock in the page that `map` is, such as an array of the kernel's programs that can be mapped. `guest` is the
-    /// same, for reading only: what a program in the node gets.
+    /// The clock in the page that `map` is, such as an array of the kernel's programs that can be mapped. `guest`
+    /// is the same, for a program in the node, which maps it for reading and closes it.
     pub fn new(map: BorrowedFd, guest: OwnedFd) -> Result<NodeClock, Error> {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let mapped = unsafe {
@@ -67,6 +67,15 @@ impl NodeClock {
             mapped.map_err(|e| Error::System { what: "cannot map a node's clock".into(), source: e.into() })?;
         let shared = NonNull::new(mapped.cast()).expect("the kernel maps nothing at 0");
         Ok(NodeClock(Arc::new(Inner { shared, guest })))
+    }
+
+    /// Sets the clock to the run's, of a node in which nothing runs yet.
+    pub fn begin(&self, now: RealInstant) {
+        let shared = self.shared();
+        for word in [&shared.base_real, &shared.base, &shared.floor] {
+            word.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        shared.rate.store(NodeRate::UNIT.bits(), Ordering::Release);
     }
 
     /// The page for a program in the node, which can only read it.

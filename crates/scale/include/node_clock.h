@@ -2,13 +2,14 @@
  * A node's clock: a page that the kernel's programs write (crates/cpu/bpf), that programs in the node read through the
  * image (crates/clock/guest), and that the harness reads and raises (crates/host/src/node_clock.rs).
  *
- * It shows real instants: the one at which the run's clock shows what the node's clock shows. So the image turns it into
- * virtual time as it would turn the real clock, and the two agree where the node is neither ahead nor behind.
+ * It shows real instants: the one at which the run's clock shows what the node's clock shows. So the image turns it
+ * into virtual time as it would turn the real clock, and the two agree where the node is neither ahead nor behind.
  *
  *	clock(real) = max(base + (real - base_real) * rate, floor)
  *
- * While the node has the core, `rate` is what its work is worth: 1 / share, times the core's speed. While it waits for the
- * core, 0. While nobody in it wants the core, 1 (base is base_real), and `floor` is what the clock showed last.
+ * While the node has the core, `rate` is what its work is worth: 1 / share, times the core's speed. While it waits
+ * for the core, 0. While nobody in it wants the core, 1 (base is base_real), and `floor` is what the clock showed
+ * last.
  */
 #ifndef DIORAMA_NODE_CLOCK_H
 #define DIORAMA_NODE_CLOCK_H

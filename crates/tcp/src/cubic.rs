@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 
+use host::bpf::{self, initial_value};
 use libbpf_rs::{ErrorKind, Link, MapCore, Object};
 use scale::Tdf;
 
-use crate::Error;
-use crate::object::{self, error, initial_value};
+use crate::{Error, error};
 
 const WHAT: &str = "CUBIC in virtual time";
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cubic.bpf.o"));
@@ -50,17 +50,19 @@ impl Cubic {
     }
 
     fn named(tdf: Tdf, name: String) -> Result<Cubic, Failure> {
+        let because = |why| Error::new(WHAT, why);
         let (real, virt) = tdf.ratio();
-        let mut open = object::open(WHAT, PROGRAM)?;
+        let mut open = bpf::open(PROGRAM).map_err(because)?;
         // The layouts of `config` and `struct tcp_congestion_ops` in bpf/.
         let config = [virt, real, host::time::tick().as_micros()].map(u64::to_ne_bytes).concat();
-        initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config), WHAT)?;
+        initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config))
+            .map_err(because)?;
         let fill = |v: &mut [u8]| {
             v[..NAME_BYTES].fill(0);
             let shown = name.len().min(NAME_BYTES - 1);
             v[..shown].copy_from_slice(&name.as_bytes()[..shown]);
         };
-        initial_value(&mut open, "cubic", NAME_BYTES, fill, WHAT)?;
+        initial_value(&mut open, "cubic", NAME_BYTES, fill).map_err(because)?;
 
         let mut object = open.load().map_err(|e| error(WHAT, e))?;
         let mut map = object

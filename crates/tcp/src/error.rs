@@ -13,3 +13,8 @@ impl Error {
         Error { what, why: why.to_string() }
     }
 }
+
+/// An error of libbpf, as one of ours.
+pub(crate) fn error(what: &'static str, error: libbpf_rs::Error) -> Error {
+    Error::new(what, host::bpf::refused(error))
+}

@@ -11,8 +11,9 @@
 
 mod cubic;
 mod error;
-mod object;
 mod timeout;
+
+use self::error::error;
 
 pub use cubic::Cubic;
 pub use error::Error;

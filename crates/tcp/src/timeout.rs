@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 
+use host::bpf::{self, find, initial_value};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use scale::Tdf;
 
-use crate::Error;
-use crate::object::{self, error, find, initial_value};
+use crate::{Error, error};
 
 const WHAT: &str = "the initial retransmission time-out in virtual time";
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/timeout.bpf.o"));
@@ -22,12 +22,14 @@ pub struct InitialTimeout {
 impl InitialTimeout {
     /// Multiplies the time-out by `tdf` in the namespaces with these cookies (`SO_NETNS_COOKIE`), and in no other.
     pub fn attach(tdf: Tdf, cookies: &[u64]) -> Result<InitialTimeout, Error> {
-        let mut open = object::open(WHAT, PROGRAM)?;
+        let because = |why| Error::new(WHAT, why);
+        let mut open = bpf::open(PROGRAM).map_err(because)?;
         // The layout of `config` in bpf/timeout.bpf.c.
         let config = scale::initial_rto(tdf).ticks(host::time::tick()).to_ne_bytes();
-        initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config), WHAT)?;
+        initial_value(&mut open, ".rodata", config.len(), |v| v[..config.len()].copy_from_slice(&config))
+            .map_err(because)?;
         let entries = u32::try_from(cookies.len().max(1)).map_err(|e| Error::new(WHAT, e))?;
-        find(&mut open, "namespaces", WHAT)?.set_max_entries(entries).map_err(|e| error(WHAT, e))?;
+        find(&mut open, "namespaces").map_err(because)?.set_max_entries(entries).map_err(|e| error(WHAT, e))?;
 
         let object = open.load().map_err(|e| error(WHAT, e))?;
         let lacks = |part: &str| Error::new(WHAT, format!("its program has no {part}"));

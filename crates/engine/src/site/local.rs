@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cpu::NodeClocks;
 use crossbeam_channel::RecvTimeoutError;
 use device::Change;
 use node::{Enclosure, EnclosureOptions, Runtime};
@@ -202,9 +203,10 @@ impl Site for LocalSite {
         })?;
         let idle_memory = IdleMemory::take(&place.registration.id, setup.tdf);
         let disks = NodeDisks::make(&setup, &enclosure, &place.registration)?;
-        let dilation = Dilation::of(&setup)?.map(Arc::new);
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
-        let (network, namespaces) = Network::create(&setup)?;
+        let clocks = shares.clocks();
+        let dilation = Dilation::of(&setup, clocks.map_or(&[], NodeClocks::clocks))?.map(Arc::new);
+        let (network, namespaces) = Network::create(&setup, clocks)?;
         self.programs = Programs::but_own(&runtime);
         let made =
             Prepared { network, shares, disks, idle_memory, enclosure, dilation, namespaces, runtime, images, setup };

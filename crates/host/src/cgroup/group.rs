@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,6 +64,12 @@ impl Group {
             above = group;
         }
         Ok(())
+    }
+
+    /// The number by which the kernel knows the group in the hierarchy that divides CPU time.
+    pub fn number(&self) -> Result<u64, Error> {
+        let metadata = fs::metadata(&self.cpu).map_err(|e| Error::file("look at", &self.cpu, e))?;
+        Ok(metadata.ino())
     }
 
     /// Makes the group yield to any sibling that can run (Linux 5.15).

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use clock::{ClockPage, Earlier, Injector, Stretch, VirtualCpu};
+use host::node_clock::NodeClock;
 use scale::VirtualInstant;
 
 use crate::aside::Part;
@@ -13,13 +14,16 @@ use crate::site::{Continues, Injections, NodeIndex, Setup, Zero};
 pub struct Dilation {
     injector: Injector,
     page: ClockPage,
-    /// Node by node, the CPU that its programs believe to have.
-    cpus: Vec<VirtualCpu>,
+    /// Node by node, its name and the CPU that its programs believe to have.
+    cpus: Vec<(String, VirtualCpu)>,
+    /// Node by node, the clock that its programs live by; empty where they live by the run's.
+    clocks: Vec<NodeClock>,
 }
 
 impl Dilation {
-    /// The clock of this run, stopped; none if the run takes place in real time.
-    pub fn of(setup: &Setup) -> Result<Option<Dilation>> {
+    /// The clock of this run, stopped; none if the run takes place in real time. `clocks` are those of the nodes,
+    /// or none.
+    pub fn of(setup: &Setup, clocks: &[NodeClock]) -> Result<Option<Dilation>> {
         if !setup.dilated {
             return Ok(None);
         }
@@ -28,9 +32,9 @@ impl Dilation {
         let mut cpus = Vec::new();
         for node in &setup.nodes {
             let cpu = VirtualCpu::speed(node.cpu_clock_divisor)?.on_one_core();
-            cpus.push(if node.dilated_tsc { cpu.with_dilated_tsc() } else { cpu });
+            cpus.push((node.name.clone(), if node.dilated_tsc { cpu.with_dilated_tsc() } else { cpu }));
         }
-        Ok(Some(Dilation { injector, page, cpus }))
+        Ok(Some(Dilation { injector, page, cpus, clocks: clocks.to_vec() }))
     }
 
     /// Virtual zero is now, or the virtual time at which an earlier run ended.
@@ -46,7 +50,8 @@ impl Dilation {
 
     /// The socket that must become descriptor 3 of a program that starts in a node, for it to be dilated.
     pub fn admit(&self, node: NodeIndex) -> Result<OwnedFd> {
-        Ok(self.injector.admit(self.cpus[node])?)
+        let (name, cpu) = &self.cpus[node];
+        Ok(self.injector.admit_as(name, *cpu, self.clocks.get(node))?)
     }
 
     /// The same for a process of the engine's own that is to run under the run's clock.

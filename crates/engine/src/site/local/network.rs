@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
+use cpu::NodeClocks;
 use host::NetNamespace;
 use net::{Clocks, Emulator, Observation, PipeChange, PipeId, Tap};
 use node::{NotApplied, ParentNamespace};
@@ -35,14 +36,13 @@ pub struct Namespaces {
 }
 
 impl Network {
-    /// Makes the namespaces and interfaces, and starts the emulator.
-    pub fn create(setup: &Setup) -> Result<(Network, Namespaces)> {
+    /// Makes the namespaces and interfaces, and starts the emulator. `clocks` are those of the nodes, if they have any.
+    pub fn create(setup: &Setup, clocks: Option<&NodeClocks>) -> Result<(Network, Namespaces)> {
         let network = net::Network::new(setup.network.clone(), setup.seed)?;
         // The congestion control of the nodes that have CUBIC, under this run's own name.
         let wants_cubic = setup.nodes.iter().any(|n| n.congestion == Congestion::Cubic);
         let cubic = wants_cubic.then(|| Cubic::register(setup.tdf)).transpose()?;
-        // Of the nodes' own there are none yet: frames are sent and received by the run's clock.
-        let clocks = Clocks::default();
+        let clocks = clocks.map_or(Ok(Clocks::default()), |clocks| of_ports(setup, &network, clocks))?;
         let (mut namespaces, mut taps, mut not_applied) = (Vec::new(), Vec::new(), Vec::new());
         for made in of_nodes(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name), &clocks)? {
             namespaces.push(made.namespace);
@@ -125,6 +125,19 @@ impl Namespaces {
         // The thread that reads a namespace's counters has to move into it.
         std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; self.all.len()])
     }
+}
+
+/// The clock of each port's node; what leaves by the port is sent by it.
+fn of_ports(setup: &Setup, network: &net::Network, clocks: &NodeClocks) -> Result<Clocks> {
+    let nodes: HashMap<&str, NodeIndex> = setup.nodes.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
+    let of_port = |port: &net::Port| {
+        let Some(&node) = nodes.get(port.node.as_str()) else { return Ok(None) };
+        let [_, _, address @ ..] = port.mac;
+        clocks.sends_from(address, node)?;
+        Ok(Some(clocks.clocks()[node].clone()))
+    };
+    let of_ports = network.ports().iter().map(of_port).collect::<Result<_>>()?;
+    Ok(Clocks { stamper: Some(clocks.stamper()?), of_ports })
 }
 
 /// What a node has of the network, before the emulator connects it.

@@ -1,7 +1,7 @@
 //! The nodes' shares of the CPU: control groups, fillers, calibration.
 
 use cpu::caches::Sampler;
-use cpu::{CpuGroups, NodeShare, Policy, Terms};
+use cpu::{CpuGroups, NodeClocks, NodeShare, Policy, Terms};
 use host::Change;
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
@@ -65,6 +65,11 @@ impl Shares {
             disks,
             idle_memory,
         })
+    }
+
+    /// The clocks of the nodes, in their order; `None` where they live by the run's.
+    pub fn clocks(&self) -> Option<&NodeClocks> {
+        self.groups.clocks()
     }
 
     /// CPU time so far.

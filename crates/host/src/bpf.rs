@@ -1,11 +1,9 @@
-//! Opening a compiled program, and what the kernel says of it.
+//! Opening a compiled BPF program, and what the kernel says of it. Errors are sentences about why it cannot be used.
 
 use std::ffi::OsStr;
 use std::sync::{Mutex, Once};
 
 use libbpf_rs::{ErrorExt, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
-
-use crate::Error;
 
 /// What libbpf complained about since the last error.
 static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -17,45 +15,43 @@ fn note(_: PrintLevel, text: String) {
 }
 
 /// Opens a compiled program.
-pub(crate) fn open(what: &'static str, elf: &[u8]) -> Result<OpenObject, Error> {
+pub fn open(elf: &[u8]) -> Result<OpenObject, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Warn, note)));
     });
-    ObjectBuilder::default().open_memory(elf).map_err(|e| error(what, e))
+    ObjectBuilder::default().open_memory(elf).map_err(refused)
 }
 
 /// An error of libbpf with its first complaint, which usually says more.
-pub(crate) fn error(what: &'static str, error: libbpf_rs::Error) -> Error {
+pub fn refused(error: libbpf_rs::Error) -> String {
     let complaint = COMPLAINTS.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
     let why = error.context("the kernel does not take the BPF program");
     match complaint.first() {
-        Some(first) => Error::new(what, format!("{why:#} ({first})")),
-        None => Error::new(what, format!("{why:#}")),
+        Some(first) => format!("{why:#} ({first})"),
+        None => format!("{why:#}"),
     }
 }
 
-/// The initial value of a map, of at least `least` bytes.
-pub(crate) fn initial_value(
+/// Fills in the initial value of a map, of at least `least` bytes.
+pub fn initial_value(
     object: &mut OpenObject,
     map: &str,
     least: usize,
     fill: impl FnOnce(&mut [u8]),
-    what: &'static str,
-) -> Result<(), Error> {
-    let mut map = find(object, map, what)?;
+) -> Result<(), String> {
+    let mut map = find(object, map)?;
     let value = map.initial_value_mut().filter(|v| v.len() >= least);
-    fill(value.ok_or_else(|| Error::new(what, "its compiled program is not the one that was expected"))?);
+    fill(value.ok_or("its compiled program is not the one that was expected")?);
     Ok(())
 }
 
 /// A map by name; those of sections, such as `.rodata`, are called after the object too.
-pub(crate) fn find<'o>(object: &'o mut OpenObject, name: &str, what: &'static str) -> Result<OpenMapMut<'o>, Error> {
+pub fn find<'o>(object: &'o mut OpenObject, name: &str) -> Result<OpenMapMut<'o>, String> {
     let mut maps = object.maps_mut();
     let fits = |m: &OpenMapMut| match name.starts_with('.') {
         true => m.name().to_string_lossy().ends_with(name),
         false => m.name() == OsStr::new(name),
     };
-    let found = maps.find(fits);
-    found.ok_or_else(|| Error::new(what, format!("its compiled program has no map `{name}`")))
+    maps.find(fits).ok_or_else(|| format!("its compiled program has no map `{name}`"))
 }

@@ -1,0 +1,256 @@
+//! The clocks of nodes, kept by programs in the kernel: each stands still while its node waits for the core, and
+//! goes on with the node's work while that has it.
+//!
+//! So *when* a node has the core does not show in it, and slices can be long. `docs/cpu.md` has the whole story;
+//! `bpf/node_clock.bpf.c` is the program, `crates/scale/include/node_clock.h` what it keeps.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use host::bpf;
+use host::node_clock::NodeClock;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramType};
+use scale::{NodeRate, RealDuration};
+
+use crate::board::Maps;
+use crate::shared::SharedArray;
+use crate::{Error, NodeShare};
+
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/node_clock.bpf.o"));
+const PAGE_SIZE: u32 = 4096;
+/// Of any machine: as in the program.
+const MOST_CPUS: usize = 1024;
+/// Shares of the core count in units of 2^-32.
+const SHARE_UNIT: f64 = (1u64 << 32) as f64;
+
+/// `struct node` of the program.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeWords {
+    rate: u64,
+    share: u64,
+    burner: u32,
+    runnable: u32,
+    since: u64,
+    ran: u64,
+    waited: u64,
+    slices: u64,
+    worked: u64,
+    behind: [u32; BUCKETS],
+    ahead: [u32; BUCKETS],
+}
+
+/// `struct burner` of the program.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BurnerWords {
+    awake: u64,
+    since: u64,
+    owed: u64,
+    unused: [u64; 5],
+}
+
+/// A histogram's, by the logarithm of µs.
+pub const BUCKETS: usize = 32;
+
+/// How a node has had its core so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeTimes {
+    /// For how long it had the core.
+    pub ran: RealDuration,
+    /// For how long it wanted the core and did not have it.
+    pub waited: RealDuration,
+    /// How often it has had it.
+    pub slices: u64,
+    /// By how much its clock has gone on while it had the core, on the run's clock.
+    pub worked: RealDuration,
+    /// How often its clock was so far behind the run's when it got the core: below 1 µs of real time, below 2, 4 and
+    /// so on.
+    pub behind: [u32; BUCKETS],
+    /// How often it was so far ahead when all of its threads went to sleep.
+    pub ahead: [u32; BUCKETS],
+}
+
+/// The clocks of a run's nodes. They stand when this is dropped.
+pub struct NodeClocks {
+    clocks: Vec<NodeClock>,
+    nodes: SharedArray<NodeWords>,
+    burners: usize,
+    // In this order: the links refer to the object.
+    _links: Vec<Link>,
+    object: Object,
+}
+
+impl std::fmt::Debug for NodeClocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeClocks").field("nodes", &self.clocks.len()).finish_non_exhaustive()
+    }
+}
+
+impl NodeClocks {
+    /// Loads the programs, for nodes of which each is in the control group of this number, and shares the core with
+    /// those that have the same burner. Their clocks are the run's until they run. Takes some 0.1 s.
+    pub(crate) fn start(shares: &[NodeShare], groups: &[u64], burners: &[usize]) -> Result<NodeClocks, Error> {
+        let why = |why: String| Error::Clocks(why);
+        let refused = |e| Error::Clocks(bpf::refused(e));
+        let count = u32::try_from(shares.len().max(1)).map_err(|e| Error::Clocks(e.to_string()))?;
+        let most = burners.iter().max().map_or(1, |most| most + 1) as u32;
+
+        let mut open = bpf::open(PROGRAM).map_err(why)?;
+        let mut cores = [0u64; MOST_CPUS / 64];
+        for node in shares {
+            let word = cores.get_mut(node.core / 64).ok_or_else(|| Error::Clocks("too many processors".into()))?;
+            *word |= 1 << (node.core % 64);
+        }
+        let config = cores.map(u64::to_ne_bytes).concat();
+        let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
+        bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
+        for (map, entries) in
+            [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
+        {
+            bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
+        }
+        let object = open.load().map_err(refused)?;
+
+        let nodes = SharedArray::<NodeWords>::map(map(&object, "nodes")?.as_fd(), shares.len())?;
+        let (outer, groups_map) = (map(&object, "clocks")?, map(&object, "groups")?);
+        let mut clocks = Vec::new();
+        for (i, node) in shares.iter().enumerate() {
+            let (inner, clock) = page()?;
+            clock.begin(host::now());
+            outer.update(&key(i), &inner.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY).map_err(refused)?;
+            groups_map.update(&groups[i].to_ne_bytes(), &key(i + 1), MapFlags::ANY).map_err(refused)?;
+            clocks.push(clock);
+            let words = nodes.at(i);
+            // SAFETY: the mapping lives as long as `nodes`, and no program runs yet.
+            unsafe {
+                (*words).rate = NodeRate::of_share(node.share, 1.0).bits();
+                (*words).share = (node.share * SHARE_UNIT) as u64;
+                (*words).burner = burners[i] as u32;
+            }
+        }
+        let mut links = Vec::new();
+        for program in object.progs_mut().filter(|program| program.prog_type() == ProgramType::Tracing) {
+            links.push(program.attach().map_err(refused)?);
+        }
+        Ok(NodeClocks { clocks, nodes, burners: most as usize, _links: links, object })
+    }
+
+    /// Whether this machine can keep clocks of nodes: tried.
+    pub fn try_here() -> Result<(), Error> {
+        NodeClocks::start(&[], &[], &[]).map(drop)
+    }
+
+    /// The clocks, in the order of the nodes.
+    pub fn clocks(&self) -> &[NodeClock] {
+        &self.clocks
+    }
+
+    /// From now on what is sent from an interface with the hardware address `02:00` and this, is a node's.
+    pub fn sends_from(&self, address: [u8; 4], node: usize) -> Result<(), Error> {
+        let senders = map(&self.object, "senders")?;
+        senders.update(&address, &key(node + 1), MapFlags::ANY).map_err(|e| Error::Clocks(bpf::refused(e)))
+    }
+
+    /// The program for the way out of interfaces (clsact, direct action) that writes into each frame when its sender
+    /// sent it.
+    pub fn stamper(&self) -> Result<OwnedFd, Error> {
+        let program = self.object.progs_mut().find(|program| program.name() == OsStr::new("stamp"));
+        let program = program.ok_or_else(|| Error::Clocks("its compiled program has no `stamp`".into()))?;
+        let kept = program.as_fd().try_clone_to_owned();
+        kept.map_err(|e| Error::Clocks(e.to_string()))
+    }
+
+    /// How a node has had its core so far.
+    pub fn times(&self, node: usize) -> NodeTimes {
+        // SAFETY: the mapping lives as long as `self`. What is read while the program writes it is off by one slice.
+        let words = unsafe { self.nodes.at(node).read_volatile() };
+        let [ran, waited, worked] = [words.ran, words.waited, words.worked].map(RealDuration::from_nanos);
+        NodeTimes { ran, waited, slices: words.slices, worked, behind: words.behind, ahead: words.ahead }
+    }
+
+    /// Where another process finds what nodes want.
+    pub(crate) fn maps(&self) -> Result<Maps, Error> {
+        let number = |name| {
+            let info = map(&self.object, name)?.info().map_err(|e| Error::Clocks(bpf::refused(e)))?;
+            Ok::<u32, Error>(info.info.id)
+        };
+        let (nodes, burners) = (number("nodes")?, number("burners")?);
+        Ok(Maps { nodes, burners, node_count: self.clocks.len(), burner_count: self.burners })
+    }
+}
+
+/// The shares of the nodes of a burner that do not sleep now, together.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of burners.
+pub(crate) unsafe fn awake_of(words: *const BurnerWords) -> f64 {
+    // SAFETY: as this function asks of its callers; the programs write the word as a whole.
+    unsafe { (&raw const (*words).awake).read_volatile() as f64 / SHARE_UNIT }
+}
+
+/// From its next slice on the work of a node counts as on a core of this speed, as a part of the reference, if its
+/// burner is one that `concerns`.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of nodes, and nobody else writes the rate.
+pub(crate) unsafe fn tell_rate(words: *mut NodeWords, core_speed: f64, concerns: impl Fn(usize) -> bool) {
+    // SAFETY: as this function asks of its callers; the programs read the word as a whole.
+    unsafe {
+        let share = (&raw const (*words).share).read_volatile() as f64 / SHARE_UNIT;
+        if concerns((&raw const (*words).burner).read_volatile() as usize) {
+            (&raw mut (*words).rate).write_volatile(NodeRate::of_share(share, core_speed).bits());
+        }
+    }
+}
+
+fn map<'o>(object: &'o Object, name: &str) -> Result<MapImpl<'o>, Error> {
+    let found = object.maps().find(|map| map.name() == OsStr::new(name));
+    found.ok_or_else(|| Error::Clocks(format!("its compiled program has no map `{name}`")))
+}
+
+fn key(number: usize) -> [u8; 4] {
+    (number as u32).to_ne_bytes()
+}
+
+/// A new page for a clock, and the clock.
+fn page() -> Result<(MapHandle, NodeClock), Error> {
+    let refused = |e| Error::Clocks(bpf::refused(e));
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    let map = MapHandle::create(MapType::Array, Some("node_clock"), 4, PAGE_SIZE, 1, &options).map_err(refused)?;
+    // The kernel maps nothing of a map that is opened for reading only. What is mapped for reading can never be
+    // written.
+    let guest = map.as_fd().try_clone_to_owned().map_err(|e| Error::Clocks(e.to_string()))?;
+    let clock = NodeClock::new(map.as_fd(), guest)?;
+    Ok((map, clock))
+}
+
+/// A map of the kernel's by its number.
+pub(crate) fn open_map(number: u32) -> Result<OwnedFd, Error> {
+    let options = libbpf_sys::bpf_get_fd_by_id_opts {
+        sz: size_of::<libbpf_sys::bpf_get_fd_by_id_opts>() as libbpf_sys::size_t,
+        open_flags: 0,
+        token_fd: 0,
+    };
+    // SAFETY: the options live until the call returns.
+    let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id_opts(number, &options) };
+    if fd < 0 {
+        return Err(Error::Clocks(format!("a map cannot be opened: {}", std::io::Error::from_raw_os_error(-fd))));
+    }
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_takes_the_programs() {
+        NodeClocks::try_here().unwrap();
+    }
+}
