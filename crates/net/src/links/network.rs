@@ -56,6 +56,8 @@ pub struct Network {
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
     /// What was sent ahead of the run's clock.
     held: Held,
+    /// The least time between a frame's entry into the network and anything that comes of it.
+    lookahead: RealDuration,
     pool: Pool,
     /// Frames in pipes, and those held.
     inside: usize,
@@ -93,13 +95,15 @@ impl Network {
         let counters = vec![PortCounters::default(); topology.ports.len()];
         let held = Held::of(counters.len());
         let (series, flow_intervals, sniffer) = (None, Vec::new(), None);
-        Ok(Network {
+        let lookahead = RealDuration::ZERO;
+        let mut network = Network {
             topology,
             pipes,
             counters,
             background,
             heads: BinaryHeap::new(),
             held,
+            lookahead,
             pool,
             inside: 0,
             room,
@@ -107,7 +111,9 @@ impl Network {
             series,
             flow_intervals,
             sniffer,
-        })
+        };
+        network.look_ahead();
+        Ok(network)
     }
 
     /// All ports, in the order of their numbers.
@@ -244,7 +250,7 @@ impl Network {
     pub fn advance(&mut self, now: RealInstant, mut deliver: impl FnMut(Delivery)) {
         loop {
             // An interval ends before whatever happens at its end.
-            let due = self.next_deadline().map_or(now, |deadline| deadline.min(now));
+            let due = self.next_event().map_or(now, |event| event.min(now));
             if self.series.as_ref().is_some_and(|s| s.ends() <= due) {
                 self.end_intervals(due);
             }
@@ -362,10 +368,30 @@ impl Network {
         self.background.note(series.begins(), to, &mut self.flow_intervals);
     }
 
-    /// When [`advance`](Network::advance) next has something to do.
+    /// By when [`advance`](Network::advance) has to be called for nothing to be late. A frame that is held need not be
+    /// seen to until it can have left its first pipe.
     pub fn next_deadline(&self) -> Option<RealInstant> {
-        let head = self.heads.peek().map(|Reverse((exit, _))| *exit);
-        head.into_iter().chain(self.background.next()).chain(self.held.next()).min()
+        let released = self.held.next().map(|at| at + self.lookahead);
+        self.next_exit().into_iter().chain(self.background.next()).chain(released).min()
+    }
+
+    /// When something happens next.
+    fn next_event(&self) -> Option<RealInstant> {
+        self.next_exit().into_iter().chain(self.background.next()).chain(self.held.next()).min()
+    }
+
+    fn next_exit(&self) -> Option<RealInstant> {
+        self.heads.peek().map(|Reverse((exit, _))| *exit)
+    }
+
+    /// Works out how long a frame takes at least on the first pipe of its way, whichever that is.
+    fn look_ahead(&mut self) {
+        let least = |config: &PipeConfig| match config.jitter.spread {
+            RealDuration::ZERO => config.delay,
+            _ => RealDuration::ZERO,
+        };
+        let first = self.topology.ports.iter().map(|port| least(&self.pipes[port.pipe.index()].config));
+        self.lookahead = first.min().unwrap_or(RealDuration::ZERO);
     }
 
     /// Whether a change of a pipe would be taken; what is wrong with it if not.
@@ -390,6 +416,7 @@ impl Network {
         }
         let heads = self.pipes.iter().enumerate().filter_map(|(i, p)| Some(Reverse((p.head()?, i as u32))));
         self.heads = heads.collect();
+        self.look_ahead();
         Ok(())
     }
 

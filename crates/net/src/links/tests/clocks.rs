@@ -6,13 +6,19 @@ use super::pipes::{A, arrivals, at, chain, change, slow, us};
 use crate::links::frame::tests::{ipv4, ipv6};
 use crate::links::pipe::draws::{Draws, Purpose};
 use crate::links::stream::tests::tcp;
-use crate::{Frame, LinkSpec, Network, NetworkSpec, PipeChange, PipeConfig, PipeCounters, PipeId, PortId, Queue, Red};
+use crate::{
+    Frame, Jitter, LinkSpec, Network, NetworkSpec, PipeChange, PipeConfig, PipeCounters, PipeId, PortId, Queue, Red,
+};
 
 const ACK: u8 = 0x10;
 const ON_TIME: RealDuration = RealDuration::ZERO;
 
+/// Both directions take this long.
 fn delayed(delay: RealDuration) -> Network {
-    chain(&PipeConfig { delay, ..Default::default() }, 1, 0)
+    let mut n = chain(&PipeConfig { delay, ..Default::default() }, 1, 0);
+    let back = PipeChange { delay: Some(delay), ..Default::default() };
+    n.set(RealInstant::ZERO, &[(PipeId(1), back)]).expect("it is valid");
+    n
 }
 
 /// A frame of `a` for `b`.
@@ -30,10 +36,9 @@ fn send(n: &mut Network, now: RealInstant, sent: RealInstant, mark: u8) -> RealD
 fn a_frame_that_is_ahead_is_held_until_its_instant() {
     let mut n = delayed(us(100));
     assert_eq!(send(&mut n, at(10), at(500), 1), ON_TIME);
-    assert_eq!((n.next_deadline(), n.inside()), (Some(at(500)), 1));
+    assert_eq!((n.next_deadline(), n.inside()), (Some(at(600)), 1), "until then nothing comes of it");
     assert_eq!(arrivals(&mut n, at(499)), []);
-    assert_eq!(n.next_deadline(), Some(at(500)));
-    assert_eq!(arrivals(&mut n, at(550)), []);
+    assert_eq!(arrivals(&mut n, at(599)), []);
     assert_eq!(n.next_deadline(), Some(at(600)));
     assert_eq!(arrivals(&mut n, at(600)), [(600, 1)]);
     assert_eq!((n.next_deadline(), n.inside()), (None, 0));
@@ -129,6 +134,23 @@ fn what_is_held_meets_its_link_as_it_is_then() {
         n.pipe_counters(PipeId(0)),
         PipeCounters { packets: 1, bytes: 125, down_drops: 1, ..Default::default() }
     );
+}
+
+#[test]
+fn what_is_held_is_seen_to_before_its_link_can_let_it_out() {
+    let mut n = chain(&PipeConfig { delay: us(100), ..Default::default() }, 1, 0);
+    send(&mut n, at(10), at(500), 1);
+    let deadline = |n: &mut Network, change_to: PipeChange| {
+        change(n, at(20), change_to);
+        n.next_deadline()
+    };
+    // The other direction, which the other node sends into, lets everything out at once.
+    assert_eq!(n.next_deadline(), Some(at(500)));
+    n.set(at(20), &[(PipeId(1), PipeChange { delay: Some(us(300)), ..Default::default() })]).expect("it is valid");
+    assert_eq!(n.next_deadline(), Some(at(600)));
+    assert_eq!(deadline(&mut n, PipeChange { delay: Some(us(50)), ..Default::default() }), Some(at(550)));
+    let jitter = Jitter { spread: us(10), ..Default::default() };
+    assert_eq!(deadline(&mut n, PipeChange { jitter: Some(jitter), ..Default::default() }), Some(at(500)));
 }
 
 #[test]
