@@ -135,6 +135,11 @@ struct state {
 	u64 itimer_interval[3]; /* timers.c: as set last, us */
 	/* sites.c: how many are in the table, whether none is changed any more, and where the stubs are mapped again. */
 	u32 sites, sites_lock, sites_closed;
+	/* sandbox.c: there are filters of the program's own, and their verdicts on trapped calls must be asked for. */
+	u32 sandboxed, judged;
+	/* machine.c: the program runs another on a machine of its own; its handlers. */
+	u32 machine;
+	u64 handlers[64];
 	u64 stubs[DIORAMA_STUB_COPIES];
 };
 
@@ -255,8 +260,30 @@ void foreign_signal(i32 sig, struct siginfo *info, struct ucontext *context);
 long read_mask(u64 *mask, u64 from, u64 size);
 /* sites.c: a call came by a signal. Where many do, the next may come without. */
 void count_trap(const struct call *c);
-/* strict.c: a thread did what SECCOMP_MODE_STRICT forbids. */
+/* sites.c: no instruction of the program is changed any more. */
+void restore_sites(void);
+/* strict.c: SECCOMP_MODE_STRICT is asked for; a thread did what it forbids. */
+long be_strict(const struct call *c);
 void end_strictly(void);
+/*
+ * sandbox.c: whether a filter that was there before this program ran is the program's own; and whether such a filter
+ * answers a trapped call with an error, which is the call's result then.
+ */
+void find_filters(void);
+bool refused(const struct call *c, long *result);
+/* machine.c: a call that is being answered, found by a handler that interrupts that. */
+struct answered {
+	u64 mark, self;
+	const struct call *call;
+	bool interrupted, ends;
+};
+void begin_answer(struct answered *it, const struct call *call);
+void end_answer(struct answered *it);
+void on_any_signal(int sig, struct siginfo *info, struct ucontext *context);
+/* The handler to be installed for a signal that is none of ours. */
+u64 wrapped(i32 sig, u64 handler);
+/* Whether the program is one of those, by the path by which it was executed. */
+void find_machine(const char *path);
 /* trap.c */
 void on_sigsys(int sig, struct siginfo *info, struct ucontext *context);
 void restorer(void);

@@ -8,9 +8,10 @@
 
 long call_execute(struct call *c)
 {
+	u64 ours = STATE->sandboxed ? DIORAMA_EXECUTE_SANDBOXED : DIORAMA_EXECUTE;
 	long result;
 	do
-		result = syscall(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], DIORAMA_EXECUTE);
+		result = syscall(c->nr, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], ours);
 	while (result == -EINTR);
 	return result;
 }

@@ -4,6 +4,7 @@
 #define AT_NULL 0
 #define AT_BASE 7
 #define AT_SYSINFO_EHDR 33
+#define AT_EXECFN 31
 #define AT_MINSIGSTKSZ 51
 /* More than the handler of a trapped call uses. */
 #define HANDLER_STACK 1024
@@ -73,6 +74,9 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 	if (!PAGE->kernel_vdso_is_slow && !given->tsc_cycles)
 		STATE->fast_clock_gettime = given->vdso_clock_gettime;
 
+	/* By binfmt_misc, the interpreter's name is not where the path of what was executed is. */
+	if (stack[0])
+		find_machine((const char *)stack[1]);
 	/* argc, argv, NULL, envp, NULL, auxv */
 	u64 *p = stack + 1 + stack[0] + 1;
 	while (*p)
@@ -85,6 +89,8 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 			p[1] = 3 * p[1] + 2 * HANDLER_STACK;
 		else if (*p == AT_BASE)
 			STATE->has_libc = p[1] != 0;
+		else if (*p == AT_EXECFN)
+			find_machine((const char *)p[1]);
 
 	struct kernel_sigaction action = {
 		.handler = (u64)on_sigsys,
@@ -101,6 +107,7 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 		    syscall(__NR_prctl, 26 /* PR_SET_TSC */, 2 /* PR_TSC_SIGSEGV */))
 			fail();
 	}
+	find_filters();
 	/* Whoever started the program may have blocked them. */
 	u64 ours = our_signals();
 	syscall(__NR_rt_sigprocmask, 1 /* SIG_UNBLOCK */, &ours, 0, 8);

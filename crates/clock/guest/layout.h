@@ -11,29 +11,34 @@
  * The memfd, mapped whole, shared and read-only: the image (ELF file, text and read-only data), in the midst of it a
  * hole, the clock page, and behind that what of the image few programs use (guest/settings, and what unwinders read).
  * One mapping costs an exec and a fork less than two, and 64 KiB, aligned, is what one page fault maps at once.
+ *
+ * Where: below the lowest address that the kernel gives a position-independent program (0x555555554000), and above all
+ * that it gives from the bottom up. Sanitizers divide the addresses among themselves and the program, each otherwise,
+ * and this is the program's to all of them: ThreadSanitizer's from 0x550000000000 on, and from 0x510000000000 on
+ * MemorySanitizer's and DataFlowSanitizer's.
  */
-#define DIORAMA_IMAGE 0x3f5700000000
+#define DIORAMA_IMAGE 0x550500000000
 #define DIORAMA_IMAGE_ROOM 0xf000
-#define DIORAMA_PAGE 0x3f570000f000
+#define DIORAMA_PAGE 0x55050000f000
 #define DIORAMA_PAGE_SIZE 0x1000
 #define DIORAMA_MEMFD_SIZE 0x20000
 /* The last word of the clock page: a number that is no other memfd's. */
 #define DIORAMA_COOKIE 0xfff8
 /* Private state of the process: two pages, writable, copied by fork. */
-#define DIORAMA_STATE 0x3f5700020000
+#define DIORAMA_STATE 0x550500020000
 #define DIORAMA_STATE_SIZE 0x2000
 /* The node's clock, mapped read-only; not there in a program that has none (crates/scale/include/node_clock.h). */
-#define DIORAMA_NODE_CLOCK 0x3f5700022000
+#define DIORAMA_NODE_CLOCK 0x550500022000
 /*
  * The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel.
  */
-#define DIORAMA_SCRATCH 0x3f5700020f80
+#define DIORAMA_SCRATCH 0x550500020f80
 #define DIORAMA_SCRATCH_SIZE 0x80
 /*
  * Call sites that are answered without a signal (sites.c): the table, in the state's first page; the page of the image
  * with stubs for each, and where they lead.
  */
-#define DIORAMA_SITE_TABLE 0x3f5700020800
+#define DIORAMA_SITE_TABLE 0x550500020800
 #define DIORAMA_SITES 62
 #define DIORAMA_SITE_SIZE 16
 #define DIORAMA_ANSWER 0xcf00
@@ -46,7 +51,7 @@
  */
 #define DIORAMA_CHANGES 128
 /* A system call whose instruction pointer has this upper half comes from us and is let through. */
-#define DIORAMA_ADDRESS_HIGH 0x3f57
+#define DIORAMA_ADDRESS_HIGH 0x5505
 
 /*
  * What the injector writes into a new program. The bootstrap: the last bytes of the process's own copy of the kernel's
@@ -72,9 +77,11 @@
 #define DIORAMA_CALL_NOTE 0x3f58
 /*
  * What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the
- * image's and dilate-exec's.
+ * image's and dilate-exec's; and the image's in a process with a filter of its own, which lets the bootstrap ask for
+ * the memfd only.
  */
 #define DIORAMA_EXECUTE 0x4d0c3f57
+#define DIORAMA_EXECUTE_SANDBOXED 0x4d0c3f58
 /*
  * What the bootstrap's openat2 gives for the size of its struct open_how (24, and zeros), by which the filter knows it.
  */
@@ -83,6 +90,19 @@
 #define DIORAMA_TRAP_DATA 0x4d0c
 /* The same of the filter that stands for SECCOMP_MODE_STRICT (strict.c). */
 #define DIORAMA_STRICT_DATA 0x4d0d
+/*
+ * Filters of the program's own (sandbox.c). Who asks by rt_sigprocmask with DIORAMA_ASK as its first argument and no
+ * mask gets 0, or one of two errors: DIORAMA_SANDBOXED if there are such filters, DIORAMA_JUDGED if their verdict on a
+ * trapped call has to be asked for. That is done by the call itself, made from the address DIORAMA_JUDGE in the image
+ * (two bytes before it is the syscall instruction): it is never carried out, but gives the filter's error, ENOSYS if a
+ * tracer or another process were to say, or DIORAMA_NOT_JUDGED. From DIORAMA_JUDGE_AGAIN, only errors count.
+ */
+#define DIORAMA_ASK 0x4d0c3f59
+#define DIORAMA_SANDBOXED 3901
+#define DIORAMA_JUDGED 3902
+#define DIORAMA_JUDGE 0xcee2
+#define DIORAMA_JUDGE_AGAIN 0xcee5
+#define DIORAMA_NOT_JUDGED 3903
 /* The descriptor over which dilate-exec hands its seccomp listener to the injector, unless it is told another. */
 #define DIORAMA_SOCKET 3
 

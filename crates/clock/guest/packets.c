@@ -5,10 +5,9 @@
  * filter, which traps recvmsg and recvmmsg in it and its descendants, and nowhere else.
  */
 #include "dilation.h"
+#include "trap_outside.h"
 
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 
 #define SOL_SOCKET 1
 /* Options and types of control messages alike: old, and new, which differ on other machines only. */
@@ -45,10 +44,7 @@ static void trap_receiving(void)
 		{ BPF_JMP | BPF_JEQ | BPF_K, 2, 0, __NR_recvmsg },
 		{ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, __NR_recvmmsg },
 		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
-		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, instruction_pointer) + 4 },
-		{ BPF_JMP | BPF_JEQ | BPF_K, 0, 1, DIORAMA_ADDRESS_HIGH },
-		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW },
-		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA },
+		TRAP_OUTSIDE,
 	};
 	struct sock_fprog program = { sizeof code / sizeof *code, (struct sock_filter *)code };
 	if (STATE->traps_receiving)

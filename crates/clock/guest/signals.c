@@ -107,8 +107,17 @@ long call_rt_sigaction(struct call *c)
 		action.mask &= ~our_signals();
 	}
 	i32 sig = (i32)c->a[0];
-	if (sig < 1 || sig > 64 || !(MASK_OF(sig) & our_signals()))
+	if (sig < 1 || sig > 64)
 		return syscall(__NR_rt_sigaction, c->a[0], c->a[1] ? &action : 0, c->a[2], 8);
+	if (!(MASK_OF(sig) & our_signals())) {
+		u64 handler = STATE->handlers[sig - 1];
+		if (c->a[1])
+			action.handler = wrapped(sig, action.handler);
+		long result = syscall(__NR_rt_sigaction, c->a[0], c->a[1] ? &action : 0, c->a[2], 8);
+		if (!result && c->a[2] && ((struct kernel_sigaction *)c->a[2])->handler == (u64)on_any_signal)
+			((struct kernel_sigaction *)c->a[2])->handler = handler;
+		return result;
+	}
 	struct kernel_sigaction old = *own_action(sig, false);
 	if (c->a[1])
 		*own_action(sig, true) = action;

@@ -28,8 +28,8 @@
  *  - One store changes it: an aligned one of eight bytes, which other processors see whole or not at all. Half of all
  *    sites are not within such eight bytes; they are changed where all threads share one core (`given.one_core`, as in
  *    nodes), where any single instruction is whole for the others.
- *  - A program that installs a filter of its own (strict.c) may have to do without mprotect: no site of it is changed
- *    any more.
+ *  - A program that installs a filter of its own (sandbox.c) is to be judged by it at every call: no site of it is
+ *    changed any more, and those that are make their calls by the syscall instruction again.
  *  - What the kernel refuses (to a process that forbade itself memory both writable and executable) is not asked for
  *    again.
  *
@@ -184,7 +184,7 @@ static bool changes_mask(const struct call *c)
 __attribute__((used, visibility("hidden"))) long answer(struct answering *it)
 {
 	struct call *c = &it->call;
-	switch (c->nr) {
+	switch (STATE->sandboxed ? ~0ull : c->nr) {
 #define CALL(...)
 #define BUSY(number, handler, rule, ...) \
 	case number: \
@@ -192,7 +192,7 @@ __attribute__((used, visibility("hidden"))) long answer(struct answering *it)
 #include "calls.h"
 #undef CALL
 	default:
-		/* The site's own syscall instruction makes it: it may have to trap. */
+		/* The site's own syscall instruction makes it: it may have to trap, or be judged. */
 		it->after -= 2;
 		return (long)c->nr;
 	}
@@ -324,8 +324,8 @@ static u64 stored_for(u64 site)
 	return PAGE_OF(site + 7) == page ? site : site - 3;
 }
 
-/* The site's first instruction becomes a jump to `to`, by a store at `word`. */
-static bool change(u64 site, u64 word, u64 to)
+/* The site's first instruction becomes that of these bytes, by a store at `word`. */
+static bool store(u64 site, u64 word, const u8 *instruction)
 {
 	u64 page = PAGE_OF(site);
 	if (syscall(__NR_mprotect, page, 0x1000, PROT_READ | PROT_WRITE | PROT_EXEC)) {
@@ -336,14 +336,58 @@ static bool change(u64 site, u64 word, u64 to)
 		u64 word;
 		u8 bytes[8];
 	} code = { *(const volatile u64 *)word };
-	u8 *jump = code.bytes + (site - word);
-	u32 distance = (u32)(to - (site + 5));
-	jump[0] = 0xe9;
-	for (int i = 0; i < 4; i++)
-		jump[1 + i] = (u8)(distance >> 8 * i);
+	copy(code.bytes + (site - word), instruction, 5);
 	*(volatile u64 *)word = code.word;
 	syscall(__NR_mprotect, page, 0x1000, PROT_READ | PROT_EXEC);
 	return true;
+}
+
+/* It becomes a jump to `to`. */
+static bool change(u64 site, u64 word, u64 to)
+{
+	u8 jump[5] = { 0xe9 };
+	u32 distance = (u32)(to - (site + 5));
+	copy(jump + 1, &distance, 4);
+	return store(site, word, jump);
+}
+
+/*
+ * For a program that makes the addresses its own: it does not know of the stubs, and may put something there. At that
+ * time it has one thread.
+ */
+void restore_sites(void)
+{
+	STATE->sites_closed = true;
+	for (struct site *site = SITES, *end = SITES + DIORAMA_SITES; site < end; site++) {
+		u64 start = site->after - 7, word;
+		u32 distance;
+		u8 was[5];
+		if (site->seen != DONE || !(word = stored_for(start)) || !is_readable(start, 5) || *(u8 *)start != 0xe9)
+			continue;
+		copy(&distance, (const void *)(start + 1), 4);
+		u64 stub = (start + 5 + (u64)(i64)(i32)distance) & 0xfff, form = stub / DIORAMA_STUB_SIZE / DIORAMA_SITES;
+		copy(was, forms[form], 5);
+		if (form == 0)
+			copy(was + 1, &site->nr, 4);
+		if (store(start, word, was))
+			site->seen = REFUSED;
+	}
+	for (int i = 0; i < DIORAMA_STUB_COPIES; i++)
+		if (STATE->stubs[i] && !syscall(__NR_munmap, STATE->stubs[i], 0x1000))
+			STATE->stubs[i] = 0;
+}
+
+/*
+ * munmap of the image, or of what lies behind it. Whoever manages all addresses itself (valgrind, for the program that
+ * it runs) does away with the vDSO. The kernel's may be one that cannot be taken away, so this is nothing new.
+ */
+long call_munmap(struct call *c)
+{
+	if (c->a[0] >= DIORAMA_NODE_CLOCK + DIORAMA_PAGE_SIZE || c->a[0] != PAGE_OF(c->a[0]) || !c->a[1])
+		return as_is(c);
+	restore_sites();
+	STATE->machine = true;
+	return -EPERM;
 }
 
 /* Which form a site has of which these are the eight bytes up to where the call returns to; FORMS if none. */

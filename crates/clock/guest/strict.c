@@ -9,15 +9,8 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
-/* prctl(PR_SET_SECCOMP, mode, filter), seccomp(operation, flags, filter) */
-long call_seccomp(struct call *c)
+long be_strict(const struct call *c)
 {
-	u32 how = (u32)c->a[c->nr == __NR_prctl ? 1 : 0];
-	if (how != (c->nr == __NR_prctl ? SECCOMP_MODE_STRICT : SECCOMP_SET_MODE_STRICT)) {
-		/* What the program forbids itself may be what sites.c needs. */
-		STATE->sites_closed = true;
-		return as_is(c);
-	}
 	static const struct sock_filter code[] = {
 		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch) },
 		{ BPF_JMP | BPF_JEQ | BPF_K, 0, 11, AUDIT_ARCH_X86_64 },
@@ -38,10 +31,15 @@ long call_seccomp(struct call *c)
 	struct sock_fprog program = { sizeof code / sizeof *code, (struct sock_filter *)code };
 	if (c->nr == __NR_seccomp && ((u32)c->a[1] || c->a[2]))
 		return -EINVAL;
+	STATE->sites_closed = STATE->sandboxed = true;
 	return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
 }
 
+/* The offender alone, if it is not the thread by whose end the process's is told. */
 void end_strictly(void)
 {
-	syscall(__NR_tgkill, syscall(__NR_getpid), syscall(__NR_gettid), SIGKILL);
+	i32 process = (i32)syscall(__NR_getpid), thread = (i32)syscall(__NR_gettid);
+	if (thread != process)
+		syscall(__NR_exit, SIGKILL);
+	syscall(__NR_tgkill, process, thread, SIGKILL);
 }

@@ -4,14 +4,15 @@
 #define SYS_SECCOMP 1
 
 /* The exact bytes by which gdb and libgcc's unwinder know a signal frame. */
-__asm__(".text\n"
+__asm__(".section .text.trap, \"ax\", @progbits\n"
 	".globl restorer\n"
 	".hidden restorer\n"
 	".type restorer, @function\n"
 	"	nop\n" /* unwinders look up the return address minus 1 */
 	"restorer:\n"
 	"	mov $15, %rax\n"
-	"	syscall\n");
+	"	syscall\n"
+	".text\n");
 
 static long dispatch(struct call *c)
 {
@@ -26,7 +27,8 @@ static long dispatch(struct call *c)
 	}
 }
 
-__attribute__((visibility("hidden"))) void on_sigsys(int sig, struct siginfo *info, struct ucontext *u)
+__attribute__((visibility("hidden"), section(".text.trap")))
+void on_sigsys(int sig, struct siginfo *info, struct ucontext *u)
 {
 	if (info->code == SYS_SECCOMP && info->err == DIORAMA_STRICT_DATA)
 		end_strictly();
@@ -35,10 +37,20 @@ __attribute__((visibility("hidden"))) void on_sigsys(int sig, struct siginfo *in
 		return;
 	}
 	struct call c = { (u64)(u32)info->syscall, { u->rdi, u->rsi, u->rdx, u->r10, u->r8, u->r9 }, u };
+	long result;
+	if (STATE->judged && refused(&c, &result)) {
+		u->rax = (u64)result;
+		return;
+	}
 	/* The kernel's vDSO falls back to a call: its caller is vdso.c or clock.c, which scale the result themselves. */
 	if (u->rip - STATE->given.real_vdso < STATE->given.real_vdso_len)
 		u->rax = (u64)as_is(&c);
-	else {
+	else if (STATE->machine) {
+		struct answered it;
+		begin_answer(&it, &c);
+		u->rax = (u64)dispatch(&c);
+		end_answer(&it);
+	} else {
 		count_trap(&c);
 		u->rax = (u64)dispatch(&c);
 	}

@@ -19,7 +19,7 @@ use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
-use crate::layout::{CALL_MEMFD, CALL_NOTE, NOT_GIVEN};
+use crate::layout::{CALL_MEMFD, CALL_NOTE, EXECUTE_SANDBOXED, NOT_GIVEN};
 use crate::memory::write_memory;
 use crate::notify::{self, Notification};
 use crate::settings::{UntrueSetting, told};
@@ -315,7 +315,8 @@ impl Crew {
     /// that could not be started.
     fn attach<'a>(&'a self, listener: &Listener, n: &Notification) -> Result<Option<Tracee<'a>>, String> {
         let tid = n.pid as pid_t;
-        let by_name = !listener.unnamed.load(Ordering::Relaxed);
+        let sandboxed = n.args[5] as u32 == EXECUTE_SANDBOXED as u32;
+        let by_name = !sandboxed && !listener.unnamed.load(Ordering::Relaxed);
         match Tracee::seize(tid, listener.cpu, by_name, &self.recipe) {
             Ok(tracee) => Ok(Some(tracee)),
             Err(_) if !notify::still_waits(listener.fd.as_fd(), n.id) => Ok(None),

@@ -55,13 +55,25 @@ static void skip_unless(u32 k, u8 count)
 	emit(BPF_JMP | BPF_JEQ | BPF_K, k, 0, count);
 }
 
-#define TRAP_LENGTH 4
-/* Trap, unless the call comes from the image. */
+/* Trap, unless the call comes from the image: jumps to where build() says so for all. */
+static u32 traps[ROOM], trap_count;
 static void trap(void)
 {
+	if (trap_count < ROOM)
+		traps[trap_count++] = at_;
+	emit(BPF_JMP | BPF_JA, 0, 0, 0);
+}
+
+/* Where the call comes from the image, allow it, or if that only asks for a verdict on it (sandbox.c) give none. */
+static void trap_or_allow(u32 allowed)
+{
 	load(offsetof(struct seccomp_data, instruction_pointer) + 4);
-	skip_unless(DIORAMA_ADDRESS_HIGH, 1);
-	answer(SECCOMP_RET_ALLOW);
+	skip_unless(DIORAMA_ADDRESS_HIGH, 5);
+	load(offsetof(struct seccomp_data, instruction_pointer));
+	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE), 2);
+	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE_AGAIN), 1);
+	answer(allowed);
+	answer(ERRNO(DIORAMA_NOT_JUDGED));
 	answer(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
 }
 
@@ -181,9 +193,10 @@ static void executing(u32 nr)
 {
 	u32 here = on(nr);
 	load(LOW(5));
-	skip_unless(DIORAMA_EXECUTE, 1);
+	skip_if(DIORAMA_EXECUTE, 1);
+	skip_unless(DIORAMA_EXECUTE_SANDBOXED, 1);
 	answer(SECCOMP_RET_USER_NOTIF);
-	answer(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
+	trap_or_allow(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
 	done(here);
 }
 
@@ -291,10 +304,28 @@ static void filtering(u32 nr)
 	static const u32 by_prctl[] = { 22 /* PR_SET_SECCOMP */ };
 	static const u32 by_seccomp[] = { SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER };
 	u32 here = on(nr);
-	if (nr == __NR_prctl)
+	if (nr == __NR_prctl) {
+		/* It would send the image's own calls to the program: as on a kernel that does not have it. */
+		load(LOW(0));
+		skip_unless(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 3);
+		load(LOW(1));
+		skip_if(0 /* off */, 1);
+		answer(ERRNO(EINVAL));
 		if_one_of(0, by_prctl, 1);
-	else
+	} else {
 		if_one_of(0, by_seccomp, 2);
+	}
+	done(here);
+}
+
+/* What would take the image away. */
+static void of_image(u32 nr)
+{
+	u32 here = on(nr);
+	load(HIGH(0));
+	skip_if(DIORAMA_ADDRESS_HIGH, 1);
+	answer(SECCOMP_RET_ALLOW);
+	trap();
 	done(here);
 }
 
@@ -344,6 +375,9 @@ static void build(void)
 	simply(__NR_io_uring_enter, ERRNO(ENOSYS));
 	simply(__NR_io_uring_register, ERRNO(ENOSYS));
 	answer(SECCOMP_RET_ALLOW);
+	for (u32 i = 0; i < trap_count && at_ < ROOM; i++)
+		code[traps[i]].k = at_ - traps[i] - 1;
+	trap_or_allow(SECCOMP_RET_ALLOW);
 }
 
 long install_filter(void)

@@ -6,10 +6,9 @@
  * on descriptors that are handed out for this purpose: they have numbers that few others have.
  */
 #include "settings.h"
+#include "../trap_outside.h"
 
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 
 /* So that select can still name them, and descriptors of something else are rarely among them. */
 #define FIRST 200
@@ -54,11 +53,7 @@ static bool install(const struct sock_filter *code, u64 count)
 		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW }, LOAD(nr)
 #define END(from, count) \
 	{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW }, LOAD(args[0]), { BPF_ALU | BPF_SUB | BPF_K, 0, 0, from }, \
-		{ BPF_JMP | BPF_JGE | BPF_K, 3, 0, count }, \
-		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, instruction_pointer) + 4 }, \
-		{ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, DIORAMA_ADDRESS_HIGH }, \
-		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA }, \
-		{ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW }
+		{ BPF_JMP | BPF_JGE | BPF_K, TRAP_OUTSIDE_ALLOWS, 0, count }, TRAP_OUTSIDE
 
 static void trap_from(u32 first)
 {

@@ -390,7 +390,12 @@ static void values(void)
 	TRY(SYS_semtimedop, -1, pages, 1, &t);
 	TRY(SYS_recvmmsg, 999, pages, 1, 0, &t);
 	TRY(SYS_alarm, 0);
+	/* Near the image, where it is in a dilated process. */
+	TRY(SYS_munmap, 0x550500000001, 4096);
+	TRY(SYS_munmap, 0x550500000000, 0);
+	TRY(SYS_munmap, 0x550520000000, 4096);
 	TRY(SYS_prctl, 22 /* PR_SET_SECCOMP */, 99, 0);
+	TRY(SYS_prctl, 59 /* PR_SET_SYSCALL_USER_DISPATCH */, 0, 0, 0, 0);
 	TRY(SYS_seccomp, 0 /* SECCOMP_SET_MODE_STRICT */, 1, 0);
 	TRY(SYS_seccomp, 0 /* SECCOMP_SET_MODE_STRICT */, 0, 1);
 	TRY(SYS_timerfd_create, CLOCK_REALTIME_ALARM, 0);

@@ -66,6 +66,8 @@ int main(int argc, char **argv)
 		if (pid == 0)
 			_exit(0);
 		printf("%d %d %d, %d\n", first, both, pid < 0 ? errno : 0, unshare(CLONE_FS) ? errno : 0);
+		static char selector;
+		printf("%d\n", prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, 0, 0, &selector) ? errno : 0);
 		return 0;
 	}
 	static const struct {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#define PAGE ((volatile char *)0x3f570000f000)
+#define PAGE ((volatile char *)0x55050000f000)
 
 int main(void)
 {
