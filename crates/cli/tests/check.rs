@@ -54,7 +54,7 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
         }
         let table = text(&check(experiment, &[]).stdout);
         let both =
-            ["100packets", "tcp_rto_min_us", "TIME_WAIT", "of which 90% can be sold", "turns of ", "shares of work"];
+            ["100packets", "tcp_rto_min_us", "TIME_WAIT", "of which 90% can be sold", "slices of ", "shares of work"];
         for part in [link, speed].into_iter().chain(both) {
             assert!(table.replace(' ', "").contains(&part.replace(' ', "")), "{experiment}: no {part} in\n{table}");
         }

@@ -545,7 +545,7 @@ fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
     refused(&["run", "lab", "--accuracy", "p95=5%"], "write 5%, or mean=5%");
     refused(&["run", "lab", "--accuracy", "0%"], "from 0.1% to 100%");
     refused(&["run", "lab", "--confirm", "--variant", "baseline"], "--confirm needs another TDF");
-    refused(&["run", "lab", "--confirm", "--grain", "1s"], "the nearest grain that can be had is 19.8");
+    refused(&["run", "lab", "--confirm", "--grain", "1s"], "the nearest grain that can be had is 30ms");
     refused(&["run", "lab", "--confirm", "--repeat", "2"], "--repeat");
     refused(&["run", "lab", "--grain", "5ms"], "--confirm");
     refused(&["run", "lab", "--out", "lab"], "not empty");

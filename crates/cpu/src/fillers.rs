@@ -21,10 +21,9 @@ use std::thread;
 use host::cgroup::{Group, Joiner};
 use host::cores;
 use host::sched::{self, Class};
-use host::slices;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::Pid;
-use scale::{RealDuration, Turns};
+use scale::RealDuration;
 
 use crate::Error;
 use crate::board::{Board, Meter, OfCore};
@@ -35,9 +34,6 @@ use crate::yardstick::Laps;
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
-
-/// From so many slices on a turn is several of them.
-const A_MULTIPLE: f64 = 1.5;
 
 /// What is to burn beside a node, or in place of one: its [place](Layout::place), on which core, and how many slices
 /// its turns last.
@@ -72,12 +68,9 @@ struct Spinner {
 }
 
 impl Spinner {
-    /// The slices that it asks for, if the shortest turns last `slice`.
+    /// The slices that it asks for, if nodes' last `slice`.
     fn slice(&self, slice: RealDuration) -> RealDuration {
-        // Its turn is over at the end of that of the shortest slices at which it is owed nothing more. With a half too
-        // many it is the right one, whatever it was owed at its beginning.
-        let more = if self.stretch >= A_MULTIPLE && slices::shortest_decides() { 0.5 } else { 0.0 };
-        Turns::stretched(slice, self.stretch + more)
+        RealDuration::from_secs_f64(slice.as_secs_f64() * self.stretch)
     }
 }
 

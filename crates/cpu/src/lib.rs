@@ -59,15 +59,12 @@ pub struct NodeShare {
     pub core: usize,
     /// Fraction of that core in real time, above 0 and at most [`PLANNED_USABLE`].
     pub share: f64,
-    /// How many times as long as [`Terms::slice`] a turn of it lasts, at least 1; no turn is longer than
-    /// [`LONGEST_SLICE`].
-    pub stretch: f64,
 }
 
 impl NodeShare {
-    /// A node whose turns last a slice.
+    /// A node.
     pub fn new(name: impl Into<String>, core: usize, share: f64) -> NodeShare {
-        NodeShare { name: name.into(), core, share, stretch: 1.0 }
+        NodeShare { name: name.into(), core, share }
     }
 }
 

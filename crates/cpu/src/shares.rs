@@ -37,18 +37,12 @@ pub fn unsold(shares: &[NodeShare], core: usize, usable: f64) -> Result<f64, Err
 
 /// What has been sold of a core.
 ///
-/// Fails if the shares are not numbers between 0 and 1, or turns are to be shorter than a slice.
+/// Fails if the shares are not numbers between 0 and 1.
 pub fn sold(shares: &[NodeShare], core: usize) -> Result<f64, Error> {
     if let Some(bad) = shares.iter().find(|n| !(n.share > 0.0 && n.share <= 1.0)) {
         return Err(Error::Input(format!(
             "node {}: a CPU share of {} is not a fraction of one core: it must be above 0 and at most 1",
             bad.name, bad.share
-        )));
-    }
-    if let Some(bad) = shares.iter().find(|n| !(n.stretch.is_finite() && n.stretch >= 1.0)) {
-        return Err(Error::Input(format!(
-            "node {}: turns of {} slices, which must be at least 1",
-            bad.name, bad.stretch
         )));
     }
     Ok(shares.iter().filter(|n| n.core == core).map(|n| n.share).sum())
@@ -92,14 +86,6 @@ mod tests {
         for bad in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
             let error = unsold(&shares(&[0.1, bad]), 3, 0.93).unwrap_err();
             assert!(error.to_string().contains("n-1"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_turn_is_a_slice_at_least() {
-        for bad in [0.99, f64::NAN, f64::INFINITY] {
-            let error = sold(&[NodeShare { stretch: bad, ..NodeShare::new("web", 3, 0.1) }], 3).unwrap_err();
-            assert!(error.to_string().contains("web: turns of"), "{error}");
         }
     }
 }

@@ -8,7 +8,7 @@ use fidelity::compare::Statistic;
 use fidelity::wording::significant;
 use model::Experiment;
 use record::{Event, MetricRecord, RunDir, RunResult, Status, Variant, Verdict};
-use scale::{Tdf, Turns};
+use scale::{Tdf, Timeslice};
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Supply};
@@ -62,14 +62,14 @@ impl Seconds {
 pub struct Conditions {
     /// Its factor.
     pub tdf: Tdf,
-    /// Its turns.
-    pub turns: Turns,
+    /// How long nodes kept their cores.
+    pub slice: Timeslice,
 }
 
 impl Conditions {
     /// Those of a plan.
     pub fn of(plan: &Plan) -> Conditions {
-        Conditions { tdf: plan.tdf, turns: plan.turns }
+        Conditions { tdf: plan.tdf, slice: plan.slice }
     }
 }
 
@@ -166,7 +166,7 @@ impl Judged {
         let percent = 100.0 * (there - here) / here.abs().max(f64::MIN_POSITIVE);
         let also: Vec<_> = moved.iter().filter(|m| m.statistic != *statistic).map(|m| m.statistic.as_str()).collect();
         let also = if also.is_empty() { String::new() } else { format!(" (so do {})", also.join(", ")) };
-        let in_other_turns = first.turns.grain != second.turns.grain;
+        let in_other_turns = first.slice.lead != second.slice.lead;
         // What grows with the factor has grown from the target, at TDF 1, to here, too.
         let too = match (in_other_turns, (there > here) == (second.tdf > first.tdf)) {
             (true, _) => "with the TDF or the length of turns, so one of the two makes it wrong",
@@ -174,7 +174,7 @@ impl Judged {
             (false, false) => "it shrinks as the TDF grows, so it is probably too small here already",
         };
         let turns = match in_other_turns {
-            true => format!(" and a grain of {}", second.turns.grain),
+            true => format!(" and a grain of {}", second.slice.lead),
             false => String::new(),
         };
         format!(
@@ -203,7 +203,7 @@ fn rounded(v: f64) -> String {
 pub fn settle(dir: &RunDir, mut first: RunResult, comparison: &Comparison, second: Conditions) -> Result<RunResult> {
     let confirmed = comparison.confirmed();
     let detail = serde_json::json!({
-        "confirmed": confirmed, "tdf": second.tdf, "grain_s": second.turns.grain.as_secs_f64(),
+        "confirmed": confirmed, "tdf": second.tdf, "grain_s": second.slice.lead.as_secs_f64(),
         "moved": comparison.moved, "unknown": comparison.unknown,
     });
     dir.event_log()?.write(&Event {
@@ -231,13 +231,16 @@ pub fn is_possible(first: &RunResult) -> bool {
 mod tests {
     use indexmap::IndexMap;
     use record::{Fidelity, Intervals, Summary};
-    use scale::RealDuration;
+    use scale::{RealDuration, TargetCpu};
 
     use super::*;
 
     fn at(tdf: &str, turn_us: u64) -> Conditions {
         let length = RealDuration::from_nanos(turn_us * 1000);
-        Conditions { tdf: tdf.parse().unwrap(), turns: Turns::of_length(length, 0.1) }
+        Conditions {
+            tdf: tdf.parse().unwrap(),
+            slice: Timeslice::of_length(length, &[TargetCpu { cpus: 1, speed: 0.1 }]),
+        }
     }
 
     /// A run whose metric `latency` has these values of mean, p50, p90 and p99, each ± `around`; no interval where that
@@ -342,13 +345,7 @@ mod tests {
         let set = [("machines.m.speed".to_owned(), speed.to_owned())];
         let experiment = model::load(temp.path(), &set).unwrap();
         let cores = Supply::of(vec![vec![0], vec![1]], &crate::plan::CoreChoice::default())?;
-        let host = crate::plan::Host {
-            offers: tcp::Offers::ALL,
-            cores,
-            reference: None,
-            weights: None,
-            lengths: scale::Lengths::Any,
-        };
+        let host = crate::plan::Host { offers: tcp::Offers::ALL, cores, reference: None, weights: None };
         let of = |real_seconds: f64| {
             let plan = |tdf| Plan::with(&host, &experiment, Variant::Scaled, Some(tdf));
             Seconds::with(tdf.parse().unwrap(), plan).map(|seconds| seconds.choose(real_seconds).tdf.to_string())

@@ -17,13 +17,12 @@ use std::path::Path;
 use clock::VirtualCpu;
 use cpu::{Speed, Terms};
 use host::cgroup::{self, Weights};
-use host::slices;
 use indexmap::IndexMap;
 use model::{Action, Address, BackgroundFlow, Experiment, Lan, LinkChange, NodeAction, Route};
 use net::{AddressSpec, FlowSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
-use scale::{Lengths, Sharers, Tdf, Turns, VirtualDuration};
+use scale::{Tdf, Timeslice, VirtualDuration};
 use tcp::Offers;
 
 pub(crate) use self::cores::usable as usable_cores;
@@ -45,8 +44,8 @@ pub struct Plan {
     pub shortest_path: Option<VirtualDuration>,
     /// Which of TCP's times are scaled by programs in the kernel.
     pub offers: Offers,
-    /// How nodes take turns on their cores, whatever the factor.
-    pub turns: Turns,
+    /// How long nodes keep their cores.
+    pub slice: Timeslice,
     /// The terms on which nodes share their cores.
     pub terms: Terms,
 }
@@ -62,8 +61,6 @@ pub struct Host {
     pub reference: Option<Speed>,
     /// By what its kernel divides a core, if it does.
     pub weights: Option<Weights>,
-    /// Which lengths turns can have there.
-    pub lengths: Lengths,
 }
 
 impl Deref for Plan {
@@ -85,8 +82,16 @@ impl Host {
         let needed = variant != Variant::Naive || sharing::is_absolute(experiment);
         let core = cores.nodes.first().copied().unwrap_or(0);
         let reference = if needed { Some(HostSpeed::here().reference_or_measured(core)?) } else { None };
-        let (weights, lengths) = (cgroup::weights(), slices::lengths());
-        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights, lengths })
+        Ok(Host { offers: Offers::here(), cores: cores.clone(), reference, weights: cgroup::weights() })
+    }
+}
+
+/// Whether programs of a variant live by clocks of ours: those of a baseline go through the mechanism at TDF 1, so that a
+/// scaled run differs from it in nothing but the factor.
+fn dilates(variant: Variant) -> bool {
+    match variant {
+        Variant::Scaled | Variant::Baseline => true,
+        Variant::Naive => false,
     }
 }
 
@@ -124,19 +129,16 @@ impl Plan {
         let shortest_path = shortest_path(experiment, &network);
         // In a pool nobody has a share of his own, nor a turn.
         let in_turns = variant != Variant::Naive;
-        let sharers = Sharers::new(&cpus, host.lengths);
-        let turns = sharing::turns(experiment, &sharers, shortest_path)?;
-        let shortest_turn = turns.lengthened(&sharers, share_tdf);
-        let lengths = turns.of_nodes(&sharers, shortest_turn);
+        let slice = sharing::slice(experiment, &cpus, shortest_path)?;
         let mut nodes = IndexMap::new();
-        for (((n, cpu), core), turn) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node).zip(lengths) {
-            let divisor = if variant == Variant::Scaled { cpu.clock_divisor() } else { 1.0 };
+        for ((n, cpu), core) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node) {
+            let divisor = if dilates(variant) { cpu.clock_divisor() } else { 1.0 };
             // Refuses what is no speed.
             VirtualCpu::speed(divisor)?;
             let planned = PlannedNode {
                 core: *core,
                 share: cpu.share(share_tdf),
-                turn_s: in_turns.then(|| turn.as_secs_f64()),
+                turn_s: in_turns.then(|| slice.length.as_secs_f64()),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
@@ -176,15 +178,15 @@ impl Plan {
             scaling_factor: experiment.nodes.len() as f64,
             cores: packing.cores,
             sold,
-            turns: in_turns.then(|| sharing::planned_turns(turns, shortest_turn)),
+            turns: in_turns.then(|| sharing::planned_slice(slice)),
             cpu: in_turns.then_some(planned),
             nodes,
             pipes,
             versions: BTreeMap::new(),
             warnings: warnings.into_iter().flatten().collect(),
         };
-        let terms = if in_turns { sharing::terms(shortest_turn, experiment.cpu, reference) } else { Terms::default() };
-        Ok(Plan { record, shortest_path, offers, turns, terms })
+        let terms = if in_turns { sharing::terms(slice.length, experiment.cpu, reference) } else { Terms::default() };
+        Ok(Plan { record, shortest_path, offers, slice, terms })
     }
 
     /// The smallest TDF at which the scaled variant of an experiment can be planned on these cores of this machine, in
@@ -212,11 +214,6 @@ impl Plan {
                 None => return Err(Refusal::NoTdf { least: tdf, why: Box::new(refusal.at_any_tdf()) }.into()),
             }
         }
-    }
-
-    /// How many times as long as the shortest the turns of a node are.
-    pub fn stretch(&self, node: &PlannedNode) -> f64 {
-        node.turn_s.map_or(1.0, |turn| (turn / self.terms.slice.as_secs_f64()).max(1.0))
     }
 
     /// What `plan.json` says.
@@ -247,7 +244,7 @@ impl Plan {
         });
         Setup {
             tdf: self.tdf,
-            dilated: self.variant != Variant::Naive,
+            dilated: dilates(self.variant),
             cores: self.cores.clone(),
             pool_cap: self.pool_cap(),
             terms: self.terms,
@@ -286,7 +283,6 @@ impl Plan {
             files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
             core: planned.core,
             share: planned.share,
-            stretch: self.stretch(planned),
             memory_bytes: planned.memory_bytes,
             cpu_clock_divisor: planned.cpu_clock_divisor,
             dilated_tsc: node.dilated_tsc,

@@ -172,8 +172,6 @@ pub struct NodeSetup {
     pub core: usize,
     /// Its share of that core, in real time; in a pool its weight.
     pub share: f64,
-    /// How many times as long as [`Terms::slice`] its turns are, where there are turns.
-    pub stretch: f64,
     /// Its memory limit.
     pub memory_bytes: u64,
     /// What its CPU clocks are divided by.

@@ -10,7 +10,7 @@ use host::cgroup::Weights;
 use model::Experiment;
 use record::Variant;
 use record::plan::{Congestion, PipeValues};
-use scale::{Lengths, Tdf, VirtualDuration};
+use scale::{Tdf, VirtualDuration};
 use tcp::Offers;
 
 const WEB: &str = r#"
@@ -42,27 +42,11 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
 /// A machine with so many offers to TCP, whose cores usually do 1000 units/us.
 fn host(offers: Offers) -> Host {
     let reference = Speed::from_units_per_us(1000.0);
-    Host { offers, cores: machine(2), reference, weights: Some(Weights::fine()), lengths: Lengths::Any }
+    Host { offers, cores: machine(2), reference, weights: Some(Weights::fine()) }
 }
 
 fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
     Plan::with(&host(offers), &experiment(overrides), variant, tdf.map(|t| t.parse().unwrap()))
-}
-
-#[test]
-fn turns_are_all_of_one_length_where_the_kernel_has_no_others() {
-    let turns_on = |lengths| {
-        let host = Host { lengths, ..host(Offers::ALL) };
-        let experiment = experiment(&[("machines.server.speed", "0.4")]);
-        let plan = Plan::with(&host, &experiment, Variant::Baseline, None).unwrap();
-        let mut turns: Vec<u64> = plan.nodes.values().map(|n| (n.turn_s.unwrap() * 1e9).round() as u64).collect();
-        turns.sort_unstable();
-        turns.dedup();
-        (turns, plan.terms.slice.as_nanos())
-    };
-    let ((own, shortest), (equal, length)) = (turns_on(Lengths::Any), turns_on(Lengths::One));
-    assert!(own.len() > 1 && own[0] == shortest, "{own:?}");
-    assert_eq!(equal, vec![length]);
 }
 
 fn refusal(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> String {

@@ -9,7 +9,7 @@ use diorama_engine::{Kind, Plan, Result};
 use host::cgroup::Weights;
 use record::Variant;
 use record::plan::CpuMode;
-use scale::{RealDuration, VirtualDuration};
+use scale::RealDuration;
 use tcp::Offers;
 
 const WEB: &str = r#"
@@ -36,13 +36,7 @@ fn us(n: u64) -> RealDuration {
 fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
     let experiment = load(WEB, overrides);
     let reference = reference.and_then(Speed::from_units_per_us);
-    let host = Host {
-        offers: Offers::ALL,
-        cores: machine(2),
-        reference,
-        weights: Some(Weights::fine()),
-        lengths: scale::Lengths::Any,
-    };
+    let host = Host { offers: Offers::ALL, cores: machine(2), reference, weights: Some(Weights::fine()) };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 
@@ -100,19 +94,16 @@ fn a_host_slower_than_asked_for_says_what_would_fit() {
 }
 
 #[test]
-fn turns_suit_the_shortest_path_and_are_the_same_in_every_factor() {
-    // A tenth of 100 ms; a client of 0.04 then has turns of 0.4 ms, and longer ones where shares are large.
-    let [baseline, scaled] = [Variant::Baseline, Variant::Scaled].map(|variant| {
+fn slices_suit_the_shortest_path_and_are_the_same_in_every_factor() {
+    // In 3 ms of real time, the longest slice, the server of 0.3 gets ahead by a tenth of the path of 100 ms.
+    for variant in [Variant::Baseline, Variant::Scaled] {
         let plan = plan(variant, &[]);
         let turns = plan.recorded().turns.unwrap();
-        assert!(near(turns.grain_s, 0.010) && near(turns.real_s, plan.terms.slice.as_secs_f64()), "{turns:?}");
-        assert_eq!((plan.turns.length, plan.turns.grain), (us(400), VirtualDuration::from_nanos(10_000_000)));
-        plan.terms.slice
-    });
-    assert!(us(400) < scaled && scaled < us(420) && us(480) < baseline && baseline < us(550), "{scaled} {baseline}");
+        assert_eq!((plan.slice.length, plan.terms.slice), (us(3_000), us(3_000)));
+        assert!(near(turns.grain_s, 0.075) && near(turns.real_s, 0.003), "the client of 0.04 by more: {turns:?}");
+    }
     let near_nodes = plan(Variant::Scaled, &[("links.1.delay", "1ms")]);
-    assert_eq!(near_nodes.turns.length, us(100), "the shortest that there is");
-    assert_eq!(near_nodes.turns.grain, VirtualDuration::from_nanos(2_500_000));
+    assert_eq!(near_nodes.slice.length, us(600), "from client to client it is 2 ms");
     let naive = plan(Variant::Naive, &[]);
     assert_eq!((naive.recorded().turns, naive.cpu, naive.terms), (None, None, cpu::Terms::default()));
 }
@@ -120,26 +111,25 @@ fn turns_suit_the_shortest_path_and_are_the_same_in_every_factor() {
 #[test]
 fn a_grain_that_is_given_is_kept_or_refused_with_the_nearest() {
     let given = plan(Variant::Scaled, &[("grain", "37.5ms")]);
-    assert_eq!(given.turns.length, us(1_500));
-    for (asked, nearest) in [("1ms", 2.5e-3..2.6e-3), ("100ms", 50e-3..75e-3)] {
+    assert_eq!(given.slice.length, us(1_500));
+    for (asked, nearest) in [("1ms", 2.5e-3..2.6e-3), ("100ms", 74e-3..76e-3)] {
         // The same for both: what the one can have, the other can.
         let [other, said] = [Variant::Scaled, Variant::Baseline].map(|variant| {
             let (kind, what) = refusal(Some(1000.0), variant, &[("grain", asked)]);
             assert_eq!(kind, Kind::Input);
-            assert!(what.contains("turns last 100µs to ") && what.contains("has 0.04 of a core"), "{what}");
+            assert!(what.contains("slices last 100µs to 3ms"), "{what}");
             what.split("`grain: ").nth(1).unwrap().split('`').next().unwrap().to_owned()
         });
         assert_eq!(other, said);
         for variant in [Variant::Scaled, Variant::Baseline] {
             let right = plan(variant, &[("grain", &said)]);
-            assert!(nearest.contains(&right.turns.grain.as_secs_f64()), "{said}");
-            let turns = right.nodes.values().map(|n| RealDuration::from_secs_f64(n.turn_s.unwrap()));
-            assert!(turns.into_iter().all(|turn| (cpu::SHORTEST_SLICE..=cpu::LONGEST_SLICE).contains(&turn)), "{said}");
+            assert!(nearest.contains(&right.slice.lead.as_secs_f64()), "{said}");
+            assert!((cpu::SHORTEST_SLICE..=cpu::LONGEST_SLICE).contains(&right.terms.slice), "{said}");
         }
     }
     // Nearly the shortest, in as many digits as one writes.
     let thirds = [("machines.client.speed", "0.03"), ("grain", "3.333ms")];
-    assert_eq!(plan(Variant::Scaled, &thirds).turns.length, cpu::SHORTEST_SLICE);
+    assert_eq!(plan(Variant::Scaled, &thirds).slice.length, cpu::SHORTEST_SLICE);
 }
 
 #[test]
@@ -159,7 +149,7 @@ fn shares_are_of_work_unless_the_experiment_says_time() {
     assert_eq!((time.cpu.unwrap().mode, time.cpu.unwrap().gain), (CpuMode::Time, None));
     assert_eq!(time.terms.pace, None);
     let text = time.to_text(&experiment);
-    assert!(text.contains("shares of time") && text.contains("a grain of 10ms"), "{text}");
+    assert!(text.contains("shares of time") && text.contains("slices of 3ms"), "{text}");
     assert_eq!(time.setup(&experiment, 1).terms, time.terms);
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use scale::{Lengths, RealDuration};
+use scale::RealDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Lack};
@@ -37,8 +37,6 @@ const TRIED: RealDuration = RealDuration::from_nanos(300_000);
 
 /// The first Linux in which turns end by slices (EEVDF).
 const EEVDF: (u32, u32) = (6, 6);
-/// The first in which the shortest slice of all that wait ends the turn of whoever runs.
-const SHORTEST_DECIDES: (u32, u32) = (6, 17);
 
 /// What decides how long a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,23 +77,6 @@ fn tried(class: Class) -> bool {
         _ => sched::set(class).is_ok(),
     };
     std::thread::spawn(asked).join().unwrap_or(false)
-}
-
-/// Which lengths turns can have beside each other: any where slices are of tasks. But from Linux 6.17 on a task is left
-/// alone for no longer than the shortest slice of all that wait beside it ("sched/fair: Limit run to parity to the min
-/// slice of enqueued entities"); then it goes on if it is owed more, and if nobody else who is owed something asked for
-/// less.
-pub fn lengths() -> Lengths {
-    match offered().0 {
-        Slices::OfTasks if shortest_decides() => Lengths::Multiples,
-        Slices::OfTasks => Lengths::Any,
-        Slices::OfHost | Slices::Interrupted | Slices::OfNobody => Lengths::One,
-    }
-}
-
-/// Whether a turn is over, or begins anew, after the shortest slice of all that wait.
-pub fn shortest_decides() -> bool {
-    version().is_none_or(|version| version >= SHORTEST_DECIDES)
 }
 
 /// Linux's version.

@@ -22,6 +22,7 @@ mod share;
 mod tdf;
 mod time;
 mod times;
+mod timeslice;
 mod turns;
 
 pub use cpu_pace::CpuPace;
@@ -36,4 +37,5 @@ pub use share::{TargetCpu, sold, tdf_that_fits, tdf_that_leaves};
 pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 pub use times::{Real, Time, Virtual};
+pub use timeslice::Timeslice;
 pub use turns::{Lengths, Sharers, Turns, alike};

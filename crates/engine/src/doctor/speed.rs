@@ -1,7 +1,7 @@
 //! How fast the nodes' core is, now and usually, and what that leaves to be sold of it.
 
 use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Policy, Speed};
-use scale::Turns;
+use scale::Timeslice;
 
 use super::Finding;
 use crate::host_speed::{self, HostSpeed, Known};
@@ -14,14 +14,14 @@ pub(super) fn findings() -> Vec<Finding> {
     let core = host::cores::usable().ok().and_then(|cores| cores.first().copied()).unwrap_or(0);
     let windows = match host_speed::measured(core) {
         Ok(windows) => windows,
-        Err(e) => return vec![Finding::degraded("core speed", "unknown", e.to_string()), turns()],
+        Err(e) => return vec![Finding::degraded("core speed", "unknown", e.to_string()), slices()],
     };
     let host = HostSpeed::here();
     // Without root it cannot be kept, which is then said.
     let _ = host.add(&windows);
     let now = host_speed::median_of(&windows);
     let mut all = now.map_or_else(Vec::new, |now| speed(now, &host.known()));
-    all.push(turns());
+    all.push(slices());
     all
 }
 
@@ -61,15 +61,15 @@ fn speed(now: Speed, known: &Known) -> Vec<Finding> {
     vec![speed, room]
 }
 
-/// How long turns can be.
-fn turns() -> Finding {
+/// How long slices can be.
+fn slices() -> Finding {
     match cpu::best_policy().0 {
         Policy::Slots => Finding::ok(
-            "turns",
-            format!("{} to {}", Turns::SHORTEST, Turns::LONGEST),
-            "on the nodes' core; `grain` in an experiment chooses, `diorama check` says how long a node then waits",
+            "slices",
+            format!("{} to {}", Timeslice::SHORTEST, Timeslice::LONGEST),
+            "on the nodes' core; a plan chooses by the shortest path, `grain` in an experiment bounds them",
         ),
-        _ => Finding::degraded("turns", "none", "shares are not kept in turns here: see CPU shares"),
+        _ => Finding::degraded("slices", "none", "shares are not kept in slices here: see CPU shares"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why an experiment cannot be run as it is written.
 
 use record::Variant;
-use scale::{RealDuration, RealRate, Tdf, Turns, VirtualDuration};
+use scale::{RealDuration, RealRate, Tdf, Timeslice, VirtualDuration};
 
 /// What the harness could not keep to, or what contradicts itself; each says what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -87,26 +87,21 @@ pub enum Refusal {
         /// The least and the most that a node can do here.
         possible: [f64; 2],
     },
-    /// Turns of the length that the grain asks for cannot be had.
+    /// Slices of the length that the grain asks for cannot be had.
     #[error(
-        "{experiment}: for a grain of {asked} each turn on the nodes' core would last {length}, as the slowest node \
-         has {slowest} of a core, and turns last {} to {} (those of a baseline run then {} at most); the nearest grain \
-         that can be had is {nearest} (`grain: {nearest}`)",
-        bounds[0],
-        bounds[1],
-        Turns::LONGEST
+        "{experiment}: for no clock to get ahead of the run's by more than the grain of {asked}, nodes would keep the \
+         core for {length}, and slices last {} to {}; the nearest grain that can be had is {nearest} \
+         (`grain: {nearest}`)",
+        Timeslice::SHORTEST,
+        Timeslice::LONGEST
     )]
     Grain {
         /// The experiment.
         experiment: String,
         /// The grain that was asked for.
         asked: VirtualDuration,
-        /// How long turns would have to be.
+        /// How long slices would have to be.
         length: RealDuration,
-        /// The speed of the slowest node.
-        slowest: f64,
-        /// How short and how long they can be.
-        bounds: [RealDuration; 2],
         /// The nearest that can be had.
         nearest: VirtualDuration,
     },

@@ -1,4 +1,4 @@
-//! How nodes share their core: how fast each is, in turns of which length, and with how much room.
+//! How nodes share their core: how fast each is, in slices of which length, and with how much room.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use host::cgroup::Weights;
 use model::{Cpu, Experiment};
 use record::Variant;
 use record::plan::{CpuMode, PlannedCpu, PlannedTurns};
-use scale::{RealDuration, Sharers, TargetCpu, Tdf, Turns, VirtualDuration};
+use scale::{RealDuration, TargetCpu, Tdf, Timeslice, VirtualDuration};
 
 use super::Refusal;
 use crate::error::{Error, Result};
@@ -62,36 +62,31 @@ fn in_cores(experiment: &Experiment, machine: &str, units: f64, reference: Optio
     }
 }
 
-/// The turns in which nodes run: as the experiment says, or as suits its shortest path. Fails if they cannot be had.
-pub(super) fn turns(
+/// How long nodes keep their cores: as the experiment bounds it, or as suits its shortest path. Fails if it cannot be had.
+pub(super) fn slice(
     experiment: &Experiment,
-    sharers: &Sharers,
+    cpus: &[TargetCpu],
     shortest_path: Option<VirtualDuration>,
-) -> Result<Turns> {
-    let Some(grain) = experiment.grain else { return Ok(Turns::suiting(shortest_path, sharers)) };
-    let mut turns = Turns::of_grain(grain, sharers);
-    let nearest = turns.nearest(sharers.slowest());
-    match turns.can_be_had() {
-        // Their length may be a rounding error beyond the bounds.
-        true => {
-            turns.length = nearest.length;
-            Ok(turns)
-        }
+) -> Result<Timeslice> {
+    let Some(grain) = experiment.grain else { return Ok(Timeslice::suiting(shortest_path, cpus)) };
+    let asked = Timeslice::of_lead(grain, cpus);
+    let nearest = asked.nearest(cpus);
+    match asked.can_be_had() {
+        // Its length may be a rounding error beyond the bounds.
+        true => Ok(Timeslice { length: nearest.length, ..asked }),
         false => Err(Refusal::Grain {
             experiment: experiment.name.clone(),
             asked: grain,
-            length: turns.length,
-            slowest: sharers.slowest(),
-            bounds: turns.bounds(),
-            nearest: nearest.grain,
+            length: asked.length,
+            nearest: nearest.lead,
         }
         .into()),
     }
 }
 
-/// What `plan.json` says of turns; `shortest` is how long the slowest node's last in this run.
-pub(super) fn planned_turns(turns: Turns, shortest: RealDuration) -> PlannedTurns {
-    PlannedTurns { grain_s: turns.grain.as_secs_f64(), real_s: shortest.as_secs_f64() }
+/// What `plan.json` says of slices.
+pub(super) fn planned_slice(slice: Timeslice) -> PlannedTurns {
+    PlannedTurns { grain_s: slice.lead.as_secs_f64(), real_s: slice.length.as_secs_f64() }
 }
 
 /// What `plan.json` says of shares.
@@ -137,7 +132,7 @@ pub(super) fn much_rounded(experiment: &Experiment, (node, error): (usize, f64))
     })
 }
 
-/// The terms on which nodes share the core, the slowest in turns of this length.
+/// The terms on which nodes share the core, in slices of this length.
 pub(super) fn terms(slice: RealDuration, mode: Cpu, reference: Option<Speed>) -> Terms {
     let pace = reference.filter(|_| mode == Cpu::Work).map(|reference| Pace { reference, gain: DEFAULT_GAIN });
     Terms { slice, pace }
@@ -208,6 +203,6 @@ mod tests {
 
     #[test]
     fn turns_are_what_the_cpu_room_grants() {
-        assert_eq!((Turns::SHORTEST, Turns::LONGEST), (cpu::SHORTEST_SLICE, cpu::LONGEST_SLICE));
+        assert_eq!((Timeslice::SHORTEST, Timeslice::LONGEST), (cpu::SHORTEST_SLICE, cpu::LONGEST_SLICE));
     }
 }

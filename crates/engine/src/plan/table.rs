@@ -126,13 +126,10 @@ fn packing(plan: &Plan, usable: &str) -> String {
 /// How nodes share the core; empty where they do not take turns.
 fn sharing(plan: &Plan) -> String {
     let (Some(_), Some(planned)) = (plan.recorded().turns, plan.cpu) else { return String::new() };
-    let (length, grain) = (plan.terms.slice, plan.turns.grain);
-    let longest = plan.nodes.values().filter_map(|n| n.turn_s).map(RealDuration::from_secs_f64).max();
-    let up_to = longest.filter(|longest| *longest > length).map_or(String::new(), |longest| format!(" to {longest}"));
+    let (length, lead) = (plan.terms.slice, plan.slice.lead);
     let mut text = format!(
-        "turns of {length}{up_to}, a grain of {grain} of virtual time, {} of real time: the slowest node waits for \
-         about half of that on average\n",
-        plan.tdf.to_real(grain)
+        "slices of {length} of real time: in one, the clock of the slowest node gets ahead of the run's by {lead} of \
+         virtual time at most\n"
     );
     let usual = planned.reference_units_per_us.map_or("not known".to_owned(), |units| format!("{units:.1} units/us"));
     let _ = match (planned.mode, planned.gain) {

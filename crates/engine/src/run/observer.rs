@@ -54,7 +54,7 @@ impl Observer {
     ) -> Result<Observer> {
         let entitled = plan.nodes.iter().map(|(name, n)| {
             let (node, core, share) = (name.clone(), n.core, n.share);
-            Entitled { node, core, share, stretch: plan.stretch(n) }
+            Entitled { node, core, share, stretch: 1.0 }
         });
         let nodes = entitled.collect();
         let reference = conditions.terms.pace.map(|pace| pace.reference);
@@ -147,7 +147,7 @@ impl Observer {
                 Policy::Pool { .. } => Grain::Pool,
             },
             host_slices: conditions.host_setting.as_ref().map(|change| [change.during, change.before]),
-            turns: matches!(conditions.policy, Policy::Slots).then_some(plan.turns),
+            turns: None,
             pace: Pace {
                 reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),
                 gain: conditions.terms.pace.map(|pace| pace.gain),

@@ -18,6 +18,8 @@ pub struct Dilation {
     cpus: Vec<(String, VirtualCpu)>,
     /// Node by node, the clock that its programs live by; empty where they live by the run's.
     clocks: Vec<NodeClock>,
+    /// How long they keep their core.
+    slice_ns: String,
 }
 
 impl Dilation {
@@ -34,7 +36,13 @@ impl Dilation {
             let cpu = VirtualCpu::speed(node.cpu_clock_divisor)?.on_one_core();
             cpus.push((node.name.clone(), if node.dilated_tsc { cpu.with_dilated_tsc() } else { cpu }));
         }
-        Ok(Some(Dilation { injector, page, cpus, clocks: clocks.to_vec() }))
+        Ok(Some(Dilation {
+            injector,
+            page,
+            cpus,
+            clocks: clocks.to_vec(),
+            slice_ns: setup.terms.slice.as_nanos().to_string(),
+        }))
     }
 
     /// Virtual zero is now, or the virtual time at which an earlier run ended.
@@ -46,6 +54,16 @@ impl Dilation {
         let stretches = parts.iter().map(|Part { real, virt }| Stretch { real: *real, virt: *virt });
         let earlier = Earlier { unix_ns: zero_unix_ns + at.as_nanos(), stretches: stretches.collect() };
         Zero { real: self.page.start_from(Some(&earlier)).real, from: *at, unix_ns: *zero_unix_ns }
+    }
+
+    /// The command line that dilates `argv` in a node.
+    pub fn command(&self, argv: &[String]) -> Vec<String> {
+        launched(&["--slice", &self.slice_ns, "--"], argv)
+    }
+
+    /// The same for a node's program: it does nothing until a byte comes from descriptor `gate`.
+    pub fn waiting(&self, gate: usize, argv: &[String]) -> Vec<String> {
+        launched(&["--wait", &gate.to_string(), "--slice", &self.slice_ns, "--"], argv)
     }
 
     /// The socket that must become descriptor 3 of a program that starts in a node, for it to be dilated.
@@ -72,19 +90,9 @@ pub fn native_zero() -> Zero {
     Zero { real: host::now(), from: VirtualInstant::ZERO, unix_ns: unix.as_nanos() as u64 }
 }
 
-/// The command line that dilates `argv`.
-pub fn dilated(argv: &[String]) -> Vec<String> {
-    launched(&["--"], argv)
-}
-
-/// The command line of a node's program: it does nothing until a byte comes from descriptor `gate`, and is then
-/// `argv`, dilated or not.
-pub fn waiting(gate: usize, is_dilated: bool, argv: &[String]) -> Vec<String> {
-    let gate = gate.to_string();
-    match is_dilated {
-        true => launched(&["--wait", &gate, "--"], argv),
-        false => launched(&["--wait", &gate, "--native", "--"], argv),
-    }
+/// The command line of an undilated node's program: it does nothing until a byte comes from descriptor `gate`.
+pub fn waiting(gate: usize, argv: &[String]) -> Vec<String> {
+    launched(&["--wait", &gate.to_string(), "--native", "--"], argv)
 }
 
 fn launched(how: &[&str], argv: &[String]) -> Vec<String> {

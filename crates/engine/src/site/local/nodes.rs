@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use node::{ExecSpec, Io, Node, NodeSpec};
 
-use super::clock::{Dilation, dilated, waiting};
+use super::clock::{Dilation, waiting};
 use super::logs::Logs;
 use super::{Place, Prepared};
 use crate::error::{Error, Result};
@@ -193,7 +193,7 @@ impl Nodes {
     /// Starts a command in a node that runs, with these descriptors 0, 1 and 2.
     pub fn exec(&self, node: NodeIndex, argv: &[String], stdio: [OwnedFd; 3]) -> Result<node::Exec> {
         let preserve: Vec<_> = admission(self.dilation.as_deref(), node)?.into_iter().collect();
-        let argv = if self.dilation.is_some() { dilated(argv) } else { argv.to_vec() };
+        let argv = self.dilation.as_ref().map_or_else(|| argv.to_vec(), |dilation| dilation.command(argv));
         let [stdin, stdout, stderr] = stdio;
         self.with(node, |n| {
             if n.try_wait().is_some() {
@@ -310,7 +310,10 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
                 None => return Err(images::missing(name, "")),
             },
         },
-        argv: waiting(gate_of(dilation.is_some()), dilation.is_some(), &node.argv),
+        argv: match dilation {
+            Some(dilation) => dilation.waiting(gate_of(true), &node.argv),
+            None => waiting(gate_of(false), &node.argv),
+        },
         env: node.env.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         cwd: node.cwd.clone().unwrap_or_else(|| "/".into()),
         hosts: network.hosts()[index].clone(),
