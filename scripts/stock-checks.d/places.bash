@@ -195,9 +195,9 @@ locked_debugfs() {
   (cd "$scratch" && diorama run stock --variant scaled --out "$out") && has_results locked || return
   perl -MJSON::PP -e 'local $/; open my $f, "<", "$ARGV[0]/result.json" or die $!;
     my $fidelity = decode_json(<$f>)->{fidelity};
-    my ($grain) = grep { $_->{name} eq "cpu-grain" } @{$fidelity->{checks}};
-    print "$fidelity->{verdict}: $grain->{says}\n";
-    my $turns = $grain->{says} =~ /^Nodes took turns on their core every/;
+    my ($lead) = grep { $_->{name} eq "clock-lead" } @{$fidelity->{checks}};
+    print "$fidelity->{verdict}: $lead->{says}\n";
+    my $turns = $lead->{says} !~ /CFS quota/;
     exit !($ARGV[1] ? !$turns && $fidelity->{verdict} eq "suspect" : $turns)' "$out" "$(sets_slices && echo sets)" ||
     return
   if sets_slices; then grep -F 'locked down (integrity' "$scratch/locked.said" || return; fi

@@ -21,15 +21,15 @@ END
 # Whether runs set slices for all programs: on kernels of EEVDF on which tasks have none of their own.
 sets_slices() { [[ $(uname -r) == 6.@([6-9]|1[01])[.-]* ]]; }
 
-# turns VARIANT: a run in which shares are kept in turns, about as long as they should be, and every node that always
+# turns VARIANT: a run in which shares are kept by weights, and every node that always
 # wanted CPU, from when it has started, had what it has bought.
 turns() {
   local out=$scratch/runs/slices/$1
   (cd "$scratch" && diorama run slices --node-cores 1 --variant "$1" --out "$out") || return
   perl -MJSON::PP -e 'local $/; open my $f, "<", "$ARGV[0]/result.json" or die $!;
     my %said = map { $_->{name} => $_->{says} } @{decode_json(<$f>)->{fidelity}{checks}};
-    print "$said{$_}\n" for "cpu-grain", "cpu-entitlement";
-    $said{"cpu-grain"} =~ /^Nodes took turns on their core every/ or die "they did not";
+    print "$said{$_}\n" for "clock-lead", "cpu-entitlement";
+    $said{"clock-lead"} !~ /CFS quota/ or die "they had none";
     $said{"cpu-entitlement"} =~ /; all of them together gave .* ([\d.]+) %\.$/ or die "nobody wanted CPU";
     die "$1 % of what was bought" if abs($1 - 100) > 5' "$out" && left_nothing
 }

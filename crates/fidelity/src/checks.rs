@@ -27,10 +27,10 @@ const CHECKS: [Named; 12] = [
     (CheckName::EmulatorLateness, emulator::lateness),
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
-    (CheckName::CpuEntitlement, |e| cpu::cpu_entitlement(&e.grain, e.observations)),
+    (CheckName::CpuEntitlement, |e| cpu::cpu_entitlement(&e.sharing, e.observations)),
     (CheckName::CoreSpeed, |e| speed::core_speed(e.speeds, e.pace)),
-    (CheckName::CpuGrain, |e| {
-        cpu::of_host(cpu::cpu_grain(&e.grain, &e.observations.nodes, e.disks, e.tdf), e.host_slices)
+    (CheckName::ClockLead, |e| {
+        clock::of_host(clock::clock_lead(&e.sharing, e.crossings.as_ref(), e.tdf), e.host_slices)
     }),
     (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
@@ -38,7 +38,7 @@ const CHECKS: [Named; 12] = [
     (CheckName::KernelTimers, |e| {
         timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled, e.observations.looks_per_s())
     }),
-    (CheckName::Caches, |e| caches::caches(e.caches, &e.grain, e.tdf)),
+    (CheckName::Caches, |e| caches::caches(e.caches, &e.sharing, e.tdf)),
     (CheckName::Disk, |e| {
         let judged = disk::disk(e.disks, e.nodes_without_disk(), e.tdf);
         let judged = disk::read_again(judged, e.disks, e.goes_in_real_time);
@@ -109,7 +109,7 @@ impl Judgement {
 /// Makes all checks, in the order in which they are recorded.
 pub fn judge(evidence: &Evidence) -> Findings {
     let findings = CHECKS.iter().map(|(name, check)| check(evidence).named(*name)).collect();
-    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speeds, evidence.pace)).in_turns(evidence.turns)
+    Findings::new(findings, evidence.usage(), speed::recorded(evidence.speeds, evidence.pace))
 }
 
 #[cfg(test)]

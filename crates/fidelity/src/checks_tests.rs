@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use scale::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
 
 use super::caches::caches;
-use super::clock::clock_rate;
-use super::cpu::{cpu_entitlement, cpu_grain, steal};
+use super::clock::{clock_lead, clock_rate, of_host};
+use super::cpu::{cpu_entitlement, steal};
 use super::emulator::{emulator_lateness, ring_drops};
 use super::foreign::{foreign_load_harness, foreign_load_nodes};
 use super::speed::core_speed;
@@ -15,7 +15,7 @@ use crate::accuracy::accuracy;
 use crate::core_speed::{SpeedRecord, SpeedSeries};
 use crate::counters::{CoreWork, TcpCounters};
 use crate::emulator_load::LoadInterval;
-use crate::evidence::{Caches, ClockRate, DiskUse, Grain, Pace, ScaledTimers};
+use crate::evidence::{Caches, ClockRate, Crossings, Pace, ScaledTimers, Sharing, Spread};
 use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
 
 const TEN: f64 = 10.0;
@@ -27,13 +27,13 @@ const OF_TIME: Pace = Pace { reference: None, gain: None };
 /// Shares of work.
 const OF_WORK: Pace = Pace { reference: Some(1000.0), gain: Some(0.8) };
 
-/// Turns of this length on core 0.
-fn turns_of(ns: u64) -> Grain {
-    Grain::Slots(vec![(0, RealDuration::from_nanos(ns))])
+/// Slices of this length on core 0.
+fn slices_of(ns: u64) -> Sharing {
+    Sharing::Slots(vec![(0, RealDuration::from_nanos(ns))])
 }
 
-fn usual() -> Grain {
-    turns_of(120_000)
+fn usual() -> Sharing {
+    slices_of(120_000)
 }
 
 fn tdf(v: f64) -> Tdf {
@@ -66,7 +66,7 @@ fn node(name: &str, grew: TcpCounters) -> NodeTcp {
 fn cpu_of(node: &str, share: f64, busy: f64) -> NodeCpu {
     // Ten virtual seconds at TDF 10.
     let used = RealDuration::from_secs_f64(100.0 * share * busy);
-    NodeCpu { node: node.into(), core: 0, share, stretch: 1.0, busy, used }
+    NodeCpu { node: node.into(), core: 0, share, busy, used }
 }
 
 /// What a check found of the one kind of effect that it has.
@@ -163,10 +163,10 @@ fn a_clock_that_is_off_makes_all_times_as_wrong() {
 
 #[test]
 fn what_a_node_lacked_in_all_saturated_seconds_together_is_what_its_work_took_longer() {
-    let judged = |grain, all: f64| {
+    let judged = |sharing, all: f64| {
         let (entitlement, entitled) = (Some(worst(60.0, "server")), Some(worst(all, "server")));
         cpu_entitlement(
-            &grain,
+            &sharing,
             &Observations { entitlement, entitled, entitled_intervals: 5, ..Observations::default() },
         )
     };
@@ -176,8 +176,8 @@ fn what_a_node_lacked_in_all_saturated_seconds_together_is_what_its_work_took_lo
     assert_eq!((slots(99.0).value, slots(99.0).limit), (Some(60.0), None), "the worst second is told");
     assert!(slots(99.0).says.contains("in server, from 3.0 s to 4.0 s; all of them together gave server 99 %"));
     assert_eq!(cpu_entitlement(&usual(), &Observations::default()).found, Found::Nothing);
-    assert_eq!(judged(Grain::Pool, 50.0).found, Found::Nothing, "naive promises nothing");
-    assert_eq!(judged(Grain::Quota(String::new()), 50.0).found, Found::Nothing);
+    assert_eq!(judged(Sharing::Pool, 50.0).found, Found::Nothing, "naive promises nothing");
+    assert_eq!(judged(Sharing::Quota(String::new()), 50.0).found, Found::Nothing);
 }
 
 /// Virtual seconds, ten real ones each, in which the core did so many units a microsecond, nodes were owed so many
@@ -248,20 +248,14 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     let [low, high] = work(&core_speed(&[(0, of(1250.0)), (3, of(800.0))], OF_WORK));
     assert!(near(low, -8.0) && near(high, (GAIN_HIGH - 0.8) * 25.0), "{low} {high}");
 
-    // A node waits for the turns of its own core.
-    let grain = Grain::Slots(vec![(0, RealDuration::from_nanos(100_000)), (3, RealDuration::from_nanos(400_000))]);
-    let nodes = [cpu_of("server", 0.5, 0.5), NodeCpu { core: 3, ..cpu_of("client", 0.5, 0.5) }];
-    let waited = cpu_grain(&grain, &nodes, &[], Tdf::ONE);
-    assert!(waited.says.contains("client up to 0.4 virtual ms"), "{}", waited.says);
-    assert!(waited.says.contains("on the slowest every 0.4 ms"), "{}", waited.says);
-
-    // The caches of the worse core, in its turns.
+    let sharing = Sharing::Slots(vec![(0, RealDuration::from_nanos(100_000)), (3, RealDuration::from_nanos(400_000))]);
+    // The caches of the worse core, in its slices.
     let ns = RealDuration::from_nanos;
     let line = |late| Caches { soon: ns(4), away: ns(10_000_000), late: ns(late) };
     let found = [(0, line(40)), (3, line(80))];
-    let told = caches(&found, &grain, tdf(TEN));
-    assert!(told.says.starts_with("On core 0 a line"), "shorter turns lose more: {}", told.says);
-    let told = caches(&[(0, line(5)), (3, line(80))], &grain, tdf(TEN));
+    let told = caches(&found, &sharing, tdf(TEN));
+    assert!(told.says.starts_with("On core 0 a line"), "shorter slices lose more: {}", told.says);
+    let told = caches(&[(0, line(5)), (3, line(80))], &sharing, tdf(TEN));
     assert!(told.says.starts_with("On core 3 a line"), "{}", told.says);
 
     let seen = Observations {
@@ -278,62 +272,57 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     assert!(said.contains("9 % of one of the nodes' cores,") && said.contains("at most 4 %."), "{said}");
 }
 
+/// Mean, median and 99th percentile in µs.
+fn spread(us: [u64; 3]) -> Spread {
+    let [mean, p50, p99] = us.map(|us| RealDuration::from_nanos(us * 1_000));
+    Spread { mean, p50, p99 }
+}
+
+/// Frames of which 99 % came at most so many µs of real time too late, and those half of that on average.
+fn crossings(late_us: u64) -> Crossings {
+    Crossings {
+        stamped: 3_000,
+        unstamped: 70,
+        late: spread([late_us / 2, 0, late_us]),
+        to_busy: 900,
+        lead: spread([1_000, 800, 4_000]),
+        lag: spread([30, 20, 90]),
+    }
+}
+
 #[test]
-fn who_wakes_up_waits_for_the_turns_of_the_others() {
-    let nodes = [cpu_of("server", 0.03, 0.5), cpu_of("client", 0.004, 0.4), cpu_of("idle", 0.001, 0.0)];
-    let waits = |grain, nodes: &[NodeCpu], t: f64| match cpu_grain(&grain, nodes, &[], tdf(t)).found {
-        Found::Effects(effects) => match effects[..] {
-            [Effect::EachOperation { waits, .. }] => (waits.mean(), waits.0.iter().map(|wait| wait.most).sum::<f64>()),
-            _ => panic!("{effects:?}"),
-        },
-        found => panic!("{found:?}"),
-    };
-    let turn = turns_of;
-    // At TDF 10, 0.1 ms × (1 / 0.03 − 1) and 0.1 ms × (1 / 0.004 − 1), real; the idle one takes no part.
-    let (mean, late) = waits(turn(100_000), &nodes, TEN);
-    assert!(near(late, (3.2333e-3 + 24.9e-3) / 10.0), "{late}");
-    // Half of that, but for who finds its own turn.
-    assert!(near(mean, (0.97 * 3.2333e-3 + 0.996 * 24.9e-3) / 20.0), "{mean}");
-    assert!(near(waits(turn(400_000), &nodes, TEN).1, 4.0 * late), "as long as turns are");
-    assert!(near(waits(turn(1_000_000), &[cpu_of("half", 0.5, 1.0)], 1.0).1, 1e-3), "the others' half");
-    assert_eq!(waits(turn(100_000), &[cpu_of("alone", 1.0, 1.0)], 1.0), (0.0, 0.0));
-    // Four clients are one kind of node, of which an operation meets one; where all are alike, it meets two.
-    let clones = [nodes[0].clone(), nodes[1].clone(), cpu_of("client-2", 0.004, 0.4), cpu_of("client-3", 0.004, 0.4)];
-    assert!(near(waits(turn(100_000), &clones, TEN).1, late));
-    assert!(near(waits(turn(100_000), &clones[1..], TEN).1, 2.0 * 24.9e-4));
-    // Turns of the server that are twice as long are waited for twice as long.
-    let stretched = [NodeCpu { stretch: 2.0, ..nodes[0].clone() }, nodes[1].clone()];
-    assert!(near(waits(turn(100_000), &stretched, TEN).1, (6.4667e-3 + 24.9e-3) / 10.0));
-    let work = |nodes: &[NodeCpu]| match cpu_grain(&turn(100_000), nodes, &[], tdf(TEN)).found {
-        Found::Effects(effects) if let [Effect::EachOperation { turns, .. }] = effects[..] => turns,
-        found => panic!("{found:?}"),
-    };
-    assert!(near(work(&nodes), 15_000.0), "1.5 s of the server in turns of 0.1 ms");
-    assert!(near(work(&stretched), 7_500.0), "in turns of 0.2 ms");
-    let said = cpu_grain(&turn(100_000), &nodes, &[], tdf(TEN)).says;
-    assert!(said.contains("client up to 2.49 virtual ms, server up to 0.323 virtual ms"), "{said}");
-    // Whose disk was asked waits for what is left of the others' turns each time.
-    let mut disk = DiskUse { node: "server".into(), ..DiskUse::default() };
-    let at_disk = |disk: &DiskUse| match cpu_grain(&turn(100_000), &nodes, std::slice::from_ref(disk), tdf(TEN)).found {
-        Found::Effects(effects) if let [Effect::EachOperation { at_disk, .. }] = effects[..] => at_disk,
-        found => panic!("{found:?}"),
-    };
-    assert_eq!(at_disk(&disk), 0.0);
-    disk.kinds[2].count = 5;
-    assert!(near(at_disk(&disk), 3.2333e-3 / 10.0));
-    disk.kinds[2].took = VirtualDuration::from_nanos(500_000);
-    assert!(near(at_disk(&disk), 3.2333e-3 / 10.0 - 0.1e-3));
-    disk.kinds[2].took = VirtualDuration::from_nanos(40_000_000);
-    assert!(near(at_disk(&disk), 3.2333e-3 / 20.0 * 0.97), "8 ms each: at any time");
-    assert_eq!(at_disk(&DiskUse { node: "idle".into(), ..disk }), 0.0);
+fn what_a_link_could_not_make_up_for_is_a_late_frame() {
+    let told = clock_lead(&usual(), Some(&crossings(200)), tdf(TEN));
+    assert_eq!(told.found, Found::Effects(vec![Effect::EachFrame { mean: 10e-6, late: 20e-6 }]));
+    assert!(near(told.value.unwrap(), 0.02) && told.unit == "virtual ms");
+    for words in [
+        "99 % of 3000 frames that bore",
+        "at most 0.02 virtual ms later",
+        "0.01 on average (70 bore none)",
+        "0.1 (mean), 0.08 (p50) and 0.4 (p99) virtual ms ahead",
+        "of 900 frames",
+        "0.003 (mean)",
+    ] {
+        assert!(told.says.contains(words), "{words}: {}", told.says);
+    }
+    let idle = clock_lead(&usual(), Some(&Crossings { unstamped: 0, to_busy: 0, ..crossings(0) }), tdf(TEN));
+    assert!(!idle.says.contains("bore none") && !idle.says.contains("ahead"), "{}", idle.says);
+    assert_eq!(idle.found, Found::Effects(vec![Effect::EachFrame { mean: 0.0, late: 0.0 }]), "nothing was late");
+}
+
+#[test]
+fn where_there_are_no_clocks_nothing_is_said_of_them() {
+    let none = Crossings { stamped: 0, unstamped: 0, to_busy: 0, ..crossings(0) };
+    for (sharing, crossings) in [(Sharing::Pool, None), (usual(), None), (usual(), Some(&none))] {
+        assert_eq!(clock_lead(&sharing, crossings, tdf(TEN)).found, Found::Nothing, "{sharing:?}");
+    }
 }
 
 #[test]
 fn slices_of_all_programs_are_told() {
     let said = |slices: Option<[u64; 2]>| {
         let slices = slices.map(|slices| slices.map(RealDuration::from_nanos));
-        cpu::of_host(cpu_grain(&Grain::Slots(vec![(0, RealDuration::from_nanos(100_000))]), &[], &[], tdf(TEN)), slices)
-            .says
+        of_host(clock_lead(&usual(), Some(&crossings(200)), tdf(TEN)), slices).says
     };
     let told = said(Some([100_000, 2_800_000]));
     assert!(told.contains("had slices of 0.1 ms meanwhile, in place of 2.8 ms"), "{told}");
@@ -342,9 +331,7 @@ fn slices_of_all_programs_are_told() {
 
 #[test]
 fn what_quota_does_to_a_burst_nobody_can_say() {
-    assert_eq!(cpu_grain(&Grain::Slots(Vec::new()), &[], &[], tdf(TEN)).found, Found::Nothing);
-    assert_eq!(cpu_grain(&Grain::Pool, &[], &[], tdf(TEN)).found, Found::Nothing);
-    let quota = cpu_grain(&Grain::Quota("this kernel has no cpu.idle".into()), &[], &[], tdf(TEN));
+    let quota = clock_lead(&Sharing::Quota("this kernel has no cpu.idle".into()), None, tdf(TEN));
     assert_eq!(quota.found, Found::Unsized);
     assert!(quota.says.contains("no cpu.idle"), "{}", quota.says);
 }
@@ -469,9 +456,9 @@ fn judged_when(
         latest,
         shortest_path: Some(VirtualDuration::from_nanos(10_000_000)),
         clock: ClockRate::Measured { ppm: 3.0, node: "a".into() },
-        grain: usual(),
+        sharing: usual(),
+        crossings: Some(crossings(2)),
         host_slices: None,
-        turns: None,
         pace: OF_TIME,
         speeds: &[],
         caches: &[],
@@ -507,7 +494,7 @@ fn a_quiet_run_is_trustworthy_and_one_that_lacked_work_is_suspect() {
         "clock-rate",
         "cpu-entitlement",
         "core-speed",
-        "cpu-grain",
+        "clock-lead",
         "steal",
         "foreign-load-nodes",
         "foreign-load-harness",
@@ -558,24 +545,23 @@ fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
 }
 
 #[test]
-fn what_caches_forget_is_lost_at_the_start_of_each_turn() {
+fn what_caches_forget_is_lost_at_the_start_of_each_slice() {
     let ns = RealDuration::from_nanos;
     let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(111) };
-    let turns = turns_of;
     let on = |late: u64| [(0, Caches { late: ns(late), ..found })];
-    let lost = |late: u64, turn: u64| work(&caches(&on(late), &turns(turn), tdf(TEN)))[1];
+    let lost = |late: u64, slice: u64| work(&caches(&on(late), &slices_of(slice), tdf(TEN)))[1];
     // 1,024 lines of 107 ns each are 110 µs.
     assert!((lost(111, 220_000) - 100.0).abs() < 1.0, "half of them: {}", lost(111, 220_000));
     assert!((lost(111, 1_100_000) - 11.1).abs() < 0.1, "a tenth of longer ones: {}", lost(111, 1_100_000));
     assert_eq!(lost(3, 140_000), 0.0, "no dearer than soon after");
     assert!(lost(100_000, 140_000) <= 400.0 + 1e-9, "no more than was ever seen");
-    let told = caches(&on(111), &turns(140_000), tdf(TEN));
+    let told = caches(&on(111), &slices_of(140_000), tdf(TEN));
     assert!(told.says.contains("10 real ms cost 111 ns, after 1 ms 4 ns"), "{}", told.says);
-    for told in [caches(&[], &turns(140_000), tdf(TEN)), caches(&on(111), &turns(140_000), Tdf::ONE)] {
+    for told in [caches(&[], &slices_of(140_000), tdf(TEN)), caches(&on(111), &slices_of(140_000), Tdf::ONE)] {
         assert_eq!((told.value, told.found), (None, Found::Nothing), "{}", told.says);
     }
-    let quota = caches(&on(111), &Grain::Quota(String::new()), tdf(TEN));
-    assert_eq!((quota.value, quota.found), (Some(111.0), Found::Nothing), "no turns");
+    let quota = caches(&on(111), &Sharing::Quota(String::new()), tdf(TEN));
+    assert_eq!((quota.value, quota.found), (Some(111.0), Found::Nothing), "no slices");
 }
 
 #[test]

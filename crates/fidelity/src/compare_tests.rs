@@ -36,7 +36,7 @@ fn made(name: &str, variant: Variant) -> Run {
         real_seconds: 10.0,
         metrics: IndexMap::new(),
         nodes: IndexMap::new(),
-        fidelity: conclude(vec![check(CheckName::CpuGrain, true, "Nodes took turns on their core every 0.1 ms.")]),
+        fidelity: conclude(vec![check(CheckName::ClockLead, true, "Clocks were near.")]),
     };
     Run { dir: name.into(), result, samples: IndexMap::new() }
 }
@@ -242,9 +242,9 @@ fn what_models_do_to_both_runs_alike_is_no_difference() {
         let base = run("a", Variant::Baseline, 1.0).known(0.5, &base);
         differs(base, run("b", Variant::Scaled, 1.0).known(0.5, &other), &[]).0
     };
-    // The same grain in both: whatever it does, it does to both.
-    assert_eq!(with([[0.0, 8.0], [0.0, 8.0]], CheckName::CpuGrain).says, Says::Same);
-    let longer = with([[0.0, 2.0], [0.0, 8.0]], CheckName::CpuGrain);
+    // The same caches in both: whatever they do, they do to both.
+    assert_eq!(with([[0.0, 8.0], [0.0, 8.0]], CheckName::Caches).says, Says::Same);
+    let longer = with([[0.0, 2.0], [0.0, 8.0]], CheckName::Caches);
     assert_eq!(longer.says, Says::CannotTell);
     assert!(longer.low < -6.0 && longer.high < 1.0, "the other may be up to 6 % too slow: {longer:?}");
     // Two runs lose different frames.

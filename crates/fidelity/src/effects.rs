@@ -1,14 +1,11 @@
 //! From what a check saw to what it does to a metric.
 //!
-//! A check tells its [`Effect`] in the terms of what it watched: work that takes longer, frames that come later, waits.
+//! A check tells its [`Effect`] in the terms of what it watched: work that takes longer, frames that come later.
 //! What that means for a metric depends on how much of an operation is work, how many frames it needs, how long it is.
 //! Of that, a run tells only averages, so what comes out is a range that holds the truth, and more than that.
 //! `docs/fidelity.md` has the reasoning, `docs/limits.md` the sizes.
 
-use crate::budget::Budget;
-use crate::statistics::extremes;
 use crate::units::Kind;
-use crate::waits::Waits;
 
 /// How much longer or shorter the model's times are than the target's, because of one thing that was seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,15 +31,6 @@ pub enum Effect {
         late: f64,
         /// How long those take, on average, that take the shortest time.
         least: f64,
-    },
-    /// Each operation waits up to so much longer for its turns; or, where its work nearly fills them, less.
-    EachOperation {
-        /// At the nodes that it comes to.
-        waits: Waits,
-        /// And up to so much longer each time that its node has waited for a disk, virtual s.
-        at_disk: f64,
-        /// How many turns of work the node that works most did in the whole run.
-        turns: f64,
     },
     /// So often, something took from … to … virtual s longer.
     Firings {
@@ -135,8 +123,6 @@ pub struct Usage {
     pub virtual_s: f64,
     /// Frames that were delivered.
     pub frames: u64,
-    /// Requests to disks that programs waited for.
-    pub requests: u64,
     /// The least delay from one node to another, virtual s.
     pub shortest_path_s: Option<f64>,
     /// The part of its CPU that each node used, 0 to 1.
@@ -154,8 +140,6 @@ pub struct Times {
     pub mean: f64,
     /// Their 90th percentile, virtual s.
     pub p90: f64,
-    /// How they are spread: in ascending order, virtual s, each as likely as another.
-    pub spread: Vec<f64>,
 }
 
 /// A node that used so much of its CPU always wanted it: whoever drives it waits for it, and drives it no harder.
@@ -212,9 +196,7 @@ impl Usage {
     pub fn keeps_pace(&self, effect: &Effect) -> bool {
         match *effect {
             Effect::Work([_, high]) => self.busiest() * (1.0 + high.max(0.0) / 100.0) < SATURATED,
-            Effect::EachFrame { .. } | Effect::EachRequest { .. } | Effect::EachOperation { .. } => {
-                self.busiest() < SATURATED
-            }
+            Effect::EachFrame { .. } | Effect::EachRequest { .. } => self.busiest() < SATURATED,
             Effect::Everything(_) | Effect::Firings { .. } => false,
         }
     }
@@ -257,30 +239,6 @@ impl Usage {
                 };
                 Change { centre: [0.0, longer(mean, whole)], tail: [0.0, longer(late, tail)] }
             }
-            Effect::EachOperation { waits, at_disk, turns } => match times {
-                Some(t) => {
-                    let (sooner, at_disk) = (sooner(turns / t.n), at_disk * self.requests as f64 / t.n);
-                    // How long bursts of work are at one node says nothing of those at another.
-                    let of_each = waits.0.iter().map(|wait| [-sooner * wait.mean(), wait.mean()]);
-                    let [low, high] = Budget::of_effects(of_each.chain([[0.0, at_disk]])).range();
-                    // Nor need there be any wait at all.
-                    let low = low.min(0.0);
-                    let longer = |more: f64, time: f64| {
-                        let time = if time > 0.0 { time } else { t.mean };
-                        [100.0 * apart(low - sooner * more, time), 100.0 * apart(high + more, time)]
-                    };
-                    let tail = match waits.in_tail(&t.spread) {
-                        Some(shifts) => shifts.map(|shift| longer(shift.by - waits.mean(), shift.of)),
-                        None => [longer(waits.late() - waits.mean(), t.p90); 2],
-                    };
-                    Change { centre: longer(0.0, t.mean), tail: extremes(tail.into_iter().flatten()) }
-                }
-                None => {
-                    let longer = |s: f64| 100.0 * self.of_unknown_operations(s, at_disk);
-                    let [centre, tail] = [waits.mean(), waits.late()].map(longer);
-                    Change { centre: [-centre, centre], tail: [-tail, tail] }
-                }
-            },
             Effect::Firings { count: 0.0, .. } => Change::default(),
             Effect::Firings { count, each } => {
                 let (whole, tail, n) = match times {
@@ -291,21 +249,6 @@ impl Usage {
                 Change { centre: each.map(|s| 100.0 * s * count / whole), tail: each.map(|s| 100.0 * (s * met / tail)) }
             }
         }
-    }
-
-    /// The part by which operations become longer that wait for so many s each, and for so many at each request to a
-    /// disk, if no metric tells how long they take: each is a round trip at least, or a request to a disk, and the time
-    /// in which a node always works it does not wait.
-    fn of_unknown_operations(&self, wait: f64, at_disk: f64) -> f64 {
-        let of_run =
-            |count: f64, wait: f64| if self.virtual_s > 0.0 { count * wait / self.virtual_s } else { f64::INFINITY };
-        let round_trips = of_run((self.frames as f64 / 2.0).max(1.0), wait);
-        let round_trips = match self.shortest_path_s.filter(|path| *path > 0.0) {
-            Some(path) => round_trips.min(wait / (2.0 * path) * (1.0 - self.busiest())),
-            None => round_trips,
-        };
-        let requests = if self.requests > 0 { of_run(self.requests as f64, at_disk) } else { 0.0 };
-        round_trips + requests
     }
 }
 
@@ -318,24 +261,6 @@ fn longer_by_work(percent: f64, part: f64) -> f64 {
     }
     let more = part * (1.0 - 1.0 / (1.0 + percent.max(SHORTEST) / 100.0));
     100.0 * more / (1.0 - more)
-}
-
-/// The part by which what took `time` s is longer than it would have been without `s` of that.
-fn apart(s: f64, time: f64) -> f64 {
-    let s = s.min(time * (1.0 - LEAST));
-    s / (time - s)
-}
-
-/// At least this part of a time is taken not to be waiting.
-const LEAST: f64 = 0.1;
-
-/// How much sooner than on the target a burst of so many turns at most may end, as a part of how much later it may.
-///
-/// A burst of b real s waits for half of the others' turns on average, (1 − σ) L / 2σ, and is then done at once, where
-/// the target takes b/σ. So it ends later if it is shorter than half a turn, and sooner if it is longer than that and
-/// done in one; of what it needs more turns for, the same is true of the last. Whole turns take what they should.
-fn sooner(turns: f64) -> f64 {
-    (2.0 * turns.min(1.0) - 1.0).max(0.0)
 }
 
 /// From this part of all operations on, a firing in each of them is seen in the tail as a whole.

@@ -1,18 +1,17 @@
 //! Directions and sizes of effects.
 
 use super::*;
-use crate::waits::Wait;
 
 const TIME: Kind = Kind::Time { seconds: 1e-3 };
 
 /// Ten virtual seconds over a path of 10 ms, in which a server was half and a client a tenth busy.
 fn usage() -> Usage {
-    Usage { virtual_s: 10.0, frames: 30_000, requests: 0, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
+    Usage { virtual_s: 10.0, frames: 30_000, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
 }
 
 /// Operations of 25 ms, 150 a second.
 fn times() -> Times {
-    Times { n: 1500.0, samples: 1500, mean: 0.025, p90: 0.035, spread: Vec::new() }
+    Times { n: 1500.0, samples: 1500, mean: 0.025, p90: 0.035 }
 }
 
 fn near(is: [f64; 2], should: [f64; 2]) -> bool {
@@ -31,7 +30,7 @@ fn an_operation_depends_on_work_as_far_as_it_is_work_and_queues_for_it() {
     assert_eq!(idle.of_times(&times()), 0.0, "who only waits for the network does not care");
     let full = Usage { busy: vec![0.99], ..usage() };
     assert_eq!(full.of_times(&Times { mean: 0.002, n: 4000.0, ..times() }), 2.0, "no longer than twice as much");
-    let alone = Times { n: 1.0, samples: 1, mean: 9.9, p90: 9.9, spread: Vec::new() };
+    let alone = Times { n: 1.0, samples: 1, mean: 9.9, p90: 9.9 };
     assert_eq!(full.of_times(&alone), 1.0, "one job that is all work");
 }
 
@@ -93,39 +92,6 @@ fn a_late_request_matters_by_its_own_length_or_by_the_requests_of_an_operation_w
     assert!(near(usage().change(&late(1500.0), Some(&times()), 0.0).centre, [0.0, 0.4]), "one request of 25 ms");
     let none = Effect::EachRequest { count: 0.0, mean: 0.0, late: 0.0, least: f64::INFINITY };
     assert!(near(usage().change(&none, None, 0.0).tail, [0.0, 0.0]), "nothing was late");
-}
-
-#[test]
-fn a_turn_that_is_waited_for_is_a_part_of_an_operation() {
-    let each = Waits([Wait { most: 0.002, chance: 1.0 }, Wait::default()]);
-    let waits = |turns| Effect::EachOperation { waits: each, at_disk: 0.001, turns };
-    let (wait, late) = (waits(100.0), each.late() * 1e3);
-    let change = usage().change(&wait, Some(&times()), 0.0);
-    // Without the wait it would have been 24 ms.
-    let longer = 100.0 / 24.0;
-    assert!(near(change.centre, [0.0, longer]) && near(change.tail, [0.0, 100.0 * late / (35.0 - late)]), "{change:?}");
-    // What nearly fills a turn is done sooner than on the target; a thirtieth of one never is.
-    let change = usage().change(&waits(1500.0 * 0.75), Some(&times()), 0.0);
-    assert!(near(change.centre, [-50.0 / 25.5, longer]), "{change:?}");
-    assert!(near(usage().change(&waits(1500.0 * 7.3), Some(&times()), 0.0).centre, [-100.0 / 26.0, longer]));
-    // At another node it may wait as long: both are seldom at their worst, ± 1.13 ms about the middle.
-    let both = Effect::EachOperation { waits: Waits([each.0[0]; 2]), at_disk: 0.0, turns: 1500.0 * 7.3 };
-    let change = usage().change(&both, Some(&times()), 0.0).centre;
-    let ms = 1.96 * (2.0f64 / 3.0).sqrt();
-    assert!(near(change, [-100.0 * ms / (25.0 + ms), 100.0 * ms / (25.0 - ms)]), "{change:?}");
-    // With three requests to a disk each it waits three times more often, but never for all of its time.
-    let asks = Usage { requests: 4500, ..usage() };
-    let ms = 2.0 + 1.96 * (10.0f64 / 12.0).sqrt();
-    let change = asks.change(&wait, Some(&times()), 0.0).centre;
-    assert!(near(change, [0.0, 100.0 * ms / (25.0 - ms)]), "{change:?}");
-    let often = Usage { requests: 1_500_000, ..usage() }.change(&wait, Some(&times()), 0.0).centre[1];
-    assert!((often - 900.0).abs() < 1e-6, "at least a tenth was something else: {often}");
-    // Operations that no metric times are round trips at least, in the half of the time in which the server is idle.
-    assert!(near(usage().change(&wait, None, 0.0).centre, [-2.5, 2.5]));
-    let computing = Usage { frames: 0, shortest_path_s: None, ..usage() };
-    assert!(near(computing.change(&wait, None, 0.0).centre, [-0.01, 0.01]), "once in the run");
-    let syncing = Usage { requests: 500, ..computing };
-    assert!(near(syncing.change(&wait, None, 0.0).centre, [-5.01, 5.01]), "and after each request to a disk");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a run has to say about itself at its end: what the checks are made of.
 
 use hdrhistogram::Histogram;
-use scale::{RealDuration, Tdf, Turns, VirtualDuration, VirtualInstant};
+use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
 
 use crate::core_speed::SpeedRecord;
 use crate::effects::Usage;
@@ -24,11 +24,11 @@ pub struct Evidence<'a> {
     /// How fast the nodes' clocks run.
     pub clock: ClockRate,
     /// How the nodes' CPU was limited.
-    pub grain: Grain,
+    pub sharing: Sharing,
+    /// How far nodes' own clocks were from the run's when frames crossed, if nodes had any.
+    pub crossings: Option<Crossings>,
     /// Where nodes' slices were those of all programs of the machine: how long they were in the run, and otherwise.
     pub host_slices: Option<[RealDuration; 2]>,
-    /// The turns in which nodes were to run, if they took any.
-    pub turns: Option<Turns>,
     /// Whether nodes had shares of time or of work.
     pub pace: Pace,
     /// By core that holds nodes, how fast it was, if that was measured.
@@ -61,7 +61,6 @@ impl Evidence<'_> {
         Usage {
             virtual_s: self.observations.lasted.as_secs_f64(),
             frames: self.lateness.len(),
-            requests: self.disks.iter().map(DiskUse::waits).sum(),
             shortest_path_s: self.shortest_path.map(VirtualDuration::as_secs_f64),
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
@@ -90,27 +89,6 @@ pub struct DiskUse {
     pub late_p99: VirtualDuration,
     /// Bytes that the node's programs have read from the host's own disks, if that is known.
     pub from_host: Option<u64>,
-}
-
-impl DiskUse {
-    /// How many requests a program waits for: reads and flushes. What is written goes to the page cache first.
-    pub(crate) fn waited_for(&self) -> u64 {
-        let [reads, _, flushes, _] = &self.kinds;
-        reads.count + flushes.count
-    }
-
-    /// How often a program waits and has to have its turn then: also for what it wrote just before a flush.
-    pub(crate) fn waits(&self) -> u64 {
-        let [_, writes, flushes, _] = &self.kinds;
-        self.waited_for() + writes.count.min(flushes.count)
-    }
-
-    /// How long what a program waits for takes by the model, on average.
-    pub(crate) fn waited(&self) -> VirtualDuration {
-        let [reads, _, flushes, _] = &self.kinds;
-        let took = reads.took.as_secs_f64() + flushes.took.as_secs_f64();
-        VirtualDuration::from_secs_f64(took / self.waited_for().max(1) as f64)
-    }
 }
 
 /// Requests of one kind.
@@ -164,8 +142,8 @@ pub struct ScaledTimers {
 
 /// How the nodes' CPU was limited.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Grain {
-    /// Always-runnable groups, and by core how long a turn lasted, if that was measured.
+pub enum Sharing {
+    /// Weights, and by core how long the slices were that nodes asked for.
     Slots(Vec<(usize, RealDuration)>),
     /// CFS quota, and why not slots.
     Quota(String),
@@ -173,13 +151,50 @@ pub enum Grain {
     Pool,
 }
 
-impl Grain {
-    /// How long a turn lasted on a core, if nodes took turns and that was measured.
-    pub(crate) fn turn_on(&self, core: usize) -> Option<RealDuration> {
+impl Sharing {
+    /// How long slices are on a core, if nodes ask for any.
+    pub(crate) fn slice_on(&self, core: usize) -> Option<RealDuration> {
         match self {
-            Grain::Slots(turns) => turns.iter().find(|(number, _)| *number == core).map(|(_, turn)| *turn),
-            Grain::Quota(_) | Grain::Pool => None,
+            Sharing::Slots(slices) => slices.iter().find(|(number, _)| *number == core).map(|(_, slice)| *slice),
+            Sharing::Quota(_) | Sharing::Pool => None,
         }
+    }
+}
+
+/// How far nodes' own clocks were from the run's when frames crossed from node to node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crossings {
+    /// Frames that bore their sender's clock.
+    pub stamped: u64,
+    /// Those that bore none, such as what the kernel sends in an interrupt.
+    pub unstamped: u64,
+    /// How much later than their sender's clock said those entered their link that bore it, beyond what the link's
+    /// delay made up for.
+    pub late: Spread,
+    /// Frames handed to nodes that had something to do.
+    pub to_busy: u64,
+    /// How far the clocks of these were ahead of the run's then.
+    pub lead: Spread,
+    /// How far they were behind, and were raised.
+    pub lag: Spread,
+}
+
+/// How long something was; real time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// On average.
+    pub mean: RealDuration,
+    /// In half of all cases at most.
+    pub p50: RealDuration,
+    /// In 99 of 100 cases at most.
+    pub p99: RealDuration,
+}
+
+impl Spread {
+    /// Of real nanoseconds.
+    pub fn of(all: &Histogram<u64>) -> Spread {
+        let [p50, p99] = [0.5, 0.99].map(|part| RealDuration::from_nanos(all.value_at_quantile(part)));
+        Spread { mean: RealDuration::from_nanos(all.mean().round() as u64), p50, p99 }
     }
 }
 

@@ -1,11 +1,9 @@
 //! What the checks found, and what follows from it for each metric and for the run: intervals and the verdict.
 
-mod advice;
 mod metric;
 mod why;
 
 use record::{Accuracy, Check, CheckName, CoreSpeed, Fidelity, MetricRecord, Sample, Verdict};
-use scale::Turns;
 
 use self::metric::Metric;
 use crate::accuracy::{accuracy, asked};
@@ -40,7 +38,6 @@ pub struct Findings {
     findings: Vec<Finding>,
     usage: Usage,
     core_speed: Option<CoreSpeed>,
-    turns: Option<Turns>,
 }
 
 /// A metric of a run whose interval is to be found.
@@ -69,12 +66,7 @@ struct Worst {
 
 impl Findings {
     pub(crate) fn new(findings: Vec<Finding>, usage: Usage, core_speed: Option<CoreSpeed>) -> Findings {
-        Findings { findings, usage, core_speed, turns: None }
-    }
-
-    /// Of a run in which nodes took these turns.
-    pub(crate) fn in_turns(self, turns: Option<Turns>) -> Findings {
-        Findings { turns, ..self }
+        Findings { findings, usage, core_speed }
     }
 
     /// Fills in the intervals of all metrics, and judges the run by them. Samples count that were taken from … to …
@@ -95,12 +87,10 @@ impl Findings {
             judged.push((&none, &of_none));
         }
         let mut why = Vec::new();
-        let (mut checks, mut of_allowed) = (Vec::new(), Vec::new());
+        let mut checks = Vec::new();
         for (number, finding) in self.findings.iter().enumerate() {
             let felt = judged.iter().map(|(metric, changes)| (*metric, changes[number]));
-            let (check, worst) = check(finding, felt, &asked_for);
-            checks.push(check);
-            of_allowed.push(worst);
+            checks.push(check(finding, felt, &asked_for));
             if finding.found == Found::Unsized {
                 why.push(format!("{}: nobody can say what this does to the metrics: {}", finding.name, finding.says));
             }
@@ -118,9 +108,6 @@ impl Findings {
         }
         if checks.iter().all(|c| c.ok.is_none()) {
             why.push(NOTHING_CHECKED.into());
-        }
-        if let Some(turns) = self.turns {
-            advice::on_turns(&mut checks, &of_allowed, turns);
         }
         let verdict = if why.is_empty() { Verdict::Trustworthy } else { Verdict::Suspect };
         Fidelity { verdict, accuracy_percent: Some(asked_for), why, core_speed: self.core_speed, checks }
@@ -141,13 +128,8 @@ impl Findings {
     }
 }
 
-/// What is recorded of a finding, which changes times of these metrics, and what it does where that matters most, as a
-/// multiple of what may be.
-fn check<'a>(
-    finding: &Finding,
-    felt: impl Iterator<Item = (&'a Metric, Change)>,
-    asked_for: &Accuracy,
-) -> (Check, f64) {
+/// What is recorded of a finding, which changes times of these metrics.
+fn check<'a>(finding: &Finding, felt: impl Iterator<Item = (&'a Metric, Change)>, asked_for: &Accuracy) -> Check {
     let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
     for (metric, times) in felt {
         let values = times.of_value(metric.kind);
@@ -173,7 +155,7 @@ fn check<'a>(
         }
         Found::Effects(_) => (Some(worst.of_allowed <= 1.0), Some(worst.range)),
     };
-    let check = Check {
+    Check {
         name,
         value,
         limit,
@@ -182,8 +164,7 @@ fn check<'a>(
         effect_percent: range.map(furthest),
         effect_range_percent: range,
         says,
-    };
-    (check, worst.of_allowed)
+    }
 }
 
 const NOTHING_CHECKED: &str = "nothing was checked: silence is not trust";

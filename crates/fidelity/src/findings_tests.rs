@@ -1,18 +1,16 @@
 //! From findings and samples to intervals and the verdict.
 
 use record::{Samples, Summary};
-use scale::RealDuration;
 
 use super::*;
 use crate::links::{LinkUse, PipeUse};
 use crate::statistics::summary;
-use crate::waits::{Wait, Waits};
 
 const WINDOW: [f64; 2] = [0.0, 10.0];
 
 /// Ten virtual seconds over a path of 10 ms, in which a server was half busy.
 fn usage() -> Usage {
-    Usage { virtual_s: 10.0, frames: 30_000, requests: 0, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
+    Usage { virtual_s: 10.0, frames: 30_000, shortest_path_s: Some(0.01), busy: vec![0.5, 0.1] }
 }
 
 fn finding(name: CheckName, found: Found) -> Finding {
@@ -136,11 +134,11 @@ fn too_few_samples_make_a_run_suspect_and_it_is_said_how_many_would_do() {
 fn what_cannot_be_sized_and_what_was_not_checked_is_suspect() {
     let held = work(CheckName::Steal, 0.0);
     let (fidelity, ..) =
-        concluded(&found([held.clone(), finding(CheckName::CpuGrain, Found::Unsized)]), &latencies(1500, 10.0), &[]);
+        concluded(&found([held.clone(), finding(CheckName::ClockLead, Found::Unsized)]), &latencies(1500, 10.0), &[]);
     assert_eq!(fidelity.verdict, Verdict::Suspect);
-    let grain = check(&fidelity, CheckName::CpuGrain);
-    assert_eq!((grain.ok, grain.effect_percent, grain.effect_range_percent), (Some(false), None, None));
-    assert_eq!(fidelity.why, ["cpu-grain: nobody can say what this does to the metrics: This was seen."]);
+    let lead = check(&fidelity, CheckName::ClockLead);
+    assert_eq!((lead.ok, lead.effect_percent, lead.effect_range_percent), (Some(false), None, None));
+    assert_eq!(fidelity.why, ["clock-lead: nobody can say what this does to the metrics: This was seen."]);
     let nothing = found([finding(CheckName::Disk, Found::Nothing)]);
     let (fidelity, ..) = concluded(&nothing, &latencies(1500, 10.0), &[]);
     assert_eq!((fidelity.verdict, fidelity.checks[0].ok), (Verdict::Suspect, None));
@@ -168,36 +166,32 @@ fn a_run_without_metrics_is_judged_by_what_would_have_happened_to_any() {
     assert_eq!(nothing.verdict, Verdict::Suspect);
 }
 
-/// Whoever wakes up waits for its turn, for so long at most.
-fn waits(most: f64) -> Findings {
-    let waits = Waits([Wait { most, chance: 1.0 }, Wait::default()]);
-    let waits = Effect::EachOperation { waits, at_disk: 0.0, turns: 1.0 };
-    found([finding(CheckName::CpuGrain, Found::Effects(vec![waits]))])
+/// Each frame comes so many virtual s later.
+fn late(mean: f64) -> Findings {
+    let late = Effect::EachFrame { mean, late: mean };
+    found([finding(CheckName::ClockLead, Found::Effects(vec![late]))])
 }
 
 #[test]
 fn what_nobody_knows_has_no_size() {
-    // A wait that is as long as operations are: they cannot be nothing else.
-    let (fidelity, latency, requests) = concluded(&waits(0.06), &latencies(1500, 10.0), &[]);
+    // Late by more than the path is long, as often as operations send frames: they cannot be nothing else.
+    let (fidelity, latency, requests) = concluded(&late(0.02), &latencies(1500, 10.0), &[]);
     assert_eq!((latency.interval, requests.interval), (None, None));
     for record in [&latency, &requests] {
         assert!(!is_known(record.uncertainty.as_ref().unwrap().effects[0].percent));
     }
-    let grain = check(&fidelity, CheckName::CpuGrain);
-    assert_eq!((grain.ok, grain.effect_percent, grain.effect_range_percent), (Some(false), None, None));
+    let lead = check(&fidelity, CheckName::ClockLead);
+    assert_eq!((lead.ok, lead.effect_percent, lead.effect_range_percent), (Some(false), None, None));
     assert_eq!(fidelity.verdict, Verdict::Suspect);
     for what in ["latency", "requests"] {
-        let says = format!("{what}: what cpu-grain does to it is not known");
+        let says = format!("{what}: what clock-lead does to it is not known");
         assert!(fidelity.why.iter().any(|why| why.starts_with(&says)), "{:?}", fidelity.why);
     }
-    // Only the tail, of a few operations that are short.
-    let (fidelity, latency, _) = concluded(&waits(0.015), &latencies(1500, 10.0), &[]);
-    assert!(latency.interval.unwrap().mean.is_some(), "{:?}", fidelity.why);
-    // Nor without metrics, where an operation is a round trip of 20 ms at least.
-    let fidelity = waits(0.1).conclude(accuracy(&[]), WINDOW, &mut []);
+    // Nor without metrics.
+    let fidelity = late(0.02).conclude(accuracy(&[]), WINDOW, &mut []);
     assert_eq!(fidelity.why.len(), 1);
-    assert!(fidelity.why[0].contains("what cpu-grain does to it is not known"), "{:?}", fidelity.why);
-    assert_eq!(waits(0.001).conclude(accuracy(&[]), WINDOW, &mut []).verdict, Verdict::Trustworthy);
+    assert!(fidelity.why[0].contains("what clock-lead does to it is not known"), "{:?}", fidelity.why);
+    assert_eq!(late(0.000_1).conclude(accuracy(&[]), WINDOW, &mut []).verdict, Verdict::Trustworthy);
 }
 
 #[test]
@@ -337,32 +331,4 @@ fn a_rate_by_the_clock_depends_on_no_cpu_while_there_is_enough() {
     // A third more than 0.8 is more than there is.
     assert_eq!(effects(0.8, true).0, [CheckName::Caches, CheckName::ClockRate]);
     assert_eq!(effects(0.99, true).0, all, "such a sender may be late for good");
-}
-
-/// The two checks that turns are a compromise between.
-fn of_turns(lost: f64, waited_s: f64) -> Findings {
-    let waits = Waits([Wait { most: waited_s, chance: 1.0 }, Wait::default()]);
-    let waits = Effect::EachOperation { waits, at_disk: 0.0, turns: 1e6 };
-    found([work(CheckName::Caches, lost), finding(CheckName::CpuGrain, Found::Effects(vec![waits]))])
-}
-
-#[test]
-fn a_suspect_run_is_told_which_grain_would_suit_it() {
-    let turns = |us| Turns::of_length(RealDuration::from_nanos(us * 1_000), 0.1);
-    let says = |lost, waited, us: u64| {
-        let findings = of_turns(lost, waited).in_turns(Some(turns(us)));
-        let fidelity = concluded(&findings, &latencies(1500, 10.0), &[]).0;
-        [CheckName::Caches, CheckName::CpuGrain].map(|name| check(&fidelity, name).says.clone())
-    };
-    let quiet = "This was seen.";
-    // 40 % more work is 26 % of a request, 0.5 ms of waiting 1 %.
-    let [caches, grain] = says(40.0, 0.000_5, 100);
-    assert!(caches.contains("With `grain: ") && caches.contains("instead of 1 ms, this and cpu-grain"), "{caches}");
-    assert_eq!(grain, quiet);
-    let [caches, grain] = says(1.0, 0.01, 1_000);
-    assert!(grain.contains("instead of 10 ms, this and caches would be"), "{grain}");
-    assert_eq!(caches, quiet);
-    assert_eq!(says(1.0, 0.000_05, 100), [quiet; 2], "nothing is amiss");
-    assert_eq!(says(12.0, 0.004, 100), [quiet; 2], "no other grain is much better");
-    assert_eq!(says(40.0, 0.000_5, 3_000), [quiet; 2], "no turn is longer");
 }

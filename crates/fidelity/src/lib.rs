@@ -6,7 +6,7 @@
 //!   [`emulator_load`] the emulator's own; what they showed are [`observations`].
 //! - [`core_speed`] follows how fast the nodes' core was.
 //! - [`evidence`] is that and everything else that is known at the end of a run. [`checks`] has one function per
-//!   promise: evidence goes in, and what it does to times comes out ([`effects`]; [`waits`] is one of them at length).
+//!   promise: evidence goes in, and what it does to times comes out ([`effects`]).
 //! - [`links`] tell whose metrics no CPU decides.
 //! - [`findings`] are all of that. With the samples of the metrics, and the part of them that is chance ([`sampling`]),
 //!   they become intervals, and those, held against the [`accuracy`] that was asked for, the verdict.
@@ -31,7 +31,6 @@ pub mod observations;
 pub mod sampling;
 pub mod statistics;
 pub mod units;
-pub mod waits;
 pub mod wording;
 
 pub use findings::conclude;

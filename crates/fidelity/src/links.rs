@@ -89,9 +89,8 @@ impl Bottleneck {
     /// longer than they wait. What takes longer on the target is waited for the link for less.
     pub fn bounded(&self, effect: &Effect, change: Change, kind: Kind, times: Option<&Times>) -> Change {
         let most = match (effect, kind) {
-            (Effect::Work(_) | Effect::EachOperation { .. }, Kind::Rate) => 1.0 / self.busy - 1.0,
+            (Effect::Work(_), Kind::Rate) => 1.0 / self.busy - 1.0,
             (Effect::Work(_), Kind::Time { .. }) => 1.0 / (2.0 * self.busy - 1.0) - 1.0,
-            // A single operation waits for its turns all the same.
             _ => return change,
         };
         let fits = |times: &Times| -change.centre[0] / 100.0 * times.mean <= self.waited_s;
@@ -103,7 +102,6 @@ impl Bottleneck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waits::Waits;
 
     /// A server's link to a switch, through which two clients fetch from it; they ask for it in another pipe.
     fn fetching(busy: f64, beside: u64) -> LinkUse {
@@ -130,7 +128,7 @@ mod tests {
     #[test]
     fn what_work_takes_changes_no_more_than_the_link_leaves() {
         let link = Bottleneck { busy: 0.99, waited_s: 0.04 };
-        let times = Times { n: 1500.0, samples: 1500, mean: 0.05, p90: 0.06, spread: Vec::new() };
+        let times = Times { n: 1500.0, samples: 1500, mean: 0.05, p90: 0.06 };
         let time = Kind::Time { seconds: 1.0 };
         let of = |effect: Effect, range, kind| {
             let change = Change { centre: range, tail: range };
@@ -142,9 +140,7 @@ mod tests {
         assert!(near(of(work, [-85.0, 30.0], Kind::Rate), [-85.0, 1.01]), "43 ms are not");
         assert!(near(of(work, [-50.0, 30.0], time), [0.0, 2.04]));
         assert!(near(of(work, [0.0, 0.5], time), [0.0, 0.5]), "less is less");
-        let waits = Effect::EachOperation { waits: Waits::default(), at_disk: 0.0, turns: 1.0 };
-        assert!(near(of(waits, [-3.0, 3.0], Kind::Rate), [0.0, 1.01]));
-        for (effect, kind) in [(waits, time), (Effect::Everything([-3.0, 3.0]), Kind::Rate), (work, Kind::Other)] {
+        for (effect, kind) in [(Effect::Everything([-3.0, 3.0]), Kind::Rate), (work, Kind::Other)] {
             assert_eq!(of(effect, [-3.0, 3.0], kind), [-3.0, 3.0], "{effect:?}");
         }
     }
@@ -153,7 +149,7 @@ mod tests {
     fn nodes_with_much_to_do_decide_themselves() {
         let link = Bottleneck { busy: 1.0, waited_s: 0.04 };
         let usage = |busy| Usage { busy: vec![busy], ..Usage::default() };
-        let times = |mean| Times { n: 100.0, samples: 100, mean, p90: mean, spread: Vec::new() };
+        let times = |mean| Times { n: 100.0, samples: 100, mean, p90: mean };
         assert!(link.decides(&usage(0.2), Some(&times(0.05)), 0.1) && link.decides(&usage(0.2), None, 1.0));
         assert!(!link.decides(&usage(0.7), Some(&times(0.05)), 0.1), "a busy node");
         assert!(!link.decides(&usage(0.2), Some(&times(0.05)), 0.6), "operations that are work");

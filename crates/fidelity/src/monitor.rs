@@ -152,12 +152,12 @@ impl Monitor {
     fn cpu_of_nodes(&self) -> Vec<NodeCpu> {
         let Some(first) = &self.first else { return Vec::new() };
         let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
-        let of = nodes.map(|((Entitled { node, core, share, stretch }, before), after)| {
+        let of = nodes.map(|((Entitled { node, core, share }, before), after)| {
             let pace = self.last.pace_since(first, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
             let used = RealDuration::from_nanos(after.used_since(before));
-            NodeCpu { node: node.clone(), core: *core, share: *share, stretch: *stretch, busy, used }
+            NodeCpu { node: node.clone(), core: *core, share: *share, busy, used }
         });
         of.collect()
     }

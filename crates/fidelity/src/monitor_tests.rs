@@ -8,7 +8,7 @@ const S: u64 = 1_000_000_000;
 const ZERO: u64 = 1234 * S;
 
 fn monitor(cores: [usize; 2], harness: Vec<usize>, tdf: f64) -> Monitor {
-    let node = |name: &str, core, share| Entitled { node: name.into(), core, share, stretch: 1.0 };
+    let node = |name: &str, core, share| Entitled { node: name.into(), core, share };
     let nodes = vec![node("server", cores[0], 0.5), node("client", cores[1], 0.25)];
     Monitor::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, harness)
 }

@@ -39,8 +39,6 @@ pub struct Entitled {
     pub core: usize,
     /// The fraction of that core in real time.
     pub share: f64,
-    /// How many times as long as the shortest its turns are.
-    pub stretch: f64,
 }
 
 /// The CPU of one node over the whole run.
@@ -52,8 +50,6 @@ pub struct NodeCpu {
     pub core: usize,
     /// Its share of that core.
     pub share: f64,
-    /// How many times as long as the shortest its turns were.
-    pub stretch: f64,
     /// The part of what it was entitled to that it used, 0 to 1.
     pub busy: f64,
     /// The CPU time that its programs used.

@@ -30,18 +30,6 @@ pub(crate) fn extremes(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
     values.into_iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])
 }
 
-/// So many values in place of a multiple of it, each the one in the middle of those that it stands for.
-pub(crate) fn thinned(sorted: &[f64], to: usize) -> Vec<f64> {
-    (0..to).map(|i| at(sorted, (i as f64 + 0.5) / to as f64)).collect()
-}
-
-/// The value at a rank between 0 and 1, of values of which each stands for as many; 0 if there are none. Unlike
-/// [`quantile`], it looks at one value only.
-pub(crate) fn at(sorted: &[f64], rank: f64) -> f64 {
-    let index = (rank * sorted.len() as f64) as usize;
-    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
-}
-
 /// The median; `None` if there is no value, or one that is no measurement.
 pub fn median(values: Vec<f64>) -> Option<f64> {
     quantile(&Samples::new(values).ok()?, 0.5)

@@ -196,8 +196,10 @@ pub enum CheckName {
     CpuEntitlement,
     /// How much work the nodes' core did in a microsecond.
     CoreSpeed,
-    /// How long a node's turn on its core lasted.
-    CpuGrain,
+    /// How far nodes' clocks were from the run's when frames crossed. (Before nodes had clocks of their own, how long
+    /// they waited for the core.)
+    #[serde(alias = "cpu-grain")]
+    ClockLead,
     /// The time that the hypervisor took.
     Steal,
     /// What others used and wanted of the nodes' core.
@@ -221,7 +223,7 @@ impl CheckName {
             CheckName::ClockRate => "clock-rate",
             CheckName::CpuEntitlement => "cpu-entitlement",
             CheckName::CoreSpeed => "core-speed",
-            CheckName::CpuGrain => "cpu-grain",
+            CheckName::ClockLead => "clock-lead",
             CheckName::Steal => "steal",
             CheckName::ForeignLoadNodes => "foreign-load-nodes",
             CheckName::ForeignLoadHarness => "foreign-load-harness",
@@ -444,16 +446,18 @@ mod tests {
     #[test]
     fn what_is_not_known_of_an_effect_is_null() {
         let unknown = [f64::NEG_INFINITY, f64::INFINITY];
-        let check = CheckName::CpuGrain;
+        let check = CheckName::ClockLead;
         for (percent, tail_percent, json) in [
-            (unknown, None, r#"{"check":"cpu-grain","percent":null}"#),
-            ([0.0, 1.5], Some(unknown), r#"{"check":"cpu-grain","percent":[0.0,1.5],"tail_percent":null}"#),
-            ([0.0, 1.5], Some([0.0, 2.0]), r#"{"check":"cpu-grain","percent":[0.0,1.5],"tail_percent":[0.0,2.0]}"#),
+            (unknown, None, r#"{"check":"clock-lead","percent":null}"#),
+            ([0.0, 1.5], Some(unknown), r#"{"check":"clock-lead","percent":[0.0,1.5],"tail_percent":null}"#),
+            ([0.0, 1.5], Some([0.0, 2.0]), r#"{"check":"clock-lead","percent":[0.0,1.5],"tail_percent":[0.0,2.0]}"#),
         ] {
             let effect = MetricEffect { check, percent, tail_percent };
             assert_eq!(serde_json::to_string(&effect).unwrap(), json);
             assert_eq!(serde_json::from_str::<MetricEffect>(json).unwrap(), effect);
         }
+        let before = r#"{"check":"cpu-grain","percent":[0.0,1.5]}"#;
+        assert_eq!(serde_json::from_str::<MetricEffect>(before).unwrap().check, check, "as it was called before");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn run(name: &str, variant: Variant, latencies: &[f64], nodes: &[(&str, Opti
         real_seconds: 10.0,
         metrics: IndexMap::new(),
         nodes: IndexMap::new(),
-        fidelity: conclude(vec![check(CheckName::CpuGrain, true, "Nodes took turns on their core every 0.1 ms.")]),
+        fidelity: conclude(vec![check(CheckName::ClockLead, true, "Clocks were near.")]),
     };
     let mut samples = IndexMap::new();
     for (metric, unit, values) in [("latency", "ms", latencies.to_vec()), ("requests", "1/s", vec![800.0])] {

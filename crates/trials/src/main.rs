@@ -14,7 +14,6 @@ mod demo;
 mod driver;
 mod failure;
 mod goals;
-mod grain;
 mod ltp;
 mod machine;
 mod page;
@@ -65,8 +64,6 @@ enum Verb {
     Work(work::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
-    /// Measure what short and long turns on the core cost
-    Grain(grain::Args),
     /// Run dbench under several TDFs, with nothing, the CPU, or the CPU and the disk scaled
     Dbench(dbench::Args),
     /// Cut the power of databases again and again: is everything there that they have acknowledged?
@@ -87,7 +84,6 @@ fn main() -> ExitCode {
         Verb::Costs(args) => costs::main(args),
         Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
-        Verb::Grain(args) => grain::main(args),
         Verb::Dbench(args) => dbench::main(args),
         Verb::PowerCuts(args) => power_cuts::main(args),
         Verb::TcpDilation(args) => tcp_dilation::main(args),

@@ -58,12 +58,12 @@ fn words(check: CheckName) -> &'static str {
         CheckName::ClockRate => "the clock's rate was off",
         CheckName::CpuEntitlement => "a node got another share",
         CheckName::CoreSpeed => "the core's speed changed much",
-        CheckName::CpuGrain => "turns too long for bursts",
+        CheckName::ClockLead => "frames carried a late clock",
         CheckName::Steal => "the hypervisor took CPU time",
         CheckName::ForeignLoadNodes => "others used the nodes' core",
         CheckName::ForeignLoadHarness => "others used the harness core",
         CheckName::KernelTimers => "timers in real time fired",
-        CheckName::Caches => "caches were cold each turn",
+        CheckName::Caches => "caches were cold each slice",
         CheckName::Disk => "requests to disks were late",
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn five_words_each() {
-        let checks = "emulator-lateness ring-drops clock-rate cpu-entitlement core-speed cpu-grain steal \
+        let checks = "emulator-lateness ring-drops clock-rate cpu-entitlement core-speed clock-lead steal \
                       foreign-load-nodes foreign-load-harness kernel-timers caches disk";
         let checks: Vec<CheckName> =
             checks.split_whitespace().map(|name| serde_json::from_value(json!(name)).unwrap()).collect();
@@ -112,8 +112,8 @@ mod tests {
         let effects = json!([{"check": "steal", "percent": [0.0, 3.0]}, {"check": "caches", "percent": [-4.0, 1.0]}]);
         assert_eq!(of(&run(1.0, effects.clone(), json!([]))), Some(words(CheckName::Caches)));
         assert_eq!(of(&run(4.0, effects.clone(), json!([]))), Some(SAMPLES), "8 % by chance");
-        let quota = json!([check("caches", false, Some(-4.0)), check("cpu-grain", false, None)]);
-        assert_eq!(of(&run(4.0, effects, quota)), Some(words(CheckName::CpuGrain)), "of unknown size");
+        let quota = json!([check("caches", false, Some(-4.0)), check("clock-lead", false, None)]);
+        assert_eq!(of(&run(4.0, effects, quota)), Some(words(CheckName::ClockLead)), "of unknown size");
     }
 
     #[test]

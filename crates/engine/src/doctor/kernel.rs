@@ -111,7 +111,7 @@ fn shares() -> Finding {
             "a burst of work takes as long as on the target, in virtual time",
         ),
         (policy, why) => {
-            let says = format!("runs will be suspect (cpu-grain): {}", why.unwrap_or_default());
+            let says = format!("runs will be suspect (clock-lead): {}", why.unwrap_or_default());
             Finding::degraded("CPU shares", format!("{policy:?}").to_lowercase(), says)
         }
     }

@@ -8,10 +8,11 @@ use fidelity::checks;
 use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
-use fidelity::evidence::{Caches, ClockRate, Evidence, GoesInRealTime, Grain, Pace, ScaledTimers};
+use fidelity::evidence::{Caches, ClockRate, Crossings, Evidence, GoesInRealTime, Pace, ScaledTimers, Sharing, Spread};
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{FlowInterval, PipeCounters, PipeInterval};
+use record::plan::PlannedNode;
 use record::{Counters, PipeIntervalLog, RunDir};
 use scale::RealDuration;
 
@@ -52,11 +53,9 @@ impl Observer {
         timeline: Timeline,
         links: PipeSums,
     ) -> Result<Observer> {
-        let entitled = plan.nodes.iter().map(|(name, n)| {
-            let (node, core, share) = (name.clone(), n.core, n.share);
-            Entitled { node, core, share, stretch: 1.0 }
-        });
-        let nodes = entitled.collect();
+        let entitled =
+            |(name, n): (&String, &PlannedNode)| Entitled { node: name.clone(), core: n.core, share: n.share };
+        let nodes = plan.nodes.iter().map(entitled).collect();
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
             conditions,
@@ -110,6 +109,7 @@ impl Observer {
         caches: &[(usize, Staleness)],
     ) -> Result<Judged> {
         let lateness = sample.network.lateness.clone();
+        let crossings = sample.network.clocks.as_ref().map(crossings);
         self.add(plan, sample)?;
         self.intervals.flush()?;
         self.speed.flush()?;
@@ -139,15 +139,15 @@ impl Observer {
                 Some(Ok(ppm)) => ClockRate::Measured { ppm, node: "a dilated process of the run".into() },
                 Some(Err(why)) => ClockRate::Unknown(why),
             },
-            grain: match &conditions.policy {
+            sharing: match &conditions.policy {
                 Policy::Slots => {
-                    Grain::Slots(conditions.cores.iter().filter_map(|core| Some((core.core, core.grain?))).collect())
+                    Sharing::Slots(conditions.cores.iter().map(|core| (core.core, conditions.terms.slice)).collect())
                 }
-                Policy::Quota => Grain::Quota(conditions.policy_because.clone().unwrap_or_default()),
-                Policy::Pool { .. } => Grain::Pool,
+                Policy::Quota => Sharing::Quota(conditions.policy_because.clone().unwrap_or_default()),
+                Policy::Pool { .. } => Sharing::Pool,
             },
+            crossings,
             host_slices: conditions.host_setting.as_ref().map(|change| [change.during, change.before]),
-            turns: None,
             pace: Pace {
                 reference: plan.cpu.and_then(|cpu| cpu.reference_units_per_us),
                 gain: conditions.terms.pace.map(|pace| pace.gain),
@@ -234,6 +234,17 @@ impl Observer {
 fn counters(read: host::tcp::Counters) -> TcpCounters {
     let host::tcp::Counters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting } = read;
     TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
+}
+
+fn crossings(read: &net::Crossings) -> Crossings {
+    Crossings {
+        stamped: read.stamped(),
+        unstamped: read.unstamped,
+        late: Spread::of(&read.unabsorbed),
+        to_busy: read.lead.len(),
+        lead: Spread::of(&read.lead),
+        lag: Spread::of(&read.lag),
+    }
 }
 
 fn core_work(read: cpu::CoreWork) -> CoreWork {

@@ -1,9 +1,16 @@
-//! Clocks inside the nodes.
+//! Clocks inside the nodes: how fast they run, and how far they are from one another.
+
+use scale::{RealDuration, Tdf};
 
 use super::Judgement;
 use crate::effects::Effect;
-use crate::evidence::ClockRate;
+use crate::evidence::{ClockRate, Crossings, Sharing, Spread};
 use crate::wording::number;
+
+/// For how long a burst may run unhindered where nobody can say what that does, real ms,
+const BURST: f64 = 0.3;
+/// and for how long one may under CFS quota: until the next tick.
+const TICK: f64 = 4.0;
 
 /// Clocks inside the nodes: all times are wrong by as much as they are.
 pub fn clock_rate(clock: &ClockRate) -> Judgement {
@@ -22,4 +29,65 @@ pub fn clock_rate(clock: &ClockRate) -> Judgement {
             Judgement::unmeasured(unit, format!("The clocks in the nodes were not measured: {why}."))
         }
     }
+}
+
+/// How far nodes' own clocks were from the run's when frames crossed. What a frame entered its link later than its
+/// sender's clock said, and the link's delay did not make up for, it comes too late. By how much its receiver's clock
+/// was ahead is told only: a program that computes and then looks for frames sees none of it.
+pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) -> Judgement {
+    let unit = "virtual ms";
+    let seen = match (sharing, crossings) {
+        (Sharing::Pool, _) => {
+            return Judgement::unmeasured(unit, "Nodes of the naive variant have no clocks of their own.".into());
+        }
+        (Sharing::Quota(why), _) => {
+            let says = format!(
+                "CPU shares were kept by CFS quota, which lets a burst run unhindered until the next 4 ms tick, and \
+                 nodes had no clocks of their own: {why}."
+            );
+            return Judgement::at_most(TICK, BURST, "real ms", says);
+        }
+        (Sharing::Slots(_), None) => {
+            return Judgement::unmeasured(unit, "No node had a clock of its own and an interface.".into());
+        }
+        (Sharing::Slots(_), Some(seen)) if seen.stamped + seen.unstamped == 0 => {
+            return Judgement::unmeasured(unit, "No frame passed from node to node.".into());
+        }
+        (Sharing::Slots(_), Some(seen)) => seen,
+    };
+    let seconds = |real: RealDuration| tdf.to_virtual(real).as_secs_f64();
+    let ms = |real: RealDuration| number(1e3 * seconds(real));
+    let effect = Effect::EachFrame { mean: seconds(seen.late.mean), late: seconds(seen.late.p99) };
+    let mut says = format!(
+        "99 % of {} frames that bore their node's clock entered their links at most {} virtual ms later than that \
+         said, beyond what the links' delay made up for, {} on average",
+        seen.stamped,
+        ms(seen.late.p99),
+        ms(seen.late.mean)
+    );
+    if seen.unstamped > 0 {
+        says += &format!(" ({} bore none)", seen.unstamped);
+    }
+    if seen.to_busy > 0 {
+        let each = |of: &Spread| format!("{} (mean), {} (p50) and {} (p99)", ms(of.mean), ms(of.p50), ms(of.p99));
+        says += &format!(
+            "; clocks of nodes with something to do were {} virtual ms ahead of the run's when they were handed one \
+             of {} frames, which they saw that much late if they looked just then, and {} behind",
+            each(&seen.lead),
+            seen.to_busy,
+            each(&seen.lag)
+        );
+    }
+    Judgement::with(1e3 * seconds(seen.late.p99), unit, [effect], says + ".")
+}
+
+/// The same, where nodes' slices were those of all programs: who works beside the run is to know.
+pub fn of_host(mut judged: Judgement, slices: Option<[RealDuration; 2]>) -> Judgement {
+    if let Some([during, before]) = slices.map(|slices| slices.map(|slice| number(slice.as_secs_f64() * 1e3))) {
+        judged.says += &format!(
+            " All programs of this machine had slices of {during} ms meanwhile, in place of {before} ms: its kernel \
+             has none per task."
+        );
+    }
+    judged
 }

@@ -21,7 +21,7 @@ use crate::units::kind;
 use crate::wording::number;
 
 /// Checks whose effect has one unknown cause in all runs of an experiment.
-const SHARED: [CheckName; 3] = [CheckName::CoreSpeed, CheckName::CpuGrain, CheckName::Caches];
+const SHARED: [CheckName; 2] = [CheckName::CoreSpeed, CheckName::Caches];
 /// References that differ by less, as a part, are one.
 const ONE_REFERENCE: f64 = 0.005;
 /// The spread of a few pairs is itself chance: what the samples of each say of it counts like so many pairs more.

@@ -8,7 +8,6 @@ use crate::compare::Statistic;
 use crate::effects::{Change, Effect, SHORTEST, Times, Usage, is_known};
 use crate::links::Bottleneck;
 use crate::sampling::{self, Span};
-use crate::statistics::thinned;
 use crate::units::{Kind, counts_events, kind};
 
 /// A metric, as far as effects depend on it.
@@ -49,9 +48,6 @@ pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<
     metrics.iter().zip(times).map(of).collect()
 }
 
-/// So many values tell how times are spread, down to the 99th percentile.
-const SPREAD: usize = 300;
-
 /// The times of a metric, in seconds, as if samples had been taken all over the run.
 fn times(usage: &Usage, [from, to]: [f64; 2], measured: &Measured) -> Option<Times> {
     let Kind::Time { seconds } = kind(&measured.record.unit) else { return None };
@@ -61,9 +57,7 @@ fn times(usage: &Usage, [from, to]: [f64; 2], measured: &Measured) -> Option<Tim
     let n = if s.n == 1 { 1.0 } else { s.n as f64 * of_run };
     let (mean, p90) = (s.mean * seconds, s.p90 * seconds);
     let p90 = if p90 > 0.0 { p90 } else { mean };
-    let mut all: Vec<f64> = measured.samples.iter().map(|sample| sample.value * seconds).collect();
-    all.sort_by(f64::total_cmp);
-    (mean > 0.0).then(|| Times { n, samples: s.n, mean, p90, spread: thinned(&all, all.len().min(SPREAD)) })
+    (mean > 0.0).then(|| Times { n, samples: s.n, mean, p90 })
 }
 
 /// The metric whose samples are the events that a rate of a single number counts: the one with most samples of which is

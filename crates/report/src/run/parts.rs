@@ -65,7 +65,7 @@ mod tests {
         metric.uncertainty = Some(Uncertainty {
             sampling: Intervals { mean: Some([9.8, 10.2]), ..Intervals::default() },
             effects: vec![
-                effect(CheckName::CpuGrain, [0.0, 4.0]),
+                effect(CheckName::ClockLead, [0.0, 4.0]),
                 effect(CheckName::ClockRate, [-0.001, 0.001]),
                 effect(CheckName::Steal, [0.0, 1.0]),
                 effect(CheckName::Caches, [f64::NEG_INFINITY, f64::INFINITY]),
@@ -73,7 +73,7 @@ mod tests {
             cpu_sensitivity: 1.0,
         });
         let html = of(&metric);
-        let places = ["caches", "not known", "cpu-grain", "chance", "steal"].map(|name| html.find(name).unwrap());
+        let places = ["caches", "not known", "clock-lead", "chance", "steal"].map(|name| html.find(name).unwrap());
         assert!(places.is_sorted() && !html.contains("clock-rate"), "{html}");
         assert!(html.contains("x=\"120.0\" y=\"3\" width=\"120.0\"") && html.contains("0 to +4.0 %"), "{html}");
         assert!(html.contains("x=\"60.0\" y=\"3\" width=\"120.0\"") && html.contains("-2.0 to +2.0 %"), "{html}");
