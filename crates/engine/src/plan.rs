@@ -86,8 +86,8 @@ impl Host {
     }
 }
 
-/// Whether programs of a variant live by clocks of ours: those of a baseline go through the mechanism at TDF 1, so that a
-/// scaled run differs from it in nothing but the factor.
+/// Whether programs of a variant live by clocks of ours: those of a baseline go through the mechanism at TDF 1, so
+/// that a scaled run differs from it in nothing but the factor.
 fn dilates(variant: Variant) -> bool {
     match variant {
         Variant::Scaled | Variant::Baseline => true,

@@ -91,7 +91,7 @@ fn the_baseline_has_full_shares_and_the_links_of_the_target() {
     assert_eq!(plan.tdf, Tdf::ONE);
     assert!(near(plan.nodes["server"].share, 0.5) && near(plan.sold, 0.82));
     assert_eq!(plan.pipes["server--core/ab"].harness, plan.pipes["server--core/ab"].target);
-    assert_eq!((plan.nodes["server"].cpu_clock_divisor, plan.pool_cap()), (1.0, None));
+    assert_eq!((plan.nodes["server"].cpu_clock_divisor, plan.pool_cap()), (0.5, None));
 }
 
 #[test]

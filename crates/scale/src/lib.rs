@@ -23,7 +23,6 @@ mod tdf;
 mod time;
 mod times;
 mod timeslice;
-mod turns;
 
 pub use cpu_pace::CpuPace;
 pub use disk::{DiskClock, JournalTimes, page_cache_time};
@@ -38,4 +37,3 @@ pub use tdf::{Tdf, TdfError};
 pub use time::{RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 pub use times::{Real, Time, Virtual};
 pub use timeslice::Timeslice;
-pub use turns::{Lengths, Sharers, Turns, alike};

@@ -62,7 +62,8 @@ fn in_cores(experiment: &Experiment, machine: &str, units: f64, reference: Optio
     }
 }
 
-/// How long nodes keep their cores: as the experiment bounds it, or as suits its shortest path. Fails if it cannot be had.
+/// How long nodes keep their cores: as the experiment bounds it, or as suits its shortest path. Fails if it cannot
+/// be had.
 pub(super) fn slice(
     experiment: &Experiment,
     cpus: &[TargetCpu],

@@ -19,8 +19,9 @@ pub fn lost(dearer: RealDuration, slice: RealDuration) -> f64 {
 }
 
 /// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's
-/// own they hardly do; where neighbours use them, each slice begins with fetching data that the target would still have.
-/// How many lines that is depends on the program, which nothing here can count: up to as many as the probe looks at.
+/// own they hardly do; where neighbours use them, each slice begins with fetching data that the target would still
+/// have. How many lines that is depends on the program, which nothing here can count: up to as many as the probe
+/// looks at.
 ///
 /// Of several cores, that on which such a program loses most.
 pub fn caches(found: &[(usize, Caches)], sharing: &Sharing, tdf: Tdf) -> Judgement {

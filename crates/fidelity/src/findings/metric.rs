@@ -57,7 +57,7 @@ fn times(usage: &Usage, [from, to]: [f64; 2], measured: &Measured) -> Option<Tim
     let n = if s.n == 1 { 1.0 } else { s.n as f64 * of_run };
     let (mean, p90) = (s.mean * seconds, s.p90 * seconds);
     let p90 = if p90 > 0.0 { p90 } else { mean };
-    (mean > 0.0).then(|| Times { n, samples: s.n, mean, p90 })
+    (mean > 0.0).then_some(Times { n, samples: s.n, mean, p90 })
 }
 
 /// The metric whose samples are the events that a rate of a single number counts: the one with most samples of which is
