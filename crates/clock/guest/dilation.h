@@ -241,6 +241,8 @@ long call_timestamp_option(struct call *c);
 void show_messages(u64 messages, long n);
 /* sockets.c: a struct tcp_info of so many bytes, which the kernel has just written. */
 void show_tcp_info(u64 info, i32 len);
+/* settings/legacy.c: setsockopt and getsockopt of a table of iptables. */
+long call_table_option(struct call *c);
 /* settings/calls.c: whether reading from a descriptor may have trapped for what is read. */
 bool is_trapped(u64 fd);
 /*

@@ -1,6 +1,8 @@
 /* Socket options that are times. filter.c traps only these. */
 #include "dilation.h"
 
+#define SOL_IP 0
+#define SOL_IPV6 41
 #define SOL_SOCKET 1
 #define SO_LINGER 13
 #define SO_RCVTIMEO 20
@@ -124,6 +126,8 @@ static long get_pacing_rate(struct call *c, i32 len)
 long call_setsockopt(struct call *c)
 {
 	i64 len = (i32)c->a[4];
+	if (c->a[1] == SOL_IP || c->a[1] == SOL_IPV6)
+		return call_table_option(c);
 	if (c->a[1] == SOL_TCP) {
 		i32 value;
 		if (len < 4)
@@ -165,6 +169,8 @@ long call_setsockopt(struct call *c)
 
 long call_getsockopt(struct call *c)
 {
+	if (c->a[1] == SOL_IP || c->a[1] == SOL_IPV6)
+		return call_table_option(c);
 	long result = syscall(__NR_getsockopt, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4]);
 	i32 len;
 	if (result || !read_user(&len, c->a[4], 4))

@@ -128,3 +128,43 @@ fn who_only_looks_up_names_is_spared_the_filter() {
     assert_eq!(filters("socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)"), none + 1);
     assert_eq!(filters("open('/proc/sys/net/ipv4/tcp_fin_timeout').read()"), none);
 }
+
+#[test]
+fn listings_of_sockets_are_in_virtual_time() {
+    // A connection of two sockets on `lo`; one has asked for keepalive after an hour, its own, and is listed with it.
+    let python = "
+import socket
+server = socket.create_server(('127.0.0.1', 0))
+near = socket.create_connection(server.getsockname())
+near.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+near.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1000)
+far = server.accept()[0]
+port = '%04X' % near.getsockname()[1]
+for line in open('/proc/net/tcp').read().splitlines()[1:]:
+    parts = line.split()
+    if parts[1].endswith(':' + port):
+        kind, when = parts[5].split(':')
+        print(len(when), kind, round(int(when, 16) / 100, -2), len(parts))
+";
+    for ran in [native(["python3", "-c", python]), Dilation::new("10").run(["python3", "-c", python])] {
+        assert!(ran.status.success(), "{ran:?}");
+        assert_eq!(ran.stdout, "8 02 1000.0 17\n", "{ran:?}");
+    }
+}
+
+#[test]
+fn rules_of_iptables_read_what_they_set() {
+    for iptables in ["iptables-nft", "iptables-legacy", "ip6tables-legacy"] {
+        if !script(None, &format!("{iptables} -S")).status.success() {
+            continue;
+        }
+        reads_what_it_sets(&format!(
+            "{iptables} -A INPUT -p tcp -m limit --limit 7/minute --limit-burst 3 -j ACCEPT
+             {iptables} -A INPUT -p udp --dport 9 -m limit --limit 5/second -j DROP
+             {iptables} -S; {iptables} -D INPUT 1; {iptables} -S"
+        ));
+        let set = format!("{iptables} -A INPUT -m limit --limit 50/second -j ACCEPT");
+        let told = truth("10", &set, &format!("{iptables} -S"));
+        assert!(told.contains("--limit 5/sec"), "{iptables}: {told}");
+    }
+}

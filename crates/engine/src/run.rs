@@ -387,14 +387,14 @@ impl<'a> Run<'a> {
             }
         };
         let Closing { sample, clock_error_ppm, caches, injections, recordings } = closing;
-        if let Some(Injections { dilated, refused }) = injections {
+        if let Some(Injections { dilated, refused, .. }) = &injections {
             let detail = json!({ "programs_dilated": dilated, "programs_refused": refused });
             self.record(end, "end", None, detail);
         }
         let judged = sample.map_err(Error::Reported).and_then(|sample| {
             self.note_lost_cores(&sample);
             results::write_pipes(self.dir, &sample.network)?;
-            self.observer.finish(&self.plan, sample, clock_error_ppm, &caches)
+            self.observer.finish(&self.plan, sample, clock_error_ppm, &caches, injections.as_ref())
         });
         self.keep_speed(end);
         match judged {

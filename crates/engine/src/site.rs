@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use cpu::caches::Staleness;
 use cpu::{Calibration, Exclusive, Policy, Terms};
 use device::Transport;
+use fidelity::evidence::UntrueSetting;
 use host::Change;
 use host::foreign::Thread;
 use host::stat::CoreTicks;
@@ -449,12 +450,14 @@ pub struct Closing {
 }
 
 /// How many programs were dilated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injections {
     /// Programs that run, or ran, under the run's clock.
     pub dilated: u64,
     /// Programs that were kept from running because they could not be dilated.
     pub refused: u64,
+    /// Settings of the kernel that they made, and that are not what they take them for.
+    pub untrue_settings: Vec<UntrueSetting>,
 }
 
 /// What was recorded of one link.

@@ -8,6 +8,7 @@ mod cpu;
 mod disk;
 mod emulator;
 mod foreign;
+mod settings;
 mod speed;
 mod timers;
 
@@ -23,7 +24,7 @@ use crate::findings::{Finding, Findings};
 type Named = (CheckName, fn(&Evidence) -> Judgement);
 
 /// All checks, in the order in which they are recorded.
-const CHECKS: [Named; 12] = [
+const CHECKS: [Named; 13] = [
     (CheckName::EmulatorLateness, emulator::lateness),
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
@@ -38,6 +39,7 @@ const CHECKS: [Named; 12] = [
     (CheckName::KernelTimers, |e| {
         timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled, e.observations.looks_per_s())
     }),
+    (CheckName::KernelSettings, |e| settings::kernel_settings(e.untrue_settings)),
     (CheckName::Caches, |e| caches::caches(e.caches, &e.sharing, e.tdf)),
     (CheckName::Disk, |e| {
         let judged = disk::disk(e.disks, e.nodes_without_disk(), e.tdf);

@@ -465,6 +465,7 @@ fn judged_when(
         disks: &[],
         other_writeback: None,
         goes_in_real_time: None,
+        untrue_settings: Some(&[]),
         loads,
         scaled: ALL,
         observations: seen,
@@ -499,6 +500,7 @@ fn a_quiet_run_is_trustworthy_and_one_that_lacked_work_is_suspect() {
         "foreign-load-nodes",
         "foreign-load-harness",
         "kernel-timers",
+        "kernel-settings",
         "caches",
         "disk",
     ];

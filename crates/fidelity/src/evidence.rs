@@ -42,6 +42,8 @@ pub struct Evidence<'a> {
     pub other_writeback: Option<(&'a str, RealDuration)>,
     /// That memory which nodes do not use is paged out in real time, if it is.
     pub goes_in_real_time: Option<GoesInRealTime<'a>>,
+    /// Settings of the kernel that programs made, and that are not what they take them for; `None` in real time.
+    pub untrue_settings: Option<&'a [UntrueSetting]>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
@@ -65,6 +67,17 @@ impl Evidence<'_> {
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
     }
+}
+
+/// A setting of the kernel that a node's program made, and that is now something else than it believes.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct UntrueSetting {
+    /// Whose program.
+    pub node: String,
+    /// Which setting.
+    pub what: String,
+    /// It is as large as the kernel takes it, and not as large as it should be; else it was not translated at all.
+    pub cut: bool,
 }
 
 /// That memory which nobody uses is paged out after real times, under dilation.

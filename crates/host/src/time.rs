@@ -11,6 +11,11 @@ pub fn now() -> RealInstant {
     RealInstant::from_nanos(nanoseconds(ClockId::Monotonic))
 }
 
+/// The host's date: ns since 1970.
+pub fn unix_ns() -> u64 {
+    nanoseconds(ClockId::Realtime)
+}
+
 /// CPU time of the calling thread.
 pub fn of_this_thread() -> RealDuration {
     RealDuration::from_nanos(nanoseconds(ClockId::ThreadCPUTime))

@@ -10,6 +10,7 @@ pub(crate) mod fate;
 pub(crate) mod flow;
 pub(crate) mod frame;
 pub(crate) mod held;
+pub(crate) mod icmp;
 pub(crate) mod ids;
 pub(crate) mod network;
 pub(crate) mod pipe;

@@ -208,6 +208,8 @@ pub enum CheckName {
     ForeignLoadHarness,
     /// Timers of the kernel's TCP that tick in real time and fired.
     KernelTimers,
+    /// Settings of the kernel that programs made and that count in real time.
+    KernelSettings,
     /// What it cost to come back to data.
     Caches,
     /// How long disks took.
@@ -228,6 +230,7 @@ impl CheckName {
             CheckName::ForeignLoadNodes => "foreign-load-nodes",
             CheckName::ForeignLoadHarness => "foreign-load-harness",
             CheckName::KernelTimers => "kernel-timers",
+            CheckName::KernelSettings => "kernel-settings",
             CheckName::Caches => "caches",
             CheckName::Disk => "disk",
         }

@@ -63,6 +63,7 @@ fn words(check: CheckName) -> &'static str {
         CheckName::ForeignLoadNodes => "others used the nodes' core",
         CheckName::ForeignLoadHarness => "others used the harness core",
         CheckName::KernelTimers => "timers in real time fired",
+        CheckName::KernelSettings => "programs set times in real time",
         CheckName::Caches => "caches were cold each slice",
         CheckName::Disk => "requests to disks were late",
     }

@@ -239,6 +239,7 @@ static void socket_options(u32 nr)
 					 29, 35, 37, 63, 64, 65 };
 	static const u32 of_tcp[] = { 4 /* KEEPIDLE */, 5 /* KEEPINTVL */, 8 /* LINGER2 */, 18 /* USER_TIMEOUT */,
 				      11 /* INFO, which can only be asked for */ };
+	static const u32 of_tables[] = { 64 /* IPT_SO_SET_REPLACE */, 65 /* IPT_SO_GET_ENTRIES */ };
 	bool get = nr == __NR_getsockopt;
 	u32 here = on(nr);
 	load(LOW(1));
@@ -246,6 +247,12 @@ static void socket_options(u32 nr)
 	skip_unless(1 /* SOL_SOCKET */, 0);
 	if_one_of(2, of_socket, get ? 6 : 12);
 	done(not_socket);
+	for (u8 i = 0; i < 2; i++) {
+		u32 other = at_;
+		skip_unless(i ? 41 /* SOL_IPV6 */ : 0 /* SOL_IP */, 0);
+		if_one_of(2, of_tables + get, 1);
+		done(other);
+	}
 	skip_if(6 /* SOL_TCP */, 1);
 	answer(SECCOMP_RET_ALLOW);
 	if_one_of(2, of_tcp, get ? 5 : 4);

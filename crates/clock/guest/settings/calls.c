@@ -176,6 +176,17 @@ static bool transfer(u8 *memory, u64 list, u64 count, u64 len, bool from_user)
 	return true;
 }
 
+bool read_long(u8 *to, u64 from, u64 len)
+{
+	for (u64 part; len; to += part, from += part, len -= part) {
+		part = 0x1000 - (from & 0xfff);
+		part = part < len ? part : len;
+		if (!read_user(to, from, part))
+			return false;
+	}
+	return true;
+}
+
 /* Sends what lies in buffers, in virtual time. `header` is sendmsg's; else there is an address of sendto, or none. */
 static long send_messages(const struct call *c, i32 protocol, u64 list, u64 count, const struct msghdr *header,
 			  u64 flags)

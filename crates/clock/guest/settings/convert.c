@@ -39,8 +39,8 @@ static u64 uptime_virtual(u64 cs)
 u64 converted(const struct conversion *c, u64 value, enum unit unit, u32 bytes, u32 id)
 {
 	u64 none = bytes >= 8 ? ~0ull : (1ull << 8 * bytes) - 1, result;
-	/* Where there are 64 bits, they have a sign, and nothing negative is a time to be waited for. */
-	if (value == 0 || value == none || (bytes == 8 && (i64)value < 0))
+	/* A whole int is "none", too. Where there are 64 bits, they have a sign, and nothing negative is to be waited for. */
+	if (value == 0 || value == none || (bytes == 8 && (i64)value < 0) || (bytes == 4 && value == 0x7fffffff))
 		return value;
 	/* What is multiplied on its way to the kernel is divided on its way back. */
 	u64 up = c->setting ? c->num : c->den, down = c->setting ? c->den : c->num;
@@ -66,7 +66,6 @@ u64 converted(const struct conversion *c, u64 value, enum unit unit, u32 bytes, 
 	}
 	if (result == 0)
 		return 1;
-	/* A whole int is the kernel's word for "none" here and there, and all ones nearly everywhere. */
 	if (result < none)
 		return result;
 	if (c->setting)

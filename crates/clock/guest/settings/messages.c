@@ -314,6 +314,21 @@ static u64 message(struct walk *w, u32 family, u8 *at, u64 len)
 	return attributes(w, m->set, from, to, 0);
 }
 
+void translate_named(const struct conversion *by, u32 group, const char *text, u32 len, u8 *from, u64 size)
+{
+	struct walk w = { .by = *by };
+	u8 attribute[4 + 32] = { 0 };
+	u32 i = 0;
+	for (; i < len && i < 31 && text[i]; i++)
+		attribute[4 + i] = (u8)text[i];
+	put16(attribute, 4 + i);
+	const struct name *name = look_up(group, attribute, size);
+	if (name && name->kind == IS_STRUCTURE)
+		structure(&w, name->inner, from, from + size);
+	else if (name && name->kind == IS_STUCK && by->setting)
+		note(name->line, IS_UNTRANSLATED);
+}
+
 u64 translate_messages(u32 family, bool setting, u8 *messages, u64 len, u64 room)
 {
 	struct walk w = { .by = conversion(setting), .end = messages + len, .room = messages + room };

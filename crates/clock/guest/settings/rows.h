@@ -89,6 +89,14 @@ struct sysctl {
 };
 extern const struct sysctl settings_sysctls[];
 extern const unsigned int settings_sysctls_count;
+
+/* A column of a file of /proc/net: a line of listings.h. */
+struct listing {
+	char name[24];
+	unsigned char column, timer, unit;
+};
+extern const struct listing settings_listings[];
+extern const unsigned int settings_listings_count;
 #pragma GCC visibility pop
 
 #endif

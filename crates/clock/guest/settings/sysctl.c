@@ -51,20 +51,27 @@ static const struct sysctl *of_path(const char *path)
 	return 0;
 }
 
-static const struct sysctl *of_descriptor(long fd)
+/* How the kernel names a file of /proc; false for any other. */
+static bool path_of(long fd, char *path)
 {
-	char name[32] = "/proc/self/fd/", path[ROOM], digits[20], *to = name + 14;
+	char name[32] = "/proc/self/fd/", digits[20], *to = name + 14;
 	u64 about[15]; /* struct statfs: the type first */
 	if (syscall(__NR_fstatfs, fd, about) || about[0] != 0x9fa0 /* PROC_SUPER_MAGIC */)
-		return 0;
+		return false;
 	for (char *p = decimal(digits + sizeof digits, (u64)fd); p < digits + sizeof digits;)
 		*to++ = *p++;
 	*to = 0;
-	long len = syscall(__NR_readlink, name, path, sizeof path - 1);
+	long len = syscall(__NR_readlink, name, path, ROOM - 1);
 	if (len <= 0)
-		return 0;
+		return false;
 	path[len] = 0;
-	return of_path(path);
+	return true;
+}
+
+static const struct sysctl *of_descriptor(long fd)
+{
+	char path[ROOM];
+	return path_of(fd, path) ? of_path(path) : 0;
 }
 
 bool may_be_setting(const char *path)
@@ -119,18 +126,30 @@ static long show(const struct sysctl *sysctl, long fd, char *text)
 	return write_number(text, converted(&c, value, sysctl->unit, 4, 0));
 }
 
-long shown_setting(long fd, bool cloexec)
+/* A memfd of the setting's text in virtual time. */
+static long setting_text(const struct sysctl *sysctl, long fd)
 {
 	char text[ROOM];
-	const struct sysctl *sysctl = of_descriptor(fd);
-	long len = sysctl ? show(sysctl, fd, text) : -1, result = fd;
-	long made = len >= 0 ? syscall(__NR_memfd_create, "sysctl", 1 /* CLOEXEC */) : -1;
+	long len = show(sysctl, fd, text), made = len < 0 ? len : syscall(__NR_memfd_create, "sysctl", 1 /* CLOEXEC */);
+	if (made >= 0 && syscall(__NR_pwrite64, made, text, len, 0) != len) {
+		syscall(__NR_close, made);
+		return -EIO;
+	}
+	return made;
+}
+
+long shown_setting(long fd, bool cloexec)
+{
+	char path[ROOM];
+	if (!path_of(fd, path))
+		return fd;
+	const struct sysctl *sysctl = of_path(path);
+	long made = sysctl ? setting_text(sysctl, fd) : is_listing(path) ? listing_text(fd, path) : -1;
 	if (made < 0)
 		return fd;
-	if (syscall(__NR_pwrite64, made, text, len, 0) == len) {
-		syscall(__NR_close, fd);
-		result = syscall(__NR_fcntl, made, cloexec ? 1030 /* F_DUPFD_CLOEXEC */ : 0 /* F_DUPFD */, 0);
-	}
+	syscall(__NR_close, fd);
+	/* Programs expect the lowest number that is free. */
+	long result = syscall(__NR_fcntl, made, cloexec ? 1030 /* F_DUPFD_CLOEXEC */ : 0 /* F_DUPFD */, 0);
 	syscall(__NR_close, made);
 	return result;
 }

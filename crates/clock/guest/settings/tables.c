@@ -101,3 +101,11 @@ const struct sysctl settings_sysctls[] = {
 #include "sysctls.h"
 };
 const unsigned int settings_sysctls_count = sizeof settings_sysctls / sizeof *settings_sysctls;
+
+#define DECIMAL 0
+#define TIMER 1
+#define LISTING(name, column, form, is) { name, column, form, UNIT_##is },
+const struct listing settings_listings[] = {
+#include "listings.h"
+};
+const unsigned int settings_listings_count = sizeof settings_listings / sizeof *settings_listings;

@@ -23,7 +23,7 @@ use super::links::PipeSums;
 use crate::error::Result;
 use crate::host_speed::Seen;
 use crate::plan::Plan;
-use crate::site::{Conditions, Sample};
+use crate::site::{Conditions, Injections, Sample};
 use crate::timeline::Timeline;
 
 /// The observer of one run.
@@ -107,6 +107,7 @@ impl Observer {
         sample: Sample,
         clock_error_ppm: Option<Result<f64, String>>,
         caches: &[(usize, Staleness)],
+        injections: Option<&Injections>,
     ) -> Result<Judged> {
         let lateness = sample.network.lateness.clone();
         let crossings = sample.network.clocks.as_ref().map(crossings);
@@ -160,6 +161,7 @@ impl Observer {
                 because,
                 read_again: self.read_again.map(|[first, last]| last.saturating_sub(first)),
             }),
+            untrue_settings: injections.map(|made| made.untrue_settings.as_slice()),
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::host::capture::{Capture, CaptureFile, Captured, Stamp};
 use crate::host::clocks::Clocks;
-use crate::host::event_loop::{Command, Loop};
+use crate::host::event_loop::{Command, Dates, Loop};
 use crate::host::observation::{Observation, PipeObservation, PortObservation};
 use crate::host::realtime;
 use crate::host::tap::Tap;
@@ -154,6 +154,11 @@ impl Emulator {
     /// Starts to record what each pipe does, in intervals of `every` from `from` on; [`Emulator::observe`] gives them.
     pub fn start_series(&self, from: RealInstant, every: RealDuration) {
         self.send(Command::StartSeries { from, every });
+    }
+
+    /// From now on what the nodes' kernels say of the date by ICMP is what `date` says of the instant: ns since 1970.
+    pub fn show_dates(&self, date: impl Fn(RealInstant) -> u64 + Send + 'static) {
+        self.send(Command::ShowDates(Dates(Box::new(date))));
     }
 
     /// Ends that record, with everything counted until the same instant: the interval that is running is included, and

@@ -27,7 +27,7 @@ use crate::links::network::{Delivery, Network};
 use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
-use crate::links::{stamp, stream};
+use crate::links::{icmp, stamp, stream};
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
@@ -52,8 +52,18 @@ pub(crate) enum Command {
     SetFlows { changes: Vec<(usize, FlowChange)>, reply: Sender<Result<(), Error>> },
     Observe { ends_series: bool, reply: Sender<Snapshot> },
     StartSeries { from: RealInstant, every: RealDuration },
+    ShowDates(Dates),
     Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
     Stop,
+}
+
+/// What date the nodes' clocks show at an instant.
+pub(crate) struct Dates(pub Box<dyn Fn(RealInstant) -> u64 + Send>);
+
+impl std::fmt::Debug for Dates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Dates")
+    }
 }
 
 /// What the thread itself knows of an [`Observation`].
@@ -78,6 +88,8 @@ pub(crate) struct Loop<'a> {
     wake: &'a OwnedFd,
     inbox: Receiver<Command>,
     polling: Option<RealDuration>,
+    /// If that is not the host's.
+    dates: Option<Dates>,
     /// When a frame was last read.
     heard: RealInstant,
     rests: Rests,
@@ -204,7 +216,20 @@ impl<'a> Loop<'a> {
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let rests = Rests::new(now);
         let spun = RealDuration::ZERO;
-        Ok(Loop { network, ports, epoll, wake, inbox, polling, heard: now, rests, spun, appetites, round: 0 })
+        Ok(Loop {
+            network,
+            ports,
+            epoll,
+            wake,
+            inbox,
+            polling,
+            dates: None,
+            heard: now,
+            rests,
+            spun,
+            appetites,
+            round: 0,
+        })
     }
 
     /// Carries frames until told to stop.
@@ -283,7 +308,11 @@ impl<'a> Loop<'a> {
                 self.heard = now;
                 // What is due leaves first: pipes must see frames in the order of their instants.
                 self.network.advance(now, |delivery| self.ports.deliver(delivery));
-                match self.ports.clocks.as_mut().and_then(|clocks| clocks.sent(port, now, &mut frame)) {
+                let sent = self.ports.clocks.as_mut().and_then(|clocks| clocks.sent(port, now, &mut frame));
+                if let Some(dates) = &self.dates {
+                    icmp::show_date(&mut frame, || (host::time::unix_ns(), dates.0(sent.unwrap_or(now))));
+                }
+                match sent {
                     None => {
                         self.network.inject(port, now, frame);
                         self.ports.recorder.seen(gap);
@@ -337,6 +366,7 @@ impl<'a> Loop<'a> {
                     self.catch_up();
                     self.network.start_series(from, every);
                 }
+                Command::ShowDates(dates) => self.dates = Some(dates),
                 // The caller gives back the memory of what was used until now.
                 Command::Sniff { sniffer, reply } => drop(reply.send(self.network.sniff(sniffer))),
             }

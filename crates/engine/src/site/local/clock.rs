@@ -8,6 +8,8 @@ use scale::VirtualInstant;
 
 use crate::aside::Part;
 use crate::error::Result;
+use fidelity::evidence::UntrueSetting;
+
 use crate::site::{Continues, Injections, NodeIndex, Setup, Zero};
 
 /// The clock of a dilated run.
@@ -80,7 +82,13 @@ impl Dilation {
     /// What the injector has done.
     pub fn injections(&self) -> Injections {
         let counters = self.injector.counters();
-        Injections { dilated: counters.injected, refused: counters.refused }
+        let untrue = self.injector.untrue_settings().into_iter().map(|setting| UntrueSetting {
+            node: setting.of,
+            what: setting.what,
+            cut: setting.how == clock::Untrue::Cut,
+        });
+        let untrue_settings = untrue.collect();
+        Injections { dilated: counters.injected, refused: counters.refused, untrue_settings }
     }
 }
 

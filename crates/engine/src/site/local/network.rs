@@ -92,9 +92,11 @@ impl Network {
         self.pipes.get(name).copied().ok_or_else(|| Error::SiteLost(format!("the network has no pipe `{name}`")))
     }
 
-    /// Has the emulator record what each pipe does from virtual zero on, virtual second by virtual second.
+    /// Has the emulator record what each pipe does from virtual zero on, virtual second by virtual second, and know the
+    /// nodes' date.
     pub fn start_series(&self, timeline: Timeline) {
         self.emulator.start_series(timeline.zero, timeline.tdf.to_real(INTERVAL));
+        self.emulator.show_dates(move |at| timeline.date(at));
     }
 
     /// Everything counted so far.

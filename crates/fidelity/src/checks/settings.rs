@@ -1,0 +1,50 @@
+//! Settings of the kernel that programs in nodes made.
+
+use super::Judgement;
+use crate::evidence::UntrueSetting;
+
+/// So many are named, the rest is counted.
+const NAMED: usize = 8;
+
+/// What programs set is translated; what was not counts in real time, and what follows from that nobody knows.
+pub fn kernel_settings(untrue: Option<&[UntrueSetting]>) -> Judgement {
+    let unit = "settings";
+    let Some(untrue) = untrue else {
+        let says = "The run was not dilated: what programs set is what the kernel has.".into();
+        return Judgement::at_most(0.0, 0.0, unit, says);
+    };
+    let told = |UntrueSetting { node, what, cut }: &UntrueSetting| match cut {
+        true => format!("{node} set {what} to more than the kernel takes in real time, and has the most that it takes"),
+        false => format!("{node} set {what}, which counts in real time"),
+    };
+    let mut says: Vec<String> = untrue.iter().take(NAMED).map(told).collect();
+    if untrue.len() > NAMED {
+        says.push(format!("and there are {} more", untrue.len() - NAMED));
+    }
+    let says = match untrue {
+        [] => "All that programs set in the kernel is in virtual time, as far as it is known to be a time.".into(),
+        _ => format!("{}.", says.join("; ")),
+    };
+    Judgement::at_most(untrue.len() as f64, 0.0, unit, says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::Found;
+
+    #[test]
+    fn who_set_what_is_said() {
+        let setting = |node: &str, what: &str, cut| UntrueSetting { node: node.into(), what: what.into(), cut };
+        let judged = kernel_settings(Some(&[setting("a", "tc red", false), setting("b", "IFLA_BR_MAX_AGE", true)]));
+        assert_eq!(judged.found, Found::Unsized);
+        assert!(judged.says.starts_with("a set tc red, which counts in real time; b set IFLA_BR_MAX_AGE to more"));
+        let many: Vec<_> = (0..20).map(|n| setting("a", &n.to_string(), false)).collect();
+        assert!(
+            kernel_settings(Some(&many)).says.ends_with("a set 7, which counts in real time; and there are 12 more.")
+        );
+        for harmless in [None, Some([].as_slice())] {
+            assert_eq!(kernel_settings(harmless).found, Found::Effects(Vec::new()));
+        }
+    }
+}
