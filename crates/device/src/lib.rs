@@ -32,7 +32,7 @@ mod wire;
 pub use counters::Watched;
 pub use error::Error;
 pub use handle::{Counted, Disks};
-pub use image::remove_devices;
+pub use image::{QUIET, remove_devices};
 pub use lacks::lacks;
 pub use loops::await_unmounted;
 pub use server::disks_main;

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use diorama_device::{Change, DiskSetup, Disks, await_unmounted};
+use diorama_device::queue::Counters;
+use diorama_device::{Change, DiskSetup, Disks, QUIET, await_unmounted};
 use disk::Op;
 use rustix::mount::{MountFlags, UnmountFlags};
 use scale::{RealDuration, Tdf};
@@ -27,6 +28,7 @@ fn main() {
         ("requests_take_what_the_model_says", requests_take_what_the_model_says),
         ("a_device_is_taken_for_what_its_model_is", a_device_is_taken_for_what_its_model_is),
         ("a_file_system_is_on_each_disk", a_file_system_is_on_each_disk),
+        ("a_kernel_leaves_a_disk_alone_that_nobody_uses", a_kernel_leaves_a_disk_alone_that_nobody_uses),
         ("what_was_synced_survives_power_cuts", what_was_synced_survives_power_cuts),
         ("a_drive_that_lies_loses_what_was_synced", a_drive_that_lies_loses_what_was_synced),
         ("what_is_to_be_durable_at_once_is_told_to_the_model", what_is_to_be_durable_at_once_is_told_to_the_model),
@@ -148,6 +150,37 @@ fn a_file_system_is_on_each_disk() {
         let check = Command::new("fsck.ext4").args(["-f", "-n"]).arg(&image).output().unwrap();
         assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
     }
+}
+
+/// Two whole drives, one mounted as nodes have theirs and one as everybody else has: the kernel reads the second ahead.
+fn a_kernel_leaves_a_disk_alone_that_nobody_uses() {
+    const STARTS_WITHIN: Duration = Duration::from_secs(5);
+    const READS: u64 = 50;
+    let dir = place();
+    let mut disks = disks(dir.path(), &[setup("quiet", "hdd-7200", json!({})), setup("usual", "hdd-7200", json!({}))]);
+    disks.begin(host::now(), Tdf::ONE).unwrap();
+    let quiet = std::ffi::CString::new(QUIET).unwrap();
+    let points: Vec<PathBuf> = ["x", "y"].iter().map(|name| dir.path().join(name)).collect();
+    for ((device, point), options) in disks.devices().iter().zip(&points).zip([quiet.as_c_str(), c"noinit_itable"]) {
+        fs::create_dir(point).unwrap();
+        rustix::mount::mount(device, point, "ext4", MountFlags::NODEV, Some(options)).unwrap();
+    }
+    let (begin, before) = (Instant::now(), disks.count().unwrap().disks);
+    let since = |disks: &mut Disks| {
+        let now = disks.count().unwrap().disks;
+        let all = |counted: &[Counters], disk: usize| counted[disk].reads.count + counted[disk].writes.count;
+        [0, 1].map(|disk| all(&now, disk) - all(&before, disk))
+    };
+    // What the kernel does by itself it begins at a time of its own choice, within so many seconds.
+    while begin.elapsed() < STARTS_WITHIN || since(&mut disks)[1] < READS {
+        assert!(begin.elapsed() < 12 * STARTS_WITHIN, "nothing was read ahead: {:?}", since(&mut disks));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let [quiet, usual] = since(&mut disks);
+    println!("{quiet} requests of the kernel's own, and {usual} where it does what it likes");
+    // The superblock is written once after mounting.
+    assert!(quiet <= 4, "{quiet} requests, and {usual} where the kernel does what it likes");
+    points.iter().for_each(|point| rustix::mount::unmount(point, UnmountFlags::empty()).unwrap());
 }
 
 /// A file system that is written to while its disk loses power.

@@ -62,8 +62,7 @@ impl NodeDisks {
         let place = self.nodes.iter().position(|n| *n == node)?;
         let device: PathBuf = self.disks.devices().get(place)?.clone();
         let JournalTimes { commit_s, batch_us } = JournalTimes::at(self.tdf);
-        // Nobody needs to write zeros in the background: the file behind the disk has them.
-        let options = format!("noinit_itable,commit={commit_s},max_batch_time={batch_us}");
+        let options = format!("{},commit={commit_s},max_batch_time={batch_us}", device::QUIET);
         Some(NodeDisk { device, options })
     }
 
