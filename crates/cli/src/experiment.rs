@@ -66,6 +66,9 @@ pub struct HardwareArgs {
     /// the script, in addition to what is built in]
     #[arg(long, value_name = "FILE")]
     machines: Option<PathBuf>,
+    /// For an ns script: say of commands that cannot be carried out that they are passed over, and go on
+    #[arg(long)]
+    lenient: bool,
 }
 
 impl HardwareArgs {
@@ -76,7 +79,7 @@ impl HardwareArgs {
         overrides: &'a [(String, String)],
         cores: CoreArgs,
     ) -> Description<'a> {
-        Description { path, overrides, hardware: self.machines.as_deref(), cores: cores.into() }
+        Description { path, overrides, hardware: self.machines.as_deref(), lenient: self.lenient, cores: cores.into() }
     }
 }
 

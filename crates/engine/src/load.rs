@@ -24,6 +24,8 @@ pub struct Description<'a> {
     pub overrides: &'a [(String, String)],
     /// For a script: the file that says what hardware and operating systems are here.
     pub hardware: Option<&'a Path>,
+    /// For a script: whether commands that cannot be carried out are passed over.
+    pub lenient: bool,
     /// What was said of cores.
     pub cores: CoreChoice,
 }
@@ -56,12 +58,14 @@ impl Description<'_> {
     /// [`Error::Experiment`]: what is wrong with it, each place with its line.
     pub fn open(&self) -> Result<Opened> {
         if !ns::is_script(self.path) {
-            return Ok(Opened { experiment: load(self.path, self.overrides)?, notes: Vec::new() });
+            let experiment = load(self.path, self.overrides)?;
+            return Ok(Opened { notes: experiment.notes.clone(), experiment });
         }
-        let converted = ns::convert(self.path, self.hardware).map_err(of_script)?;
+        let converted = ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)?;
         let (experiment, _) = self.at_its_tdf(&converted)?;
         images::must_be_kept(&experiment)?;
-        Ok(Opened { experiment, notes: notes(&converted) })
+        let notes = notes(&converted).into_iter().chain(experiment.notes.clone()).collect();
+        Ok(Opened { experiment, notes })
     }
 
     /// The text of the experiment's file that a script becomes, with what is to be said about it.
@@ -74,7 +78,7 @@ impl Description<'_> {
             let shown = self.path.display();
             return Err(Error::Usage(format!("{shown} is no ns script: the name of one ends in .ns or .tcl")));
         }
-        let converted = ns::convert(self.path, self.hardware).map_err(of_script)?;
+        let converted = ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)?;
         let (_, tdf) = self.at_its_tdf(&converted)?;
         Ok((converted.text(&tdf.to_string()), notes(&converted)))
     }

@@ -150,6 +150,12 @@ fn a_link_that_no_emulator_could_fill_is_refused_where_it_stands() {
     assert!(said.contains("`server--core` carries 180 Gbit/s of real time") && said.contains("--tdf 9"), "{said}");
     let said = refusal(Variant::Baseline, None, &faster("900Gbit/s"));
     assert!(said.contains("900 Gbit/s") && said.contains("make it slower, or leave its bandwidth out"), "{said}");
+    // No limit is none at any TDF, however it is written, and also where an event takes one away.
+    for (unlimited, tdf) in [("unlimited", "1"), ("10000Gbit/s", "2"), ("10000Gbit/s", "1")] {
+        let event = format!("[{{ at: 5s, link: client-1--core, set: {{ bandwidth: {unlimited} }} }}]");
+        let plan = plan(Variant::Scaled, Some(tdf), &[faster(unlimited)[0], ("events", &event)]).unwrap();
+        assert_eq!(plan.pipes["server--core/ab"].harness.bits_per_s, None, "{unlimited} at TDF {tdf}");
+    }
     // What an event makes of it counts, too, and the line is that of the file.
     let event = "[{ at: 5s, link: client-1--core, set: { bandwidth: 200Gbit/s } }]";
     let said = refusal(Variant::Baseline, None, &[("events", event)]);

@@ -63,6 +63,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let machines = top.entries("machines", true, "classes of hardware");
     let nodes = top.entries("nodes", true, "nodes");
     let links = top.items("links");
+    let apart: Option<bool> = top.one("apart", false);
     let lans = top.entries("lans", false, "shared segments");
     let routes = top.items("routes");
     let switches = top.items("switches");
@@ -92,8 +93,10 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let mut net = network::links(links, &names, &switches, &lan_names, problems);
     lans::lans(&lans, &names, &switches, &mut net, problems);
     let places: Vec<&str> = switches.iter().map(String::as_str).chain(lan_names).collect();
-    net.check_shape(&names, &places, root, problems);
-    let network::Network { links, places: link_places, captures, lans, addresses, .. } = net;
+    if apart != Some(true) {
+        net.check_shape(&names, &places, root, problems);
+    }
+    let network::Network { links, places: link_places, captures, lans, addresses, notes, .. } = net;
     let routes = routes::routes(routes, &names, &places, &links, problems);
     let placement = placement::placement(placement, &names, &places, problems);
     if colocate == Some(0) {
@@ -129,6 +132,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
             Some(file::Cpu::Work) | None => Cpu::Work,
         },
         without_meaning: refill.map(|_| "refill").into_iter().collect(),
+        notes,
         grain: grain.map(|g| g.0),
         accuracy,
         machines: machines.into_iter().filter_map(|(m, right)| right.then_some(m)).collect(),

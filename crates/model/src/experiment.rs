@@ -26,6 +26,8 @@ pub struct Experiment {
     pub grain: Option<VirtualDuration>,
     /// Keys of the file that do nothing any more.
     pub without_meaning: Vec<&'static str>,
+    /// Sentences about what is accepted, and differs here from what may be meant.
+    pub notes: Vec<String>,
     /// How exact the results must be for a run to be trustworthy.
     pub accuracy: Accuracy,
     /// The classes of target hardware.

@@ -89,6 +89,8 @@ pub(crate) struct File {
     nodes: BTreeMap<String, Node>,
     /// The links between nodes and switches; together with the LANs they join all of them
     links: Option<Vec<Link>>,
+    /// Whether the network may be in parts that nothing joins; without it false
+    apart: Option<bool>,
     /// Shared segments, by name, whose members hear one another's broadcasts
     lans: Option<BTreeMap<String, Lan>>,
     /// Ways of packets in place of the shortest ones
@@ -119,7 +121,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 23] = [
+pub(crate) const KEYS: [&str; 24] = [
     "name",
     "tdf",
     "measure",
@@ -130,6 +132,7 @@ pub(crate) const KEYS: [&str; 23] = [
     "machines",
     "nodes",
     "links",
+    "apart",
     "lans",
     "routes",
     "switches",

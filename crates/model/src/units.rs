@@ -148,16 +148,31 @@ quantity!(
     }
 );
 
+/// The fastest link that can be written, in bits per second. A full packet takes 1.2 ns there: so it has no limit.
+const FASTEST: f64 = 1e13;
+
+fn bandwidth(text: &str) -> Result<VirtualRate, String> {
+    let bits = RATE.parse(text)?;
+    if !(1.0..=FASTEST).contains(&bits) {
+        let shown = shorten(text);
+        return Err(format!("`{shown}` is out of range: write a bandwidth from `1bit/s` to `10000Gbit/s`"));
+    }
+    Ok(VirtualRate::from_bits_per_s(bits))
+}
+
 quantity!(
     /// A bandwidth, in bits per virtual second.
-    Bandwidth(VirtualRate), "A bandwidth with its unit: bit/s, kbit/s, Mbit/s or Gbit/s", RATE.pattern(),
-    |text| {
-        let bits = RATE.parse(text)?;
-        if !(1.0..=1e13).contains(&bits) {
-            let shown = shorten(text);
-            return Err(format!("`{shown}` is out of range: write a bandwidth from `1bit/s` to `10000Gbit/s`"));
-        }
-        Ok(VirtualRate::from_bits_per_s(bits))
+    Bandwidth(VirtualRate), "A bandwidth with its unit: bit/s, kbit/s, Mbit/s or Gbit/s", RATE.pattern(), bandwidth
+);
+
+quantity!(
+    /// The bandwidth of a link, in bits per virtual second; none: a packet takes no time to transmit.
+    LinkBandwidth(Option<VirtualRate>),
+    "A bandwidth with its unit: bit/s, kbit/s, Mbit/s or Gbit/s; or `unlimited`",
+    format!("^unlimited$|{}", RATE.pattern()),
+    |text| match text {
+        "unlimited" => Ok(None),
+        _ => bandwidth(text).map(|rate| Some(rate).filter(|rate| rate.bits_per_s() < FASTEST)),
     }
 );
 

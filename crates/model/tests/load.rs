@@ -463,6 +463,26 @@ fn what_is_simulated_takes_part_in_flows_of_the_emulator() {
     assert!(matches!(metric.source, Source::Background { flow: 0, what: OfFlow::Loss }));
 }
 
+#[test]
+fn what_is_taken_and_may_not_be_meant_is_noted() {
+    let links = |links: &str, apart: &str| {
+        let more = [("links", links), ("switches", "[]"), ("apart", apart)];
+        let all = [("nodes.client.count", "2"), ("events", "[]"), ("metrics", "{}"), ("measure", "1s..3s")];
+        good("web-busy.yaml", &[&all[..], &more[..if apart.is_empty() { 2 } else { 3 }]].concat())
+    };
+    let one = "[{ from: server, to: client-1, mtu: 65535, bandwidth: unlimited }]";
+    let said = links(one, "").unwrap_err().to_string();
+    assert!(said.contains("no links lead from `server` to `client-2`") && said.contains("`apart: true`"), "{said}");
+    assert!(links(one, "false").is_err());
+    let e = links(one, "true").unwrap();
+    assert_eq!((e.links[0].mtu, e.links[0].ab.rate), (65535, None));
+    assert!(
+        e.notes.len() == 1 && e.notes[0].contains("an MTU of 65535, and its interfaces have 65521"),
+        "{:?}",
+        e.notes
+    );
+}
+
 /// The schema for editors is generated from the types that the file is read into.
 #[test]
 fn the_schema_is_current() {

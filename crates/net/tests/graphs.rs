@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use diorama_net::{LinkSpec, NetworkSpec, PipeConfig, RouteSpec};
+use scale::link::LARGEST_OF_INTERFACES;
 use support::{PATIENCE, Testbed, link, ms, wait_until};
 
 const PORT: u16 = 7000;
@@ -39,7 +40,7 @@ fn echo_within(bed: &Testbed, from: &str, to: &str, len: usize, time: Duration) 
         assert_eq!(set, 0);
         socket.set_read_timeout(Some(time)).expect("a time-out can be set");
     }
-    let mut buffer = vec![0; 10_000];
+    let mut buffer = vec![0; 1 << 16];
     client.send_to(&vec![7; len], (bed.address(from, to), PORT)).map_err(|e| e.kind())?;
     let (got, peer) = server.recv_from(&mut buffer).map_err(|e| e.kind())?;
     server.send_to(&buffer[..got], peer).map_err(|e| e.kind())?;
@@ -112,6 +113,22 @@ fn an_mtu_holds_at_the_interface_at_a_switch_and_at_a_node_that_forwards() {
     wait_until("the route's MTU is known", || {
         vanishes("d", 1401).expect_err("it does not fit") != ErrorKind::WouldBlock
     });
+}
+
+#[test]
+fn packets_as_long_as_there_are_cross_where_interfaces_take_them() {
+    let mut links = vec![wire("a", "S", 0), wire("b", "S", 0), wire("c", "S", 0)];
+    for (link, mtu) in links.iter_mut().zip([65535, 65535, 9500]) {
+        link.mtu = mtu;
+    }
+    let spec = NetworkSpec { nodes: names("a b c"), switches: names("S"), links, ..Default::default() };
+    let bed = Testbed::start(spec, 0);
+    // A TAP interface has 14 bytes less than there are.
+    let longest = usize::from(LARGEST_OF_INTERFACES);
+    echo(&bed, "a", "b", longest - 28).expect("as long as interfaces take them");
+    assert!(echo(&bed, "a", "b", longest - 27).is_err(), "the kernel knows the interface's MTU");
+    echo(&bed, "a", "c", 9500 - 28).expect("as long as containerlab's links have them");
+    assert_eq!(bed.counters("c--S/ba").too_long, 0);
 }
 
 #[test]

@@ -41,18 +41,19 @@ pub struct Converted {
 }
 
 /// Runs a script and makes an experiment's file of what it describes. `hardware` is the file that says what hardware
-/// and operating systems are here; without it, `hardware.yaml` beside the script, if there is one.
+/// and operating systems are here; without it, `hardware.yaml` beside the script, if there is one. Where `lenient`,
+/// commands of Emulab's that cannot be carried out are noted and passed over; else they are mistakes.
 ///
 /// # Errors
 ///
 /// What is wrong with the script, each place with its line; or if there is no Tcl here.
-pub fn convert(path: &Path, hardware: Option<&Path>) -> Result<Converted, Error> {
+pub fn convert(path: &Path, hardware: Option<&Path>, lenient: bool) -> Result<Converted, Error> {
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent.to_owned(),
         _ => PathBuf::from("."),
     };
     let record = tclsh::run(path)?;
-    let script = script::read(&record.calls).map_err(Error::Script)?;
+    let script = script::read(&record.calls, lenient).map_err(Error::Script)?;
     archives(&script, &folder)?;
     let hardware = hardware::Hardware::read(&folder, hardware)?;
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -220,6 +220,8 @@ pub enum Happening {
 /// What a script describes.
 #[derive(Debug, Default)]
 pub struct Script {
+    /// Whether the network is in parts, and where the second begins.
+    pub apart: Option<Option<Place>>,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The links.
@@ -284,6 +286,8 @@ struct Written {
 /// Reads calls.
 #[derive(Default)]
 struct Reader {
+    /// Whether what cannot be carried out is noted, and no mistake.
+    lenient: bool,
     script: Script,
     problems: Vec<Note>,
     objects: HashMap<String, Object>,
@@ -315,8 +319,8 @@ struct Reader {
 /// # Errors
 ///
 /// All that is wrong with it, with the lines of the script.
-pub fn read(calls: &[Call]) -> Result<Script, Vec<Note>> {
-    let mut reader = Reader::default();
+pub fn read(calls: &[Call], lenient: bool) -> Result<Script, Vec<Note>> {
+    let mut reader = Reader { lenient, ..Reader::default() };
     for call in calls {
         reader.place.clone_from(&call.place);
         if let Err(what) = reader.call(call) {
@@ -466,7 +470,7 @@ impl Reader {
         }
     }
 
-    /// Whether links and LANs join all nodes, if there are any.
+    /// Notes where a part of the network begins that no links join with the first, as on Emulab it may be.
     fn whole(&mut self) {
         let script = &self.script;
         if script.links.is_empty() && script.lans.is_empty() || !self.problems.is_empty() {
@@ -491,11 +495,13 @@ impl Reader {
         let (name, home) = (&script.nodes[*first].name, &script.nodes[0].name.0);
         let more = if apart.len() > 1 { format!(", nor do they to {} more", apart.len() - 1) } else { String::new() };
         let what = format!(
-            "no links lead from `{home}` to `{}`{more}: nodes have no other network here, so all of them \
-             must be joined",
+            "no links lead from `{home}` to `{}`{more}: nodes have no other network here, so what is sent from one \
+             part to another is lost",
             name.0
         );
-        self.problems.push(Note { place: name.1.clone(), what });
+        let place = name.1.clone();
+        self.script.apart = Some(place.clone());
+        self.script.notes.push(Note { place, what });
     }
 
     /// What background traffic takes is there, and it leaves something.

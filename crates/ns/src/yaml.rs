@@ -209,6 +209,9 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
     for (link, name) in script.links.iter().zip(&names) {
         write_link(&mut yaml, link, name, script);
     }
+    if let Some(place) = &script.apart {
+        yaml.line("apart: true", place);
+    }
     if !script.lans.is_empty() {
         yaml.line("lans:", &none);
         write_lans(&mut yaml, script);
@@ -526,7 +529,7 @@ fn write_lans(yaml: &mut Yaml, script: &Script) {
 fn complete(of: &Pipe) -> Vec<(&'static str, String)> {
     let mut all = pipe(of);
     if of.rate.is_none() {
-        all.push(("bandwidth", "10000Gbit/s".into()));
+        all.push(("bandwidth", "unlimited".into()));
     }
     if of.delay == 0.0 {
         all.push(("delay", "0ms".into()));

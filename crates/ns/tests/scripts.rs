@@ -12,7 +12,7 @@ fn of(folder: &str) -> PathBuf {
 }
 
 fn load(path: &Path) -> Result<(Converted, Experiment), Error> {
-    let converted = convert(path, None)?;
+    let converted = convert(path, None, false)?;
     let experiment = converted.load(&[])?;
     Ok((converted, experiment))
 }
@@ -368,6 +368,44 @@ fn archives_of_the_folder_are_unpacked_and_a_wrong_word_of_any_command_says_how_
         let (converted, _) = script(&lines).expect("it is ignored");
         assert!(converted.notes.iter().any(|n| n.what.contains(command.name)), "{:?}", converted.notes);
     }
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_passed_over_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("test.ns");
+    for command in COMMANDS.iter().filter(|c| matches!(c.fate, Fate::Refused(_))) {
+        let lines = format!("set ns [new Simulator]\nset a [$ns node]\n{} $a 1\n$ns run\n", command.name);
+        fs::write(&path, lines).expect("it is written");
+        let Err(Error::Script(notes)) = convert(&path, None, false) else { panic!("{} is taken", command.name) };
+        assert!(notes[0].what.contains("`--lenient` passes over it"), "{notes:?}");
+        let converted = convert(&path, None, true).expect("it is passed over");
+        let said = |n: &diorama_ns::Note| n.what.contains(command.name) && n.what.contains("is passed over: ");
+        let notes = &converted.notes;
+        assert!(notes.iter().any(|n| said(n) && n.place.as_ref().is_some_and(|p| p.line == 3)), "{notes:?}");
+        assert_eq!(converted.load(&[]).expect("the rest is right").nodes.len(), 1);
+    }
+}
+
+/// As Emulab takes them: the network in parts, and links whose addresses are of a LAN's block.
+#[test]
+fn a_network_in_parts_and_addresses_of_a_lans_block_are_taken_with_a_note() {
+    let (converted, e) = script(
+        "set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\nset lan0 [$ns make-lan \"$a $b\" 100Mb 0ms]\n\
+         set c [$ns node]\nset d [$ns node]\nset l [$ns duplex-link $c $d 10Mb 5ms DropTail]\n\
+         tb-set-ip-lan $a $lan0 10.1.1.2\ntb-set-ip-link $c $l 10.1.1.20\nset z [$ns node]\n$ns run\n",
+    )
+    .expect("it is right");
+    assert!(converted.text("1").contains("\napart: true\n"), "{}", converted.text("1"));
+    let notes: Vec<String> = converted.notes.iter().map(ToString::to_string).collect();
+    assert!(
+        notes.iter().any(|n| n.contains("test.ns:5: no links lead from `a` to `c`, nor do they to 2 more: ")),
+        "{notes:?}"
+    );
+    assert_eq!(e.nodes.len(), 5);
+    assert!(e.notes.iter().any(|n| n.starts_with("10.1.1.20 of the link `l` is in 10.1.1.0/24")), "{:?}", e.notes);
+    let one = script("set ns [new Simulator]\nset a [$ns node]\nset b [$ns node]\n$ns run\n").expect("it is right").0;
+    assert!(!one.text("1").contains("apart"), "nodes without any network are not apart");
 }
 
 #[test]

@@ -24,8 +24,10 @@ use crate::{Real, Tdf, Time, Virtual};
 
 /// The longest IP packet of a link of which nothing else is said.
 pub const DEFAULT_MTU: u16 = 1500;
-/// From the least that IPv4 allows (RFC 791, §3.1) to what common hardware with jumbo frames carries.
-pub const MTUS: RangeInclusive<u16> = 68..=9216;
+/// From the least that IPv4 allows (RFC 791, §3.1) to the longest packet that there is.
+pub const MTUS: RangeInclusive<u16> = 68..=u16::MAX;
+/// The most that a TAP interface takes: Linux counts its header of Ethernet to 65,535 bytes (drivers/net/tun.c).
+pub const LARGEST_OF_INTERFACES: u16 = u16::MAX - ETHERNET_HEADER as u16;
 /// The header of an Ethernet frame, in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 

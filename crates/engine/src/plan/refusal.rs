@@ -140,7 +140,7 @@ pub enum Refusal {
     /// A link is faster than an emulator could fill it.
     #[error(
         "{place}at TDF {tdf} the link `{link}` carries {} Gbit/s of real time, and the emulator, wherever it runs, \
-         less than 100; {}, or leave its bandwidth out if nothing ever fills it",
+         less than 100; {}, or leave its bandwidth out (in an event: `unlimited`) if nothing ever fills it",
         real.bits_per_s() / 1e9,
         match (variant, fits) {
             (Variant::Scaled, Some(fits)) => would_fit(*variant, *fits),

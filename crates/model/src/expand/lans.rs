@@ -70,6 +70,7 @@ pub(super) fn lans(
         }
         net.lans.push(Lan { name: name.to_owned(), subnet: read.subnet.map(|s| s.0), links: made.collect() });
     }
+    let mut notes = Vec::new();
     for chosen in &net.addresses {
         let at = net.chosen.get(&chosen.address).map_or(Span::default(), |(_, at)| *at);
         let own = net.lans.iter().position(|l| l.links.contains(&chosen.link));
@@ -80,15 +81,22 @@ pub(super) fn lans(
             if own == Some(*lan) && !inside(subnet) {
                 let what = format!("{} is not in {shown}, the block of the LAN `{name}`", chosen.address);
                 problems.add(at, what);
-            } else if own != Some(*lan) && inside(subnet) {
+            } else if own != Some(*lan) && own.is_some() && inside(subnet) {
                 let what = format!("{} is in {shown}, the block of the LAN `{name}`: write another", chosen.address);
                 problems.add(at, what);
-            } else if own == Some(*lan) && is_end(*subnet, chosen.address) {
+            } else if inside(subnet) && is_end(*subnet, chosen.address) {
                 let what = format!("{} is the first or the last address of {shown}: write one between", chosen.address);
                 problems.add(at, what);
+            } else if own.is_none() && inside(subnet) {
+                notes.push(format!(
+                    "{} of the link `{}` is in {shown}, the block of the LAN `{name}`: members reach it by a route \
+                     of its own, and nobody answers for it on the LAN",
+                    chosen.address, net.links[chosen.link].name
+                ));
             }
         }
     }
+    net.notes.extend(notes);
 }
 
 /// Adds the links of a LAN's members; false if there are too many.
@@ -101,6 +109,7 @@ fn members(
 ) -> bool {
     let name = entry.name();
     let mtu = mtu(read.mtu, entry.at("mtu"), problems);
+    net.note_mtu(mtu, &format!("the LAN `{name}`"));
     let both = link::change(&read.both(), entry.node, mtu, problems);
     let usual = directions(&both, [&read.ab, &read.ba], entry.node, mtu, problems);
     let mut exceptions: Vec<(&str, LinkChange, Span, bool)> = Vec::new();

@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub(super) fn change(read: &file::Direction, at: &Value, mtu: u16, problems: &mut Problems) -> PipeChange {
     let mut notes = Notes { at, largest: largest_frame(mtu) as u64, problems };
     PipeChange {
-        rate: read.bandwidth.map(|b| Some(b.0)),
+        rate: read.bandwidth.map(|b| b.0),
         delay: read.delay.map(|d| d.0),
         jitter: read.jitter.as_ref().and_then(|j| jitter(j, &mut notes)),
         loss: read.loss.as_ref().and_then(|l| loss(l, &mut notes)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
-use scale::link::{DEFAULT_MTU, MTUS};
+use scale::link::{DEFAULT_MTU, LARGEST_OF_INTERFACES, MTUS};
 
 use super::{Entry, MANY, key_span, link, select};
 use crate::error::Problems;
@@ -45,6 +45,8 @@ pub(super) struct Network {
     pub(super) addresses: Vec<Address>,
     /// By name of a link: whether the file gives it.
     pub(super) called: HashMap<String, bool>,
+    /// What is to be said of it, though it is right.
+    pub(super) notes: Vec<String>,
     /// Whether something that was written is missing, which has been noted.
     pub(super) incomplete: bool,
     /// Who has an address that was chosen, and where that is written.
@@ -60,6 +62,16 @@ impl Network {
         let unused = self.links.is_empty() && places.is_empty();
         if !self.incomplete && !unused && names.len() == endpoints.len() {
             shape(&endpoints, &self.links, root, problems);
+        }
+    }
+
+    /// Notes that the interfaces of a link, or of a LAN, cannot have all of its MTU.
+    pub(super) fn note_mtu(&mut self, mtu: u16, of: &str) {
+        if mtu > LARGEST_OF_INTERFACES {
+            self.notes.push(format!(
+                "{of} has an MTU of {mtu}, and its interfaces have {LARGEST_OF_INTERFACES}, the most that Linux gives \
+                 TAP devices"
+            ));
         }
     }
 
@@ -122,6 +134,7 @@ pub(super) fn links(
         let LinkChange { ab, ba } = directions(&both, [&read.ab, &read.ba], entry.node, mtu, problems);
         let (ab, ba) = (Pipe::default().with(&ab), Pipe::default().with(&ba));
         let tso = read.tso.unwrap_or(true);
+        net.note_mtu(mtu, &format!("a link from `{}` to `{}`", read.from, read.to));
         if let Some(what) = read.name.as_deref().and_then(|n| wrong_link_name(n, &endpoints)) {
             problems.add(entry.at("name"), what);
             net.incomplete = true;
@@ -243,7 +256,7 @@ fn shape(endpoints: &[&str], links: &[Link], root: &Value, problems: &mut Proble
         let more = if apart.len() > 5 { format!(" and {} more", apart.len() - 5) } else { String::new() };
         let what = format!(
             "no links lead from `{}` to {}{more}: every node and switch must be reachable; add a link such as \
-             `{{ from: {first}, to: {} }}`",
+             `{{ from: {first}, to: {} }}`, or write `apart: true` if they are to be apart",
             endpoints[0],
             shown.join(", "),
             endpoints[0],

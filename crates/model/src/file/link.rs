@@ -11,7 +11,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::tree::shorten;
-use crate::units::{Address, Bandwidth, Data, Probability, Snap, Subnet, Time};
+use crate::units::{Address, Data, LinkBandwidth, Probability, Snap, Subnet, Time};
 
 /// A structure with keys of its own and all those that say what happens to packets in one direction.
 macro_rules! with_properties {
@@ -22,7 +22,7 @@ macro_rules! with_properties {
         pub(crate) struct $name {
             $($own)*
             /// Bits per second; at first unlimited, so that transmission takes no time
-            pub(crate) bandwidth: Option<Bandwidth>,
+            pub(crate) bandwidth: Option<LinkBandwidth>,
             /// Propagation delay; at first 0ms
             pub(crate) delay: Option<Time>,
             /// How the delay varies from packet to packet; at first not at all
@@ -51,7 +51,7 @@ with_properties! {
         /// Its name; without it, FROM--TO. Parallel links need one
         pub(crate) name: Option<String>,
         /// The longest IP packet, in bytes; without it 1500
-        #[schemars(range(min = 68, max = 9216))]
+        #[schemars(range(min = 68, max = 65535))]
         pub(crate) mtu: Option<u32>,
         /// Whether TCP hands it bursts of several segments at once (segmentation offload); without it true
         pub(crate) tso: Option<bool>,
@@ -79,7 +79,7 @@ with_properties! {
         #[serde(default)]
         pub(crate) addresses: BTreeMap<String, Address>,
         /// The longest IP packet, in bytes; without it 1500
-        #[schemars(range(min = 68, max = 9216))]
+        #[schemars(range(min = 68, max = 65535))]
         pub(crate) mtu: Option<u32>,
         /// Whether TCP hands it bursts of several segments at once (segmentation offload); without it true
         pub(crate) tso: Option<bool>,

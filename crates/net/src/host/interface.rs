@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use scale::link::LARGEST_OF_INTERFACES;
 
 use crate::links::address;
 
@@ -81,9 +82,10 @@ pub(super) struct Interface<'a> {
 }
 
 impl Interface<'_> {
+    /// Sets the longest IP packet, as far as a TAP interface goes.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         let mut request = request(self.name);
-        request.ifr_ifru.ifru_mtu = mtu.into();
+        request.ifr_ifru.ifru_mtu = mtu.min(LARGEST_OF_INTERFACES).into();
         operate(self.control.0.as_fd(), Operation::SetMtu, &mut request)
     }
 

@@ -77,8 +77,8 @@ impl Network {
     /// Every frame takes the route given for its two nodes or else the shortest by delay, as the delays are now; equal
     /// ones differ by the number of links, then by the order of the links. Routes never change.
     ///
-    /// Fails if the links do not join all nodes and switches, if a name is unknown or used twice, if a given route is
-    /// none, or if a number is out of its range. Nodes without any link are allowed when there are no links at all.
+    /// Fails if a name is unknown or used twice, if a given route is none, or if a number is out of its range. Where
+    /// the links do not join all nodes, frames for those that cannot be reached are dropped as unroutable.
     pub fn new(spec: NetworkSpec, seed: u64) -> Result<Network, Error> {
         let topology = Topology::new(&spec)?;
         let largest: Vec<usize> = spec.links.iter().map(|l| largest_frame(l.mtu)).collect();

@@ -18,7 +18,7 @@ pub type PipeChange = link::PipeChange<Real>;
 /// Variation of the delay of a pipe, from packet to packet.
 pub type Jitter = link::Jitter<Real>;
 
-/// Nodes and switches, and the links between them, by which every one must reach every other.
+/// Nodes and switches, and the links between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkSpec {
     /// Names of the nodes.

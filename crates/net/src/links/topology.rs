@@ -59,6 +59,8 @@ pub(crate) struct Topology {
     /// The vertex at which each pipe begins.
     starts: Vec<Vertex>,
     edges: Edges,
+    /// By vertex: which of the parts of the network that nothing joins it is in.
+    parts: Vec<u32>,
     /// By vertex: ports.
     ports_of: Vec<Vec<PortId>>,
     routes: Routes,
@@ -82,6 +84,7 @@ impl Topology {
             ends: Vec::new(),
             starts: Vec::new(),
             edges: vec![Vec::new(); vertices.len()],
+            parts: Vec::new(),
             ports_of: vec![Vec::new(); vertices.len()],
             routes: Routes::default(),
             given: Given::default(),
@@ -138,7 +141,7 @@ impl Topology {
         if let Some(many) = t.edges.iter().position(|edges| edges.len() > usize::from(u16::MAX)) {
             return Err(Error::Input(format!("{} links meet at one place", t.edges[many].len())));
         }
-        t.connected(spec)?;
+        t.find_parts();
         let delay = |pipe: PipeId| {
             let link = &spec.links[pipe.index() / 2];
             if pipe.0.is_multiple_of(2) { &link.ab } else { &link.ba }.delay.as_nanos()
@@ -177,35 +180,28 @@ impl Topology {
         End::Port(id)
     }
 
-    fn connected(&self, spec: &NetworkSpec) -> Result<(), Error> {
-        if spec.links.is_empty() {
-            return Ok(());
-        }
-        let name = |v: Vertex| spec.names().nth(v).expect("a vertex has a name");
-        let start = (0..self.edges.len()).find(|v| !self.edges[*v].is_empty()).expect("there is a link");
-        let mut seen = vec![false; self.edges.len()];
-        let mut open = vec![start];
-        while let Some(v) = open.pop() {
-            if !std::mem::replace(&mut seen[v], true) {
-                open.extend(self.edges[v].iter().map(|(_, w)| *w));
+    /// Finds the parts of the network: who is in one reaches all in it.
+    fn find_parts(&mut self) {
+        const NONE: u32 = u32::MAX;
+        let mut parts = vec![NONE; self.edges.len()];
+        let mut open = Vec::new();
+        for start in 0..self.edges.len() {
+            if parts[start] == NONE {
+                open.push(start);
+            }
+            while let Some(v) = open.pop() {
+                if parts[v] == NONE {
+                    parts[v] = start as u32;
+                    open.extend(self.edges[v].iter().map(|(_, w)| *w));
+                }
             }
         }
-        let apart: Vec<Vertex> = (0..seen.len()).filter(|v| !seen[*v]).collect();
-        let Some(&first) = apart.first() else { return Ok(()) };
-        let list: Vec<String> = apart.iter().take(5).map(|v| format!("`{}`", name(*v))).collect();
-        let more =
-            if apart.len() > list.len() { format!(" and {} more", apart.len() - list.len()) } else { String::new() };
-        let links = match self.edges[first].first() {
-            Some((pipe, _)) => format!("link `{}` joins only part of them", spec.links[pipe.index() / 2].name),
-            None => format!("`{}` has no link at all", name(first)),
-        };
-        Err(Error::Input(format!(
-            "the network is in pieces: {}{more} cannot reach `{}`, which link `{}` joins; {links}; add the link \
-             that is missing",
-            list.join(", "),
-            name(start),
-            spec.links[self.edges[start][0].0.index() / 2].name,
-        )))
+        self.parts = parts;
+    }
+
+    /// Whether there is any way from one vertex to another.
+    fn joined_with(&self, from: Vertex, to: Vertex) -> bool {
+        self.parts[from] == self.parts[to]
     }
 
     /// Fills in what the kernels of the nodes have to know.
@@ -224,16 +220,25 @@ impl Topology {
             let forwards = own.len() > 1;
             let mut behind: Vec<Vec<(Ipv4Addr, usize)>> = vec![Vec::new(); own.len()];
             let mut ways = Vec::new();
+            let reached =
+                || order.iter().copied().filter(|to| self.owner[*to] != v && self.joined_with(v, self.owner[*to]));
+            // In the block of a LAN that the node is on, and not on that LAN: the block's route would not lead there.
+            let on: Vec<Vertex> = own.iter().filter_map(|port| self.lan_of(*port)).collect();
+            let stranger = |to: &usize| {
+                let (address, lan) = (self.ports[*to].address, self.lan_of(PortId(*to as u32)));
+                on.iter().any(|own| lan != Some(*own) && subnets[own - self.first_lan].holds(address))
+            };
             if forwards {
-                for to in order.iter().copied().filter(|to| self.owner[*to] != v) {
+                for to in reached() {
                     let slot = self.slot(v, to);
                     behind[slot].push((self.ports[to].address, slot));
                     // The block of a LAN that one is on has a route by itself.
-                    if self.on_common_lan(v, to).is_none() {
+                    if self.on_common_lan(v, to).is_none() && !stranger(&to) {
                         ways.push((self.ports[to].address, slot));
                     }
                 }
             }
+            let strangers: Vec<_> = reached().filter(stranger).collect();
             // The first of the largest; `max_by_key` would give the last.
             let main = (0..own.len()).rev().max_by_key(|slot| behind[*slot].len());
             for (slot, port) in own.iter().enumerate() {
@@ -252,6 +257,10 @@ impl Topology {
             }
             for (prefix, slot) in prefix::aggregate(&ways, main.unwrap_or(0), all) {
                 self.ports[own[slot].index()].routes.push(prefix);
+            }
+            for to in strangers {
+                let (slot, address) = (self.slot(v, to), self.ports[to].address);
+                self.ports[own[slot].index()].routes.push(Prefix { address, length: 32 });
             }
         }
         for (from, to, path) in self.given.paths() {
@@ -362,7 +371,9 @@ impl Topology {
     /// switch at the other end of the link would not send the frame back.
     fn accepts(&self, from: PortId, to: PortId, source: impl FnOnce() -> Option<[u8; 4]>) -> bool {
         let pipe = self.ports[from.index()].pipe;
-        self.owner[to.index()] != self.owner[from.index()]
+        let (from_node, to_node) = (self.owner[from.index()], self.owner[to.index()]);
+        from_node != to_node
+            && self.joined_with(from_node, to_node)
             && match self.ends[pipe.index()] {
                 End::Switch(at) => self.next(at, to, source) != pipe.reverse(),
                 End::Port(_) => true,
@@ -404,9 +415,13 @@ impl Topology {
         let facing = |v: Vertex| match self.ports_of[v].as_slice() {
             [only] => Some(*only),
             all if v == viewer => all.iter().copied().find(|p| self.ports[p.index()].main.is_some()),
-            _ => match self.ends[self.way(viewer, v)?.last()?.index()] {
-                End::Port(port) => Some(port),
-                End::Switch(_) => None,
+            // The first of one that cannot be reached: its name is known all the same.
+            all => match self.way(viewer, v) {
+                Some(way) => match self.ends[way.last()?.index()] {
+                    End::Port(port) => Some(port),
+                    End::Switch(_) => None,
+                },
+                None => all.first().copied(),
             },
         };
         let named = |v: Vertex| Some((self.nodes[v].clone(), self.ports[facing(v)?.index()].address));
@@ -423,7 +438,7 @@ impl Topology {
         self.way(*self.places.get(from)?, *self.places.get(to)?)
     }
 
-    /// The pipes from one node to another; none if they are the same, `None` if there is no network.
+    /// The pipes from one node to another; none if they are the same, `None` if there is no way.
     fn way(&self, from: Vertex, to: Vertex) -> Option<Vec<PipeId>> {
         if let Some(given) = self.given.path(from, to) {
             return Some(given.to_vec());
@@ -439,6 +454,9 @@ impl Topology {
 
     /// The first pipe of the shortest route from one vertex to another.
     fn step(&self, at: Vertex, to: Vertex) -> Option<PipeId> {
+        if !self.joined_with(at, to) {
+            return None;
+        }
         let slot = match *self.edges[to].as_slice() {
             // Nothing leads there but this link.
             [(pipe, near)] if near == at => self.place(at, pipe.reverse()),

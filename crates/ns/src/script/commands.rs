@@ -10,7 +10,13 @@ impl Reader {
         let Some(command) = tb::command(name) else { return Err(format!("there is no command `{name}`")) };
         let words: Vec<&str> = call.words.iter().skip(2).map(String::as_str).collect();
         match command.fate {
-            Fate::Refused(why) => return Err(format!("`{name}` cannot be carried out: {why}")),
+            Fate::Refused(why) if self.lenient => {
+                self.note_once(&format!("`{name}` cannot be carried out, and is passed over: {why}"));
+                return Ok(());
+            }
+            Fate::Refused(why) => {
+                return Err(format!("`{name}` cannot be carried out: {why} (`--lenient` passes over it)"));
+            }
             Fate::Ignored(why) => {
                 self.note_once(&format!("`{name}` is ignored: {why}"));
                 return Ok(());

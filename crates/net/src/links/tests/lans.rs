@@ -179,7 +179,7 @@ fn chosen_addresses_are_kept_and_the_rest_keep_clear_of_them() {
     assert!((0..6).all(|to| reach(6, to)), "e reaches every address: {pairs:?}");
     for (change, message) in [
         (("d--e", "e", [10, 0, 0, 1]), "`c` and `e` both have the address 10.0.0.1"),
-        (("d--e", "e", [192, 168, 7, 9]), "is in the block 192.168.7.0/24 of the LAN `L`"),
+        (("d--e", "e", [192, 168, 7, 255]), "is in the block 192.168.7.0/24 of the LAN `L`"),
         (("b--L", "b", [192, 168, 8, 9]), "192.168.8.9 is not in its block 192.168.7.0/24"),
         (("b--L", "c", [192, 168, 7, 9]), "`c` is no node at an end of the link `b--L`"),
         (("b--L", "b", [10, 200, 7, 9]), "the emulator's own"),
@@ -192,6 +192,27 @@ fn chosen_addresses_are_kept_and_the_rest_keep_clear_of_them() {
         let said = refused(wrong);
         assert!(said.contains(message), "{said}");
     }
+}
+
+#[test]
+fn an_address_of_a_lans_block_on_a_link_has_a_route_of_its_own_at_the_members() {
+    let mut spec = lans(&["a-L", "b-L", "b-c", "c-d"]);
+    for (link, node, last) in [("a--L", "a", 1), ("b--L", "b", 2), ("c--d", "c", 8), ("c--d", "d", 9)] {
+        let address = [10, 1, 1, last].into();
+        spec.addresses.push(AddressSpec { link: link.into(), node: node.into(), address });
+    }
+    let mut n = Network::new(spec, 0).expect("a network");
+    // Ports: a 0, b 1 and 2, c 3 and 4, d 5.
+    let single = |last| Prefix { address: [10, 1, 1, last].into(), length: 32 };
+    let strangers: Vec<Vec<Prefix>> = n.ports().iter().map(|p| p.routes.clone()).collect();
+    assert_eq!(strangers[0], [single(8), single(9)], "a is on the LAN alone");
+    assert!([8, 9].iter().all(|last| strangers[2].contains(&single(*last))), "by b's link to c: {strangers:?}");
+    assert_eq!(strangers[1], []);
+    let gateway = |p: &Port| crate::links::address::mac(p.gateway);
+    let a = port(&n, "a").clone();
+    let mut to_d = ipv4(60, [10, 1, 1, 9].into(), 0);
+    to_d.space()[..6].copy_from_slice(&gateway(&a));
+    assert_eq!(names(&send(&mut n, a.id, to_d)), ["b"], "which forwards it");
 }
 
 #[test]

@@ -45,14 +45,10 @@ fn a_link_from_a_place_to_itself_and_an_impossible_mtu_are_refused() {
 }
 
 #[test]
-fn pieces_unknown_names_and_doubles_are_refused() {
-    let message = refused(spec(&["a-S", "b-S", "c-T", "d-T"]));
-    assert!(message.contains("`c`, `d`, `T` cannot reach `a`") && message.contains("`c--T`"), "{message}");
-    let mut lonely = spec(&["a-S", "b-S"]);
-    lonely.nodes.push("z".into());
-    assert!(refused(lonely.clone()).contains("`z` has no link at all"));
-    lonely.nodes.push("S".into());
-    assert!(refused(lonely).contains("two nodes or switches are called `S`"));
+fn unknown_names_and_doubles_are_refused() {
+    let mut double = spec(&["a-S", "b-S"]);
+    double.nodes.push("S".into());
+    assert!(refused(double).contains("two nodes or switches are called `S`"));
     let mut unknown = spec(&["a-S"]);
     unknown.links[0].b = "nowhere".into();
     assert!(refused(unknown).contains("link `a--S`: there is no node or switch called `nowhere`"));
@@ -132,6 +128,25 @@ fn every_leaf_of_a_tree_reaches_every_other_and_not_itself() {
         (0..5).flat_map(|from| (0..5).filter(move |to| *to != from).map(move |to| (from, to, to))).collect();
     assert_eq!(all_pairs(&mut n), expected);
     assert!(n.ports().iter().all(|p| n.port_counters(p.id).unroutable == 1));
+}
+
+#[test]
+fn parts_that_nothing_joins_are_networks_of_their_own() {
+    // Ports: a 0, r 1 and 2, b 3; c 4, d 5, s 6 and 7, e 8. z has no link.
+    let mut parts = spec(&["a-S", "r-S", "r-b", "c-T", "d-T", "s-T", "s-e"]);
+    parts.nodes.push("z".into());
+    let mut n = Network::new(parts, 0).expect("a network");
+    let got = all_pairs(&mut n);
+    assert!(got.iter().all(|(from, to, at)| (*from < 4) == (*to < 4) && (*from < 4) == (*at < 4)), "{got:?}");
+    assert!([(0, 3, 1), (3, 0, 2), (4, 5, 5), (4, 8, 6)].iter().all(|one| got.contains(one)), "{got:?}");
+    assert_eq!(n.port_counters(n.ports()[0].id).unroutable, 6, "itself, and five of the other part");
+    assert!(n.route("a", "c").is_none() && n.route("a", "b").is_some() && n.route("a", "z").is_none());
+    let sums = n.route_sums(0, |_| 1);
+    assert_eq!(sums.iter().flatten().count(), 2, "r and b have a way to a: {sums:?}");
+    // Names are known of all that have an address, as in /etc/hosts of any machine.
+    let known: Vec<String> = n.hosts_seen_by("a").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(known, ["a", "r", "b", "c", "d", "s", "e"]);
+    assert!(n.hosts_seen_by("z").iter().all(|(name, _)| name != "z"));
 }
 
 #[test]

@@ -133,10 +133,15 @@ impl Addresses {
             subnets.push(subnet);
         }
         for (port, address) in a.all.iter().enumerate() {
-            let stranger = |(lan, s): &(usize, &Prefix)| s.holds(*address) && lan_of[port] != Some(*lan);
+            // Members have a route of its own to an interface of a link that has an address of their LAN's block.
+            let stranger = |(lan, s): &(usize, &Prefix)| {
+                let taken = lan_of[port].is_some() || is_end(**s, *address);
+                s.holds(*address) && lan_of[port] != Some(*lan) && taken
+            };
             if let Some((lan, subnet)) = subnets.iter().enumerate().find(stranger) {
                 return Err(Error::Input(format!(
-                    "{address} of `{}` is in the block {}/{} of the LAN `{}`, on which that interface is not",
+                    "{address} of `{}` is in the block {}/{} of the LAN `{}`, or stands for all of it, and that \
+                     interface is not on it",
                     ports[port].node, subnet.address, subnet.length, spec.lans[lan].name
                 )));
             }
@@ -207,6 +212,12 @@ fn blocks(prefix: Prefix) -> u32 {
 /// An address in the n-th block that a prefix touches.
 fn nth(prefix: Prefix, n: u32) -> u32 {
     prefix.address.to_bits().wrapping_add(n << 8)
+}
+
+/// Whether an address stands for a whole block, or for all in it.
+fn is_end(block: Prefix, address: Ipv4Addr) -> bool {
+    let hosts = u32::MAX.checked_shr(block.length.into()).unwrap_or(0);
+    [0, hosts].contains(&(address.to_bits() & hosts))
 }
 
 /// What is not zero behind the prefix.

@@ -37,7 +37,7 @@ type Length = (u64, u32);
 const UNREACHED: Length = (u64::MAX, u32::MAX);
 
 impl Routes {
-    /// Works out the routes in a connected network. `delay` is that of a pipe, in any unit.
+    /// Works out the routes between all that are joined. `delay` is that of a pipe, in any unit.
     ///
     /// Among routes of equal delay that with fewer links is taken; where these are equal too, the link that stands
     /// first in the order of the links, at each place anew. Every link counts as one, so a route comes nearer to its
@@ -76,7 +76,7 @@ impl Routes {
     }
 
     /// Which edge of `at` leads towards `to`, by its place in the list of edges. `at` is not `to`, and not the only
-    /// neighbour of a node `to` with one link.
+    /// neighbour of a node `to` with one link; the two are in one part of the network.
     pub fn slot(&self, at: Vertex, to: Vertex) -> usize {
         match self.placed[at] {
             true => usize::from(self.slots[self.home[at] as usize * self.places + self.home[to] as usize]),
