@@ -17,6 +17,9 @@ pub struct Args {
     /// Print the plan as plan.json has it
     #[arg(long)]
     json: bool,
+    /// Print also which timers of the nodes' kernels are as on the target
+    #[arg(long, conflicts_with = "json")]
+    verbose: bool,
     /// With which resources it would run
     #[arg(long, value_enum, default_value = "scaled")]
     variant: VariantArg,
@@ -40,7 +43,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut wanted = Wanted { experiment: &experiment, variant, tdf: None, cores };
     wanted.tdf = args.tdf.map(|tdf| tdf.of(&wanted)).transpose()?;
     let plan = wanted.plan()?;
-    let text = if args.json { plan.recorded().to_json() + "\n" } else { plan.to_text(&experiment) };
+    let text = match (args.json, args.verbose) {
+        (true, _) => plan.recorded().to_json() + "\n",
+        (_, true) => plan.to_verbose_text(&experiment),
+        _ => plan.to_text(&experiment),
+    };
     terminal::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

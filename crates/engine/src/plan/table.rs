@@ -16,8 +16,17 @@ use super::Plan;
 
 impl Plan {
     /// The plan as `diorama check` prints it: what every node and link of the experiment that it was made of gets, and
-    /// what becomes of the timers of their kernels. [`Plan::recorded`] has the same for programs.
+    /// which timers of their kernels are not as on the target. [`Plan::recorded`] has the same for programs.
     pub fn to_text(&self, experiment: &Experiment) -> String {
+        self.text(experiment, false)
+    }
+
+    /// As [`Plan::to_text`], with all timers of the nodes' kernels.
+    pub fn to_verbose_text(&self, experiment: &Experiment) -> String {
+        self.text(experiment, true)
+    }
+
+    fn text(&self, experiment: &Experiment, verbose: bool) -> String {
         let mut text = head(experiment, self);
         text.push('\n');
         text.push_str(&nodes(experiment, self));
@@ -27,7 +36,7 @@ impl Plan {
             text.push_str(&routes(experiment));
         }
         text.push('\n');
-        text.push_str(&timers(self));
+        text.push_str(&timers(self, verbose));
         if !self.warnings.is_empty() {
             text.push('\n');
         }
@@ -256,14 +265,18 @@ fn queue(pipe: &PipeValues) -> String {
 
 /// What becomes of each timer of a node's kernel; all nodes have the same. *Exact*: as on the target, for it follows
 /// from measured round trips or is not dilated. *Scaled*: set to what it has to be. *Short*: scaled as far as the
-/// kernel allows. *Stuck*: in real time.
-fn timers(plan: &Plan) -> String {
+/// kernel allows. *Stuck*: in real time. Unless `verbose`, only of the last two.
+fn timers(plan: &Plan, verbose: bool) -> String {
     let tdf = plan.tdf;
     if tdf == Tdf::ONE {
         return "kernel timers: all exact, for time is not dilated\n".into();
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut kept) = (Vec::new(), 0);
     let mut row = |name: &str, how: &str, target: String, harness: String, says: String| {
+        if ["exact", "scaled"].contains(&how) && !verbose {
+            kept += 1;
+            return;
+        }
         rows.push(Row { name: name.to_owned(), cells: vec![how.to_owned(), target, harness], last: says });
     };
     let none = String::new;
@@ -302,7 +315,11 @@ fn timers(plan: &Plan) -> String {
         let says = format!("nodes see {}: {}", tdf.to_virtual(t.real), t.effect);
         row(t.name, "stuck", t.real.to_string(), t.real.to_string(), says);
     }
-    table(&["kernel timer, in every node", "how", "target", "harness", ""], rows)
+    let mut text = table(&["kernel timer, in every node", "how", "target", "harness", ""], rows);
+    if kept > 0 {
+        let _ = writeln!(text, "{kept} more are as on the target: --verbose lists them");
+    }
+    text
 }
 
 fn with_unit(value: u64, unit: &str) -> String {
