@@ -17,6 +17,7 @@ mod run;
 mod sweep;
 #[cfg(test)]
 mod testing;
+mod ticks;
 
 pub use comparison::{Comparisons, compare};
 pub use error::Error;

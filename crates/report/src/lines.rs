@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::page::{Text, page};
+use crate::ticks;
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 380.0;
@@ -10,6 +11,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 52.0;
+/// The most labels of an axis, but for the one where it begins.
+const TICKS: u32 = 6;
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
@@ -55,18 +58,24 @@ pub(crate) fn chart(title: &str, x: &str, y: &str, lines: &[Line]) -> String {
              aria-label=\"{}; the table below has all values\">",
             Text(title)
         );
-        for step in 0..=5 {
-            let (value, across) = (top * f64::from(step) / 5.0, low + (high - low) * f64::from(step) / 5.0);
+        for value in ticks::round(0.0, top, TICKS) {
             let _ = writeln!(
                 body,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/>\
-                 <text x=\"{1:.1}\" y=\"{2:.1}\" text-anchor=\"end\">{value:.3}</text>\
-                 <text x=\"{3:.1}\" y=\"{4:.1}\" text-anchor=\"middle\">{across:.1}</text>",
+                 <text x=\"{1:.1}\" y=\"{2:.1}\" text-anchor=\"end\">{3}</text>",
                 at_y(value),
                 LEFT - 8.0,
                 at_y(value) + 4.5,
+                ticks::label(value),
+            );
+        }
+        for across in ticks::round(low, high, TICKS) {
+            let _ = writeln!(
+                body,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 at_x(across),
                 bottom + 18.0,
+                ticks::label(across),
             );
         }
         for (index, line) in lines.iter().enumerate() {
