@@ -20,6 +20,7 @@ use crate::distribution;
 use crate::error::Error;
 use crate::numbers::{figure, with_interval};
 use crate::page::{Column, Row, Text, checks, page, reasons, section, table, verdict};
+use crate::ticks;
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
@@ -143,9 +144,9 @@ fn what_happened(result: &RunResult, events: &[Event]) -> String {
         figure(end)
     );
     let _ = writeln!(svg, "<line class=\"axis\" x1=\"{SIDE}\" x2=\"{}\" y1=\"24\" y2=\"24\"/>", WIDTH - SIDE);
-    for part in 0..=4 {
-        let s = end * f64::from(part) / 4.0;
-        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"52\" text-anchor=\"middle\">{:.1} s</text>", x(s), s);
+    for s in ticks::round(0.0, end, 6) {
+        let label = ticks::label(s);
+        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"52\" text-anchor=\"middle\">{label} s</text>", x(s));
     }
     let mut rows = String::new();
     for event in events {
