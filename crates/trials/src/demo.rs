@@ -1,10 +1,11 @@
 //! `diorama-trials demo`: three experiments, three variants, one table.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use record::{RunDir, Variant};
+use record::{RunDir, RunResult, Variant};
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -71,12 +72,19 @@ pub fn main() -> Result<(), Failure> {
     println!("  scaled    on a tenth of those machines, with time running ten times slower for them too");
     println!("  naive     squeezed into that tenth, as containers on one host would be");
     println!("Three times in turn, which takes about ten minutes.\n");
+    // By experiment, the latest.
+    let mut bases: HashMap<&str, RunResult> = HashMap::new();
     for (done, turn) in turns.iter().enumerate() {
         let Turn { experiment, variant, number } = *turn;
         let folder = EXPERIMENTS.iter().zip(&folders).find(|(name, _)| **name == experiment).map(|(_, folder)| folder);
         eprintln!("[{} of {}, {}] {experiment}, {variant}", done + 1, turns.len(), left(&turns, done));
         let directory = variants_of(&out, experiment, variant).join(number.to_string());
-        driver.run(folder.expect("a turn is of one of them"), variant, &directory, false)?;
+        let result = driver.run(folder.expect("a turn is of one of them"), variant, &directory, false)?;
+        let base = bases.get(experiment).filter(|_| variant != Variant::Baseline);
+        eprintln!("    {}", table::measured(&result, base));
+        if variant == Variant::Baseline {
+            bases.insert(experiment, result);
+        }
     }
     let groups = EXPERIMENTS.map(|name| group(&out, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let table = table::render(&groups)?;

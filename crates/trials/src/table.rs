@@ -49,6 +49,22 @@ pub fn render(groups: &[Group]) -> Result<String, Failure> {
     Ok(align(&rows))
 }
 
+/// What a run measured, in one line; beside a baseline, also how far it is from that.
+pub fn measured(run: &RunResult, base: Option<&RunResult>) -> String {
+    let figure = |(metric, statistic, head): (&str, Statistic, &str)| {
+        let record = run.metrics.get(metric)?;
+        let own = statistic.of(&record.summary);
+        let unit = if record.unit == "1/s" { String::new() } else { format!(" {}", record.unit) };
+        let before = base.and_then(|base| Some(statistic.of(&base.metrics.get(metric)?.summary)));
+        let off = before.filter(|base| *base != 0.0).map(|base| percent(100.0 * (own - base) / base));
+        let off = off.map_or(String::new(), |off| format!(" ({off})"));
+        Some(format!("{head} {}{unit}{off}", significant(own)))
+    };
+    let all: Vec<String> = FIGURES.into_iter().filter_map(figure).collect();
+    let verdict = reasons::of(run).map_or(String::new(), |reason| format!("; suspect: {reason}"));
+    format!("{}{verdict}", all.join(", "))
+}
+
 fn cell(of: &Variants, metric: &str, statistic: Statistic) -> Result<String, Failure> {
     let records = of.runs.iter().map(|run| {
         run.metrics.get(metric).ok_or_else(|| {
