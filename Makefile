@@ -9,7 +9,11 @@ BENCH :=
 STOCK :=
 CHECKS :=
 
-.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test test-stock test-stock-quick stock-ready \
+# Cases from outside: a directory of folders, each with a test.sh that ends with 0 where Diorama is right.
+# `make cases CASES=dir` runs all; with CHECKS='mtu link' only those whose names contain one of these words.
+CASES :=
+
+.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test cases test-stock test-stock-quick stock-ready \
 	conformance conformance-compose demo bench work tcp-dilation clean
 .NOTPARALLEL:
 
@@ -44,10 +48,18 @@ doc:
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 
+cases: machine setup build
+	@scripts/cases '$(CASES)' $(CHECKS)
+
 # On the distributions' own kernels, in emulated machines that boot as these do, and as they did with control groups of
 # version 1. Of what experiments need this machine itself may lack everything but root.
-GUESTS := '6.1' '6.1 --systemd' '6.1 --groups 1' '6.1 --groups hybrid --systemd' '6.8 --systemd' '6.12 --smp 4' \
-	'6.12 --systemd'
+# 6.8 is Ubuntu's: `make test-stock UBUNTU=URL` says where its packages are, where apt does not know.
+GUESTS := '6.1' '6.1 --systemd' '6.1 --groups 1' '6.1 --groups hybrid --systemd' '6.12 --smp 4' '6.12 --systemd'
+UBUNTU :=
+export UBUNTU
+ifneq ($(UBUNTU)$(shell grep -sq '^ID=ubuntu' /etc/os-release && echo here),)
+GUESTS += '6.8 --systemd'
+endif
 test-stock: stock-ready
 	@$(call in-guests,$(if $(STOCK),'$(STOCK)',$(GUESTS)),$(CHECKS),5400)
 
