@@ -90,8 +90,8 @@ fn not_known(what: &str, effects: &[(CheckName, [f64; 2])]) -> Option<String> {
     let does = if all.len() == 1 { "does" } else { "do" };
     (!all.is_empty()).then(|| {
         format!(
-            "{what}: what {} {does} to it is not known: a metric of the times of operations that are longer than that \
-             would tell.",
+            "{what}: what {} {does} to it is not known, for it may be half of it or more: the times of longer \
+             operations, as a metric, would tell.",
             all.join(" and ")
         )
     })

@@ -46,20 +46,6 @@ impl Held {
         Host::with(setting)?.take(id, wanted)
     }
 
-    /// Has it be `value` from now on, if no other run holds it, else as was agreed on. What comes back is what it is.
-    pub fn set(&self, value: RealDuration) -> Result<RealDuration, Error> {
-        let _lock = self.host.notes.lock()?;
-        let alone = self.host.notes.holders()?.iter().all(|holder| holder.id == self.id);
-        let value = if alone { value } else { self.change.during };
-        self.host.setting.write(value)?;
-        Ok(value)
-    }
-
-    /// What it is now, whoever set it.
-    pub fn now(&self) -> Result<RealDuration, Error> {
-        self.host.setting.read()
-    }
-
     /// What is different on this machine because of it.
     pub fn change(&self) -> &Change {
         &self.change
@@ -234,8 +220,6 @@ mod tests {
         assert_eq!(machine.kernel.text(), "200000");
         let Change { setting, before, during } = held.change();
         assert_eq!((setting.as_str(), *before, *during), ("base_slice_ns", us(2_800), us(200)));
-        assert_eq!(held.set(us(500)).unwrap(), us(500));
-        assert_eq!(held.now().unwrap(), us(500));
         held.release().unwrap();
         assert!(machine.is_restored(), "{}", machine.kernel.text());
     }
@@ -255,13 +239,10 @@ mod tests {
     fn the_last_of_two_runs_restores() {
         let machine = Machine::new();
         let first = machine.take("a-1", us(200)).unwrap();
-        first.set(us(700)).unwrap();
         let second = machine.take("b-2", us(200)).unwrap();
-        assert_eq!(first.now().unwrap(), us(200), "what both agreed on");
-        assert_eq!(first.set(us(700)).unwrap(), us(200), "it is not alone");
+        assert_eq!(machine.kernel.text(), "200000", "what both agreed on");
         drop(first);
         assert_eq!(machine.kernel.text(), "200000");
-        assert_eq!(second.set(us(300)).unwrap(), us(300), "it is now");
         assert_eq!(second.change().before, us(2_800), "not what the first had made of it");
         drop(second);
         assert!(machine.is_restored(), "{}", machine.kernel.text());
@@ -275,7 +256,7 @@ mod tests {
         assert!(matches!(refused, Error::Machine(_)), "{refused}");
         let said = refused.to_string();
         assert!(said.contains("a-1") && said.contains("100µs are wanted"), "{said}");
-        assert_eq!(first.now().unwrap(), us(200));
+        assert_eq!(machine.kernel.text(), "200000");
         drop(first);
         drop(machine.take("b-2", us(100)).unwrap());
         assert!(machine.is_restored());
@@ -305,7 +286,7 @@ mod tests {
         assert_eq!(next.change().before, us(2_800));
         kill(next);
         let live = machine.take("c-3", us(500)).unwrap();
-        assert_eq!((machine.sweep(), live.now().unwrap()), (None, us(500)), "it is still held");
+        assert_eq!((machine.sweep(), machine.kernel.text().as_str()), (None, "500000"), "it is still held");
         drop(live);
         assert!(machine.is_restored());
     }
