@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use host::bpf;
 use host::node_clock::NodeClock;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramType};
-use scale::{NodeRate, RealDuration};
+use scale::{NodeRate, RealDuration, RealInstant};
 
 use crate::board::Maps;
 use crate::shared::SharedArray;
@@ -187,6 +187,25 @@ impl NodeClocks {
 pub(crate) unsafe fn awake_of(words: *const BurnerWords) -> f64 {
     // SAFETY: as this function asks of its callers; the programs write the word as a whole.
     unsafe { (&raw const (*words).awake).read_volatile() as f64 / SHARE_UNIT }
+}
+
+/// The shares of the nodes of a burner that did not sleep, together, on average since `before`: what they had been owed
+/// then, and when that was; both are brought up to `now`.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of burners.
+pub(crate) unsafe fn awake_on_average(
+    words: *const BurnerWords,
+    now: RealInstant,
+    before: &mut (u64, RealInstant),
+) -> f64 {
+    // SAFETY: as this function asks of its callers. What is read while the programs write it is off by one slice.
+    let BurnerWords { awake, since, owed, .. } = unsafe { words.read_volatile() };
+    let until_now = (awake >> 16) * now.since(RealInstant::from_nanos(since)).as_nanos();
+    let owed = owed.saturating_add(until_now);
+    let (grown, passed) = (owed.saturating_sub(before.0), now.since(before.1).as_nanos().max(1));
+    *before = (owed, now);
+    (grown as f64 / passed as f64 / (SHARE_UNIT / 65_536.0)).min(1.0)
 }
 
 /// From its next slice on the work of a node counts as on a core of this speed, as a part of the reference, if its

@@ -17,7 +17,7 @@ pub(crate) use self::way::{Ender, Way};
 use crate::board::{Board, Maps, Measured, OfCore};
 use crate::had::{Counts, Had};
 use crate::layout::Layout;
-use crate::node_clock::{BurnerWords, NodeWords, awake_of, open_map, tell_rate};
+use crate::node_clock::{BurnerWords, NodeWords, awake_of, awake_on_average, open_map, tell_rate};
 use crate::pace::{Pacer, Window};
 use crate::shared::SharedArray;
 use crate::yardstick::Rate;
@@ -47,7 +47,7 @@ pub(crate) struct Burner<'a> {
 /// all other tasks of its core. Where those keep the core, it becomes a real-time task that sleeps between pokes, for a
 /// while.
 pub(crate) fn poke(board: Board, layout: &Layout, burners: &[Burner], way: Way, mut ender: Ender) -> Error {
-    let mut keepers = match Keepers::new(board, layout, burners) {
+    let mut keepers = match Keepers::new(board, layout, burners, way) {
         Ok(begun) => begun,
         Err(error) => return error,
     };
@@ -75,7 +75,9 @@ fn slice_by_slice(board: Board, way: Way, ender: &mut Ender, keepers: &mut Keepe
         }
         rustix::thread::sched_yield();
         let now = host::now();
-        keepers.follow()?;
+        if keepers.at_once {
+            keepers.follow(now)?;
+        }
         keepers.reckon(now)?;
         if guard.as_ref().is_some_and(|guard| guard.come_by(now, step)) {
             raised.again(now);
@@ -117,6 +119,9 @@ struct Keepers {
     clocks: Option<Followed>,
     groups: Had,
     at: RealInstant,
+    /// Whether burners have at once what a node leaves that goes to sleep. Before Linux 6.6 (CFS) a weight that changes
+    /// often starves who runs beside it, so that burners there have what nodes left on average.
+    at_once: bool,
 }
 
 /// What reckons how fast a core is.
@@ -140,6 +145,8 @@ struct BurnerKeeper {
     takes_slack: bool,
     weight: Fraction,
     written: f64,
+    /// What its nodes had been owed when it was last given something, in the programs' units, and when that was.
+    owed: (u64, RealInstant),
 }
 
 /// The maps of the kernel's programs that keep the clocks of nodes.
@@ -161,28 +168,38 @@ impl Followed {
 }
 
 impl Keepers {
-    fn new(board: Board, layout: &Layout, burners: &[Burner]) -> Result<Keepers, Error> {
+    fn new(board: Board, layout: &Layout, burners: &[Burner], way: Way) -> Result<Keepers, Error> {
         let at = host::now();
         let first = layout.cores().len();
         let keeper = |(i, burner): (usize, &Burner)| {
             let Burner { group, place, takes_slack } = *burner;
-            Ok(BurnerKeeper { filler: first + i, place, takes_slack, weight: group.fraction()?, written: -1.0 })
+            Ok(BurnerKeeper {
+                filler: first + i,
+                place,
+                takes_slack,
+                weight: group.fraction()?,
+                written: -1.0,
+                owed: (0, at),
+            })
         };
         let burners = burners.iter().enumerate().map(keeper).collect::<Result<_, Error>>()?;
         let cores = board.cores().map(|board| Keeper::new(board, at)).collect();
-        Ok(Keepers { board, cores, burners, clocks: None, groups: Had::of(layout)?, at })
+        Ok(Keepers { board, cores, burners, clocks: None, groups: Had::of(layout)?, at, at_once: way == Way::Account })
     }
 
-    /// Gives each burner what the nodes beside it leave just now.
-    fn follow(&mut self) -> io::Result<()> {
+    /// Gives each burner what the nodes beside it leave: just now, or on average since it was last given something.
+    fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
         for (i, keeper) in self.burners.iter_mut().enumerate() {
             let mut orders = self.board.burner(keeper.filler);
             if let Some(slack) = self.cores[keeper.place].slack.filter(|_| keeper.takes_slack) {
                 orders.base = slack;
             }
-            // SAFETY: the mapping lives as long as `clocks`; the programs write the word as a whole.
-            let awake = unsafe { awake_of(clocks.burners.at(i)) };
+            // SAFETY: the mapping lives as long as `clocks`; the programs write each word as a whole.
+            let awake = unsafe {
+                let words = clocks.burners.at(i);
+                if self.at_once { awake_of(words) } else { awake_on_average(words, now, &mut keeper.owed) }
+            };
             let fraction = orders.fraction(awake);
             let beside = fraction + orders.scale * awake;
             if (fraction - keeper.written).abs() > WORTH_IT * beside {
@@ -216,6 +233,9 @@ impl Keepers {
                     unsafe { tell_rate(clocks.nodes.at(node), 1.0 / keeper.told, here) }
                 }
             }
+        }
+        if !self.at_once {
+            self.follow(now)?;
         }
         // Without clocks only what nobody has bought follows the core's speed.
         if self.clocks.is_none() {
