@@ -60,7 +60,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         }
         What::List => {
             let all: String = engine::swapped().iter().map(line).collect();
-            terminal::print(all)?;
+            let damaged = engine::damaged_swapped();
+            let damaged = damaged.iter().map(|(id, why)| format!("{id}  damaged: {why}; `diorama swap remove {id}`\n"));
+            terminal::print(all + &damaged.collect::<String>())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Remove { id } if engine::remove_damaged(&id)? => {
+            terminal::print(format!("{id} is gone, with its nodes' files\n"))?;
             Ok(ExitCode::SUCCESS)
         }
         What::Remove { id } => {

@@ -186,6 +186,39 @@ pub fn swapped() -> Vec<Listed> {
     all
 }
 
+/// Runs that have been put aside of which it cannot be read any more what they were, by identity, and why.
+pub fn damaged() -> Vec<(String, String)> {
+    let entries = fs::read_dir(Path::new(STATE).join(SWAPPED)).into_iter().flatten().flatten();
+    let mut all: Vec<_> = entries.filter_map(|entry| Some((name(&entry.path())?, damage(&entry.path())?))).collect();
+    all.sort();
+    all
+}
+
+/// Removes one of them, with its nodes' files; whether there was one.
+pub fn remove_damaged(id: &str) -> Result<bool> {
+    if !damaged().iter().any(|(other, _)| other == id) {
+        return Ok(false);
+    }
+    let dir = Path::new(STATE).join(SWAPPED).join(id);
+    let lock = Arc::new(lock(&dir)?);
+    Files { dir, _lock: lock }.remove().map(|()| true)
+}
+
+fn name(dir: &Path) -> Option<String> {
+    Some(dir.file_name()?.to_str()?.to_owned())
+}
+
+/// What is wrong with what was written down of a run; none also of what is no run.
+fn damage(dir: &Path) -> Option<String> {
+    let file = dir.join(ASIDE);
+    match fs::read(&file).map(|text| serde_json::from_slice::<Aside>(&text)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Ok(Ok(_)) => None,
+        Err(e) => Some(format!("{} cannot be read ({e})", file.display())),
+        Ok(Err(e)) => Some(format!("{} is not what was written ({e})", file.display())),
+    }
+}
+
 fn listed(dir: &Path) -> Option<Listed> {
     let file = dir.join(ASIDE);
     let aside = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
@@ -209,6 +242,9 @@ pub fn take_swapped(which: &str) -> Result<(Listed, Files)> {
     let (first, more) = (found.next().cloned(), found.next().is_some());
     let known: Vec<_> = all.iter().map(|l| format!("{} ({})", l.aside.id, l.aside.name)).collect();
     let known = if known.is_empty() { "there is none".to_string() } else { format!("there are {}", known.join(", ")) };
+    if let Some((id, why)) = damaged().into_iter().find(|(id, _)| first.is_none() && id == which) {
+        return Err(Error::Usage(format!("nobody can go on with {id}: {why}; `diorama swap remove {id}` removes it")));
+    }
     let Some(found) = first.filter(|_| !more) else {
         return Err(Error::Usage(match more {
             true => format!("`{which}` names several runs that were put aside: {known}"),

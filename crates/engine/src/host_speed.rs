@@ -189,6 +189,9 @@ impl HostSpeed {
         let (Some(median), Some(best)) = (median_of(windows), best_of(windows)) else { return Ok(None) };
         let _locked = self.file.lock()?;
         // What cannot be read is written anew.
+        if self.file.read::<Kept>().is_err() {
+            self.file.set_apart();
+        }
         let mut kept = self.read().unwrap_or_default();
         let known = kept.best_units_per_us.entry(self.model.clone()).or_insert(best);
         if best.units_per_us() > known.units_per_us() * BETTER {
@@ -327,6 +330,7 @@ mod tests {
             assert!(why.contains("speed.json is not what was written"), "{why}");
         }
         assert!(broken(&of_units(YARDSTICK - 1, 3.0)).contains("other units"));
+        assert!(dir.path().join(FILE).exists(), "who only looks changes nothing");
         let first = host::cores::usable().unwrap()[0];
         let measured = host.reference_or_measured(first).unwrap();
         assert!(matches!(host.known(), Known::Speeds { reference, .. } if reference == measured));

@@ -29,7 +29,9 @@ mod state_file;
 mod timeline;
 
 pub use accuracy::asked as accuracy;
-pub use aside::{Aside, Files, Listed, State as SwappedState, swapped, take_swapped};
+pub use aside::{
+    Aside, Files, Listed, State as SwappedState, damaged as damaged_swapped, remove_damaged, swapped, take_swapped,
+};
 pub use by_hand::{event, swap_out};
 pub use claim::Wanted;
 pub use cpu::PLANNED_USABLE;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::notice::warn;
 
 /// A file of this machine, in JSON.
 #[derive(Clone, Debug)]
@@ -38,6 +39,14 @@ impl StateFile {
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(format!("{} cannot be read ({e})", path.display())),
+        }
+    }
+
+    /// Puts a file apart that is not what was written: what is to be written next would take its place.
+    pub fn set_apart(&self) {
+        let apart = self.folder.join(format!("{}.damaged", self.name));
+        if fs::rename(self.path(), &apart).is_ok() {
+            warn(format_args!("{} is damaged; it is kept as {}", self.path().display(), apart.display()));
         }
     }
 

@@ -22,6 +22,7 @@ pub mod slices;
 pub mod stat;
 pub mod storage;
 pub mod tcp;
+pub mod terminal;
 pub mod time;
 pub mod writeback;
 

@@ -49,7 +49,7 @@ const CAPABILITIES: [Capability; 16] = [
 ];
 
 /// Unreadable: they tell of the host, or reach it.
-const MASKED: [&str; 18] = [
+const MASKED: [&str; 21] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/config.gz",
@@ -65,6 +65,10 @@ const MASKED: [&str; 18] = [
     "/proc/partitions",
     "/proc/scsi",
     "/proc/timer_list",
+    "/proc/vmallocinfo",
+    // Who reads `hot_add` has made a device on the host.
+    "/sys/class/zram-control",
+    "/sys/devices/virtual/dmi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
     "/sys/kernel",

@@ -7,10 +7,11 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use host::Lack;
+use host::beneath::Dir;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -77,21 +78,23 @@ impl RootFs {
         self.create(path, 0o644)?.write_all(content)
     }
 
-    /// Copies a file, or a folder with all that is in it, from the host to `path`.
+    /// Copies a file, or a folder with all that is in it, from the host to `path`. No symbolic link was on the way to
+    /// it when the experiment was read; one that is there now is somebody else's doing.
     pub(crate) fn copy(&self, path: &Path, from: &Path) -> io::Result<()> {
-        let mut source = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(from)?;
-        let found = source.metadata()?;
-        if found.is_dir() {
+        let below = from.strip_prefix("/").map_err(io::Error::other)?;
+        self.copy_below(path, &Dir::open(Path::new("/"))?, below)
+    }
+
+    fn copy_below(&self, path: &Path, dir: &Dir, from: &Path) -> io::Result<()> {
+        if let Ok(folder) = dir.dir(from) {
             self.directory(path)?;
-            for entry in fs::read_dir(from)? {
-                let name = entry?.file_name();
-                self.copy(&path.join(&name), &from.join(&name))?;
+            for name in folder.names()? {
+                self.copy_below(&path.join(&name), &folder, Path::new(&name))?;
             }
             return Ok(());
         }
-        if !found.is_file() {
-            return Err(io::Error::other(format!("{} is neither a file nor a folder", from.display())));
-        }
+        let mut source = dir.read(from)?;
+        let found = source.metadata()?;
         let mut target = self.create(path, found.permissions().mode() & 0o777)?;
         io::copy(&mut source, &mut target).map(drop)
     }

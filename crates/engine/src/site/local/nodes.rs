@@ -60,12 +60,13 @@ impl Nodes {
     /// Creates the containers of a run.
     pub fn create(prepared: &Prepared, place: &Place) -> Result<Nodes> {
         let Prepared { setup, dilation, .. } = prepared;
+        let folder = place.folder.canonicalize().map_err(Error::io(place.folder.display()))?;
         let logs = Logs::begin(&place.results, setup.nodes.iter().map(|node| node.name.as_str()), setup.logs)?;
         let mut specs = Vec::new();
         for (index, node) in setup.nodes.iter().enumerate() {
             let io = io_of(logs.ends(index)?, admission(dilation.as_deref(), index)?)?;
             let kept = place.registration.kept_nodes().map(|dir| dir.join(&node.name));
-            specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &place.folder)? }, io));
+            specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &folder)? }, io));
         }
         let nodes = Node::create_all(&prepared.enclosure, &prepared.runtime, specs)?;
         let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
