@@ -9,6 +9,7 @@
 use std::fmt;
 
 pub mod names;
+pub mod paths;
 pub mod rooms;
 pub mod text;
 pub mod words;

@@ -48,11 +48,12 @@ pub fn opened(path: &str, text: &str) -> Vec<Breach> {
     if !path.ends_with(".rs") || !ROOMS.iter().any(|room| path.starts_with(room)) {
         return Vec::new();
     }
-    let found = lines(path, text).into_iter().enumerate().filter(|(_, line)| !line.test).filter_map(|(number, line)| {
-        let word = BY_PATH.iter().find(|word| line.code.contains(**word))?;
-        let says = format!("says `{word}…)`: open a directory once and what is below it by host::beneath::Dir");
-        Some(Breach::new(path, number + 1, says))
-    });
+    let found =
+        lines(path, text).into_iter().enumerate().filter(|(_, line)| !line.test).filter_map(|(number, line)| {
+            let word = BY_PATH.iter().find(|word| line.code.contains(**word))?;
+            let says = format!("says `{word}…)`: open a directory once and what is below it by host::beneath::Dir");
+            Some(Breach::new(path, number + 1, says))
+        });
     let found: Vec<_> = found.collect();
     match (STILL.contains(&path), found.is_empty()) {
         (true, true) => {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_rules::{Breach, names, rooms, words};
+use diorama_rules::{Breach, names, paths, rooms, words};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -72,6 +72,11 @@ fn only_the_clock_traces_programs() {
 }
 
 #[test]
+fn rooms_that_run_as_root_open_no_more_files_by_their_paths() {
+    holds(paths::opened);
+}
+
+#[test]
 fn no_line_is_longer_than_120_columns() {
     holds(words::columns);
     none(files("scripts", |_| true).iter().flat_map(|(path, text)| words::columns(path, text)).collect());
@@ -87,7 +92,8 @@ fn what_the_documentation_names_is_there() {
     let root = root();
     let mut pages = files("docs", |path| path.ends_with(".md"));
     pages.extend(
-        ["README.md", "CONTRIBUTING.md"].map(|page| (page.into(), fs::read_to_string(root.join(page)).unwrap())),
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+            .map(|page| (page.into(), fs::read_to_string(root.join(page)).unwrap())),
     );
     none(pages.iter().flat_map(|(path, text)| names::breaches(path, text, &root)).collect());
 }
