@@ -108,10 +108,11 @@ else
 endif
 
 # Compose files as Compose's own reader has them: asks it anew, which takes Go and its modules. `make test` compares with
-# what is kept of its answers, which KEEP=1 renews.
+# what is kept of its answers, which KEEP=1 renews. CASES=DIR is a folder of folders with further files compose.yaml.
 conformance-compose:
 	cd crates/compose/tests/reference && go build -o ../../../../target/compose-reference .
 	COMPOSE_REFERENCE='$(CURDIR)/target/compose-reference' COMPOSE_KEEP='$(KEEP)' \
+		$(if $(CASES),COMPOSE_CASES='$(abspath $(CASES))') \
 		$(CARGO) test --locked --package diorama-compose --test reference -- --nocapture
 
 demo: machine setup build

@@ -1,11 +1,14 @@
 //! `diorama convert`: print the experiment's file that an ns script or a Compose file becomes.
 
+mod images;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::Wanted;
 use record::Variant;
 
+use self::images::Images;
 use crate::experiment::{CoreArgs, HardwareArgs, tell};
 use crate::failure::Failure;
 use crate::terminal;
@@ -19,6 +22,12 @@ pub struct Args {
     /// The profile of a Compose file whose services take part, too: they are left out otherwise
     #[arg(long, value_name = "NAME")]
     profile: Vec<String>,
+    /// Where images for a Compose file are: an archive of `docker save` or skopeo, or a folder of such
+    #[arg(long, value_name = "PATH")]
+    images: Vec<String>,
+    /// Fetch images that a Compose file names and that are not here, as `diorama image pull` does
+    #[arg(long)]
+    pull: bool,
     #[command(flatten)]
     hardware: HardwareArgs,
     #[command(flatten)]
@@ -27,10 +36,11 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    let (text, notes) = match (&args.files[..], args.profile.is_empty()) {
+    let is_plain = args.profile.is_empty() && args.images.is_empty() && !args.pull;
+    let (text, notes) = match (&args.files[..], is_plain) {
         (files, _) if files.iter().all(|file| compose::is_compose(file)) => of_compose(&args)?,
         ([file], true) => args.hardware.describes(file, &[], args.cores).convert()?,
-        ([_], false) => return Err(Failure::input("--profile is for Compose files: an ns script has none")),
+        ([_], false) => return Err(Failure::input("--profile, --images and --pull are for Compose files")),
         _ => return Err(Failure::input("several files are laid over one another if all are Compose files (*.yaml)")),
     };
     tell(&notes);
@@ -41,12 +51,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 /// A Compose file says no TDF: it gets the smallest at which its nodes have room on this machine.
 fn of_compose(args: &Args) -> Result<(String, Vec<String>), Failure> {
     let wrong = |e: compose::Error| Failure::input(e.render());
-    let images = |wanted: &compose::Wanted<'_>| {
-        let beside = wanted.beside.map(|archive| compose::Image { root: archive.into(), ..compose::Image::default() });
-        Ok(beside)
+    let images = Images::new(&args.files[0], &args.images, args.pull)?;
+    let options = compose::Options {
+        environment: &|name| std::env::var(name).ok(),
+        profiles: &args.profile,
+        images: &|wanted| images.find(wanted),
+        accounts: &|root| images.accounts(root),
     };
-    let options =
-        compose::Options { environment: &|name| std::env::var(name).ok(), profiles: &args.profile, images: &images };
     let converted = compose::convert(&args.files, &options).map_err(wrong)?;
     let experiment = converted.load().map_err(wrong)?;
     let wanted = Wanted { experiment: &experiment, variant: Variant::Scaled, tdf: None, cores: args.cores.into() };

@@ -30,6 +30,14 @@ enum What {
         /// What the image is called from then on: a node has it as its root by `root: image:NAME`
         name: String,
     },
+    /// Fetch an image, such as redis:7, and keep it, by skopeo
+    Pull {
+        /// What it is called where it is: NAME, NAME:TAG or HOST/NAME:TAG
+        reference: String,
+        /// What this machine calls it; without it, after its own name: redis-7
+        #[arg(long, value_name = "NAME")]
+        r#as: Option<String>,
+    },
     /// List the images of this machine
     List {
         /// For a program
@@ -53,6 +61,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
                 about.over.as_ref().map_or(String::new(), |host| format!(", over the root of a host with {host}"));
             let size = size(about.bytes);
             terminal::print(format!("saved: {size}{over}; `root: image:{name}` gives it to a node\n"))?;
+        }
+        What::Pull { reference, r#as } => {
+            let about = engine::pull_image(&reference, r#as.as_deref())?;
+            let (name, size) = (&about.name, size(about.bytes));
+            terminal::print(format!("kept: {size}; `root: image:{name}` gives it to a node\n"))?;
         }
         What::List { json } => {
             let all = engine::images();
@@ -101,7 +114,10 @@ fn table(all: &[ListedImage]) -> String {
         [
             about.name.clone(),
             size(about.bytes),
-            format!("{} of {}/{}", about.node, about.experiment, about.variant),
+            about
+                .reference
+                .clone()
+                .unwrap_or_else(|| format!("{} of {}/{}", about.node, about.experiment, about.variant)),
             format!("{} ago", rough(listed.age)),
             about.over.clone().unwrap_or_else(|| "nothing".into()),
             if listed.used_by.is_empty() { "–".into() } else { listed.used_by.join(", ") },

@@ -46,6 +46,7 @@ fn of_service(option: &[&str]) -> Option<Type> {
         | ["volumes", "[]", "read_only"]
         | ["volumes", "[]", "volume", "nocopy"]
         | ["depends_on", _, "required" | "restart"]
+        | ["networks", _, "use_service_name_alias"]
         | ["healthcheck", "disable"] => Some(Type::Bool),
         [
             "cpu_count" | "cpu_period" | "cpu_quota" | "cpu_rt_period" | "cpu_rt_runtime" | "cpu_shares"

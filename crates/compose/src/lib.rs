@@ -39,6 +39,9 @@ const COMPOSE: Kind = Kind {
     longest: 1 << 20,
 };
 
+/// The texts of `/etc/passwd` and `/etc/group`, or what is wrong with who should have them.
+pub type Accounts = Result<(String, String), String>;
+
 /// What else is to be known.
 pub struct Options<'a> {
     /// What a variable stands for; what it does not know is looked up in the file `.env` beside the Compose file.
@@ -47,6 +50,8 @@ pub struct Options<'a> {
     pub profiles: &'a [String],
     /// Looks for an image; says what is wrong with one that cannot be used.
     pub images: &'a dyn Fn(&Wanted<'_>) -> Result<Option<Image>, String>,
+    /// The texts of `/etc/passwd` and `/etc/group` of an image, by its root in an experiment.
+    pub accounts: &'a dyn Fn(&str) -> Accounts,
 }
 
 /// An image that a service has.
@@ -67,6 +72,8 @@ pub struct Image {
     pub entrypoint: Vec<String>,
     /// And what behind that, if nobody says anything else.
     pub command: Vec<String>,
+    /// With which variables, `NAME=value`.
+    pub environment: Vec<String>,
     /// Where.
     pub working_dir: String,
     /// As whom.

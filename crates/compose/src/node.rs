@@ -2,7 +2,9 @@
 
 mod files;
 mod image;
+mod names;
 mod ready;
+mod user;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use crate::load::Loader;
 use crate::options::{Fate, option};
 use crate::project::{Project, Service};
 use crate::tree::{Data, Key, Value};
-use crate::{Options, label};
+use crate::{Image, Options, label};
 
 /// What nodes' programs may do as root although Compose would have to be asked for it.
 const CAPABILITIES: [&str; 16] = [
@@ -42,6 +44,10 @@ pub(crate) struct Node {
     pub count: Option<u32>,
     pub env: BTreeMap<String, String>,
     pub cwd: Option<String>,
+    pub user: Option<String>,
+    pub hostname: Option<String>,
+    pub names: Vec<String>,
+    pub stop_signal: Option<String>,
     /// Paths in the node, and in the folder.
     pub files: Vec<(String, String)>,
     pub after: Vec<String>,
@@ -85,7 +91,7 @@ pub(crate) fn nodes(loader: &mut Loader, project: &Project, options: &Options<'_
 fn node(loader: &mut Loader, project: &Project, service: &Service, options: &Options<'_>) -> Node {
     let name = service.name.clone();
     if name != service.key {
-        let what = format!("`{}` is called `{name}` here, also by others", service.key);
+        let what = format!("`{}` is called `{name}` here; others know it by both names", service.key);
         loader.note(service.span, Some(&name), what);
     }
     told(loader, service);
@@ -113,7 +119,20 @@ fn node(loader: &mut Loader, project: &Project, service: &Service, options: &Opt
         }
         cpus.min(1.0)
     });
-    names(loader, service);
+    if let Some(user) = user::user(loader, service, found.as_ref(), options) {
+        node.user = Some(user.numbers);
+        let has_home = |image: &Image| image.environment.iter().any(|line| line.starts_with("HOME="));
+        if let Some(home) = user.home
+            && !found.as_ref().is_some_and(has_home)
+        {
+            node.env.entry("HOME".into()).or_insert(home);
+        }
+    }
+    node.names = names::names(loader, project, service);
+    node.hostname = service.hostname.clone().filter(|hostname| node.names.contains(hostname));
+    let signal = service.stop_signal.clone().or_else(|| Some(found.as_ref()?.stop_signal.clone()));
+    let plain = |signal: String| signal.to_ascii_uppercase().trim_start_matches("SIG").to_owned();
+    node.stop_signal = signal.map(plain).filter(|signal| !matches!(signal.as_str(), "" | "TERM" | "15"));
     node
 }
 
@@ -190,7 +209,7 @@ fn told_of(loader: &mut Loader, service: &Service, key: &Key, value: &Value) {
         "networks" => {
             for member in &service.networks {
                 for (key, _) in member.options.entries() {
-                    if !matches!(key.text.as_str(), "ipv4_address") {
+                    if !matches!(key.text.as_str(), "ipv4_address" | "aliases") {
                         let what = format!("`{}` in network `{}` is not carried over", key.text, member.network);
                         loader.note(key.span, node, what);
                     }
@@ -203,18 +222,8 @@ fn told_of(loader: &mut Loader, service: &Service, key: &Key, value: &Value) {
                 loader.note(*span, node, what);
             }
         }
-        "user" => {
-            let what = "`user` is not carried over: programs begin as root: write `setpriv` or `su` into the command";
-            loader.note(value.span, node, what);
-        }
-        "hostname" => loader.note(value.span, node, "`hostname` is not carried over: a node is known by its own name"),
         "sysctls" => {
             loader.note(value.span, node, "`sysctls` are not carried over: nodes have the kernel's usual settings")
-        }
-        "stop_signal" => loader.note(value.span, node, "`stop_signal` is not carried over: nodes are ended by TERM"),
-        "container_name" => {
-            let what = "`container_name` is not carried over: a node is known by its own name";
-            loader.note(value.span, node, what);
         }
         _ => {}
     }
@@ -240,8 +249,6 @@ fn after(loader: &mut Loader, project: &Project, service: &Service) -> Vec<Strin
     }
     after
 }
-
-fn names(_loader: &mut Loader, _service: &Service) {}
 
 /// An amount of memory as an experiment writes it, in the largest unit in which it is short.
 fn amount(bytes: u64) -> String {

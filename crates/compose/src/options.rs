@@ -18,6 +18,7 @@ pub(crate) enum Form {
     Pairs,
     List,
     Map,
+    MapOrNothing,
     Any,
 }
 
@@ -35,7 +36,7 @@ pub(crate) enum Fate {
 }
 
 use Fate::{Idle, Noted, Refused, Used};
-use Form::{Any, List, Map, Number, Pairs, Text, TextOrList, Texts, Truth};
+use Form::{Any, List, Map, MapOrNothing, Number, Pairs, Text, TextOrList, Texts, Truth};
 
 const SHUT_IN: Fate = Refused("nodes are shut in, all of them: take it out, and see whether the program needs it");
 const NO_DEVICES: Fate = Refused("nodes have no devices of the machine: take it out");
@@ -67,8 +68,8 @@ pub(crate) const OPTIONS: &[(&str, Form, Fate)] = &[
     ("cpuset", Text, Noted("nodes are put on cores by the plan")),
     ("credential_spec", Map, Refused("it is for Windows: take it out")),
     ("depends_on", Any, Used),
-    ("deploy", Map, Used),
-    ("develop", Map, Idle),
+    ("deploy", MapOrNothing, Used),
+    ("develop", MapOrNothing, Idle),
     ("device_cgroup_rules", Texts, NO_DEVICES),
     ("devices", List, NO_DEVICES),
     ("dns", TextOrList, BY_NAME),
@@ -158,7 +159,8 @@ impl Form {
             | (Form::Truth, Data::Bool(_) | Data::Text(_))
             | (Form::TextOrList, Data::Text(_) | Data::Null)
             | (Form::List, Data::List(_))
-            | (Form::Map, Data::Map(_)) => return None,
+            | (Form::Map, Data::Map(_))
+            | (Form::MapOrNothing, Data::Map(_) | Data::Null) => return None,
             (Form::Texts | Form::TextOrList | Form::Pairs, Data::List(items)) => match first_other(items) {
                 None => return None,
                 Some((_, kind)) => format!("each item is a text, and one is {kind}: write it in quotes"),
@@ -184,7 +186,7 @@ impl Form {
             Form::Texts | Form::List => "a list",
             Form::TextOrList => "a text or a list",
             Form::Pairs => "a map, or a list of KEY=VALUE",
-            Form::Map | Form::Any => "a map",
+            Form::Map | Form::MapOrNothing | Form::Any => "a map",
         }
     }
 }

@@ -22,6 +22,8 @@ const TOP: [&str; 9] =
 pub(crate) struct Project {
     pub name: String,
     pub services: Vec<Service>,
+    /// Whether a service, also one that is left out, is in the network that needs no declaration.
+    pub uses_default: bool,
     /// Services that no profile asks for.
     pub left_out: Vec<(String, Span)>,
     pub networks: Vec<Network>,
@@ -62,8 +64,20 @@ pub(crate) fn read(loader: &mut Loader, root: &Value, name: String, environment:
         entries.iter().map(|(key, value)| (key.text.clone(), value.clone())).collect::<BTreeMap<_, _>>()
     };
     let volumes = named("volumes").into_keys().collect();
+    for (kind, ways) in [("configs", &["file", "environment", "content"][..]), ("secrets", &["file", "environment"])] {
+        for (key, value) in root.get(kind).map_or(&[][..], Value::entries) {
+            let said = ways.iter().filter(|way| value.get(way).is_some()).count();
+            let is_elsewhere = value.get("external").is_some() || value.get("driver").is_some();
+            if said > 1 || (said == 0 && !is_elsewhere) {
+                let what = format!("`{}` is given by one of these: {}", key.text, ways.join(", "));
+                loader.wrong(key.span, what);
+            }
+        }
+    }
+    let in_default = |service: &Service| service.networks.iter().any(|member| member.network == "default");
     let mut project = Project {
         name,
+        uses_default: all.iter().any(in_default),
         services: all,
         left_out: Vec::new(),
         networks,

@@ -70,6 +70,15 @@ fn node(text: &mut String, node: &Node, nodes: &[Node], notes: &[Note]) {
     if let Some(cwd) = &node.cwd {
         let _ = writeln!(text, "    cwd: {}", quoted(cwd));
     }
+    for (key, value) in [("user", &node.user), ("hostname", &node.hostname), ("stop-signal", &node.stop_signal)] {
+        if let Some(value) = value {
+            let _ = writeln!(text, "    {key}: {}", quoted(value));
+        }
+    }
+    if !node.names.is_empty() {
+        let names: Vec<String> = node.names.iter().map(|name| quoted(name)).collect();
+        let _ = writeln!(text, "    names: [{}]", names.join(", "));
+    }
     if !node.files.is_empty() {
         let _ = writeln!(text, "    files: {}", pairs(node.files.iter().map(|(to, from)| (to, from)).collect()));
     }

@@ -5,13 +5,31 @@ use std::path::Path;
 
 use diorama_compose::{Converted, Image, Options, Wanted, convert};
 
+/// Converts a file; its images are archives beside it, and redis:7, which says much of itself.
 fn converted(dir: &Path, text: &str) -> Result<Converted, String> {
     let file = dir.join("compose.yaml");
     fs::write(&file, text).unwrap();
     let environment = |name: &str| (name == "TAG").then(|| "7".to_owned());
-    let images =
-        |wanted: &Wanted<'_>| Ok(wanted.beside.map(|archive| Image { root: archive.into(), ..Image::default() }));
-    let options = Options { environment: &environment, profiles: &[], images: &images };
+    let images = |wanted: &Wanted<'_>| {
+        let plain = |archive: &str| Image { root: archive.into(), ..Image::default() };
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect();
+        Ok(match (wanted.reference, wanted.beside) {
+            ("redis:7", _) => Some(Image {
+                root: "image:redis-7".into(),
+                entrypoint: words("docker-entrypoint.sh"),
+                command: words("redis-server --save"),
+                working_dir: "/data".into(),
+                user: "redis".into(),
+                ports: words("16379/tcp 6379/tcp"),
+                stop_signal: "SIGINT".into(),
+                environment: words("PATH=/bin"),
+            }),
+            (_, beside) => beside.map(plain),
+        })
+    };
+    let accounts =
+        |_: &str| Ok(("root:x:0:0::/root:/bin/sh\nredis:x:999:998::/data:/bin/sh\n".into(), "tty:x:5:\n".into()));
+    let options = Options { environment: &environment, profiles: &[], images: &images, accounts: &accounts };
     convert(&[file], &options).map_err(|e| e.render())
 }
 
@@ -77,6 +95,7 @@ volumes: { logs: }
         "addresses: { data-base: \"10.5.0.7\" } }\n",
         "    # compose.yaml:14: `restart` is not carried over",
         "`data_base` is called `data-base` here",
+        "    names: [\"data_base\"]\n",
         "image `nginx:7` is not here",
     ] {
         assert!(text.contains(part), "`{part}` is missing in:\n{text}");
@@ -173,4 +192,59 @@ fn nothing_outside_the_folder_is_read() {
         let refused = converted(&dir, text).expect_err(text);
         assert!(refused.contains("leads out of the folder"), "{text}\n{refused}");
     }
+}
+
+#[test]
+fn what_an_image_says_counts_as_compose_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = |options: &str| {
+        let text = format!("services:\n  a:\n    image: redis:7\n{options}");
+        let converted = converted(dir.path(), &text).unwrap_or_else(|e| panic!("{e}"));
+        assert!(converted.load().is_ok(), "{}", converted.text("1"));
+        converted.text("1")
+    };
+    let all = service("");
+    for part in [
+        "    run: [\"docker-entrypoint.sh\", \"redis-server\", \"--save\"]\n",
+        "    root: \"image:redis-7\"\n",
+        "    cwd: \"/data\"\n",
+        "    user: \"999:998\"\n",
+        "    env: { \"HOME\": \"/data\" }\n",
+        "    stop-signal: \"INT\"\n",
+        "    ready: { tcp: 6379 }\n",
+    ] {
+        assert!(all.contains(part), "`{part}` is missing in:\n{all}");
+    }
+    for (options, part) in [
+        ("    command: redis-cli ping\n", "run: [\"docker-entrypoint.sh\", \"redis-cli\", \"ping\"]\n"),
+        ("    entrypoint: sleep\n", "run: [\"sleep\"]\n"),
+        ("    entrypoint: []\n    command: sleep 9\n", "run: [\"sleep\", \"9\"]\n"),
+        ("    user: root\n    working_dir: sub\n", "cwd: \"/data/sub\"\n"),
+        ("    user: \"5:tty\"\n", "user: \"5:5\"\n"),
+        ("    stop_signal: SIGQUIT\n", "stop-signal: \"QUIT\"\n"),
+        ("    ports: [\"80:8080\"]\n", "ready: { tcp: 8080 }\n"),
+    ] {
+        let text = service(options);
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+    assert!(!service("    user: root\n").contains("    user:"));
+    let refused = converted(dir.path(), "services: { a: { image: redis:7, user: nobody } }\n").unwrap_err();
+    assert!(refused.contains("the image has no user `nobody`"), "{refused}");
+}
+
+#[test]
+fn others_find_a_service_by_all_its_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = r#"
+services:
+  web_1: { command: sleep 9, container_name: shop-web, hostname: www.local, networks: { n: { aliases: [web, b] } } }
+  b: { command: sleep 9, networks: [n], scale: 2, links: ["web_1:frontend"] }
+networks: { n: }
+"#;
+    let converted = converted(dir.path(), text).unwrap_or_else(|e| panic!("{e}"));
+    let experiment = converted.load().unwrap_or_else(|e| panic!("{}\n{}", converted.text("1"), e.render()));
+    let names: Vec<Vec<&str>> =
+        experiment.nodes.iter().map(|node| node.names.iter().map(String::as_str).collect()).collect();
+    assert_eq!(names, [vec!["web_1", "shop-web", "www.local", "web", "b", "frontend"], vec!["b"], vec!["b"]]);
+    assert_eq!(experiment.nodes[0].hostname.as_deref(), Some("www.local"));
 }

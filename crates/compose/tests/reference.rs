@@ -53,7 +53,8 @@ fn unpacked(text: &str, into: &Path) -> Vec<String> {
 
 /// What this crate makes of a case, in the same form.
 fn ours(case: &Path) -> Value {
-    let options = Options { environment: &|_| None, profiles: &[], images: &|_| Ok(None) };
+    let accounts = |_: &str| Err("nobody asks".to_owned());
+    let options = Options { environment: &|_| None, profiles: &[], images: &|_| Ok(None), accounts: &accounts };
     match project(&[case.join("compose.yaml")], &options) {
         Ok(project) => {
             let text = project.to_string().replace(case.parent().unwrap().to_str().unwrap(), "/projects");
@@ -83,12 +84,33 @@ fn asked(program: &str, cases: &[PathBuf]) -> BTreeMap<String, Value> {
     all.into_iter().map(|(name, value)| (name, sorted(value))).collect()
 }
 
+/// What came of comparisons.
+#[derive(Default)]
+struct Count {
+    alike: usize,
+    refused: usize,
+    different: Vec<String>,
+}
+
+impl Count {
+    fn compare(&mut self, case: &Path, expected: &Value) {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        let ours = ours(case);
+        let is_meant = MEANT.iter().any(|(case, _)| *case == name);
+        match (expected.get("error"), ours.get("error")) {
+            (Some(_), Some(_)) => self.refused += 1,
+            (Some(_), None) | (None, Some(_)) if is_meant => {}
+            (None, None) if ours == *expected => self.alike += 1,
+            _ => self.different.push(format!("{name}:\n  Compose: {expected}\n  here:    {ours}")),
+        }
+    }
+}
+
 #[test]
 fn compose_files_are_read_as_composes_own_reader_reads_them() {
     let reference = std::env::var("COMPOSE_REFERENCE").ok();
     let keep = std::env::var("COMPOSE_KEEP").is_ok_and(|keep| keep == "1");
-    let mut different = Vec::new();
-    let (mut alike, mut refused) = (0, 0);
+    let mut count = Count::default();
     let mut subjects: Vec<PathBuf> =
         fs::read_dir(folder("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
     subjects.sort();
@@ -120,19 +142,30 @@ fn compose_files_are_read_as_composes_own_reader_reads_them() {
         }
         for name in names {
             let expected = kept.remove(&name).unwrap_or_else(|| panic!("{name}: nothing is kept"));
-            let expected = sorted(expected);
-            let ours = ours(&root.join(&name));
-            let is_meant = MEANT.iter().any(|(case, _)| *case == name);
-            match (expected.get("error"), ours.get("error")) {
-                (Some(_), Some(_)) => refused += 1,
-                (Some(_), None) | (None, Some(_)) if is_meant => {}
-                (None, None) if ours == expected => alike += 1,
-                _ => different.push(format!("{name}:\n  Compose: {expected}\n  here:    {ours}")),
-            }
+            count.compare(&root.join(&name), &sorted(expected));
         }
         assert!(kept.is_empty(), "{}: {:?} are no cases any more", kept_in.display(), kept.keys());
     }
+    let Count { alike, refused, different } = count;
     println!("{alike} Compose files are alike, and {refused} are refused by both");
     assert!(different.is_empty(), "{} are different:\n{}", different.len(), different.join("\n"));
     assert!(alike >= 100 && refused >= 50);
+}
+
+#[test]
+fn other_peoples_compose_files_are_read_alike() {
+    let (Ok(program), Ok(place)) = (std::env::var("COMPOSE_REFERENCE"), std::env::var("COMPOSE_CASES")) else {
+        return;
+    };
+    let folders = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path().canonicalize().unwrap());
+    let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join("compose.yaml").is_file()).collect();
+    folders.sort();
+    let said = asked(&program, &folders);
+    let mut count = Count::default();
+    for folder in folders {
+        count.compare(&folder, &said[folder.file_name().unwrap().to_str().unwrap()]);
+    }
+    let Count { alike, refused, different } = count;
+    println!("{alike} other Compose files are alike, and {refused} are refused by both");
+    assert!(different.is_empty(), "{} are different:\n{}", different.len(), different.join("\n"));
 }

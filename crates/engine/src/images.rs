@@ -4,7 +4,10 @@
 //! had it as its root, its files (`tree`), which all nodes of all runs share. The directory appears there by one
 //! rename, complete, and so does `tree` in it. Who uses it holds a shared lock on its file `lock`.
 
+mod contents;
 mod origin;
+mod pull;
+mod reference;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +26,10 @@ use crate::error::{Error, Result};
 use crate::notice::warn;
 use crate::registry::{STATE, live_runs, lock_file, private_dir, unused_id};
 
+pub use self::contents::ImageFile;
 pub use self::origin::{Base, ImageSource};
+pub use self::pull::{kept_image, pull_image};
+pub use self::reference::image_reference;
 
 /// Below the runs' state: where the images are.
 const IMAGES: &str = "images";
@@ -54,6 +60,9 @@ pub struct KeptAbout {
     pub node: String,
     /// When it was saved: s since 1970.
     pub saved_unix_s: u64,
+    /// What it is called where it was fetched from; none of one that was saved from a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// The sum that names all that is in it.
     pub digest: String,
     /// How large it is, in bytes.
@@ -199,17 +208,7 @@ pub fn save_image(source: &ImageSource, node: &str, name: &str) -> Result<KeptAb
     if let Some(what) = wrong_word(name) {
         return Err(Error::Usage(what));
     }
-    let is_taken = || {
-        let what = format!("there is an image `{name}` already: choose another name, or `diorama image remove {name}`");
-        Error::Usage(what)
-    };
-    let part = {
-        let _all = lock_all()?;
-        if dir_of(name).exists() {
-            return Err(is_taken());
-        }
-        Part::begin()?
-    };
+    let part = begin(name)?;
     let opened = source.open(node)?;
     // The run whose node this may be goes on meanwhile. Where that is not heeded, it only costs more.
     let _ = rustix::process::nice(NICE);
@@ -217,7 +216,6 @@ pub fn save_image(source: &ImageSource, node: &str, name: &str) -> Result<KeptAb
     let about =
         node::About { name: name.into(), source: format!("{node} of {}/{}", origin.experiment, origin.variant) };
     let saved = node::save(&part.dir.join(LAYOUT), &opened.base, &opened.written, &about)?;
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let about = KeptAbout {
         name: name.into(),
         versions: record::RunDir::at(&origin.run).plan().ok().flatten().map(|plan| plan.versions).unwrap_or_default(),
@@ -225,24 +223,49 @@ pub fn save_image(source: &ImageSource, node: &str, name: &str) -> Result<KeptAb
         variant: origin.variant,
         run: origin.run,
         node: node.into(),
-        saved_unix_s: unix.as_secs(),
+        reference: None,
+        saved_unix_s: unix_s(),
         digest: saved.digest,
         bytes: saved.bytes,
         over: saved.over.map(|host| host.name().to_string()),
         left_out: saved.left_out,
         changed: saved.changed,
     };
+    keep(&part, &about)?;
+    Ok(about)
+}
+
+/// Begins an image of a new name.
+fn begin(name: &str) -> Result<Part> {
+    let _all = lock_all()?;
+    if dir_of(name).exists() {
+        return Err(is_taken(name));
+    }
+    Part::begin()
+}
+
+/// Gives an image that is complete its name.
+fn keep(part: &Part, about: &KeptAbout) -> Result<()> {
     let file = part.dir.join(ABOUT);
-    let text = serde_json::to_vec_pretty(&about).map_err(Error::io(ABOUT))?;
+    let text = serde_json::to_vec_pretty(about).map_err(Error::io(ABOUT))?;
     let write = || File::create(&file).and_then(|mut f| f.write_all(&text).and_then(|()| f.sync_all()));
     write().map_err(Error::file(&file, "write"))?;
     let _all = lock_all()?;
-    renameat_with(CWD, &part.dir, CWD, dir_of(name), RenameFlags::NOREPLACE).map_err(|e| match e {
-        rustix::io::Errno::EXIST => is_taken(),
+    renameat_with(CWD, &part.dir, CWD, dir_of(&about.name), RenameFlags::NOREPLACE).map_err(|e| match e {
+        rustix::io::Errno::EXIST => is_taken(&about.name),
         e => Error::file(&part.dir, "rename")(e),
     })?;
-    written_out(&home())?;
-    Ok(about)
+    written_out(&home())
+}
+
+fn is_taken(name: &str) -> Error {
+    let what = format!("there is an image `{name}` already: choose another name, or `diorama image remove {name}`");
+    Error::Usage(what)
+}
+
+/// The host's clock, in seconds since 1970.
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Removes an image.

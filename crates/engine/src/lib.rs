@@ -38,11 +38,15 @@ pub use cpu::PLANNED_USABLE;
 pub use error::{Error, ErrorReport, Kind, Result};
 pub use exec::exec;
 pub use helper::become_helper;
-pub use images::{ImageSource, KeptAbout, ListedImage, images, remove_image, save_image};
+pub use images::{
+    ImageFile, ImageSource, KeptAbout, ListedImage, image_reference, images, kept_image, pull_image, remove_image,
+    save_image,
+};
 pub use interrupt::{Interrupts, listen as interrupts};
 pub use load::{Description, Opened, load};
 pub use logs::{find_live, find_run, print as print_logs};
 pub use model::Experiment;
+pub use node::Inspected as ImageContents;
 pub use notice::{Notice, Tick, visible, warn};
 pub use plan::{CoreChoice, Plan, SMALLEST_SHARE, Supply};
 pub use registry::{CoreLocks, LiveRun, begun, idle_s, live_runs, make_state_directory, sweep};

@@ -167,6 +167,14 @@ pub struct NodeSetup {
     pub env: Vec<(String, String)>,
     /// Its working directory, inside the node.
     pub cwd: Option<String>,
+    /// As whom its program runs: the numbers of the user and the group.
+    pub user: (u32, u32),
+    /// What it is called by itself; none: by its name.
+    pub hostname: Option<String>,
+    /// Further names by which all nodes know it.
+    pub names: Vec<String>,
+    /// The number of the signal by which it is ended; none: SIGTERM.
+    pub stop_signal: Option<i32>,
     /// Absolute paths inside the node, and what appears there.
     pub files: Vec<(String, Source)>,
     /// The core that it runs on.

@@ -3,6 +3,7 @@
 mod behaviour;
 mod disk;
 mod flows;
+mod identity;
 mod lans;
 mod link;
 mod network;

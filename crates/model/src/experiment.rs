@@ -154,6 +154,14 @@ pub struct Node {
     pub env: Vec<(String, String)>,
     /// The working directory, an absolute path inside the node; `/` if none.
     pub cwd: Option<String>,
+    /// As whom its program runs: the numbers of the user and the group.
+    pub user: (u32, u32),
+    /// What it is called by itself; none: by its name.
+    pub hostname: Option<String>,
+    /// Further names by which all nodes know it.
+    pub names: Vec<String>,
+    /// The number of the signal by which it is ended; none: SIGTERM.
+    pub stop_signal: Option<i32>,
     /// Its TCP's congestion control; none: the best that is offered.
     pub congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts: places in [`Experiment::nodes`], without cycles.

@@ -214,6 +214,16 @@ pub(crate) struct Node {
     pub(crate) env: BTreeMap<String, String>,
     /// The working directory, an absolute path inside the node
     pub(crate) cwd: Option<String>,
+    /// As whom its program runs: `UID` or `UID:GID`; without it as root
+    pub(crate) user: Option<String>,
+    /// What it is called by itself; without it NAME
+    pub(crate) hostname: Option<String>,
+    /// Further names by which all nodes know it
+    #[serde(default)]
+    pub(crate) names: Vec<String>,
+    /// The signal by which it is ended, such as `QUIT`; without it TERM
+    #[serde(rename = "stop-signal")]
+    pub(crate) stop_signal: Option<String>,
     /// The congestion control of its TCP; without it CUBIC, as on any Linux
     pub(crate) congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts; `*` stands for any characters

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use oci_spec::runtime::{
     Capability, Linux, LinuxCapabilities, LinuxCpu, LinuxDeviceCgroup, LinuxMemory, LinuxNamespace, LinuxNamespaceType,
-    LinuxPids, LinuxResources, Mount, PosixRlimitBuilder, PosixRlimitType, Process, Root, Spec,
+    LinuxPids, LinuxResources, Mount, PosixRlimitBuilder, PosixRlimitType, Process, Root, Spec, User,
 };
 
 use crate::seccomp;
@@ -84,12 +84,15 @@ const READ_ONLY: [&str; 7] =
 const MOST_PROCESSES: i64 = 16_384;
 
 /// The process of a container, or one that joins it later.
-pub(crate) fn process(argv: &[String], env: &[String], cwd: &str) -> Process {
+pub(crate) fn process(argv: &[String], env: &[String], cwd: &str, (uid, gid): (u32, u32)) -> Process {
     let set: std::collections::HashSet<_> = CAPABILITIES.into_iter().collect();
     let mut capabilities = LinuxCapabilities::default();
     capabilities.set_bounding(Some(set.clone())).set_effective(Some(set.clone())).set_permitted(Some(set));
     capabilities.set_inheritable(None).set_ambient(None);
     let mut process = Process::default();
+    let mut user = User::default();
+    user.set_uid(uid).set_gid(gid);
+    process.set_user(user);
     process.set_args(Some(argv.to_vec())).set_env(Some(env.to_vec())).set_cwd(cwd.into());
     process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true));
     let [soft, hard] = host::descriptors::limit_of_programs();

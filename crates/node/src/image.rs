@@ -1,7 +1,9 @@
 //! Images: root file systems from archives and layouts (OCI image specification), and images of what nodes have
 //! written.
 
+mod accounts;
 mod host;
+mod inspect;
 mod save;
 mod source;
 
@@ -15,7 +17,9 @@ use self::source::Source;
 use crate::error::Error;
 use crate::layer::{self, Below};
 
+pub use self::accounts::accounts;
 pub use self::host::Host;
+pub use self::inspect::{Inspected, inspect};
 pub use self::save::{About, Base, Saved, save};
 
 /// The note in an image's manifest that says what its layers lie over, if it is not nothing.

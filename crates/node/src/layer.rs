@@ -7,7 +7,7 @@ mod entry;
 mod holes;
 mod pax;
 
-pub(crate) use apply::{Below, Part, apply};
+pub(crate) use apply::{Below, Part, apply, reader};
 pub(crate) use collect::{Found, Tree, collect};
 
 /// What marks a name that hides the same name of the layers below.

@@ -30,7 +30,7 @@ mod volume;
 pub use enclosure::{Enclosure, EnclosureOptions};
 pub use error::Error;
 pub use exits::Exit;
-pub use image::{About, Base, Host, Saved, Unpacked, save, unpack};
+pub use image::{About, Base, Host, Inspected, Saved, Unpacked, accounts, inspect, save, unpack};
 pub use init::init_main;
 pub use kernel::{NotApplied, ParentNamespace, apply, apply_to_devices};
 pub use life::{Exec, ExecSpec, Io, Node, in_parallel};

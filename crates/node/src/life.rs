@@ -145,8 +145,9 @@ impl Node {
     /// The program is the first process of its namespace, which the kernel shields from every signal that it does not
     /// handle but KILL; so KILL takes the place of TERM's default action.
     pub fn terminate(&self) -> Result<(), Error> {
-        let handled = self.read_proc("status").is_ok_and(|status| heeds(&status, libc::SIGTERM));
-        self.signal(if handled { libc::SIGTERM } else { libc::SIGKILL })
+        let wanted = self.spec.stop_signal.unwrap_or(libc::SIGTERM);
+        let handled = self.read_proc("status").is_ok_and(|status| heeds(&status, wanted));
+        self.signal(if handled { wanted } else { libc::SIGKILL })
     }
 
     /// How the node's first process ended, if it has.
@@ -254,7 +255,7 @@ impl Node {
     /// [`Error::Node`] if the node has ended or has no such program.
     pub fn exec(&self, spec: ExecSpec) -> Result<Exec, Error> {
         let tag = format!("exec-{}", self.execs.fetch_add(1, Ordering::Relaxed));
-        let process = bundle::process(&spec.argv, &prepare::environment(&self.spec.env), &self.spec.cwd);
+        let process = bundle::process(&spec.argv, &prepare::environment(&self.spec.env), &self.spec.cwd, (0, 0));
         let text = serde_json::to_string(&process).map_err(io::Error::from);
         let file = self.enclosure.staging.join("nodes").join(self.name()).join(format!("{tag}.json"));
         let (path, text) = (file.clone(), text.context(|| "cannot describe a process".into())?);

@@ -44,6 +44,12 @@ pub struct NodeSpec {
     pub env: Vec<String>,
     /// The directory it starts in, such as `/`.
     pub cwd: String,
+    /// As whom its program runs: the numbers of the user and the group.
+    pub user: (u32, u32),
+    /// What it is called by itself; none: by its name.
+    pub hostname: Option<String>,
+    /// The number of the signal by which it is ended; none: SIGTERM.
+    pub stop_signal: Option<i32>,
     /// The contents of its `/etc/hosts`, beside `localhost`.
     pub hosts: Vec<(String, IpAddr)>,
     /// Files and folders of the host that are copied into it: (path in the node, path on the host).
@@ -129,7 +135,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         shown.push((tool, path.clone()));
     }
     let parts = Parts {
-        hostname: &spec.name,
+        hostname: hostname(spec),
         root: &bundle.join("root"),
         netns: &bundle.join("net"),
         cgroup: &spec.cgroup,
@@ -137,13 +143,18 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         memory_bytes: spec.memory_bytes,
         limit_swap: cgroup::limits_swap(),
         shown: &shown,
-        process: bundle::process(&spec.argv, &environment(&spec.env), &spec.cwd),
+        process: bundle::process(&spec.argv, &environment(&spec.env), &spec.cwd, spec.user),
     };
     let config = bundle.join("config.json");
     let text = serde_json::to_string(&bundle::spec(parts)).map_err(io::Error::from);
     fs::write(&config, text.context(|| "cannot describe a container".into())?)
         .map_err(|e| Error::file("write", &config, e))?;
     Ok((root, disk))
+}
+
+/// What a node is called by itself.
+fn hostname(spec: &NodeSpec) -> &str {
+    spec.hostname.as_deref().unwrap_or(&spec.name)
 }
 
 /// Where a node without a disk has what it writes.
@@ -246,7 +257,9 @@ fn files(root: &RootFs, spec: &NodeSpec) -> Result<(), Error> {
     let entries = spec.hosts.iter().map(|(name, address)| format!("{address}\t{name}\n"));
     let own = "127.0.0.1\tlocalhost\n::1\tip6-localhost ip6-loopback\n".to_string();
     let hosts: String = [own].into_iter().chain(entries).collect();
-    for (path, text) in [("hosts", hosts), ("hostname", format!("{}\n", spec.name)), ("resolv.conf", String::new())] {
+    for (path, text) in
+        [("hosts", hosts), ("hostname", format!("{}\n", hostname(spec))), ("resolv.conf", String::new())]
+    {
         let path = Path::new("/etc").join(path);
         root.write(&path, text.as_bytes())
             .context(|| format!("node {}: cannot write {}", spec.name, path.display()))?;

@@ -8,7 +8,9 @@ use crate::tree::{Data, Value};
 
 /// A path that starts at a folder, without `.` and `..`. One that starts at a user's home is left so: it leads out.
 pub(crate) fn absolute(path: &str, base: &Path) -> PathBuf {
-    if path.starts_with('~') {
+    // Of Windows, `C:\\docker`: it leads nowhere here, whatever it is put behind.
+    let is_drive = path.as_bytes().get(1) == Some(&b':') && path.starts_with(|c: char| c.is_ascii_alphabetic());
+    if path.starts_with('~') || is_drive {
         return PathBuf::from(path);
     }
     PathBuf::from(clean(&base.join(path).to_string_lossy()))

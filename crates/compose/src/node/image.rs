@@ -39,8 +39,8 @@ pub(super) fn find(loader: &mut Loader, project: &Project, service: &Service, op
         }
         Ok(None) => {
             let what = format!(
-                "image `{reference}` is not here, so this machine's own programs run: save it by `docker save \
-                 {reference} -o {beside}`, and convert again"
+                "image `{reference}` is not here, so this machine's own programs run: `diorama image pull \
+                 {reference}`, or `docker save {reference} -o {beside}`, and convert again"
             );
             loader.note(span, Some(&service.name), what);
             None
@@ -80,8 +80,8 @@ pub(super) fn run(loader: &mut Loader, service: &Service, image: Option<&Image>)
         let what = match image {
             Some(_) => "neither the service nor its image says what it runs: write `command`".into(),
             None => format!(
-                "what it runs is known to its image `{reference}` only: write `command`, which `docker inspect` of the \
-                 image says (Entrypoint and Cmd)"
+                "what it runs is known to its image only: `diorama image pull {reference}` and convert again, or write \
+                 `command`"
             ),
         };
         loader.wrong(service.span, what);

@@ -58,9 +58,7 @@ impl Project {
             shown.insert("subnets".into(), json!(subnets));
             networks.insert(network.key.clone(), Json::Object(shown));
         }
-        if self.services.iter().any(|s| s.networks.iter().any(|m| m.network == "default"))
-            && !networks.contains_key("default")
-        {
+        if self.uses_default && !networks.contains_key("default") {
             networks.insert("default".into(), json!({ "subnets": [] }));
         }
         json!({ "name": self.name, "services": services, "networks": networks, "volumes": self.volumes })
@@ -73,7 +71,9 @@ impl Service {
         for (key, value) in &self.options {
             if AS_WRITTEN.contains(&key.text.as_str()) && option(&key.text).is_some() {
                 let value = to_json(value);
-                let is_left_out = value == json!(false) || value == json!("") || value == json!([]) || value.is_null();
+                let is_said = matches!(key.text.as_str(), "attach" | "init");
+                let is_left_out =
+                    (value == json!(false) && !is_said) || value == json!("") || value == json!([]) || value.is_null();
                 if !is_left_out {
                     shown.insert(key.text.clone(), value);
                 }

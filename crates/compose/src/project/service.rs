@@ -11,6 +11,35 @@ use crate::options::{Fate, OPTIONS, option};
 use crate::short::{self, Port, Volume, words};
 use crate::tree::{Data, Key, Value};
 
+/// What `build` may say.
+const BUILD: &[&str] = &[
+    "additional_contexts",
+    "args",
+    "cache_from",
+    "cache_to",
+    "context",
+    "dockerfile",
+    "dockerfile_inline",
+    "entitlements",
+    "extra_hosts",
+    "isolation",
+    "labels",
+    "network",
+    "no_cache",
+    "no_cache_filter",
+    "platforms",
+    "privileged",
+    "provenance",
+    "pull",
+    "sbom",
+    "secrets",
+    "shm_size",
+    "ssh",
+    "tags",
+    "target",
+    "ulimits",
+];
+
 /// A service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Service {
@@ -127,6 +156,7 @@ impl Service {
                 }
             }
         }
+        service.label_files(loader);
         service.together(loader);
         Some(service)
     }
@@ -134,7 +164,10 @@ impl Service {
     fn option(&mut self, loader: &mut Loader, key: &Key, value: &Value) {
         match key.text.as_str() {
             "image" => self.image = text(loader, value).map(|image| (image, value.span)).filter(|(i, _)| !i.is_empty()),
-            "build" => self.build = Some(key.span),
+            "build" => {
+                known_keys(loader, value, BUILD, "`build`");
+                self.build = Some(key.span);
+            }
             "command" => {
                 let (words, line) = command(loader, value);
                 (self.command, self.line) = (words, line);
@@ -178,6 +211,18 @@ impl Service {
             "stop_signal" => self.stop_signal = text(loader, value),
             "profiles" => self.profiles = value.items().iter().filter_map(|item| text(loader, item)).collect(),
             _ => {}
+        }
+    }
+
+    /// Files of labels, which are not read, have to be there all the same.
+    fn label_files(&self, loader: &mut Loader) {
+        let files = self.options.iter().filter(|(key, _)| key.text == "label_file");
+        for file in files.flat_map(|(_, value)| value.items()) {
+            if let Some(path) = file.as_text()
+                && !std::path::Path::new(path).exists()
+            {
+                loader.wrong(file.span, format!("there is no file `{path}`"));
+            }
         }
     }
 
@@ -307,6 +352,9 @@ impl Service {
             let known = ["name", "mode", "host_ip", "target", "published", "protocol", "app_protocol"];
             known_keys(loader, item, &known, "a port");
             let part = |key: &str| item.get(key).and_then(Value::shown);
+            if part("host_ip").is_some_and(|ip| ip.parse::<std::net::IpAddr>().is_err()) {
+                loader.wrong(item.span, "`host_ip` is an address, such as 127.0.0.1");
+            }
             match part("target").map(|target| target.parse::<u16>()) {
                 Some(Ok(target)) => self.ports.push(Port {
                     target,
@@ -326,6 +374,9 @@ impl Service {
             known_keys(loader, item, &known, "a volume");
             let part = |key: &str| item.get(key).and_then(Value::shown);
             let kinds = ["bind", "volume", "tmpfs", "cluster", "npipe", "image"];
+            if part("type").as_deref() == Some("bind") && part("source").is_none() {
+                loader.wrong(item.span, "a volume of type `bind` has a `source`, the path of what is shown");
+            }
             match (part("type"), part("target")) {
                 (Some(kind), Some(target)) if kinds.contains(&kind.as_str()) => {
                     let read_only = item.get("read_only").is_some_and(|value| value.data == Data::Bool(true));

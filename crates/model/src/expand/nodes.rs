@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::{Entry, MANY, NODES, disk, key_span, select};
+use super::{Entry, MANY, NODES, disk, identity, key_span, select};
 use crate::error::Problems;
 use crate::experiment::{Beside, Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
@@ -108,6 +108,10 @@ pub(super) fn nodes(
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for (entry, range) in entries.iter().zip(&places) {
         let Some(read) = &entry.value else { continue };
+        for (i, name) in read.names.iter().enumerate().filter(|(_, name)| taken.contains(*name)) {
+            let what = format!("`{}` is a node's own name: give it to that one only", shorten(name));
+            problems.add(entry.at_item("names", i), what);
+        }
         let mut after = Vec::new();
         for (i, pattern) in read.after.iter().enumerate() {
             after.extend(select(pattern, &names, "node", entry.at_item("after", i), problems));
@@ -203,6 +207,10 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         argv: Vec::new(),
         env: Vec::new(),
         cwd: None,
+        user: (0, 0),
+        hostname: None,
+        names: Vec::new(),
+        stop_signal: None,
         congestion: None,
         after: Vec::new(),
         ready: None,
@@ -252,6 +260,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         }
         node.cwd = Some(cwd.clone());
     }
+    identity::identity(entry, read, &mut node, problems);
     node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
     if let Some(ready) = &read.ready {
         if ready.tcp == 0 {

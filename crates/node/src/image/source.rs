@@ -16,6 +16,10 @@ pub(super) struct Image {
     pub(super) layers: Vec<String>,
     /// The annotations of its manifest.
     pub(super) notes: HashMap<String, String>,
+    /// How whoever packed it called it.
+    pub(super) names: Vec<String>,
+    /// The sum of its manifest.
+    pub(super) digest: Option<String>,
 }
 
 /// What holds an image.
@@ -51,7 +55,11 @@ impl Source {
         let layers = image["Layers"].as_array().into_iter().flatten();
         let layers = layers.map(|l| l.as_str().map(Into::into)).collect::<Option<_>>();
         match (image["Config"].as_str(), layers) {
-            (Some(config), Some(layers)) => Ok(Image { config: config.into(), layers, notes: HashMap::new() }),
+            (Some(config), Some(layers)) => {
+                let names = image["RepoTags"].as_array().into_iter().flatten();
+                let names = names.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+                Ok(Image { config: config.into(), layers, notes: HashMap::new(), names, digest: None })
+            }
             _ => Err("its manifest.json names no configuration and layers".into()),
         }
     }
@@ -68,11 +76,14 @@ impl Source {
         let name = blob(chosen);
         if *chosen.media_type() == MediaType::ImageIndex {
             let index: ImageIndex = self.json(&name)?;
-            return self.choose(&index, depth.checked_sub(1).ok_or("its indexes point to one another")?);
+            let image = self.choose(&index, depth.checked_sub(1).ok_or("its indexes point to one another")?)?;
+            return Ok(Image { names: names_of(chosen).into_iter().chain(image.names).collect(), ..image });
         }
         let manifest: ImageManifest = self.json(&name)?;
         let notes = manifest.annotations().clone().unwrap_or_default();
-        Ok(Image { config: blob(manifest.config()), layers: manifest.layers().iter().map(blob).collect(), notes })
+        let layers = manifest.layers().iter().map(blob).collect();
+        let digest = Some(chosen.digest().to_string());
+        Ok(Image { config: blob(manifest.config()), layers, notes, names: names_of(chosen), digest })
     }
 
     fn json<T: serde::de::DeserializeOwned>(&mut self, name: &str) -> Result<T, String> {
@@ -135,6 +146,18 @@ fn index(file: &File) -> io::Result<HashMap<PathBuf, (u64, u64)>> {
         }
     }
     Ok(members)
+}
+
+/// How an index calls one of its images: `docker save` and containerd write the whole name, others the tag alone.
+fn names_of(descriptor: &Descriptor) -> Vec<String> {
+    let notes = descriptor.annotations().iter().flatten();
+    let keys = ["containerd.image.name", "opencontainers.image.ref.name"];
+    let mut names: Vec<(usize, String)> = Vec::new();
+    for (key, name) in notes {
+        names.extend(keys.iter().position(|known| key.ends_with(known)).map(|place| (place, name.clone())));
+    }
+    names.sort();
+    names.into_iter().map(|(_, name)| name).collect()
 }
 
 fn blob(descriptor: &Descriptor) -> String {

@@ -169,7 +169,8 @@ impl OfEntries<'_> {
     }
 }
 
-fn reader(layer: &Part) -> io::Result<tar::Archive<Box<dyn Read + '_>>> {
+/// The entries of a layer, compressed or not.
+pub(crate) fn reader(layer: &Part) -> io::Result<tar::Archive<Box<dyn Read + '_>>> {
     let mut file = &layer.file;
     file.seek(SeekFrom::Start(layer.start))?;
     let mut magic = [0; 4];

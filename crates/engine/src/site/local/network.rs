@@ -51,7 +51,8 @@ impl Network {
         }
         not_applied.dedup();
         let timeout = initial_timeout(setup, &namespaces)?;
-        let hosts = setup.nodes.iter().map(|n| with_twins(network.hosts_seen_by(&n.name))).collect();
+        let seen = |node: &NodeSetup| with_twins(with_names(network.hosts_seen_by(&node.name), &setup.nodes));
+        let hosts = setup.nodes.iter().map(seen).collect();
         let options = net::Options { core: setup.cores.emulator(), polling: setup.tdf.polling_interval() };
         let named = |name: &String| Some((name.clone(), network.pipe(name)?));
         let pipes = network.pipe_names().iter().filter_map(named).collect();
@@ -191,6 +192,19 @@ fn initial_timeout(setup: &Setup, namespaces: &[NetNamespace]) -> Result<Option<
     }
     let cookies = namespaces.iter().map(NetNamespace::cookie).collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(Some(InitialTimeout::attach(setup.tdf, &cookies)?))
+}
+
+/// Behind the nodes their further names. One that several have is there for each, and programs that look it up get all.
+fn with_names(mut hosts: Vec<(String, Ipv4Addr)>, nodes: &[NodeSetup]) -> Vec<(String, Ipv4Addr)> {
+    if nodes.iter().all(|node| node.names.is_empty()) {
+        return hosts;
+    }
+    let addresses: HashMap<String, Ipv4Addr> = hosts.iter().cloned().collect();
+    for node in nodes {
+        let Some(address) = addresses.get(&node.name) else { continue };
+        hosts.extend(node.names.iter().map(|name| (name.clone(), *address)));
+    }
+    hosts
 }
 
 /// Beside each name that of the same node's IPv6 address: `web.ip6` beside `web`. Under the same name it would be

@@ -1,0 +1,108 @@
+//! Fetching images: skopeo, which every distribution has, brings them from where they are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use model::yaml::wrong_word;
+
+use super::reference::{image_reference, local_name};
+use super::{KeptAbout, LAYOUT, all, begin, is_taken, keep, unix_s};
+use crate::error::{Error, Result};
+
+/// What fetches images.
+const SKOPEO: &str = "skopeo";
+
+/// Fetches an image and keeps it, under `name` or else one that follows from its own. One that is kept already is not
+/// fetched again.
+///
+/// # Errors
+///
+/// If there is no such image, nobody can fetch it, or there is no room; nothing is left then.
+pub fn pull_image(reference: &str, name: Option<&str>) -> Result<KeptAbout> {
+    let whole = image_reference(reference)?;
+    let name = name.map_or_else(|| local_name(&whole), str::to_owned);
+    if let Some(what) = wrong_word(&name) {
+        return Err(Error::Usage(what));
+    }
+    if let Some(about) = all().into_iter().find(|about| about.name == name) {
+        return if about.reference.as_ref() == Some(&whole) { Ok(about) } else { Err(is_taken(&name)) };
+    }
+    let part = begin(&name)?;
+    let layout = part.dir.join(LAYOUT);
+    copy(&whole, &layout)?;
+    let contents = node::inspect(&layout)?;
+    let about = KeptAbout {
+        name,
+        experiment: String::new(),
+        variant: String::new(),
+        run: PathBuf::new(),
+        node: String::new(),
+        reference: Some(whole),
+        saved_unix_s: unix_s(),
+        digest: contents.digest.unwrap_or_default(),
+        bytes: size(&layout).map_err(Error::file(&layout, "read"))?,
+        over: None,
+        versions: BTreeMap::new(),
+        left_out: Vec::new(),
+        changed: Vec::new(),
+    };
+    keep(&part, &about)?;
+    Ok(about)
+}
+
+/// The image that was fetched under a name, if the machine keeps one.
+pub fn kept_image(reference: &str) -> Option<String> {
+    let whole = image_reference(reference).ok()?;
+    all().into_iter().find(|about| about.reference.as_ref() == Some(&whole)).map(|about| about.name)
+}
+
+fn copy(reference: &str, layout: &Path) -> Result<()> {
+    let mut command = Command::new(SKOPEO);
+    command.args(["--override-os", "linux", "--override-arch", "amd64", "copy", "--quiet"]);
+    if is_here(reference) {
+        command.arg("--src-tls-verify=false");
+    }
+    command.arg(format!("docker://{reference}")).arg(format!("oci:{}:latest", layout.display()));
+    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).output().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::machine(
+            format!("`{SKOPEO}`, which fetches images, is not installed"),
+            "apt-get install skopeo (or what your distribution has instead)",
+        ),
+        _ => Error::io(SKOPEO)(e),
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+    let why = last.split_once("msg=").map_or(last, |(_, why)| why).trim_matches('"');
+    let nobody_has_it = ["manifest unknown", "not found", "name unknown", "requested access"];
+    match nobody_has_it.iter().any(|known| why.contains(known)) {
+        true => Err(Error::Usage(format!("there is no image `{reference}`: {why}"))),
+        false => Err(Error::machine(
+            format!("the image `{reference}` cannot be fetched: {why}"),
+            "try `skopeo inspect docker://` with its name; where there is no network, `docker save` it elsewhere",
+        )),
+    }
+}
+
+/// Whether an image is fetched from this machine itself, where nobody has certificates; Docker does the same.
+fn is_here(reference: &str) -> bool {
+    let host = reference.split('/').next().unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default();
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// How large all files below a directory are, in bytes.
+fn size(dir: &Path) -> io::Result<u64> {
+    let mut all = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        all += if meta.is_dir() { size(&entry.path())? } else { meta.len() };
+    }
+    Ok(all)
+}
