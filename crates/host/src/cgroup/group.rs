@@ -9,11 +9,9 @@ use std::time::Duration;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::files::{self, CAP, CAP_2, IDLE, MEMBERS, Version};
-use super::hierarchies::{is_v2, place_of};
 use super::passing::{self, Known};
 use super::scope;
 use crate::error::{CONTAINER, Error, Lack};
-use crate::mounts;
 
 /// The smallest quota that the kernel accepts (`min_cfs_quota_period`).
 const MIN_QUOTA: Duration = Duration::from_millis(1);
@@ -144,15 +142,6 @@ impl Group {
     pub fn threads(&self) -> Result<Vec<u32>, Error> {
         let text = files::read(&self.cpu.join(self.version.threads()))?;
         Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
-    }
-
-    /// Where the group is for [`crate::perf`], or would be: in the hierarchy of version 1 for that if it is mounted, or
-    /// else in version 2, where it needs no controller.
-    pub fn place_of_counters(&self) -> io::Result<PathBuf> {
-        let mounts = mounts::all().map_err(io::Error::other)?;
-        let v2 = || mounts.iter().find(|m| is_v2(m)).map(|m| m.point.clone());
-        let root = place_of(&mounts, "perf_event").or_else(v2).ok_or(ErrorKind::Unsupported)?;
-        Ok(root.join(self.cpu.strip_prefix(&self.root).unwrap_or(&self.cpu)))
     }
 }
 

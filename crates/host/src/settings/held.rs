@@ -15,7 +15,7 @@ const STATE: &str = "/var/lib/diorama";
 /// A setting of the whole machine that is as one run asked for it, or as several did. Dropping it gives it back: the
 /// last run to do so restores the setting.
 ///
-/// Runs that hold it at once agree on its value. A run that is alone may [have another](Held::set) for a while.
+/// Runs that hold it at once agree on its value.
 #[derive(Debug)]
 pub struct Held {
     host: Host,
