@@ -52,7 +52,7 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
             let mode = if variant == "naive" { serde_json::Value::Null } else { "work".into() };
             assert_eq!((&plan["cpu"]["mode"], plan["turns"].is_object()), (&mode, variant != "naive"));
         }
-        let table = text(&check(experiment, &[]).stdout);
+        let table = text(&check(experiment, &["--verbose"]).stdout);
         let both =
             ["100packets", "tcp_rto_min_us", "TIME_WAIT", "of which 90% can be sold", "slices of ", "shares of work"];
         for part in [link, speed].into_iter().chain(both) {
