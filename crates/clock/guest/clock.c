@@ -108,6 +108,26 @@ static bool find_stretch(struct stretch *s, i64 at, bool on_virtual)
 	return true;
 }
 
+/*
+ * What the node's clock showed when the host's was `real`, if that is in the slice that the node has now; else that
+ * instant itself. The host stamps files and packets by its own clock, which one that is ahead has left behind.
+ */
+static i64 seen_at(i64 real)
+{
+	const volatile struct node_clock *c = (const volatile struct node_clock *)STATE->node_clock;
+	if (!c || real < 0)
+		return real;
+	u64 shown;
+	u32 sequence;
+	do {
+		sequence = c->sequence;
+		u64 base = c->base_real;
+		shown = (u64)real < base ? (u64)real :
+					   c->base + (u64)(((unsigned __int128)((u64)real - base) * c->rate) >> NODE_CLOCK_RATE_BITS);
+	} while (__builtin_expect((sequence & 1) || c->sequence != sequence, 0));
+	return (i64)shown > real ? (i64)shown : real;
+}
+
 /* The host stamps by the run's clock; a node that is behind must not see what is later than its own. */
 static i64 not_after_now(i64 at)
 {
@@ -120,6 +140,7 @@ i64 past_virtual(i64 real)
 	i64 result;
 	u32 sequence;
 	struct stretch s;
+	real = seen_at(real);
 	do {
 		sequence = begin_read();
 		if (!find_stretch(&s, real, false))
