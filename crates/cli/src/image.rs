@@ -32,9 +32,9 @@ enum What {
     },
     /// Fetch an image, such as redis:7, and keep it, by skopeo
     Pull {
-        /// What it is called where it is: NAME, NAME:TAG or HOST/NAME:TAG
+        /// Name of the image in its registry: NAME, NAME:TAG or HOST/NAME:TAG
         reference: String,
-        /// What this machine calls it; without it, after its own name: redis-7
+        /// Name that it is kept by; without it, after its own name: redis-7
         #[arg(long, value_name = "NAME")]
         r#as: Option<String>,
     },

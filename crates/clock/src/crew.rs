@@ -63,7 +63,7 @@ pub(crate) struct Crew {
     recipe: Recipe,
     core: Option<usize>,
     pub counters: Counters,
-    /// What programs have told of settings that they made.
+    /// Settings that programs made and that are not in virtual time, as they told.
     pub untrue: Mutex<BTreeSet<UntrueSetting>>,
     refused: Mutex<Refused>,
     /// Read by each exec under way, and written by a change of the rate, which may not meet one.

@@ -173,7 +173,7 @@ struct Inner {
     tdf: Tdf,
     /// Read-only descriptor of the memfd, for the guests.
     memfd: OwnedFd,
-    /// What the page ends with: a number that is no other's.
+    /// Number at the end of the page, which no other page has.
     cookie: u64,
     shared: *mut Shared,
     writer: Mutex<Writer>,

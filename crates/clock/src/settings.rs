@@ -5,7 +5,7 @@
 
 include!(concat!(env!("OUT_DIR"), "/settings.rs"));
 
-/// What is added to a line of `sysctls.h` (`guest/settings/settings.h`).
+/// Bit that marks a line of `sysctls.h` (`guest/settings/settings.h`).
 const OF_SYSCTL: u64 = 0x10000;
 
 /// A setting that a program made, and that is now something else than it believes.
@@ -28,7 +28,7 @@ pub enum Untrue {
     Cut,
 }
 
-/// What the image says by the arguments of its call.
+/// Reads which setting the arguments of the image's call tell of, and why it is untrue.
 pub(crate) fn told(id: u64, why: u64) -> (String, Untrue) {
     let (table, line, kind) = match id.checked_sub(OF_SYSCTL) {
         Some(line) => (SYSCTLS, line, "net/"),

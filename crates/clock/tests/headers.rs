@@ -123,7 +123,7 @@ fn is_word(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// What an enumeration of a header names, a line each.
+/// Names of an enumeration of a header, a line each.
 fn enumerators(header: &str) -> Vec<String> {
     let path = Path::new("/usr/include/linux").join(header);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -198,7 +198,7 @@ fn every_time_of_this_kernel_is_known() {
         "_life",
     ];
     const ENDS: [&str; 5] = ["_ms", "_us", "_ns", "_sec", "_secs"];
-    // Of the whole machine, which no node has, or no time: a flag, a number of packets, of messages, of solicitations.
+    // Not translated: settings of the whole machine, which no node has, flags, and numbers of packets or messages.
     const NONE: [&str; 13] = [
         "core/netdev_budget_usecs",
         "core/netdev_unregister_timeout_secs",

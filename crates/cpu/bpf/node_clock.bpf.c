@@ -97,7 +97,6 @@ struct core {
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
-	__u64 strangers; /* for how long it had tasks that are no node's, real ns: burners and all others */
 };
 
 struct {
