@@ -10,43 +10,23 @@
 //!
 //! This room knows only real time: the shares it gets are already divided by the TDF.
 
-mod board;
-pub mod caches;
-mod division;
-mod exclusive;
-mod fillers;
-mod groups;
-mod had;
-mod helper;
-mod interrupts;
-mod joiner;
-mod layout;
-mod limit;
-pub mod meter;
+mod keeper;
+mod measure;
 mod node_clock;
-mod pace;
-mod part;
-mod poke;
-mod policy;
-pub mod probe;
-mod seen;
-mod shared;
-mod shares;
-mod terms;
-mod yardstick;
+mod share;
 
-pub use caches::main as caches_main;
-pub use division::rounding;
-pub use exclusive::{Exclusive, why_shared};
-pub use fillers::main as fillers_main;
-pub use groups::CpuGroups;
-pub use joiner::Joiner;
-pub use limit::{Limit, limit_this, stale_limits};
+// As `node_clock` calls them.
+use keeper::{counters as board, shared_array as shared};
+
+pub use keeper::burners::main as fillers_main;
+pub use measure::caches::main as caches_main;
+pub use measure::sample::{Calibration, NodeUse, Sample};
+pub use measure::{caches, meter, probe};
 pub use node_clock::{BUCKETS, NodeClocks, NodeTimes};
-pub use policy::best_policy;
-pub use seen::{Calibration, NodeUse, Sample};
-pub use shares::{PLANNED_USABLE, USUALLY_USABLE};
-pub use terms::{CoreWork, DEFAULT_GAIN, DEFAULT_SLICE, LONGEST_SLICE, Pace, SHORTEST_SLICE, Speed, Terms};
+pub use share::{
+    CoreWork, CpuGroups, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Joiner, LONGEST_SLICE, Limit, PLANNED_USABLE, Pace,
+    SHORTEST_SLICE, Speed, Terms, USUALLY_USABLE, best_policy, limit_this, rounding, stale_limits, why_shared,
+};
 
 use serde::{Deserialize, Serialize};
 

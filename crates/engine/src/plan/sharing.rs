@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 /// neighbour that computes now and then, then still does all the work that was sold.
 const ENOUGH_ROOM: f64 = 1.3;
 
-/// Nodes never get more than this many times their share, however much room there is: `crates/cpu/src/pace.rs` takes a
-/// core that is so slow for one that was measured wrongly.
+/// Nodes never get more than this many times their share, however much room there is:
+/// `crates/cpu/src/keeper/controller.rs` takes a core that is so slow for one that was measured wrongly.
 const MOST: f64 = 4.0;
 
 /// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.

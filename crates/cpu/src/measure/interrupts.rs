@@ -5,7 +5,7 @@ use host::sched::turns_of;
 use rustix::thread::Pid;
 
 use crate::Error;
-use crate::layout::Layout;
+use crate::share::layout::Layout;
 
 /// Those tasks, each with its core; none where there are none, or where the kernel counts by core.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! The poke: what keeps turns short, from another core, and as often as it is worth it reckons what nodes are owed.
 
-mod guard;
-mod way;
+mod method;
+mod watchdog;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,16 +12,17 @@ use host::sched::{self, Class};
 use host::time::sleep_until;
 use scale::{RealDuration, RealInstant};
 
-use self::guard::{Guard, RAISED, Raised};
-pub(crate) use self::way::{Ender, Way};
-use crate::board::{Board, Maps, Measured, OfCore};
-use crate::had::{Counts, Had};
-use crate::layout::Layout;
+pub(crate) use self::method::{Ender, Way};
+use self::watchdog::{Guard, RAISED, Raised};
+use crate::Error;
+use crate::keeper::controller::{Pacer, Window};
+use crate::keeper::counters::{Board, Maps, Measured, OfCore};
+use crate::keeper::shared_array::SharedArray;
+use crate::measure::meter;
+use crate::measure::usage::{Counts, Had};
+use crate::measure::yardstick::Rate;
 use crate::node_clock::{BurnerWords, NodeWords, awake_of, awake_on_average, open_map, tell_rate};
-use crate::pace::{Pacer, Window};
-use crate::shared::SharedArray;
-use crate::yardstick::Rate;
-use crate::{Error, meter};
+use crate::share::layout::Layout;
 
 /// How often what nodes are owed is reckoned anew.
 const RECKON: RealDuration = RealDuration::from_nanos(20_000_000);

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use host::cgroup::{Group, Tree};
 
-use crate::division::Division;
-use crate::part::Part;
+use crate::share::core_plan::Part;
+use crate::share::division::Division;
 use crate::{Error, NodeShare};
 
 /// The groups of one run.

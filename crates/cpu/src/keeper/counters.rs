@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use scale::{RealDuration, RealInstant};
 
-use crate::pace::{Books, Room};
+use crate::keeper::controller::{Books, Room};
 use crate::{Pace, Speed};
 
 /// A cache line: what different processes write is in different ones.
@@ -275,7 +275,7 @@ impl Books {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pace::{Pacer, Window};
+    use crate::keeper::controller::{Pacer, Window};
 
     fn books() -> Books {
         let mut pacer = Pacer::new(RealInstant::from_nanos(5));

@@ -66,7 +66,8 @@ pub struct Pace {
     pub gain: f64,
 }
 
-/// How fast a core is: what it does of the yardstick ([`crate::meter`]) per microsecond of real time, in rounds.
+/// How fast a core is: what it does of the yardstick ([`crate::measure::meter`]) per microsecond of real time, in
+/// rounds.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Speed(f64);

@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{Pid, Signal};
 
 use super::spin;
-use crate::board::Meter;
+use crate::keeper::counters::Meter;
 
 /// Several times what the few calls below need.
 const STACK: usize = 64 << 10;

@@ -3,15 +3,15 @@
 //!
 //! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
 //! threads of one process, or processes that share one memory where groups hold no threads. Each enters its group and
-//! waits. Over the parent's standard input and output it
-//! answers [words](crate::helper) of the engine. Both children end with the parent, and the parent when its input is
-//! closed, so nothing spins on the core for longer than there is a run.
+//! waits. Over the parent's standard input and output it answers [words](crate::keeper::helper) of the engine. Both
+//! children end with the parent, and the parent when its input is closed, so nothing spins on the core for longer than
+//! there is a run.
 //!
 //! One process, because a core remembers the translations of few address spaces (Linux gives each core six): between
 //! two turns of a scaled node many more fillers run than in the baseline, and as processes they drove out the node's
 //! translations at each turn, which made a scaled web server's requests 6 % dearer.
 
-mod kin;
+mod processes;
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -26,11 +26,11 @@ use rustix::thread::Pid;
 use scale::RealDuration;
 
 use crate::Error;
-use crate::board::{Board, Meter, OfCore};
-use crate::helper::{FAILED, Word};
-use crate::layout::{self, Layout};
-use crate::poke::{self, Burner, Ender, Way};
-use crate::yardstick::Laps;
+use crate::keeper::counters::{Board, Meter, OfCore};
+use crate::keeper::helper::{FAILED, Word};
+use crate::keeper::reschedule::{self, Burner, Ender, Way};
+use crate::measure::yardstick::Laps;
+use crate::share::layout::{self, Layout};
 
 /// What stands between what is burnt and the place of its core; no name of a group has it.
 const AT: char = '@';
@@ -297,7 +297,7 @@ impl Child {
                     .iter()
                     .map(|s| Burner { group: &s.group, place: s.place, takes_slack: layout::is_unsold(&s.name) })
                     .collect();
-                let _why = poke::poke(board, layout, &burners, way, ender);
+                let _why = reschedule::poke(board, layout, &burners, way, ender);
             }
             Err(error) => self.report("_poke", Err(error)),
         }
@@ -329,7 +329,7 @@ impl Child {
     /// The same by processes, which this one settles and then waits for: if one ends, so does this, and with it all.
     fn spin_apart(self, spinners: &[Spinner], board: Board) -> ! {
         for (i, spinner) in spinners.iter().enumerate() {
-            let started = kin::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
+            let started = processes::start(self.gate.as_raw_fd(), board.meter(i)).map_err(Error::io("start a process"));
             self.report(&spinner.name, started.and_then(|pid| settle(Some(pid), spinner, board.slice())));
         }
         // SAFETY: waits for any child, without a status.

@@ -3,7 +3,7 @@
 use host::now;
 use scale::RealDuration;
 
-use crate::yardstick::{self, Laps, Rate};
+use crate::measure::yardstick::{self, Laps, Rate};
 use crate::{Error, Speed};
 
 /// Measures `core` for that long by computing on it like any program, so beside others it takes longer to say the same:

@@ -1,7 +1,7 @@
 //! The process that keeps the shares, seen from the engine: started, talked to and ended.
 //!
 //! Over its standard input and output, a line each: `ready`, then an answer to every word of the engine ([`Word`]).
-//! `error …` says why it failed. The end of the input ends it. The other side is [`crate::fillers`].
+//! `error …` says why it failed. The end of the input ends it. The other side is [`crate::keeper::burners`].
 
 use std::fmt::Display;
 use std::io::Write;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::RealInstant;
 
-use crate::board::{BurnerOrders, Maps, Orders};
-use crate::pace::Room;
+use crate::keeper::controller::Room;
+use crate::keeper::counters::{BurnerOrders, Maps, Orders};
 use crate::{CoreWork, Error, Pace, Speed};
 
 /// How long it may take to answer, and to end.

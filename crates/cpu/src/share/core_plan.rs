@@ -2,8 +2,8 @@
 
 use host::cgroup::Weights;
 
-use crate::division::{Division, Fractions};
-use crate::shares::{self, PLANNED_USABLE};
+use crate::share::division::{Division, Fractions};
+use crate::share::reservation::{self, PLANNED_USABLE};
 use crate::{Error, NodeShare, Policy};
 
 /// What a run has of one core.
@@ -39,8 +39,8 @@ impl Part {
     pub fn all(shares: &[NodeShare], policy: Policy, weights: Weights) -> Result<Vec<Part>, Error> {
         let of_core = |core| {
             match policy {
-                Policy::Slots => shares::unsold(shares, core, 1.0)?,
-                Policy::Quota | Policy::Pool { .. } => shares::sold(shares, core)?,
+                Policy::Slots => reservation::unsold(shares, core, 1.0)?,
+                Policy::Quota | Policy::Pool { .. } => reservation::sold(shares, core)?,
             };
             let nodes: Vec<usize> = (0..shares.len()).filter(|i| shares[*i].core == core).collect();
             let bought: Vec<f64> = nodes.iter().map(|i| shares[*i].share).collect();
@@ -51,7 +51,7 @@ impl Part {
             let in_force = division.clone();
             Ok(Part { core, nodes, shares: bought, division, in_force, usable: PLANNED_USABLE })
         };
-        shares::cores_of(shares).into_iter().map(of_core).collect()
+        reservation::cores_of(shares).into_iter().map(of_core).collect()
     }
 
     /// Its nodes, each with the level at which it is in the division.
@@ -106,7 +106,7 @@ impl Part {
     ///
     /// Fails if it is less than its nodes have bought.
     pub fn use_of(&mut self, shares: &[NodeShare], usable: f64) -> Result<f64, Error> {
-        let unsold = shares::unsold(shares, self.core, usable)?;
+        let unsold = reservation::unsold(shares, self.core, usable)?;
         self.usable = usable;
         self.in_force = self.division.within(unsold);
         Ok(unsold - self.in_force.spare())

@@ -3,8 +3,8 @@
 use host::cgroup::{self, Usage, UsageByCore};
 use scale::RealDuration;
 
-use crate::layout::Layout;
-use crate::part::Part;
+use crate::share::core_plan::Part;
+use crate::share::layout::Layout;
 use crate::{Error, NodeShare, NodeUse, Policy};
 
 /// What all groups have used, by core.

@@ -222,5 +222,5 @@ fn smoothed(before: f64, now: f64, length: RealDuration, over: RealDuration) -> 
 }
 
 #[cfg(test)]
-#[path = "pace_tests.rs"]
+#[path = "controller_tests.rs"]
 mod tests;

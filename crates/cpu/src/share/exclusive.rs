@@ -6,8 +6,8 @@ use host::{cores, now};
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
-use crate::caches::Sampler;
-use crate::layout::Layout;
+use crate::measure::caches::Sampler;
+use crate::share::layout::Layout;
 use crate::{Error, Joiner};
 
 /// With fewer cores than this, the rest of the machine needs all that the harness leaves.

@@ -11,20 +11,21 @@ use host::{Change, Held};
 use host::{Lack, cores, now};
 use scale::{RealDuration, RealInstant};
 
-use crate::board::{BurnerOrders, Orders};
-use crate::caches::Sampler;
-use crate::exclusive::Alone;
-use crate::had::ByCore;
-use crate::helper::{Helper, Word};
-use crate::interrupts::Interrupts;
-use crate::joiner::Joiner;
-use crate::layout::Layout;
+use crate::keeper::burners;
+use crate::keeper::controller::Room;
+use crate::keeper::counters::{BurnerOrders, Orders};
+use crate::keeper::helper::{Helper, Word};
+use crate::keeper::reschedule::Way;
+use crate::measure::caches::Sampler;
+use crate::measure::interrupts::Interrupts;
+use crate::measure::usage::ByCore;
 use crate::node_clock::NodeClocks;
-use crate::pace::Room;
-use crate::part::Part;
-use crate::poke::Way;
-use crate::shares::PLANNED_USABLE;
-use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms, fillers};
+use crate::share::core_plan::Part;
+use crate::share::exclusive::Alone;
+use crate::share::joiner::Joiner;
+use crate::share::layout::Layout;
+use crate::share::reservation::PLANNED_USABLE;
+use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms};
 
 /// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
@@ -158,7 +159,7 @@ impl CpuGroups {
         self.layout.cores()
     }
 
-    /// For a single thread that is to work in a node's share, to measure from inside (see [`crate::probe`]).
+    /// For a single thread that is to work in a node's share, to measure from inside (see [`crate::measure::probe`]).
     ///
     /// Fails if there is no such node.
     pub fn joiner(&self, node: &str) -> Result<Joiner, Error> {
@@ -206,7 +207,7 @@ impl CpuGroups {
                 places.into_iter().map(|place| (place, part.core, BURNERS_SLICES))
             });
             let way = Way::of(self.slices);
-            command.args(fillers::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, way, burnt));
+            command.args(burners::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, way, burnt));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
@@ -275,7 +276,7 @@ impl CpuGroups {
             let groups = self.layout.places_of_burners(part);
             for (place, burner) in groups.iter().zip(part.burners()) {
                 let largest = self.layout.filler_at(place).largest_fraction();
-                let crate::part::Burner { base, scale, sold } = burner;
+                let crate::share::core_plan::Burner { base, scale, sold } = burner;
                 words.push(Word::Burn(words.len(), BurnerOrders { base, scale, sold, largest }));
             }
         }

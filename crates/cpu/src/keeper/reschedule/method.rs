@@ -12,7 +12,7 @@ use scale::RealDuration;
 
 use super::start;
 use crate::Error;
-use crate::layout::Layout;
+use crate::share::layout::Layout;
 
 /// What ends turns on this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

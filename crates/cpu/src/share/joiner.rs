@@ -20,7 +20,7 @@ impl Joiner {
     /// exec.
     pub fn join(&self) -> io::Result<()> {
         // Before, for the group's sake, where that can be; and after, for whoever enters may be unpinned
-        // (`crates/cpu/src/fillers.rs` has both reasons).
+        // (`crates/cpu/src/keeper/burners.rs` has both reasons).
         let _ = host::pin(self.core);
         self.group.join()?;
         host::pin(self.core)
