@@ -137,6 +137,7 @@ impl Plan {
             VirtualCpu::speed(divisor)?;
             let planned = PlannedNode {
                 core: *core,
+                cpus: cpu.cpus,
                 share: cpu.share(share_tdf),
                 turn_s: in_turns.then(|| slice.length.as_secs_f64()),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
@@ -286,6 +287,7 @@ impl Plan {
             stop_signal: node.stop_signal,
             files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
             core: planned.core,
+            cpus: planned.cpus,
             share: planned.share,
             memory_bytes: planned.memory_bytes,
             cpu_clock_divisor: planned.cpu_clock_divisor,

@@ -179,7 +179,9 @@ pub struct NodeSetup {
     pub files: Vec<(String, Source)>,
     /// The core that it runs on.
     pub core: usize,
-    /// Its share of that core, in real time; in a pool its weight.
+    /// How many CPUs it has, all of them on that core.
+    pub cpus: u32,
+    /// Their share of that core together, in real time; in a pool its weight.
     pub share: f64,
     /// Its memory limit.
     pub memory_bytes: u64,

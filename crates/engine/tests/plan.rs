@@ -374,7 +374,7 @@ fn plan_json_has_its_documented_keys() {
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["tdf"].to_string(), "10");
     assert_eq!(json["cores"].to_string(), r#"{"nodes":[0],"harness":[1]}"#);
-    for key in ["core", "share", "memory_bytes", "addresses"] {
+    for key in ["core", "cpus", "share", "memory_bytes", "addresses"] {
         assert!(!json["nodes"]["client-3"][key].is_null(), "{key}");
     }
     for side in ["target", "harness"] {

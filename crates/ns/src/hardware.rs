@@ -17,7 +17,9 @@ const BESIDE: &str = "hardware.yaml";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The speed of its CPU.
+    /// How many CPUs it has; none: one.
+    pub cpus: Option<u32>,
+    /// The speed of each.
     pub speed: String,
     /// Its memory.
     pub memory: String,

@@ -189,7 +189,8 @@ pub fn file(source: &Source<'_>) -> Result<(Yaml, Vec<Note>), Vec<Note>> {
     yaml.line(format!("tdf: {}", source.tdf), &none);
     yaml.line("machines:", &none);
     for (name, machine) in &classes {
-        yaml.line(format!("  {name}: {{ speed: {}, memory: {} }}", machine.speed, machine.memory), &none);
+        let cpus = machine.cpus.map_or(String::new(), |cpus| format!("cpus: {cpus}, "));
+        yaml.line(format!("  {name}: {{ {cpus}speed: {}, memory: {} }}", machine.speed, machine.memory), &none);
     }
     yaml.line("nodes:", &none);
     for (node, machine, root) in &nodes {

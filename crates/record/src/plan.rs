@@ -111,6 +111,10 @@ pub struct PlannedCpu {
     pub rounding: Option<f64>,
 }
 
+fn one() -> u32 {
+    1
+}
+
 /// Of what a node has a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -126,7 +130,11 @@ pub enum CpuMode {
 pub struct PlannedNode {
     /// The core that it runs on.
     pub core: usize,
-    /// The fraction of that core that it gets, in real time. In the naive variant its weight in the common pool.
+    /// How many CPUs it has; one in plans of older versions.
+    #[serde(default = "one")]
+    pub cpus: u32,
+    /// The fraction of that core that all its CPUs together get, in real time. In the naive variant its weight in the
+    /// common pool.
     pub share: f64,
     /// How long a turn of it on its core lasts, real s; missing where nodes do not take turns, and in plans of older
     /// versions.

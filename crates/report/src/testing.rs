@@ -147,6 +147,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     };
     let node = PlannedNode {
         core: 0,
+        cpus: 1,
         share: 0.05,
         turn_s: None,
         memory_bytes: 268435456,

@@ -36,6 +36,7 @@ pub(super) fn cpu(
             sold: scale::sold(cpus, tdf),
             cores,
             too_large: larger.next().map(|(node, _)| node.name.clone()),
+            several: cpus.iter().any(|c| c.cpus > 1),
             by_group: by_group(experiment, cpus, tdf),
             reference: host.reference.filter(|_| super::sharing::is_absolute(experiment)).map(Speed::units_per_us),
             fits: scale::tdf_that_packs(cpus, cores, PLANNED_USABLE),
@@ -57,20 +58,22 @@ pub(super) fn cpu(
     Ok(packing)
 }
 
-/// Who asks for how much: `server 0.5, client 4 x 0.08`.
+/// Who asks for how much: `server 0.5, client 4 x 0.08`, and with how many CPUs: `database 2 (4 CPUs)`.
 fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
     const SHOWN: usize = 6;
-    let mut groups: Vec<(&str, usize, f64)> = Vec::new();
+    let mut groups: Vec<(&str, usize, &TargetCpu)> = Vec::new();
     for (node, cpu) in experiment.nodes.iter().zip(cpus) {
         match groups.last_mut() {
             Some((name, count, _)) if *name == node.group => *count += 1,
-            _ => groups.push((&node.group, 1, cpu.share(tdf))),
+            _ => groups.push((&node.group, 1, cpu)),
         }
     }
-    groups.sort_by(|a, b| (b.1 as f64 * b.2).total_cmp(&(a.1 as f64 * a.2)));
-    let text = |(name, count, share): &(&str, usize, f64)| match count {
-        1 => format!("{name} {share:.3}"),
-        _ => format!("{name} {count} x {share:.3}"),
+    let asked = |(_, count, cpu): &(&str, usize, &TargetCpu)| *count as f64 * cpu.share(tdf);
+    groups.sort_by(|a, b| asked(b).total_cmp(&asked(a)));
+    let text = |(name, count, cpu): &(&str, usize, &TargetCpu)| {
+        let times = if *count == 1 { String::new() } else { format!("{count} x ") };
+        let with = if cpu.cpus == 1 { String::new() } else { format!(" ({})", super::table::cpus(cpu.cpus)) };
+        format!("{name} {times}{:.3}{with}", cpu.share(tdf))
     };
     let mut shown: Vec<String> = groups.iter().take(SHOWN).map(text).collect();
     if groups.len() > SHOWN {

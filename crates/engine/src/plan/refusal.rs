@@ -15,7 +15,7 @@ pub enum Refusal {
         of_cores(*cores),
         reference.map(|usual| format!(" (a core of this host usually does {usual:.1} units/us)")).unwrap_or_default(),
         does_not_fit(*cores, *sold, too_large.as_deref()),
-        too_much_cpu(*variant, *cores, *fits)
+        too_much_cpu(*variant, *cores, *several, *fits)
     )]
     TooMuchCpu {
         /// The experiment.
@@ -30,6 +30,8 @@ pub enum Refusal {
         cores: usize,
         /// A node that is too large for any core.
         too_large: Option<String>,
+        /// Whether a machine has several CPUs, which count together.
+        several: bool,
         /// Who asks for how much.
         by_group: String,
         /// What a core usually does, in units of work per µs, where speeds are in those.
@@ -211,16 +213,20 @@ fn does_not_fit(cores: usize, sold: f64, too_large: Option<&str>) -> String {
     }
 }
 
-fn too_much_cpu(variant: Variant, cores: usize, fits: Option<Tdf>) -> String {
+fn too_much_cpu(variant: Variant, cores: usize, several: bool, fits: Option<Tdf>) -> String {
     match (variant, fits) {
         (Variant::Baseline, _) => format!(
-            "the baseline runs every node with its full share at TDF 1: lower the speeds until they sum to at most {}\
-             {}, or run the scaled variant only",
+            "the baseline runs every node with its full share at TDF 1: lower the {} until they sum to at most {}\
+             {}, or run the scaled variant only{}",
+            if several { "speeds, each times its machine's `cpus`," } else { "speeds" },
             cpu::PLANNED_USABLE,
-            if cores == 1 { "" } else { " on each core" }
+            if cores == 1 { "" } else { " on each core" },
+            fits.map_or(String::new(), |tdf| format!(" (from TDF {tdf} on)")),
         ),
         (_, Some(fits)) => would_fit(variant, fits),
-        (_, None) => "no TDF would fit: lower the speeds of the machines".into(),
+        (_, None) => {
+            format!("no TDF would fit: lower the speeds{} of the machines", if several { " or `cpus`" } else { "" })
+        }
     }
 }
 

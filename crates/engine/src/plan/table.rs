@@ -78,8 +78,8 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
             name: node.name.clone(),
             cells: vec![
                 match machine.speed {
-                    Speed::OfHost(fraction) => format!("{} CPU at {fraction}", machine.cpus),
-                    Speed::Absolute(units) => format!("{} CPU at {units} units/us", machine.cpus),
+                    Speed::OfHost(fraction) => format!("{} at {fraction}", cpus(machine.cpus)),
+                    Speed::Absolute(units) => format!("{} at {units} units/us", cpus(machine.cpus)),
                 },
                 percent(planned.share),
                 bytes(planned.memory_bytes),
@@ -327,6 +327,11 @@ fn with_unit(value: u64, unit: &str) -> String {
         Some(rest) => format!("{value}{rest}"),
         None => format!("{value}{unit}"),
     }
+}
+
+/// `1 CPU`, `4 CPUs`
+pub(super) fn cpus(count: u32) -> String {
+    if count == 1 { "1 CPU".into() } else { format!("{count} CPUs") }
 }
 
 fn percent(fraction: f64) -> String {
