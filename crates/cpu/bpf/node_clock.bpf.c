@@ -16,9 +16,13 @@ char _license[] SEC("license") = "GPL";
 #define MOST_CPUS 1024
 #define BUCKETS 32
 
+/* How many slices a thread may have been kept from the core, for the work of which it catches up. */
+#define MOST_SLICES_BEHIND 8
+
 /* `struct Config` of the loader. */
 struct {
 	__u64 cores[MOST_CPUS / 64]; /* those on which there are nodes: a bit each */
+	__u64 slice; /* how long a thread keeps the core, ns */
 } const volatile config = {};
 
 /* A page for each node, which programs map. */
@@ -37,12 +41,20 @@ struct {
 	__array(values, struct inner);
 } clocks SEC(".maps");
 
-/* `struct NodeWords` of the loader, which writes the first three. */
+/* `struct NodeWords` of the loader, which writes the first four. */
 struct node {
-	__u64 rate;   /* of its clock while it has the core */
-	__u64 share;  /* of its core, 2^-32 */
-	__u32 burner; /* which burner has its share while it sleeps */
+	__u64 rate;    /* of its clock while one of its CPUs has the core */
+	__u64 share;   /* of its core, for each of its CPUs, 2^-32 */
+	__u32 burner;  /* which burner has its share while it sleeps */
+	__u32 cpus;
 	__u32 runnable;
+	__u32 round;        /* how many threads are still to have the core in this round */
+	__u64 round_from;   /* until when the one of this round had worked that had worked least */
+	__u64 all_cpus;     /* by when all of its CPUs together could have done its work, by its clock */
+	__u64 counted; /* until when `wanted` and `shared` are counted: real ns */
+	__u64 wanted;  /* integral of its CPUs at work over real time, in ns of a CPU */
+	__u64 shared;  /* the part of it in which it had the core */
+	__s64 lead;    /* of its clock over the run's when it last got the core or left it, real ns */
 	__u64 since;  /* when it last began to run, to wait or to be idle: real ns */
 	__u64 ran;    /* for how long it had its core, real ns */
 	__u64 waited; /* for how long it wanted it and did not have it */
@@ -110,6 +122,7 @@ struct task {
 	__u64 group; /* address of the task's group, by which a change of group shows */
 	__u32 node;
 	__u32 counted; /* among `runnable` */
+	__u64 own;     /* until when it has worked, by the node's clock, where the node has several CPUs */
 };
 
 struct {
@@ -161,10 +174,15 @@ static __always_inline struct node_clock *clock_at(__u32 node)
 	return inner ? bpf_map_lookup_elem(inner, &first) : 0;
 }
 
-static __always_inline __u64 shown(const struct node_clock *c, __u64 real)
+static __always_inline __u64 passed_on(const struct node_clock *c, __u64 real)
 {
 	__u64 passed = real > c->base_real ? real - c->base_real : 0;
-	__u64 clock = c->base + (passed * c->rate >> NODE_CLOCK_RATE_BITS);
+	return passed * c->rate >> NODE_CLOCK_RATE_BITS;
+}
+
+static __always_inline __u64 shown(const struct node_clock *c, __u64 real)
+{
+	__u64 clock = c->base + passed_on(c, real);
 	__u64 floor = *(const volatile __u64 *)&c->floor;
 	return clock > floor ? clock : floor;
 }
@@ -207,8 +225,24 @@ static __always_inline void tally(__u32 *histogram, __u64 from, __u64 to)
 	histogram[bucket % BUCKETS]++;
 }
 
+/* How many of a node's CPUs are at work: as many as threads can run. */
+static __always_inline __u32 at_work(const struct node *n)
+{
+	return n->runnable < n->cpus ? n->runnable : n->cpus;
+}
+
+/* Counts how many CPUs have been at work until now. */
+static __always_inline void tally_cpus(struct node *n, __u64 now, bool runs)
+{
+	__u64 done = now > n->counted ? (now - n->counted) * at_work(n) : 0;
+	n->counted = now;
+	n->wanted += done;
+	if (runs)
+		n->shared += done;
+}
+
 /* The nodes of a burner want more of the core, or less. */
-static __always_inline void change_awake(struct node *n, __u64 now, bool wakes)
+static __always_inline void change_awake(struct node *n, __u64 now, __s64 cpus)
 {
 	__u32 key = n->burner;
 	struct burner *b = bpf_map_lookup_elem(&burners, &key);
@@ -217,7 +251,56 @@ static __always_inline void change_awake(struct node *n, __u64 now, bool wakes)
 	__u64 passed = now > b->since ? now - b->since : 0;
 	b->owed += (b->awake >> 16) * passed;
 	b->since = now;
-	b->awake += wakes ? n->share : -n->share;
+	b->awake += cpus * n->share;
+}
+
+/* One thread more of a node can run, or one less. */
+static __always_inline void change_runnable(struct node *n, struct node_clock *c, __s32 by, __u64 now)
+{
+	bool runs = c->state == NODE_RUNS;
+	__u32 before = at_work(n);
+	tally_cpus(n, now, runs);
+	if (by > 0 || n->runnable)
+		n->runnable += by;
+	__s64 change = (__s64)at_work(n) - before;
+	if (change)
+		change_awake(n, now, change);
+}
+
+/*
+ * With several CPUs each thread has one of its own, so that a node's clock goes on with the work of the one that has
+ * done most, and stands while the core does what others should have done at the same time. `own` of a thread is until
+ * when it has worked.
+ *
+ * All of them together do no more than all CPUs can: `all_cpus` goes on by each one's part of its work. What could have
+ * been done before the thread that has done least is lost: that thread is looked for in rounds, in which each that can
+ * run has the core about once.
+ */
+static __always_inline __u64 begin_to_work(struct node *n, struct task *task, __u64 clock)
+{
+	__u64 most = MOST_SLICES_BEHIND * (config.slice * n->rate >> NODE_CLOCK_RATE_BITS);
+	__u64 from = clock > most && task->own < clock - most ? clock - most : task->own;
+	if (from < n->round_from)
+		n->round_from = from;
+	if (n->round > 1) {
+		n->round--;
+		return from;
+	}
+	if (n->all_cpus < n->round_from)
+		n->all_cpus = n->round_from;
+	n->round_from = ~0ull;
+	n->round = n->runnable;
+	return from;
+}
+
+static __always_inline __u64 end_of_work(struct node *n, struct node_clock *c, struct task *task, __u64 now)
+{
+	__u64 work = passed_on(c, now);
+	n->all_cpus += work / (n->cpus ? n->cpus : 1);
+	task->own = c->base + work;
+	if (task->own < n->all_cpus)
+		task->own = n->all_cpus;
+	return task->own;
 }
 
 /* Counts a thread that can run among those of its node. */
@@ -228,10 +311,15 @@ static __always_inline void count(struct task *task, __u64 now)
 	if (task->counted || !n || !c)
 		return;
 	task->counted = 1;
-	if (n->runnable++)
+	bool slept = !n->runnable;
+	change_runnable(n, c, 1, now);
+	if (!slept)
 		return;
-	change_awake(n, now, 1);
 	n->since = now;
+	n->round = 0;
+	n->round_from = ~0ull;
+	if (n->all_cpus < task->own)
+		n->all_cpus = task->own;
 	/* Where the node was idle, its clock has been the run's; its own begins where its own ended, or at the event. */
 	set(c, NODE_WAITS, now, c->floor, 0);
 }
@@ -266,6 +354,10 @@ static __always_inline void woken(struct task_struct *p)
 	__u64 now = bpf_ktime_get_ns(), event = event_for(task->node, now);
 	if (event)
 		raise(c, event);
+	/* It has not worked after it went to sleep, nor before it was woken: by an event, or by the thread that runs. */
+	__u64 from = event ? event : c->base + passed_on(c, now);
+	if (!task->counted && task->own < from)
+		task->own = from;
 	count(task, now);
 }
 
@@ -291,18 +383,21 @@ static __always_inline void leaves(struct task *task, bool sleeps, bool stays, _
 		return;
 	if (sleeps && task->counted) {
 		task->counted = 0;
-		if (n->runnable)
-			n->runnable--;
-		if (!n->runnable)
-			change_awake(n, now, 0);
+		change_runnable(n, c, -1, now);
 	}
+	if (stays && n->cpus == 1)
+		return;
+	__u64 own = shown(c, now), worked = n->cpus > 1 ? end_of_work(n, c, task, now) : 0;
+	if (own < worked)
+		own = worked;
+	n->worked += passed_on(c, now);
+	raise(c, own);
 	if (stays)
 		return;
-	__u64 own = shown(c, now), passed = now > c->base_real ? now - c->base_real : 0;
+	tally_cpus(n, now, 1);
 	n->ran += now > n->since ? now - n->since : 0;
-	n->worked += passed * c->rate >> NODE_CLOCK_RATE_BITS;
 	n->since = now;
-	raise(c, own);
+	n->lead = own - now;
 	if (n->runnable) {
 		set(c, NODE_WAITS, now, own, 0);
 	} else {
@@ -311,18 +406,23 @@ static __always_inline void leaves(struct task *task, bool sleeps, bool stays, _
 	}
 }
 
-static __always_inline void comes(struct task *task, __u64 now)
+/* A thread gets the core, after one of another node or (`stays`) of its own. */
+static __always_inline void comes(struct task *task, bool stays, __u64 now)
 {
 	struct node *n = node_at(task->node);
 	struct node_clock *c = clock_at(task->node);
-	if (!n || !c)
+	if (!n || !c || (stays && n->cpus == 1))
 		return;
-	__u64 own = c->floor;
-	n->waited += now > n->since ? now - n->since : 0;
-	n->since = now;
-	n->slices++;
-	tally(n->behind, own, now);
-	set(c, NODE_RUNS, now, own, n->rate);
+	__u64 clock = c->floor, from = n->cpus > 1 ? begin_to_work(n, task, clock) : clock;
+	if (!stays) {
+		tally_cpus(n, now, 0);
+		n->waited += now > n->since ? now - n->since : 0;
+		n->since = now;
+		n->slices++;
+		n->lead = clock - now;
+		tally(n->behind, clock, now);
+	}
+	set(c, NODE_RUNS, now, from, n->rate);
 }
 
 /* Counts a thread that nobody has woken as one of its node: it was moved there, and has read the run's clock before. */
@@ -332,6 +432,7 @@ static __always_inline void joins(struct task *task, __u64 now)
 	if (task->counted || !c)
 		return;
 	raise(c, now);
+	task->own = now;
 	count(task, now);
 }
 
@@ -353,12 +454,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (from && core->running != from->node) {
 		/* It has come into the node's group while it ran, and has read the run's clock until now. */
 		joins(from, now);
-		comes(from, now);
+		comes(from, 0, now);
 	}
+	bool stays = from && to && to->node == from->node;
 	if (from)
-		leaves(from, sleeps, to && to->node == from->node, now);
-	if (to && (!from || to->node != from->node))
-		comes(to, now);
+		leaves(from, sleeps, stays, now);
+	if (to)
+		comes(to, stays, now);
 	core->running = to ? to->node : 0;
 	return 0;
 }
@@ -426,7 +528,9 @@ int stamp(struct __sk_buff *skb)
 	struct node_clock *c = clock_at(*node);
 	if (!c)
 		return TC_ACT_OK;
-	__u64 at = shown(c, bpf_ktime_get_ns()) >> 4;
+	struct node *n = node_at(*node);
+	__u64 now = bpf_ktime_get_ns();
+	__u64 at = (n && n->cpus > 1 ? c->base + passed_on(c, now) : shown(c, now)) >> 4;
 	frame[6] = (at >> 40 & 0x7f) << 1 | 1;
 	frame[7] = at >> 32;
 	frame[8] = at >> 24;

@@ -37,14 +37,31 @@ pub struct NodeShare {
     pub name: String,
     /// The number of the core on which it runs.
     pub core: usize,
-    /// Fraction of that core in real time, above 0 and at most [`PLANNED_USABLE`].
+    /// Fraction of that core in real time that all of its CPUs have together, above 0 and at most [`PLANNED_USABLE`].
     pub share: f64,
+    /// How many CPUs it has.
+    #[serde(default = "one")]
+    pub cpus: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl NodeShare {
     /// A node.
     pub fn new(name: impl Into<String>, core: usize, share: f64) -> NodeShare {
-        NodeShare { name: name.into(), core, share }
+        NodeShare { name: name.into(), core, share, cpus: one() }
+    }
+
+    /// The node with so many CPUs, between which the share is divided.
+    pub fn with_cpus(self, cpus: u32) -> NodeShare {
+        NodeShare { cpus: cpus.max(1), ..self }
+    }
+
+    /// The fraction of its core that one of its CPUs has.
+    pub fn share_of_cpu(&self) -> f64 {
+        self.share / f64::from(self.cpus)
     }
 }
 

@@ -30,7 +30,15 @@ pub(crate) struct NodeWords {
     rate: u64,
     share: u64,
     burner: u32,
+    cpus: u32,
     runnable: u32,
+    round: u32,
+    round_from: u64,
+    all_cpus: u64,
+    counted: u64,
+    wanted: u64,
+    shared: u64,
+    lead: i64,
     since: u64,
     ran: u64,
     waited: u64,
@@ -64,6 +72,10 @@ pub struct NodeTimes {
     pub slices: u64,
     /// By how much its clock has gone on while it had the core, on the run's clock.
     pub worked: RealDuration,
+    /// How many of its CPUs its threads wanted, over time: CPUs × real time.
+    pub wanted: RealDuration,
+    /// The part of that in which it had the core, so that its threads shared it.
+    pub shared: RealDuration,
     /// How often its clock was so far behind the run's when it got the core: below 1 µs of real time, below 2, 4 and
     /// so on.
     pub behind: [u32; BUCKETS],
@@ -90,7 +102,12 @@ impl std::fmt::Debug for NodeClocks {
 impl NodeClocks {
     /// Loads the programs, for nodes of which each is in the control group of this number, and shares the core with
     /// those that have the same burner. Their clocks are the run's until they run. Takes some 0.1 s.
-    pub(crate) fn start(shares: &[NodeShare], groups: &[u64], burners: &[usize]) -> Result<NodeClocks, Error> {
+    pub(crate) fn start(
+        shares: &[NodeShare],
+        groups: &[u64],
+        burners: &[usize],
+        slice: RealDuration,
+    ) -> Result<NodeClocks, Error> {
         let why = |why: String| Error::Clocks(why);
         let refused = |e| Error::Clocks(bpf::refused(e));
         let count = u32::try_from(shares.len().max(1)).map_err(|e| Error::Clocks(e.to_string()))?;
@@ -102,7 +119,8 @@ impl NodeClocks {
             let word = cores.get_mut(node.core / 64).ok_or_else(|| Error::Clocks("too many processors".into()))?;
             *word |= 1 << (node.core % 64);
         }
-        let config = cores.map(u64::to_ne_bytes).concat();
+        let mut config = cores.map(u64::to_ne_bytes).concat();
+        config.extend(slice.as_nanos().to_ne_bytes());
         let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
         bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
         for (map, entries) in
@@ -124,9 +142,11 @@ impl NodeClocks {
             let words = nodes.at(i);
             // SAFETY: the mapping lives as long as `nodes`, and no program runs yet.
             unsafe {
-                (*words).rate = NodeRate::of_share(node.share, 1.0).bits();
-                (*words).share = (node.share * SHARE_UNIT) as u64;
+                (*words).rate = NodeRate::of_share(node.share_of_cpu(), 1.0).bits();
+                (*words).share = (node.share_of_cpu() * SHARE_UNIT) as u64;
                 (*words).burner = burners[i] as u32;
+                (*words).cpus = node.cpus;
+                (*words).counted = host::now().as_nanos();
             }
         }
         let mut links = Vec::new();
@@ -138,7 +158,7 @@ impl NodeClocks {
 
     /// Whether this machine can keep clocks of nodes: tried.
     pub fn try_here() -> Result<(), Error> {
-        NodeClocks::start(&[], &[], &[]).map(drop)
+        NodeClocks::start(&[], &[], &[], crate::DEFAULT_SLICE).map(drop)
     }
 
     /// The clocks, in the order of the nodes.
@@ -165,8 +185,10 @@ impl NodeClocks {
     pub fn times(&self, node: usize) -> NodeTimes {
         // SAFETY: the mapping lives as long as `self`. What is read while the program writes it is off by one slice.
         let words = unsafe { self.nodes.at(node).read_volatile() };
-        let [ran, waited, worked] = [words.ran, words.waited, words.worked].map(RealDuration::from_nanos);
-        NodeTimes { ran, waited, slices: words.slices, worked, behind: words.behind, ahead: words.ahead }
+        let [ran, waited, worked, wanted, shared] =
+            [words.ran, words.waited, words.worked, words.wanted, words.shared].map(RealDuration::from_nanos);
+        let NodeWords { slices, behind, ahead, .. } = words;
+        NodeTimes { ran, waited, slices, worked, wanted, shared, behind, ahead }
     }
 
     /// Where another process finds what nodes want.
@@ -206,6 +228,37 @@ pub(crate) unsafe fn awake_on_average(
     let (grown, passed) = (owed.saturating_sub(before.0), now.since(before.1).as_nanos().max(1));
     *before = (owed, now);
     (grown as f64 / passed as f64 / (SHARE_UNIT / 65_536.0)).min(1.0)
+}
+
+/// How many CPUs of a node are at work, and how far its clock is ahead of the run's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct AtWork {
+    /// CPUs, just now.
+    pub at_once: f64,
+    /// CPUs, on average.
+    pub on_average: f64,
+    /// The lead when it last got the core or left it, ns of real time; negative where it is behind.
+    pub lead_ns: f64,
+    /// By how much its clock goes on in a ns of the core with one CPU at work.
+    pub rate: f64,
+}
+
+/// Reads how many CPUs of a node are at work: just now, and on average since `before`, which is the integral of that
+/// and its instant, and is brought up to `now`.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of nodes.
+pub(crate) unsafe fn at_work(words: *const NodeWords, now: RealInstant, before: &mut (u64, RealInstant)) -> AtWork {
+    // SAFETY: as this function asks of its callers. What is read while the programs write it is off by one slice.
+    let NodeWords { rate, cpus, runnable, counted, wanted, lead, .. } = unsafe { words.read_volatile() };
+    let at_once = runnable.min(cpus);
+    let until_now = u64::from(at_once) * now.since(RealInstant::from_nanos(counted)).as_nanos();
+    let wanted = wanted.saturating_add(until_now);
+    let (grown, passed) = (wanted.saturating_sub(before.0), now.since(before.1).as_nanos().max(1));
+    *before = (wanted, now);
+    let on_average = (grown as f64 / passed as f64).min(f64::from(cpus));
+    let rate = rate as f64 / NodeRate::UNIT.bits() as f64;
+    AtWork { at_once: f64::from(at_once), on_average, lead_ns: lead as f64, rate }
 }
 
 /// From its next slice on the work of a node counts as on a core of this speed, as a part of the reference, if its

@@ -2,12 +2,13 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use common::{alone, engaged_on, named};
-use diorama_cpu::{CpuGroups, NodeClocks, Terms};
+use common::{CORE, alone, engage, engaged_on, named};
+use diorama_cpu::{CpuGroups, NodeClocks, NodeShare, Terms};
 use scale::RealDuration;
 
 /// What one thread saw of its bursts of work: their CPU time over the node's share, and how long they took by the
@@ -19,15 +20,24 @@ struct Burst {
     run: f64,
 }
 
-/// Each node sleeps and computes in turn, for `seconds`.
-fn bursts(groups: &CpuGroups, shares: &[f64], work: Duration, use_of_share: f64, seconds: f64) -> Vec<Vec<Burst>> {
+/// Threads, each in a node of which a CPU has such a share, sleep and compute in turn, for `seconds`.
+fn bursts(
+    groups: &CpuGroups,
+    threads: &[(usize, f64)],
+    work: Duration,
+    use_of_share: f64,
+    seconds: f64,
+) -> Vec<Vec<Burst>> {
+    let in_nodes = threads;
     let clocks = groups.clocks().expect("clocks of nodes");
     let stop = &AtomicBool::new(false);
     scope(|threads| {
-        let nodes: Vec<_> = (0..shares.len())
-            .map(|i| {
-                let joiner = groups.joiner(&named(i)).expect("a joiner");
-                let (clock, share) = (clocks.clocks()[i].clone(), shares[i]);
+        let nodes: Vec<_> = in_nodes
+            .iter()
+            .enumerate()
+            .map(|(i, &(node, share))| {
+                let joiner = groups.joiner(&named(node)).expect("a joiner");
+                let clock = clocks.clocks()[node].clone();
                 threads.spawn(move || {
                     joiner.join().expect("joined");
                     let mut seen = Vec::new();
@@ -75,7 +85,8 @@ fn bursts_take_by_a_nodes_clock_what_their_work_takes() {
     let _alone = alone();
     let shares = [0.08; 8];
     let (_, groups) = engaged_on(&shares, terms(3_000));
-    let seen = bursts(&groups, &shares, Duration::from_millis(1), 0.5, 4.0);
+    let threads: Vec<_> = shares.into_iter().enumerate().collect();
+    let seen = bursts(&groups, &threads, Duration::from_millis(1), 0.5, 4.0);
     let of = |f: fn(&Burst) -> f64| seen.iter().flat_map(|node| node[1..].iter().map(f)).collect::<Vec<f64>>();
     let [own, run] = [of(|b| b.own / b.work), of(|b| b.run / b.work)];
     println!("{} bursts: {}", own.len(), own.iter().sum::<f64>() / own.len() as f64);
@@ -101,4 +112,125 @@ fn of_node(clocks: &NodeClocks, node: usize) -> String {
         counts(&times.behind),
         counts(&times.ahead)
     )
+}
+
+/// How far threads of a node with `cpus` CPUs came that compute without a pause, over what a CPU of its own would have
+/// let each do in the same time by the node's clock; and that time over the run's.
+fn side_by_side(groups: &CpuGroups, cpu_share: f64, threads: usize, lasts: Duration) -> (Vec<f64>, f64) {
+    let clock = groups.clocks().expect("clocks of nodes").clocks()[0].clone();
+    let stop = &AtomicBool::new(false);
+    let counted = &Barrier::new(threads + 1);
+    scope(|scope| {
+        let busy: Vec<_> = (0..threads)
+            .map(|_| {
+                let joiner = groups.joiner(&named(0)).expect("a joiner");
+                scope.spawn(move || {
+                    joiner.join().expect("joined");
+                    let spin = |until: &dyn Fn() -> bool| {
+                        let mut n = 0u64;
+                        while !until() {
+                            for _ in 0..2_000 {
+                                n = std::hint::black_box(n + 1);
+                            }
+                        }
+                    };
+                    let begun = host::time::of_this_thread();
+                    spin(&|| host::time::of_this_thread().saturating_sub(begun) > Duration::from_millis(20).into());
+                    counted.wait();
+                    let begun = host::time::of_this_thread();
+                    spin(&|| stop.load(Ordering::Relaxed));
+                    host::time::of_this_thread().saturating_sub(begun)
+                })
+            })
+            .collect();
+        counted.wait();
+        let (own, run) = (clock.at(host::now()), host::now());
+        sleep(lasts);
+        stop.store(true, Ordering::Relaxed);
+        let (own, run) = (clock.at(host::now()).since(own), host::now().since(run));
+        let of = |used: RealDuration| used.as_secs_f64() / (cpu_share * own.as_secs_f64());
+        let each = busy.into_iter().map(|thread| of(thread.join().expect("a thread"))).collect();
+        (each, own.as_secs_f64() / run.as_secs_f64())
+    })
+}
+
+/// The smallest, the mean and the largest.
+fn summary(of: &[f64]) -> [f64; 3] {
+    let (least, most) = of.iter().fold((f64::MAX, f64::MIN), |(l, m), one| (l.min(*one), m.max(*one)));
+    [least, of.iter().sum::<f64>() / of.len() as f64, most]
+}
+
+/// Of a core, what each CPU of a node with several has in these tests.
+const OF_CPU: f64 = 0.06;
+
+/// A node with several CPUs beside one that is idle.
+fn with_several_cpus(cpus: u32, slice_us: u64) -> CpuGroups {
+    let several = NodeShare::new(named(0), CORE, OF_CPU * f64::from(cpus)).with_cpus(cpus);
+    engage(&common::run_id(), &[several, NodeShare::new(named(1), CORE, 0.2)], terms(slice_us))
+}
+
+#[test]
+fn threads_of_a_node_with_several_cpus_have_one_each() {
+    let _alone = alone();
+    for (cpus, slice_us) in [(4, 3_000), (8, 1_000)] {
+        let groups = with_several_cpus(cpus, slice_us);
+        for threads in [1, 2, cpus as usize, 2 * cpus as usize] {
+            let (each, pace) = side_by_side(&groups, OF_CPU, threads, Duration::from_millis(1500));
+            let ideal = (f64::from(cpus) / threads as f64).min(1.0);
+            let [least, mean, most] = summary(&each).map(|of| of / ideal);
+            println!("{cpus} CPUs, {threads} threads: {mean:.3} ({least:.3} to {most:.3}), clock {pace:.3}");
+            assert!((mean - 1.0).abs() < 0.05, "{threads} threads on {cpus} CPUs did {mean} of what they should");
+            assert!(least > 0.8 && most < 1.2, "{threads} threads on {cpus} CPUs: {least} to {most}");
+            assert!((pace - 1.0).abs() < 0.1, "the clock of a node with {threads} threads went at {pace}");
+        }
+    }
+}
+
+/// Threads of a node that are woken together and work for `work` each, again and again: for how long after that the
+/// last of them had done, by the node's clock over what one alone takes.
+fn forks_and_joins(groups: &CpuGroups, threads: usize, work: Duration, times: usize) -> Vec<f64> {
+    let clock = &groups.clocks().expect("clocks of nodes").clocks()[0];
+    let barrier = &Barrier::new(threads);
+    let now = || clock.at(host::now());
+    scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|i| {
+                let joiner = groups.joiner(&named(0)).expect("a joiner");
+                scope.spawn(move || {
+                    joiner.join().expect("joined");
+                    let mut took = Vec::new();
+                    for _ in 0..times {
+                        if i == 0 {
+                            sleep(Duration::from_millis(5));
+                        }
+                        let begun = now();
+                        barrier.wait();
+                        let cpu = host::time::of_this_thread();
+                        let mut n = 0u64;
+                        while host::time::of_this_thread().saturating_sub(cpu) < work.into() {
+                            n = std::hint::black_box(n + 1);
+                        }
+                        barrier.wait();
+                        took.push(now().since(begun).as_secs_f64() / (work.as_secs_f64() / OF_CPU));
+                    }
+                    took
+                })
+            })
+            .collect();
+        all.into_iter().map(|thread| thread.join().expect("a thread")).next().expect("a thread")
+    })
+}
+
+#[test]
+fn threads_that_wait_for_one_another_work_at_the_same_time() {
+    let _alone = alone();
+    let groups = with_several_cpus(4, 3_000);
+    for (threads, work_us) in [(1, 1_000), (2, 1_000), (4, 1_000), (4, 10_000), (8, 1_000)] {
+        let took = forks_and_joins(&groups, threads, Duration::from_micros(work_us), 60);
+        let ideal = (threads as f64 / 4.0).max(1.0);
+        let of = |q| quantile(took.clone(), q) / ideal;
+        println!("{threads} threads, {work_us} us each: p10 {:.3} p50 {:.3} p90 {:.3}", of(0.1), of(0.5), of(0.9));
+        // Going through the barrier is work, too. One after the other they would take as many times as long.
+        assert!((0.95..1.25).contains(&of(0.5)), "{threads} threads took {} of what they should", of(0.5));
+    }
 }

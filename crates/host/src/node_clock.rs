@@ -108,7 +108,8 @@ impl NodeClock {
         self.shared().floor.fetch_max(to.as_nanos(), Ordering::AcqRel);
     }
 
-    fn line(&self) -> NodeClockLine {
+    /// How the clock goes on until its node's state changes.
+    pub fn line(&self) -> NodeClockLine {
         let shared = self.shared();
         let instant = |word: &AtomicU64| RealInstant::from_nanos(word.load(Ordering::Relaxed));
         loop {

@@ -5,7 +5,7 @@ use crate::{RealDuration, TargetCpu, VirtualDuration};
 /// The longest time for which a node keeps its core while others want it.
 ///
 /// A node's clock follows its work, so when it has the core does not show. But while it has the core it gets ahead of
-/// the run's clock, by *L* / *v* of virtual time where it is of speed *v*, and what reaches it meanwhile finds it that
+/// the run's clock, by *L* / *v* of virtual time where one of its CPUs of speed *v* is at work, and what reaches it meanwhile finds it that
 /// much later than it should. So slices are no longer than that the fastest node, which does the most in one, gets
 /// ahead by the delay of the shortest path. (Slower ones get further ahead, where they compute for so long without
 /// a pause; `clock-lead` in the verdict says how far they were when something reached them.)
@@ -33,7 +33,7 @@ impl Timeslice {
 
     /// The slice that suits nodes whose shortest path from one to another has this delay; without a path, the longest.
     pub fn suiting(shortest_path: Option<VirtualDuration>, nodes: &[TargetCpu]) -> Timeslice {
-        let fastest = nodes.iter().map(together).max_by(f64::total_cmp).unwrap_or(1.0);
+        let fastest = nodes.iter().map(|node| node.speed).max_by(f64::total_cmp).unwrap_or(1.0);
         let length =
             shortest_path.map_or(Timeslice::LONGEST, |path| RealDuration::from_secs_f64(path.as_secs_f64() * fastest));
         Timeslice::of_length(length.clamp(Timeslice::SHORTEST, Timeslice::LONGEST), nodes)
@@ -57,13 +57,9 @@ impl Timeslice {
     }
 }
 
-fn together(node: &TargetCpu) -> f64 {
-    f64::from(node.cpus) * node.speed
-}
-
-/// The speed of the slowest node; 1 without nodes.
+/// The speed of a CPU of the slowest node; 1 without nodes.
 fn slowest(nodes: &[TargetCpu]) -> f64 {
-    nodes.iter().map(together).min_by(f64::total_cmp).unwrap_or(1.0)
+    nodes.iter().map(|node| node.speed).min_by(f64::total_cmp).unwrap_or(1.0)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use scale::RealDuration;
 use crate::Error;
 use crate::keeper::counters::{Board, Meter, OfCore};
 use crate::keeper::helper::{FAILED, Word};
-use crate::keeper::reschedule::{self, Burner, Ender, Way};
+use crate::keeper::reschedule::{self, Burner, Ender, SeveralCpus, Way};
 use crate::measure::yardstick::Laps;
 use crate::share::layout::{self, Layout};
 
@@ -39,17 +39,24 @@ const AT: char = '@';
 /// its turns last.
 pub type Burnt = (String, usize, f64);
 
-/// The arguments after the verb: run id, cores, slice in ns, what ends turns, and of each of `burnt` its place with
-/// that of its core among those, and how many slices its turns last.
+/// A node with several CPUs: its name, its place among the nodes, and what it has beside its siblings while one of its
+/// CPUs is at work.
+pub type Several = (String, usize, f64);
+
+/// The arguments after the verb: run id, cores, slice in ns, what ends turns, the nodes with several CPUs, and of each
+/// of `burnt` its place with that of its core among those, and how many slices its turns last.
 pub fn arguments(
     run_id: &str,
     cores: &[usize],
     slice: RealDuration,
     way: Way,
+    several: &[Several],
     burnt: impl Iterator<Item = Burnt>,
 ) -> Vec<String> {
     let numbers = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-    let first = [run_id.to_owned(), numbers, slice.as_nanos().to_string(), way.word().to_owned()];
+    let several = several.iter().map(|(name, node, fraction)| format!("{name}{AT}{node}{AT}{fraction}"));
+    let several = several.collect::<Vec<_>>().join(",");
+    let first = [run_id.to_owned(), numbers, slice.as_nanos().to_string(), way.word().to_owned(), several];
     let among = |core| cores.iter().position(|other| *other == core).unwrap_or(0);
     let each = burnt.flat_map(|(place, core, stretch)| [format!("{place}{AT}{}", among(core)), stretch.to_string()]);
     first.into_iter().chain(each).collect()
@@ -79,14 +86,17 @@ struct Task {
     layout: Layout,
     slice: RealDuration,
     way: Way,
+    several: Vec<SeveralCpus>,
     spinners: Vec<Spinner>,
 }
 
 impl Task {
     fn of(args: &[String]) -> Result<Task, Error> {
-        let [run_id, cores, slice, way, burnt @ ..] = args else {
+        let [run_id, cores, slice, way, several, burnt @ ..] = args else {
             return Err(Error::Input(
-                "__fillers RUN CORE[,CORE…] SLICE WAY [PLACE@CORE STRETCH]… is started by diorama itself".into(),
+                "__fillers RUN CORE[,CORE…] SLICE WAY [NODE@PLACE@FRACTION[,…]] [PLACE@CORE STRETCH]… is started by \
+                 diorama itself"
+                    .into(),
             ));
         };
         let number =
@@ -104,7 +114,18 @@ impl Task {
             let spinner = Task::spinner(&layout, one);
             spinners.push(spinner.ok_or_else(|| Error::Input(format!("{one:?} is not a place, a core and turns")))?);
         }
-        Ok(Task { layout, slice: RealDuration::from_nanos(slice), way, spinners })
+        let each = several.split(',').filter(|one| !one.is_empty()).map(|one| {
+            let of = Task::several(&layout, one);
+            of.ok_or_else(|| Error::Input(format!("`{one}` is not a node, its place and a fraction")))
+        });
+        let several = each.collect::<Result<_, Error>>()?;
+        Ok(Task { layout, slice: RealDuration::from_nanos(slice), way, several, spinners })
+    }
+
+    fn several(layout: &Layout, one: &str) -> Option<SeveralCpus> {
+        let mut fields = one.split(AT);
+        let (name, node, fraction) = (fields.next()?, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(SeveralCpus { group: layout.node(name), node, fraction })
     }
 
     fn spinner(layout: &Layout, burnt: &[String]) -> Option<Spinner> {
@@ -129,7 +150,7 @@ pub fn main(args: Vec<String>) -> ! {
 }
 
 fn run(args: &[String]) -> Result<(), Error> {
-    let Task { layout, slice, way, spinners } = Task::of(args)?;
+    let Task { layout, slice, way, several, spinners } = Task::of(args)?;
     let cores = layout.cores();
 
     // A terminal's interrupt reaches the whole foreground: the run's end must not begin with the end of its limits.
@@ -153,7 +174,7 @@ fn run(args: &[String]) -> Result<(), Error> {
                 drop(opener);
                 let child = Child::born(parent, gate, reporter);
                 match name {
-                    "poke" => child.poke(&layout, way, board, &spinners),
+                    "poke" => child.poke(&layout, way, board, &several, &spinners),
                     _ => child.spin(&layout.poke(), &spinners, board),
                 }
             }
@@ -282,7 +303,7 @@ impl Child {
     }
 
     /// The poke is accounted to the run, but scheduled like any task: the run's tree outweighs all else on a core.
-    fn poke(self, layout: &Layout, way: Way, board: Board, spinners: &[Spinner]) -> ! {
+    fn poke(self, layout: &Layout, way: Way, board: Board, several: &[SeveralCpus], spinners: &[Spinner]) -> ! {
         let settle = || {
             join(layout.poke().accounting_joiner()?)?;
             cores::avoid(layout.cores()).map_err(Error::io("leave the nodes' cores"))?;
@@ -297,7 +318,7 @@ impl Child {
                     .iter()
                     .map(|s| Burner { group: &s.group, place: s.place, takes_slack: layout::is_unsold(&s.name) })
                     .collect();
-                let _why = reschedule::poke(board, layout, &burners, way, ender);
+                let _why = reschedule::poke(board, layout, &burners, several, way, ender);
             }
             Err(error) => self.report("_poke", Err(error)),
         }
@@ -395,7 +416,7 @@ mod tests {
 
     fn task(cores: &[usize], burnt: &[(&str, usize)]) -> Result<Task, Error> {
         let burnt = burnt.iter().map(|(place, core)| ((*place).to_owned(), *core, 1.5));
-        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, Way::Interrupt, burnt))
+        Task::of(&arguments("x1", cores, crate::DEFAULT_SLICE, Way::Interrupt, &[("db".into(), 3, 0.05)], burnt))
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::keeper::shared_array::SharedArray;
 use crate::measure::meter;
 use crate::measure::usage::{Counts, Had};
 use crate::measure::yardstick::Rate;
-use crate::node_clock::{BurnerWords, NodeWords, awake_of, awake_on_average, open_map, tell_rate};
+use crate::node_clock::{BurnerWords, NodeWords, at_work, awake_of, awake_on_average, open_map, tell_rate};
 use crate::share::layout::Layout;
 
 /// How often what nodes are owed is reckoned anew.
@@ -41,14 +41,31 @@ pub(crate) struct Burner<'a> {
     pub takes_slack: bool,
 }
 
+/// The group of a node with several CPUs.
+pub(crate) struct SeveralCpus {
+    /// The group.
+    pub group: Group,
+    /// Its place among the nodes.
+    pub node: usize,
+    /// What it has beside its siblings while one of its CPUs is at work.
+    pub fraction: f64,
+}
+
 /// Ends slices on the nodes' cores, from another core, for ever; gives back the error that ended it. Meanwhile each of
 /// `burners` is given what the nodes beside it leave.
 ///
 /// It waits by spinning, because a timer costs ten times the poke in a virtual machine, and after each poke yields to
 /// all other tasks of its core. Where those keep the core, it becomes a real-time task that sleeps between pokes, for a
 /// while.
-pub(crate) fn poke(board: Board, layout: &Layout, burners: &[Burner], way: Way, mut ender: Ender) -> Error {
-    let mut keepers = match Keepers::new(board, layout, burners, way) {
+pub(crate) fn poke(
+    board: Board,
+    layout: &Layout,
+    burners: &[Burner],
+    several: &[SeveralCpus],
+    way: Way,
+    mut ender: Ender,
+) -> Error {
+    let mut keepers = match Keepers::new(board, layout, burners, several, way) {
         Ok(begun) => begun,
         Err(error) => return error,
     };
@@ -112,11 +129,20 @@ fn start(
 /// interrupts the core.
 const WORTH_IT: f64 = 0.002;
 
+/// The same of what a node with several CPUs has, where a change of one CPU is a change by a whole number.
+const WORTH_IT_FOR_CPUS: f64 = 0.02;
+
+/// Over how many looks the lead of a node's clock is averaged, and in how many strides it is to be made up: a stride is
+/// by how much its clock goes on in a slice, so that it is ahead and behind by about one all the time.
+const LEAD_OVER: f64 = 16.0;
+const STRIDES: f64 = 8.0;
+
 /// What reads the meters and writes the weights of burners and the rates of clocks, of all cores.
 struct Keepers {
     board: Board,
     cores: Vec<Keeper>,
     burners: Vec<BurnerKeeper>,
+    several: Vec<SeveralKeeper>,
     clocks: Option<Followed>,
     groups: Had,
     at: RealInstant,
@@ -150,6 +176,18 @@ struct BurnerKeeper {
     owed: (u64, RealInstant),
 }
 
+/// Keeps the weight of a node that has several CPUs: it follows how many of them are at work.
+struct SeveralKeeper {
+    node: usize,
+    fraction: f64,
+    weight: Fraction,
+    written: f64,
+    /// The integral of its CPUs at work when it was last given something, and when that was.
+    wanted: (u64, RealInstant),
+    /// How far its clock has been ahead of the run's lately, ns of real time.
+    lead_ns: f64,
+}
+
 /// The maps of the kernel's programs that keep the clocks of nodes.
 struct Followed {
     nodes: SharedArray<NodeWords>,
@@ -169,7 +207,13 @@ impl Followed {
 }
 
 impl Keepers {
-    fn new(board: Board, layout: &Layout, burners: &[Burner], way: Way) -> Result<Keepers, Error> {
+    fn new(
+        board: Board,
+        layout: &Layout,
+        burners: &[Burner],
+        several: &[SeveralCpus],
+        way: Way,
+    ) -> Result<Keepers, Error> {
         let at = host::now();
         let first = layout.cores().len();
         let keeper = |(i, burner): (usize, &Burner)| {
@@ -184,8 +228,18 @@ impl Keepers {
             })
         };
         let burners = burners.iter().enumerate().map(keeper).collect::<Result<_, Error>>()?;
+        let several = several.iter().map(|node| SeveralKeeper::new(node, at)).collect::<Result<_, Error>>()?;
         let cores = board.cores().map(|board| Keeper::new(board, at)).collect();
-        Ok(Keepers { board, cores, burners, clocks: None, groups: Had::of(layout)?, at, at_once: way == Way::Account })
+        Ok(Keepers {
+            board,
+            cores,
+            burners,
+            several,
+            clocks: None,
+            groups: Had::of(layout)?,
+            at,
+            at_once: way == Way::Account,
+        })
     }
 
     /// Gives each burner what the nodes beside it leave: just now, or on average since it was last given something.
@@ -207,6 +261,10 @@ impl Keepers {
                 keeper.weight.set(fraction)?;
                 keeper.written = fraction;
             }
+        }
+        let slice = self.board.slice();
+        for keeper in &mut self.several {
+            keeper.follow(clocks, now, slice, self.at_once)?;
         }
         Ok(())
     }
@@ -246,6 +304,34 @@ impl Keepers {
                     keeper.written = slack;
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+impl SeveralKeeper {
+    fn new(node: &SeveralCpus, at: RealInstant) -> Result<SeveralKeeper, Error> {
+        let SeveralCpus { group, node, fraction } = node;
+        let (weight, wanted) = (group.fraction()?, (0, at));
+        Ok(SeveralKeeper { node: *node, fraction: *fraction, weight, written: -1.0, wanted, lead_ns: 0.0 })
+    }
+
+    /// Gives the node as much as its CPUs that are at work have bought. While nobody in it wants the core, it has what
+    /// one has, for the thread that wakes up next.
+    ///
+    /// Which of them are at work changes within a slice, so that the sum of what it was given can be off: what its clock
+    /// has got ahead, it is given less.
+    fn follow(&mut self, clocks: &Followed, now: RealInstant, slice: RealDuration, at_once: bool) -> io::Result<()> {
+        // SAFETY: the mapping lives as long as `clocks`.
+        let node = unsafe { at_work(clocks.nodes.at(self.node), now, &mut self.wanted) };
+        self.lead_ns += (node.lead_ns - self.lead_ns) / LEAD_OVER;
+        let cpus = if at_once { node.at_once } else { node.on_average };
+        let stride = slice.as_nanos() as f64 * node.rate;
+        let less = (1.0 - self.lead_ns / (STRIDES * stride)).clamp(0.5, 1.5);
+        let fraction = self.fraction * cpus.max(1.0) * less;
+        if (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction {
+            self.weight.set(fraction)?;
+            self.written = fraction;
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl CpuGroups {
             let usage = layout.node(name).usage()?;
             nodes.push(NodeCounters { usage, since: now(), burnt: AtomicU64::new(0) });
         }
-        let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &parts)).transpose()?;
+        let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &parts, terms.slice)).transpose()?;
         if policy == Policy::Slots {
             let unsold = parts.iter().map(|part| layout.unsold(part));
             for group in [layout.poke(), layout.poked()].into_iter().chain(unsold) {
@@ -207,10 +207,22 @@ impl CpuGroups {
                 places.into_iter().map(|place| (place, part.core, BURNERS_SLICES))
             });
             let way = Way::of(self.slices);
-            command.args(burners::arguments(self.layout.tree().id(), self.cores(), self.terms.slice, way, burnt));
+            let (run, several) = (self.layout.tree().id(), self.several_cpus());
+            command.args(burners::arguments(run, self.cores(), self.terms.slice, way, &several, burnt));
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
+    }
+
+    /// The nodes with several CPUs, each with what it has beside its siblings while one of them is at work.
+    fn several_cpus(&self) -> Vec<burners::Several> {
+        let of_part = |part: &Part| {
+            let told = part.fractions();
+            let each = part.of_nodes(&told).filter(|(i, _)| self.shares[*i].cpus > 1);
+            let one = each.map(|(i, all)| (self.shares[i].name.clone(), i, all / f64::from(self.shares[i].cpus)));
+            one.collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(of_part).collect()
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
@@ -343,11 +355,11 @@ impl CpuGroups {
             let at = now();
             // The container's own group may be gone (the node was stopped), its share of the parent's counter stays.
             let container_ns = counters.usage.read()?.as_nanos();
-            let asleep = self.clocks.as_ref().map_or(RealDuration::ZERO, |clocks| {
-                let times = clocks.times(i);
-                at.since(counters.since).saturating_sub(times.ran).saturating_sub(times.waited)
+            let cpus = f64::from(self.shares[i].cpus);
+            let unwanted = self.clocks.as_ref().map_or(0.0, |clocks| {
+                at.since(counters.since).as_nanos() as f64 * cpus - clocks.times(i).wanted.as_nanos() as f64
             });
-            let burnt = (asleep.as_nanos() as f64 * self.shares[i].share) as u64;
+            let burnt = (unwanted.max(0.0) * self.shares[i].share_of_cpu()) as u64;
             // Counted to the end of its last slice, so that it may seem to have slept since.
             let filler_ns = counters.burnt.fetch_max(burnt, Ordering::Relaxed).max(burnt);
             nodes.push(NodeUse { at, container_ns, filler_ns });
@@ -399,7 +411,7 @@ fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
 }
 
 /// The clocks of nodes whose groups there are already, each with the burner that has its share while it sleeps.
-fn clocks_of(layout: &Layout, shares: &[NodeShare], parts: &[Part]) -> Result<NodeClocks, Error> {
+fn clocks_of(layout: &Layout, shares: &[NodeShare], parts: &[Part], slice: RealDuration) -> Result<NodeClocks, Error> {
     let groups = shares.iter().map(|n| Ok(layout.node(&n.name).number()?)).collect::<Result<Vec<_>, Error>>()?;
     let mut burners = vec![0; shares.len()];
     let mut first = 0;
@@ -409,5 +421,5 @@ fn clocks_of(layout: &Layout, shares: &[NodeShare], parts: &[Part]) -> Result<No
         }
         first += part.burners().len();
     }
-    NodeClocks::start(shares, &groups, &burners)
+    NodeClocks::start(shares, &groups, &burners, slice)
 }
