@@ -28,7 +28,7 @@ pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
 impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
-        let of = |n: &NodeSetup| NodeShare::new(&n.name, n.core, n.share);
+        let of = |n: &NodeSetup| NodeShare::new(&n.name, n.core, n.share).with_cpus(n.cpus);
         let shares: Vec<_> = setup.nodes.iter().map(of).collect();
         let groups = CpuGroups::create(run_id, &shares, policy, setup.terms)?;
         Ok(Shares { groups, policy, because, terms: setup.terms })
