@@ -54,11 +54,11 @@ says() { grep -qF -- "$1" "$scratch/$2.said"; }
 event() { grep -qs "\"event\":\"$1\"" "$scratch/runs/$2/events.jsonl"; }
 has_result() { [ -s "$scratch/runs/$1/result.json" ]; }
 creates_nodes() { says 'creating 2 containers' "$1" && [ -n "$(find /var/lib/diorama -mindepth 2 -name 'server*')" ]; }
-# Fillers come in its middle, where there are any.
+# The keeper comes in its middle, where there are any.
 applies_limits() {
   says 'applying shares' "$1" || return
   grep -q '^ok.*always-runnable' "$scratch/table" || return 0
-  grep -qsz '__filler[s]' /proc/[0-9]*/cmdline
+  grep -qsz '__keepe[r]' /proc/[0-9]*/cmdline
 }
 starts_nodes() { event start "$1"; }
 # Both nodes run, and the client has begun.

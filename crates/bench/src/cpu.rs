@@ -17,7 +17,7 @@ use crate::{Error, Notify, Row};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
-/// What entitlement is judged over, as in a run; a real second of a small share is too few turns.
+/// What entitlement is judged over, as in a run; a real second of a small share is too few timeslices.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 /// What shares are told over.
 const SHARE_WINDOW: Duration = Duration::from_secs(10);
@@ -26,28 +26,27 @@ const SHARE_OFF: f64 = 1.0;
 /// As many nodes as fill a core.
 const MANY: usize = 100;
 
-/// How often a node with half of the core has its turn, in ms of [`cpu::DEFAULT_SLICE`] each: what is shorter may or
-/// may not have to wait for one.
-const TURN_MS: f64 = 0.2;
+/// Slices of the server and of somebody else: what is shorter may or may not have to wait for one.
+const TWO_SLICES: f64 = 2.0;
 
 /// Bursts: work in virtual ms on the target's whole core, and how often.
 pub(crate) const BURSTS: [(f64, usize); 5] = [(0.1, 60), (0.5, 60), (1.0, 40), (5.0, 20), (20.0, 8)];
 
 /// How long bursts of work take and how exactly shares are kept, with idle and with busy siblings, at TDF 1 and 10, in
-/// turns of this length, such as `2ms`; the shortest if none is given. Takes a minute; needs root.
+/// timeslices of this length, such as `2ms`; the shortest if none is given. Takes a minute; needs root.
 ///
 /// # Errors
 ///
-/// If the shares cannot be enforced here, or turns cannot be so long.
-pub fn measure(turn: Option<&str>, notify: Notify) -> Result<Vec<Row>, Error> {
+/// If the shares cannot be enforced here, or timeslices cannot be so long.
+pub fn measure(slice: Option<&str>, notify: Notify) -> Result<Vec<Row>, Error> {
     let (policy, why) = cpu::best_policy();
     if let Some(why) = why {
         notify(&format!("measuring CFS quota, the fallback: {why}"));
     }
     let (core, _) = first_and_last()?;
     let mut bench = Bench { core, policy, terms: Terms::default(), rows: Vec::new() };
-    bench.terms.slice = turn.map_or(Ok(bench.terms.slice), time)?;
-    let turn_ms = TURN_MS * bench.terms.slice.as_secs_f64() / cpu::DEFAULT_SLICE.as_secs_f64();
+    bench.terms.slice = slice.map_or(Ok(bench.terms.slice), time)?;
+    let slices_ms = TWO_SLICES * bench.terms.slice.as_secs_f64() * 1e3;
     let mut medians = Vec::new();
     for tdf in [1, 10] {
         let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
@@ -60,7 +59,7 @@ pub fn measure(turn: Option<&str>, notify: Notify) -> Result<Vec<Row>, Error> {
             let row = Row::new("burst-scaled-from-baseline", params, (scaled - base).abs(), "virtual ms");
             let error_percent = Some(percent_off(scaled, base));
             // The value is the difference, the reference what the difference is from.
-            bench.rows.push(Row { error_percent, ..row.beside(base).goal(f64::max(0.1 * base, turn_ms)) });
+            bench.rows.push(Row { error_percent, ..row.beside(base).goal(f64::max(0.1 * base, slices_ms)) });
         }
     }
     bench.many()?;
@@ -70,7 +69,7 @@ pub fn measure(turn: Option<&str>, notify: Notify) -> Result<Vec<Row>, Error> {
 /// Reads a time such as `2ms`.
 fn time(text: &str) -> Result<RealDuration, Error> {
     let ms = text.strip_suffix("ms").and_then(|ms| ms.trim().parse().ok()).filter(|ms: &f64| (0.0..1e3).contains(ms));
-    let wrong = || Error::Input(format!("`--turn {text}`: how long turns are is a time in ms, such as 2ms"));
+    let wrong = || Error::Input(format!("`--timeslice {text}`: the length of timeslices is a time in ms, such as 2ms"));
     Ok(RealDuration::from_secs_f64(ms.ok_or_else(wrong)? / 1e3))
 }
 
@@ -83,7 +82,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Nodes under limits, and how long a turn is, in real ms, if that is known.
+    /// Puts nodes under limits.
     fn engage(&mut self, shares: &[NodeShare], of: &serde_json::Value) -> Result<CpuGroups, Error> {
         let id = format!("bench-{}", std::process::id());
         let mut groups = CpuGroups::create(&id, shares, self.policy, self.terms)?;
@@ -92,10 +91,6 @@ impl Bench {
         let calibration = calibrations.first().ok_or_else(|| Error::failed("no core was calibrated"))?;
         let usable = Row::new("usable_rate", of.clone(), calibration.usable, "of a core");
         self.rows.push(usable.goal(cpu::PLANNED_USABLE));
-        if let Some(grain) = calibration.grain {
-            let goal = 2e3 * self.terms.slice.as_secs_f64();
-            self.rows.push(Row::new("grain", of.clone(), grain.as_secs_f64() * 1e3, "real ms").goal(goal));
-        }
         Ok(groups)
     }
 

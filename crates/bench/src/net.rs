@@ -32,7 +32,7 @@ pub fn measure(notify: Notify) -> Result<Vec<Row>, Error> {
     let cores = Cores::find()?;
     notify(&format!("measuring on {}: this takes some minutes", machine()));
     let mut rows = Vec::new();
-    // In a run the nodes' core never sleeps, because every node has its filler; here neither.
+    // In a run the nodes' core never sleeps, because a burner has what they leave; here neither.
     for tdf in [1, 10] {
         let tdf = Tdf::new(tdf, 1).map_err(Error::failed)?;
         let awake = Awake::keep(cores.nodes)?;

@@ -28,9 +28,9 @@ pub struct Args {
     /// With `disk`: only at this factor. Can be repeated [default: 1 and 10, and with --all 50]
     #[arg(long = "tdf", value_name = "TDF", value_parser = clap::value_parser!(u32).range(1..))]
     tdfs: Vec<u32>,
-    /// With `cpu`: how long nodes' turns are, such as 2ms, in place of the shortest.
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["calibrate", "gain"])]
-    turn: Option<String>,
+    /// With `cpu`: how long nodes' timeslices are, such as 2ms, in place of the shortest.
+    #[arg(long, alias = "turn", value_name = "TIME", conflicts_with_all = ["calibrate", "gain"])]
+    timeslice: Option<String>,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -62,8 +62,8 @@ enum Mechanism {
 
 /// Runs the verb.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    if (args.calibrate || args.gain || args.turn.is_some()) && !matches!(args.mechanism, Mechanism::Cpu) {
-        return Err(Failure::input("--calibrate, --gain and --turn are of `bench cpu`"));
+    if (args.calibrate || args.gain || args.timeslice.is_some()) && !matches!(args.mechanism, Mechanism::Cpu) {
+        return Err(Failure::input("--calibrate, --gain and --timeslice are of `bench cpu`"));
     }
     if (args.all || !args.tdfs.is_empty()) && !matches!(args.mechanism, Mechanism::Disk) {
         return Err(Failure::input("--all and --tdf are of `bench disk`"));
@@ -77,7 +77,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Cpu if args.gain => bench::gain(&args.command, |sentence| engine::warn(sentence))?,
         Mechanism::Clock => bench::clock(|sentence| engine::warn(sentence))?,
         Mechanism::Net => bench::net(|sentence| terminal::say(sentence))?,
-        Mechanism::Cpu => bench::cpu(args.turn.as_deref(), |sentence| engine::warn(sentence))?,
+        Mechanism::Cpu => bench::cpu(args.timeslice.as_deref(), |sentence| engine::warn(sentence))?,
         Mechanism::Trust => {
             let kinds = if args.kinds.is_empty() { bench::TrustKind::ALL.to_vec() } else { args.kinds };
             let pairs = args.pairs.unwrap_or(PAIRS) as usize;

@@ -50,7 +50,7 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
             let sold = plan["sold"].as_f64().unwrap();
             assert!(sold <= 0.69 || experiment.ends_with("web-busy"), "{experiment} {variant}: {sold} is sold");
             let mode = if variant == "naive" { serde_json::Value::Null } else { "work".into() };
-            assert_eq!((&plan["cpu"]["mode"], plan["turns"].is_object()), (&mode, variant != "naive"));
+            assert_eq!((&plan["cpu"]["mode"], plan["timeslice"].is_object()), (&mode, variant != "naive"));
         }
         let table = text(&check(experiment, &["--verbose"]).stdout);
         let both =

@@ -478,13 +478,13 @@ fn a_run_is_confirmed_by_another_at_twice_its_factor() {
     assert_eq!(done.code, 0);
     let [first, second] = ["echo/scaled", "echo/scaled/confirm"].map(|run| lab.result(run));
     assert_eq!((first.tdf.as_f64(), second.tdf.as_f64()), (3.0, 6.0));
-    let turns = |run: &str| {
+    let lead = |run: &str| {
         let plan: serde_json::Value = serde_json::from_str(&lab.read(&format!("runs/{run}/plan.json"))).unwrap();
-        plan["turns"]["grain_s"].as_f64().unwrap()
+        plan["timeslice"]["lead_s"].as_f64().unwrap()
     };
     // In slices of 2.4 ms, in which the server of 0.4 gets ahead by the path of 6 ms, clients of 0.1 do by 24; and
     // what the option says.
-    assert_eq!((turns("echo/scaled"), turns("echo/scaled/confirm")), (0.024, 0.002));
+    assert_eq!((lead("echo/scaled"), lead("echo/scaled/confirm")), (0.024, 0.002));
     assert_eq!(first.fidelity.accuracy_percent.map(|a| (a.mean, a.p99)), Some((5.0, 30.0)));
     let events: Vec<serde_json::Value> =
         lab.read("runs/echo/scaled/events.jsonl").lines().map(|l| serde_json::from_str(l).unwrap()).collect();

@@ -18,7 +18,7 @@ mod share;
 // As `node_clock` calls them.
 use keeper::{counters as board, shared_array as shared};
 
-pub use keeper::burners::main as fillers_main;
+pub use keeper::burners::main as keeper_main;
 pub use measure::caches::main as caches_main;
 pub use measure::sample::{Calibration, NodeUse, Sample};
 pub use measure::{caches, meter, probe};

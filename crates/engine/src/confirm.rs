@@ -1,4 +1,4 @@
-//! `run --confirm`: whether the same experiment at another TDF, or in other turns, says the same.
+//! `run --confirm`: whether the same experiment at another TDF, or in other timeslices, says the same.
 //!
 //! Much of what makes a model wrong grows or shrinks with the TDF: caches that go cold between turns, timers that tick
 //! in real time, lateness. A result that moves with the TDF by more than the two runs' intervals allow is off by more

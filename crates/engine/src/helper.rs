@@ -5,7 +5,7 @@
 pub fn become_helper(mut arguments: impl Iterator<Item = String>) {
     match arguments.next().as_deref() {
         Some("__init") => node::init_main(),
-        Some("__fillers") => cpu::fillers_main(arguments.collect()),
+        Some("__keeper") => cpu::keeper_main(arguments.collect()),
         Some("__disks") => device::disks_main(),
         Some("__caches") => cpu::caches_main(&arguments.collect::<Vec<_>>()),
         _ => {}

@@ -127,8 +127,8 @@ impl Plan {
         fit::round_trips(experiment, clock_tdf, &network, offers.initial_timeout)?;
 
         let shortest_path = shortest_path(experiment, &network);
-        // In a pool nobody has a share of his own, nor a turn.
-        let in_turns = variant != Variant::Naive;
+        // In a pool nobody has a share or a timeslice of his own.
+        let has_shares = variant != Variant::Naive;
         let slice = sharing::slice(experiment, &cpus, shortest_path)?;
         let mut nodes = IndexMap::new();
         for ((n, cpu), core) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node) {
@@ -139,7 +139,6 @@ impl Plan {
                 core: *core,
                 cpus: cpu.cpus,
                 share: cpu.share(share_tdf),
-                turn_s: in_turns.then(|| slice.length.as_secs_f64()),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
                 addresses: network.ports_of(&n.name).map(|p| p.address).collect(),
                 cpu_clock_divisor: divisor,
@@ -161,13 +160,13 @@ impl Plan {
         let planned = sharing::planned(experiment.cpu, packing.fullest, reference);
         let for_nodes = host.cores.for_nodes();
         let little_room = sharing::little_room(variant, &planned, packing.fullest, for_nodes, &cpus);
-        let weights = host.weights.filter(|_| in_turns);
+        let weights = host.weights.filter(|_| has_shares);
         let rounding = weights.and_then(|w| sharing::rounding(&cpus, &packing.of_node, share_tdf, w));
         let much_rounded = rounding.and_then(|rounding| sharing::much_rounded(experiment, rounding));
         let planned = PlannedCpu { rounding: rounding.map(|(_, error)| error), ..planned };
         let warnings = [
             reno_for_cubic(experiment, offers),
-            little_room.filter(|_| in_turns),
+            little_room.filter(|_| has_shares),
             much_rounded,
             host.cores.shared_units(&packing.cores),
             without_meaning(experiment),
@@ -179,14 +178,14 @@ impl Plan {
             scaling_factor: experiment.nodes.len() as f64,
             cores: packing.cores,
             sold,
-            turns: in_turns.then(|| sharing::planned_slice(slice)),
-            cpu: in_turns.then_some(planned),
+            timeslice: has_shares.then(|| sharing::planned_slice(slice)),
+            cpu: has_shares.then_some(planned),
             nodes,
             pipes,
             versions: BTreeMap::new(),
             warnings: warnings.into_iter().flatten().collect(),
         };
-        let terms = if in_turns { sharing::terms(slice.length, experiment.cpu, reference) } else { Terms::default() };
+        let terms = if has_shares { sharing::terms(slice.length, experiment.cpu, reference) } else { Terms::default() };
         Ok(Plan { record, shortest_path, offers, slice, terms })
     }
 

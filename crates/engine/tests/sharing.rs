@@ -1,4 +1,4 @@
-//! How plans share the core: absolute speeds, turns, shares of work and the room that they need.
+//! How plans share the core: absolute speeds, timeslices, shares of work and the room that they need.
 
 mod common;
 
@@ -98,14 +98,14 @@ fn slices_suit_the_shortest_path_and_are_the_same_in_every_factor() {
     // In 3 ms of real time, the longest slice, the server of 0.3 gets ahead by a tenth of the path of 100 ms.
     for variant in [Variant::Baseline, Variant::Scaled] {
         let plan = plan(variant, &[]);
-        let turns = plan.recorded().turns.unwrap();
+        let slice = plan.recorded().timeslice.unwrap();
         assert_eq!((plan.slice.length, plan.terms.slice), (us(3_000), us(3_000)));
-        assert!(near(turns.grain_s, 0.075) && near(turns.real_s, 0.003), "the client of 0.04 by more: {turns:?}");
+        assert!(near(slice.lead_s, 0.075) && near(slice.real_s, 0.003), "the client of 0.04 by more: {slice:?}");
     }
     let near_nodes = plan(Variant::Scaled, &[("links.1.delay", "1ms")]);
     assert_eq!(near_nodes.slice.length, us(600), "from client to client it is 2 ms");
     let naive = plan(Variant::Naive, &[]);
-    assert_eq!((naive.recorded().turns, naive.cpu, naive.terms), (None, None, cpu::Terms::default()));
+    assert_eq!((naive.recorded().timeslice, naive.cpu, naive.terms), (None, None, cpu::Terms::default()));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn shares_are_of_work_unless_the_experiment_says_time() {
     assert_eq!((pace.reference.units_per_us(), pace.gain), (1000.0, cpu::DEFAULT_GAIN));
     let json: serde_json::Value = serde_json::from_str(&work.recorded().to_json()).unwrap();
     assert_eq!((&json["cpu"]["mode"], &json["cpu"]["reference_units_per_us"]), (&"work".into(), &1000.0.into()));
-    assert!(json["turns"]["grain_s"].is_f64() && json["turns"]["real_s"].is_f64());
+    assert!(json["timeslice"]["lead_s"].is_f64() && json["timeslice"]["real_s"].is_f64());
 
     let (time, experiment) = on(Some(1000.0), Variant::Scaled, &[("cpu", "time")]).unwrap();
     assert_eq!((time.cpu.unwrap().mode, time.cpu.unwrap().gain), (CpuMode::Time, None));

@@ -1,7 +1,7 @@
 //! A site at the other end of a byte stream: nothing that a run and a machine say to each other hides in a pointer.
 //!
 //! Needs root and two cores, as every run does. The program is its own test harness, because the first process of a run
-//! and its fillers are this same program under another verb.
+//! and its keeper is this same program under another verb.
 
 use std::fs;
 use std::io::{BufReader, BufWriter};
@@ -77,7 +77,7 @@ fn main() {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
         Some("__init") => node::init_main(),
-        Some("__fillers") => cpu::fillers_main(words.collect()),
+        Some("__keeper") => cpu::keeper_main(words.collect()),
         Some("__caches") => cpu::caches_main(&words.collect::<Vec<_>>()),
         // What cargo asks of a test program.
         Some("--list") => return println!("a_run_over_a_byte_stream: test\na_command_over_a_byte_stream: test"),

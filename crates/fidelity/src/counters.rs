@@ -56,8 +56,8 @@ pub struct NodeCounters {
     pub at: RealInstant,
     /// CPU time of its programs, ns.
     pub container_ns: u64,
-    /// CPU time that its filler burnt in its place, ns.
-    pub filler_ns: u64,
+    /// CPU time that the core's burner burnt of its share while it slept, ns.
+    pub unused_ns: u64,
     /// Its namespace's TCP; `None` if it could not be read this time.
     pub tcp: Option<TcpCounters>,
     /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.
@@ -82,7 +82,7 @@ impl NodeCounters {
 /// One core, since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoreCounters {
-    /// CPU time of the run itself on this core: nodes, fillers, emulator, engine; ns.
+    /// CPU time of the run itself on this core: nodes, burners, emulator, engine; ns.
     pub run_ns: u64,
     /// CPU time of everything on this core, ns.
     pub all_ns: u64,

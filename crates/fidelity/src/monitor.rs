@@ -6,7 +6,7 @@
 //!
 //! - a node's CPU is judged by *virtual second*;
 //! - foreign load and steal by windows of at least [`WINDOW`] of real time: the kernel books a running task's time at
-//!   its 4 ms tick, steal in ticks of 10 ms, and a task's waiting only when it gets its turn, which beside a run may
+//!   its 4 ms tick, steal in ticks of 10 ms, and a task's waiting only when it gets the core, which beside a run may
 //!   take a second.
 //!
 //! Only the worst is kept, so a long run needs no more memory than a short one. Why it is so, and what the limits are,
@@ -27,9 +27,8 @@ const LEAST_WANT: RealDuration = RealDuration::from_nanos(4_000_000_000);
 const LEAST: RealDuration = RealDuration::from_nanos(500_000_000);
 /// A snapshot for a virtual second may come this much early, in ns.
 const EARLY: u64 = 50_000_000;
-/// A node always wanted CPU if its filler got at most this part of its share. A filler whose node never sleeps
-/// still gets 0.3 %.
-const FILLER_REST: f64 = 0.01;
+/// A node always wanted CPU if at most this part of its share was left unused.
+const UNUSED_REST: f64 = 0.01;
 
 /// The threads of others at one instant.
 #[derive(Clone, Debug, Default)]
@@ -183,8 +182,8 @@ impl Monitor {
         for (((Entitled { node: name, core, share, .. }, saturated), before), after) in nodes {
             let pace = now.pace_since(&self.second, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
-            let left = after.filler_ns.saturating_sub(before.filler_ns) as f64;
-            if entitled <= 0.0 || used <= 0.0 || left > entitled * FILLER_REST {
+            let left = after.unused_ns.saturating_sub(before.unused_ns) as f64;
+            if entitled <= 0.0 || used <= 0.0 || left > entitled * UNUSED_REST {
                 continue;
             }
             *saturated = (saturated.0 + entitled, saturated.1 + used);

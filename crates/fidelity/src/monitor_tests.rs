@@ -29,7 +29,7 @@ impl Feed {
         let mut monitor = monitor(cores, harness, tdf);
         let at = RealInstant::from_nanos(ZERO);
         let tcp = Some(TcpCounters::default());
-        let node = NodeCounters { at, container_ns: 77, filler_ns: 88, tcp, ring_drops: 5, no_memory: 2 };
+        let node = NodeCounters { at, container_ns: 77, unused_ns: 88, tcp, ring_drops: 5, no_memory: 2 };
         let core = CoreCounters { run_ns: 3 * S, all_ns: 9 * S, ticks: CoreTicks { steal: 40, total: 5000 } };
         let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 4], ..Snapshot::default() };
         monitor.push(now.clone());
@@ -43,7 +43,7 @@ impl Feed {
             let node = &mut self.now.nodes[i];
             node.at = self.now.at;
             node.container_ns += (real as f64 * share * used[i]) as u64;
-            node.filler_ns += (real as f64 * share * (1.0 - used[i]).max(0.0)) as u64;
+            node.unused_ns += (real as f64 * share * (1.0 - used[i]).max(0.0)) as u64;
             let core = &mut self.now.cores[i];
             core.run_ns += real / 2;
             core.all_ns += real / 2 + (real as f64 * foreign[i]) as u64;
@@ -97,7 +97,7 @@ fn paced(feed: &mut Feed, owed: f64, used: [f64; 2]) {
     let before = before.unwrap_or(CoreWork { at: feed.now.at, ..CoreWork::default() });
     feed.step(10 * S, used.map(|part| part * owed), [0.0; 2]);
     for node in &mut feed.now.nodes {
-        node.filler_ns = 88;
+        node.unused_ns = 88;
     }
     let owed_ns = before.owed_ns + (owed * 10.0 * S as f64) as u64;
     feed.now.core_work.insert(0, CoreWork { at: feed.now.at, owed_ns, ..before });
@@ -124,7 +124,7 @@ fn saturated_seconds_count_together() {
     let mut feed = Feed::new(1.0);
     feed.seconds(3, S, [1.0, 0.2], [0.0; 2]);
     for used in [0.8, 1.16] {
-        feed.step(S, [used, 0.2], [0.0; 2]).nodes[0].filler_ns = 88;
+        feed.step(S, [used, 0.2], [0.0; 2]).nodes[0].unused_ns = 88;
         feed.push();
     }
     let observed = feed.monitor.finish();
@@ -136,8 +136,8 @@ fn saturated_seconds_count_together() {
 fn the_worst_second_is_named_with_its_virtual_time() {
     let mut feed = Feed::new(10.0);
     feed.seconds(2, 10 * S, [1.0, 1.0], [0.0; 2]);
-    // The filler got nothing although the node got little: somebody else had its turn.
-    feed.step(10 * S, [1.0, 0.9], [0.0; 2]).nodes[1].filler_ns = 88;
+    // Nothing was left unused although the node got little: somebody else had the core.
+    feed.step(10 * S, [1.0, 0.9], [0.0; 2]).nodes[1].unused_ns = 88;
     feed.push();
     feed.seconds(1, 10 * S, [1.02, 1.0], [0.0; 2]);
     let worst = feed.monitor.finish().entitlement.unwrap();
@@ -268,7 +268,7 @@ fn a_node_is_owed_what_its_own_core_is() {
     feed.now.core_work = [(0, work), (2, work)].into();
     feed.push();
     // Core 2 is so slow that its node is owed 1.5 times its share, and gets its share.
-    feed.step(10 * S, [1.0, 1.0], [0.0; 2]).nodes.iter_mut().for_each(|node| node.filler_ns = 88);
+    feed.step(10 * S, [1.0, 1.0], [0.0; 2]).nodes.iter_mut().for_each(|node| node.unused_ns = 88);
     work.at = feed.now.at;
     let owed = |times: f64| CoreWork { owed_ns: (times * 10.0 * S as f64) as u64, ..work };
     feed.now.core_work = [(0, owed(1.0)), (2, owed(1.5))].into();

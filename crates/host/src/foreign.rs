@@ -64,7 +64,7 @@ fn threads(pid: u32) -> impl Iterator<Item = Thread> {
         let name = head.split_once('(')?.1.to_string();
         // The last core is field 39 of the line, the first after the name is field 3.
         let core = rest.split_whitespace().nth(39 - 3)?.parse().ok()?;
-        let sched::Turns { ran, waited, .. } = sched::turns_of(tid).ok()?;
+        let sched::ThreadTimes { ran, waited, .. } = sched::times_of(tid).ok()?;
         Some(Thread { pid, tid, name, core, ns: ran.as_nanos(), waited_ns: waited.as_nanos() })
     })
 }

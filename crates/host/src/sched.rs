@@ -113,26 +113,26 @@ pub fn slice() -> io::Result<RealDuration> {
     Ok(RealDuration::from_nanos(attr.runtime))
 }
 
-/// What a thread had of its cores.
+/// A thread's use of its cores so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turns {
+pub struct ThreadTimes {
     /// For how long it ran.
     pub ran: RealDuration,
     /// For how long it was ready to run and did not.
     pub waited: RealDuration,
     /// How often it was let run.
-    pub turns: u64,
+    pub timeslices: u64,
 }
 
-/// What a thread of this machine had so far, by its id (`/proc/TID/schedstat`).
-pub fn turns_of(thread: u32) -> Result<Turns, Error> {
+/// Reads a thread's times by its id (`/proc/TID/schedstat`).
+pub fn times_of(thread: u32) -> Result<ThreadTimes, Error> {
     let path = format!("/proc/{thread}/schedstat");
     let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", Path::new(&path), e))?;
     let fields: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [ran, waited, turns] = fields[..] else {
+    let [ran, waited, timeslices] = fields[..] else {
         return Err(Error::system(format!("{path} has no three numbers"), io::ErrorKind::InvalidData));
     };
-    Ok(Turns { ran: RealDuration::from_nanos(ran), waited: RealDuration::from_nanos(waited), turns })
+    Ok(ThreadTimes { ran: RealDuration::from_nanos(ran), waited: RealDuration::from_nanos(waited), timeslices })
 }
 
 fn checked(code: libc::c_long) -> io::Result<()> {
@@ -154,7 +154,7 @@ mod tests {
             assert_eq!(class(), libc::SCHED_OTHER);
             set(Class::Slices(RealDuration::from_nanos(300_000))).unwrap();
             let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-            assert!(turns_of(own).unwrap().turns > 0);
+            assert!(times_of(own).unwrap().timeslices > 0);
             let slice = slice().unwrap().as_nanos();
             assert!(slice == 300_000 || slice == 0, "{slice}: an old kernel has none");
         };

@@ -1,4 +1,4 @@
-//! How long a task runs before the next one of its core has its turn, and what decides that.
+//! The length of timeslices: how long a task runs before the next one of its core does, and what decides that.
 //!
 //! From Linux 6.12 on each task asks for slices of its own ([`crate::sched::Class::Slices`]). From 6.6 on all tasks of
 //! a machine have what one setting in debugfs says, which is [held](take) for as long as a run lasts. Before, there are
@@ -29,16 +29,16 @@ static BASE_SLICE: Kind = Kind {
     applied: None,
     disagreed,
 };
-/// What is there in its place where turns do not end by slices (CFS).
+/// The setting in its place where slices do not end by length (CFS).
 const OF_CFS: &str = "latency_ns";
 
-/// What is asked of the kernel to see whether it keeps slices of tasks' own. Neither its own choice nor a bound of it.
+/// A length asked of the kernel to see whether it keeps slices of tasks' own. Neither its own choice nor a bound of it.
 const TRIED: RealDuration = RealDuration::from_nanos(300_000);
 
-/// The first Linux in which turns end by slices (EEVDF).
+/// The first Linux in which a task's time ends by the length of its slice (EEVDF).
 const EEVDF: (u32, u32) = (6, 6);
 
-/// What decides how long a turn is.
+/// Who decides how long a timeslice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Slices {
     /// What each task asked for (Linux 6.12).
@@ -51,7 +51,7 @@ pub enum Slices {
     OfNobody,
 }
 
-/// What decides here, and why not each task, if it does not and nothing else does.
+/// Who decides here, and why not each task, if it does not and nothing else does.
 pub fn offered() -> (Slices, Option<Lack>) {
     if tried(Class::Slices(TRIED)) {
         return (Slices::OfTasks, None);
@@ -61,7 +61,7 @@ pub fn offered() -> (Slices, Option<Lack>) {
     let decided = match of_host.unwrap_or_else(|| version().is_none_or(|version| version >= EEVDF)) {
         false if tried(Class::RealTime { priority: 1, inherited: false }) => Ok(Slices::Interrupted),
         false => Err(Lack::new(
-            "turns end when a real-time task interrupts them on this kernel, and there may be none",
+            "timeslices end when a real-time task interrupts them on this kernel, and there may be none",
             "run as root, with the capability SYS_NICE",
         )),
         true => setting_in(folder).map(|_| Slices::OfHost),
@@ -117,10 +117,10 @@ pub fn holders() -> Vec<String> {
 fn disagreed(other: &Holder, slice: RealDuration) -> Lack {
     let Holder { id, wants: theirs, process } = other;
     let what = format!(
-        "turns of {slice} are wanted, and another run ({id}, pid {process}) has set turns of {theirs} on the whole \
+        "timeslices of {slice} are wanted, and another run ({id}, pid {process}) has set {theirs} on the whole \
          machine, for this kernel has no slices per task (Linux 6.12)"
     );
-    Lack::new(what, "wait for its end, or give both experiments a `grain` for which their turns are as long")
+    Lack::new(what, "wait for its end, or give both experiments a `grain` for which their timeslices are as long")
 }
 
 fn setting_here() -> Result<Setting, Lack> {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_other_turns_is_told_whose_are_set() {
+    fn who_wants_other_slices_is_told_whose_are_set() {
         let us = |us: u64| RealDuration::from_nanos(us * 1_000);
         let said = disagreed(&Holder { id: "a-1".into(), wants: us(200), process: 7 }, us(100)).to_string();
         assert!(said.contains("a-1, pid 7") && said.contains("200µs") && said.contains("grain"), "{said}");

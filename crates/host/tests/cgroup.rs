@@ -72,7 +72,7 @@ fn what_a_group_uses_is_counted_where_it_is_used() {
         }
         let threads = group.threads().unwrap();
         assert_eq!(threads.len(), 1, "this thread and not its process");
-        diorama_host::sched::turns_of(threads[0]).unwrap().ran.as_nanos()
+        diorama_host::sched::times_of(threads[0]).unwrap().ran.as_nanos()
     });
     let ran = own.join().unwrap();
     let (counted, by_core) = (counter.read().unwrap().as_nanos(), all.read().unwrap());
@@ -90,11 +90,10 @@ fn limits_are_taken_by_the_kernel() {
     cgroup::divide(&[(group("a"), 0.5), (group("b"), 0.0001)]).unwrap();
     group("").outweigh_the_rest(1).unwrap();
     group("tiny").make_negligible().unwrap();
-    group("tiny").make_idle().unwrap();
     [0.9, 0.05, 0.0001].iter().for_each(|share| group("a").cap(*share).unwrap());
-    let mut poke = group("b").poke().unwrap();
-    poke.now().and_then(|()| poke.now()).unwrap();
-    assert!(group("missing").make_idle().unwrap_err().to_string().contains("missing"), "the group is named");
+    let mut reschedule = group("b").forced_reschedule().unwrap();
+    reschedule.now().and_then(|()| reschedule.now()).unwrap();
+    assert!(group("missing").make_negligible().unwrap_err().to_string().contains("missing"), "the group is named");
     assert_eq!(cgroup::oom_kills(&tree.path("a")), 0);
     tree.sweep().unwrap();
 }
@@ -135,8 +134,8 @@ fn a_group_can_have_processors_for_itself() {
 #[test]
 fn a_process_can_be_counted_in_a_group_without_its_weight() {
     let tree = tree("counted");
-    tree.group("poke").create().unwrap();
-    let joiner = tree.group("poke").accounting_joiner().unwrap();
+    tree.group("keeper").create().unwrap();
+    let joiner = tree.group("keeper").accounting_joiner().unwrap();
     let mut command = Command::new("cat");
     // SAFETY: between fork and exec this makes system calls on open files only.
     unsafe { command.arg("/proc/self/cgroup").pre_exec(move || joiner.join()) };
@@ -145,7 +144,7 @@ fn a_process_can_be_counted_in_a_group_without_its_weight() {
         let mut lines = groups.lines().map(|l| l.splitn(3, ':').collect::<Vec<_>>());
         lines.find(|l| l[1].split(',').any(|c| c == controller)).expect("version 1")[2].to_owned()
     };
-    assert_eq!(of("cpuacct"), tree.path("poke"));
+    assert_eq!(of("cpuacct"), tree.path("keeper"));
     assert_eq!(of("cpu"), "/", "{groups}");
     tree.sweep().unwrap();
 }

@@ -22,7 +22,7 @@ pub struct Experiment {
     pub measure: Option<(VirtualInstant, Option<VirtualInstant>)>,
     /// What nodes are entitled to of the core.
     pub cpu: Cpu,
-    /// Twice what a node waits for its turn on the core on average, at most; none: as the plan finds right.
+    /// The bound on how far the slowest node's clock gets ahead in a timeslice; none: as the plan finds right.
     pub grain: Option<VirtualDuration>,
     /// Keys of the file that do nothing any more.
     pub without_meaning: Vec<&'static str>,

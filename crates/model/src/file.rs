@@ -77,7 +77,7 @@ pub(crate) struct File {
     cpu: Option<Cpu>,
     /// Does nothing any more
     refill: Option<bool>,
-    /// Twice what a node waits for its turn on the core on average, at most, in virtual time; without it, as
+    /// By how much the slowest node's clock may get ahead of the run's in a timeslice, in virtual time; without it, as
     /// the plan finds right
     grain: Option<Grain>,
     /// How exact the results must be for the run to be trustworthy: mean and p50, with twice that for p90 and four

@@ -177,12 +177,12 @@ quantity!(
 );
 
 quantity!(
-    /// Twice what a node waits for its turn on average, at most, in virtual time; not zero.
+    /// A bound on how far a node's clock gets ahead in a timeslice, in virtual time; not zero.
     Grain(VirtualDuration), "A time with its unit: ns, us, ms, s, min or h; above zero", TIME.pattern(),
     |text| match duration(text)? {
         VirtualDuration::ZERO => Err(format!(
-            "`{}` is no grain, for every turn takes its time: write how long a node may wait for its turn, \
-             such as `2ms`, or leave `grain` out",
+            "`{}` is no grain, for every timeslice takes its time: write how far a node's clock may get ahead in \
+             one, such as `2ms`, or leave `grain` out",
             shorten(text)
         )),
         grain => Ok(grain),

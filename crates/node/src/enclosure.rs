@@ -137,8 +137,8 @@ impl Enclosure {
         self.shared.call(work)
     }
 
-    /// Starts a helper (such as the fillers) inside the enclosure, in a process group of its own. It dies with the
-    /// enclosure; wait for it after dropping the enclosure, or before.
+    /// Starts a helper (such as the keeper of shares) inside the enclosure, in a process group of its own. It dies with
+    /// the enclosure; wait for it after dropping the enclosure, or before.
     pub fn spawn(&self, mut command: Command) -> Result<Child, Error> {
         let what = format!("cannot start {command:?}");
         self.call(move || command.process_group(0).spawn())?.context(|| what)

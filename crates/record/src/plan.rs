@@ -30,9 +30,9 @@ pub struct Plan {
     pub cores: Cores,
     /// The sum of the shares of all nodes, in cores.
     pub sold: f64,
-    /// How nodes take turns on the core; missing where they share a pool, and in plans of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<PlannedTurns>,
+    /// The timeslice of nodes; missing where they share a pool, and in plans of older versions.
+    #[serde(default, alias = "turns", skip_serializing_if = "Option::is_none")]
+    pub timeslice: Option<PlannedTimeslice>,
     /// What nodes are entitled to of the core; missing likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<PlannedCpu>,
@@ -83,12 +83,13 @@ impl Cores {
     }
 }
 
-/// How nodes take turns on their core.
+/// The timeslice of nodes on their core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlannedTurns {
-    /// Twice what the slowest node waits for its next turn on average, virtual s.
-    pub grain_s: f64,
-    /// How long a turn of the slowest node lasts, real s.
+pub struct PlannedTimeslice {
+    /// By how much the slowest node's clock gets ahead of the run's in one, virtual s.
+    #[serde(alias = "grain_s")]
+    pub lead_s: f64,
+    /// Its length, real s.
     pub real_s: f64,
 }
 
@@ -136,10 +137,6 @@ pub struct PlannedNode {
     /// The fraction of that core that all its CPUs together get, in real time. In the naive variant its weight in the
     /// common pool.
     pub share: f64,
-    /// How long a turn of it on its core lasts, real s; missing where nodes do not take turns, and in plans of older
-    /// versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turn_s: Option<f64>,
     /// Its memory limit.
     pub memory_bytes: u64,
     /// Its addresses, interface by interface.
@@ -303,12 +300,15 @@ mod tests {
         assert_eq!(pipe.target.jitter.unwrap().distribution, Distribution::Normal);
         assert!(matches!(pipe.harness.loss_model, Some(LossModel::GilbertElliott { .. })) && pipe.target.red.is_some());
         assert_eq!(plan.pipes["b--s/ba"].target.loss_model, Some(LossModel::Packets(vec![2, 7])));
-        assert_eq!(plan.turns, Some(PlannedTurns { grain_s: 0.0012, real_s: 0.0001 }));
+        assert_eq!(plan.timeslice, Some(PlannedTimeslice { lead_s: 0.0012, real_s: 0.0001 }));
         assert_eq!(plan.cpu.map(|c| (c.mode, c.reference_units_per_us)), Some((CpuMode::Work, Some(812.25))));
         assert_eq!(plan.cpu.and_then(|c| c.rounding), Some(0.0025));
         assert_eq!((plan.nodes["a"].congestion, plan.warnings.len()), (Congestion::Reno, 1));
         dir.write_plan(&plan).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), GOLDEN);
+        // As it was called before.
+        fs::write(&file, GOLDEN.replace("timeslice", "turns").replace("lead_s", "grain_s")).unwrap();
+        assert_eq!(dir.plan().unwrap().unwrap(), plan);
         fs::write(&file, GOLDEN.replace("reno", "vegas")).unwrap();
         let error = dir.plan().unwrap_err().to_string();
         assert!(error.contains("plan.json: not a plan: unknown variant `vegas`"), "{error}");

@@ -14,9 +14,9 @@ use crate::row::short;
 use crate::stats::{Line, line, median};
 use crate::{Error, Notify, Row};
 
-/// The command runs in a node that has half of the core; the other half is the yardstick's, turn about.
+/// The command runs in a node that has half of the core; the other half is the yardstick's, slice by slice.
 const SHARE: f64 = 0.5;
-const TURN: RealDuration = RealDuration::from_nanos(1_000_000);
+const SLICE: RealDuration = RealDuration::from_nanos(1_000_000);
 const NODE: &str = "command";
 /// For how long the command is repeated, and how often at least.
 const TIME: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ pub fn measure(command: &[OsString], notify: Notify) -> Result<Vec<Row>, Error> 
     let (core, _) = first_and_last()?;
     let share = [NodeShare::new(NODE, core, SHARE)];
     let id = format!("bench-{}", std::process::id());
-    let terms = Terms { slice: TURN, pace: None };
+    let terms = Terms { slice: SLICE, pace: None };
     let mut groups = CpuGroups::create(&id, &share, Policy::Slots, terms)?;
     let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
     groups.engage(helper)?;

@@ -70,7 +70,7 @@ impl Kind {
     }
 
     /// What is different from the experiment as it is, for `--set`: web-busy is shorter here, and leaves as much of the
-    /// core unsold as the others, for what is to be seen is whether a verdict is right, not whether shares fit.
+    /// core to spare as the others, for what is to be seen is whether a verdict is right, not whether shares fit.
     pub(super) fn set(self) -> &'static [&'static str] {
         match self {
             Kind::LargeCpu => &[

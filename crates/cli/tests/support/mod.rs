@@ -190,7 +190,7 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
         let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         let cmdline = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
         let cgroup = String::from_utf8_lossy(&read("cgroup")).into_owned();
-        let ours = [" __init", " __fillers", " __disks"].iter().any(|verb| cmdline.contains(verb))
+        let ours = [" __init", " __keeper", " __disks"].iter().any(|verb| cmdline.contains(verb))
             || cgroup.contains("/diorama-");
         let zombie = state(pid).is_some_and(|(state, _)| state == 'Z');
         if ours && !zombie {

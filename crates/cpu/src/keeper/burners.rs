@@ -1,4 +1,4 @@
-//! The hidden verb `__fillers`: the processes that keep every node's group always runnable, and the
+//! The hidden verb `__keeper`: the processes that keep every node's group always runnable, and the
 //! poke that keeps slices short.
 //!
 //! A single-threaded parent forks two children before it does anything else: the poke, and the fillers, which are
@@ -94,7 +94,7 @@ impl Task {
     fn of(args: &[String]) -> Result<Task, Error> {
         let [run_id, cores, slice, way, several, burnt @ ..] = args else {
             return Err(Error::Input(
-                "__fillers RUN CORE[,CORE…] SLICE WAY [NODE@PLACE@FRACTION[,…]] [PLACE@CORE STRETCH]… is started by \
+                "__keeper RUN CORE[,CORE…] SLICE WAY [NODE@PLACE@FRACTION[,…]] [PLACE@CORE STRETCH]… is started by \
                  diorama itself"
                     .into(),
             ));
@@ -137,7 +137,7 @@ impl Task {
     }
 }
 
-/// The process behind the hidden verb `__fillers`; `args` are those that [`crate::CpuGroups::helper`] gave it.
+/// The process behind the hidden verb `__keeper`; `args` are those that [`crate::CpuGroups::helper`] gave it.
 pub fn main(args: Vec<String>) -> ! {
     let code = match run(&args) {
         Ok(()) => 0,

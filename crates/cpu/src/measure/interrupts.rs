@@ -1,7 +1,7 @@
 //! What the real-time tasks that end turns have used of the nodes' cores, where the kernel does not count by core.
 
 use host::cores;
-use host::sched::turns_of;
+use host::sched::times_of;
 use rustix::thread::Pid;
 
 use crate::Error;
@@ -31,7 +31,7 @@ impl Interrupts {
     /// What keeps the shares has used by core, where all of it was counted as used at home.
     pub fn by_core(&self, mut used: Vec<u64>) -> Result<Vec<u64>, Error> {
         for (core, thread) in &self.tasks {
-            moved(&mut used, self.home, *core, turns_of(*thread)?.ran.as_nanos());
+            moved(&mut used, self.home, *core, times_of(*thread)?.ran.as_nanos());
         }
         Ok(used)
     }

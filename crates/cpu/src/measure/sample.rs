@@ -1,6 +1,6 @@
 //! What is measured of the groups of a run: once when limits are applied, and again and again while they are in force.
 
-use scale::{RealDuration, RealInstant};
+use scale::RealInstant;
 use serde::{Deserialize, Serialize};
 
 use crate::{CoreWork, Speed};
@@ -13,10 +13,6 @@ pub struct Calibration {
     /// η, the fraction of the core that is left for nodes and fillers together; 1 where nothing was measured (no
     /// [`Policy::Slots`](crate::Policy::Slots)).
     pub usable: f64,
-    /// How long one group ran on the core before the next had its turn, on average: about 0.1 ms. Longer than 1 ms
-    /// means that this kernel does not end slices when it is poked, and that bursts are wrong. `None` where nothing was
-    /// measured.
-    pub grain: Option<RealDuration>,
     /// How fast the core was meanwhile; `None` where nothing was measured.
     pub speed: Option<Speed>,
 }
@@ -24,7 +20,7 @@ pub struct Calibration {
 impl Calibration {
     /// Of a core on which nothing is measured.
     pub(crate) fn none(core: usize) -> Calibration {
-        Calibration { core, usable: 1.0, grain: None, speed: None }
+        Calibration { core, usable: 1.0, speed: None }
     }
 }
 
@@ -59,6 +55,6 @@ pub struct NodeUse {
     pub at: RealInstant,
     /// What the node's programs used, in ns.
     pub container_ns: u64,
-    /// What its burner burnt of its share while all threads of the node slept, in ns.
-    pub filler_ns: u64,
+    /// What the core's burner burnt of its share while all threads of the node slept, in ns.
+    pub unused_ns: u64,
 }

@@ -201,7 +201,7 @@ impl CpuGroups {
     pub fn helper(&self) -> Option<Command> {
         (self.policy == Policy::Slots).then(|| {
             let mut command = Command::new("/proc/self/exe");
-            command.arg("__fillers");
+            command.arg("__keeper");
             let burnt = self.parts.iter().flat_map(|part| {
                 let places = self.layout.places_of_burners(part);
                 places.into_iter().map(|place| (place, part.core, BURNERS_SLICES))
@@ -274,7 +274,7 @@ impl CpuGroups {
             }
             let speed =
                 work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
-            calibrations.push(Calibration { core, usable, grain: None, speed });
+            calibrations.push(Calibration { core, usable, speed });
         }
         self.order_burners()?;
         Ok(calibrations)
@@ -361,8 +361,8 @@ impl CpuGroups {
             });
             let burnt = (unwanted.max(0.0) * self.shares[i].share_of_cpu()) as u64;
             // Counted to the end of its last slice, so that it may seem to have slept since.
-            let filler_ns = counters.burnt.fetch_max(burnt, Ordering::Relaxed).max(burnt);
-            nodes.push(NodeUse { at, container_ns, filler_ns });
+            let unused_ns = counters.burnt.fetch_max(burnt, Ordering::Relaxed).max(burnt);
+            nodes.push(NodeUse { at, container_ns, unused_ns });
         }
         Ok(nodes)
     }

@@ -34,7 +34,7 @@ pub fn stale_limits() -> Result<Vec<Tree>, Error> {
 /// `others`, or of any other core where there are none. Takes half a second. Nothing runs under it until a command is
 /// [confined](Limit::confine). Needs root.
 ///
-/// `fraction` is above 0 and at most what the core can give (about 0.9); the program needs the hidden verb `__fillers`.
+/// `fraction` is above 0 and at most what the core can give (about 0.9); the program needs the hidden verb `__keeper`.
 pub fn limit_this(fraction: f64, core: usize, others: &[usize]) -> Result<Limit, Error> {
     let (policy, coarse) = best_policy();
     let id = format!("{PREFIX}{}", std::process::id());

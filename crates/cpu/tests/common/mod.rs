@@ -128,7 +128,7 @@ pub fn used_at_once(groups: &mut CpuGroups, window: Duration) -> Vec<(f64, f64)>
     let after = groups.sample().expect("sample");
     let rate = |a: &NodeUse, b: &NodeUse| {
         let wall = b.at.since(a.at).as_nanos() as f64;
-        ((b.container_ns - a.container_ns) as f64 / wall, (b.filler_ns - a.filler_ns) as f64 / wall)
+        ((b.container_ns - a.container_ns) as f64 / wall, (b.unused_ns - a.unused_ns) as f64 / wall)
     };
     before.nodes.iter().zip(&after.nodes).map(|(a, b)| rate(a, b)).collect()
 }

@@ -16,7 +16,7 @@ use super::Finding;
 pub(super) fn findings() -> Vec<Finding> {
     let mut all = vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace()];
     let groups = cgroup::offers();
-    all.extend([cgroups(&groups), shares(), idle_groups(&groups), slices(), writeback()]);
+    all.extend([cgroups(&groups), shares(), slices(), writeback()]);
     all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
@@ -117,24 +117,15 @@ fn shares() -> Finding {
     }
 }
 
-/// Part of what [`cpu::best_policy`] rests on, so that a user sees which one is missing.
-fn idle_groups(groups: &cgroup::Offers) -> Finding {
-    let says = "idle groups fill what a node does not use (Linux 5.15)";
-    match groups.idle {
-        true => Finding::ok("idle groups", "yes", says),
-        false => Finding::degraded("idle groups", "no", format!("{says}: without them shares are quotas")),
-    }
-}
-
-/// What makes nodes' turns as long as a plan says.
+/// Who decides how long timeslices are on this kernel.
 fn slices() -> Finding {
     let name = "slices";
     match host::slices::offered() {
-        (Slices::OfTasks, _) => Finding::ok(name, "each task's", "nodes' turns are as long as their runs ask for"),
+        (Slices::OfTasks, _) => Finding::ok(name, "each task's", "nodes' timeslices are as long as their runs ask for"),
         (Slices::Interrupted, _) => Finding::ok(
             name,
             "none",
-            "before Linux 6.6: nodes' turns end when a real-time task interrupts them, all after the same time",
+            "before Linux 6.6: nodes' timeslices end when a real-time task interrupts them, all after the same time",
         ),
         (Slices::OfHost, _) => of_host(host::slices::of_host(), &host::slices::holders()),
         (Slices::OfNobody, lack) => {
@@ -149,7 +140,7 @@ fn of_host(now: Option<RealDuration>, holders: &[String]) -> Finding {
     let now = now.map_or_else(|| "unknown".into(), |now| now.to_string());
     let says = match holders {
         [] => {
-            "of all programs alike (base_slice_ns in debugfs): a run sets them to its turns, and back at its end".into()
+            "of all programs alike (base_slice_ns in debugfs): a run sets them to its own, and back at its end".into()
         }
         _ => format!("of all programs alike (base_slice_ns in debugfs), {}", set_for(holders, "them")),
     };

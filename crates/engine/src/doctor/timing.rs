@@ -12,9 +12,9 @@ use super::Finding;
 
 /// Time that the hypervisor may take before another host is worth a try, per cent.
 const STEAL: f64 = 1.0;
-/// Short and long turns of nodes on their core.
-const TURNS: [RealDuration; 2] = [RealDuration::from_nanos(100_000), RealDuration::from_nanos(1_500_000)];
-/// The part of long turns that may be lost to caches before another host is worth a try.
+/// A short and a long timeslice of nodes.
+const TIMESLICES: [RealDuration; 2] = [RealDuration::from_nanos(100_000), RealDuration::from_nanos(1_500_000)];
+/// The part of long timeslices that may be lost to caches before another host is worth a try.
 const LOST: f64 = 0.05;
 
 pub(super) fn findings() -> Vec<Finding> {
@@ -89,10 +89,10 @@ fn caches() -> Finding {
 /// By what a run loses where a line of memory costs `soon` after 1 ms and `late` after a node's absence.
 fn judged(soon: RealDuration, late: RealDuration) -> Finding {
     let found = format!("{} → {} ns", soon.as_nanos(), late.as_nanos());
-    let [short, long] = TURNS.map(|turn| 100.0 * lost_to_caches(late.saturating_sub(soon), turn));
+    let [short, long] = TIMESLICES.map(|slice| 100.0 * lost_to_caches(late.saturating_sub(soon), slice));
     let says = format!(
         "a line of memory untouched for 20 ms instead of 1 ms costs that: under dilation a program that fetches 64 KiB \
-         again in each turn loses {short:.0} % of turns of 0.1 ms, {long:.0} % of turns of 1.5 ms"
+         again in each timeslice loses {short:.0} % of 0.1 ms, {long:.0} % of 1.5 ms"
     );
     match long > 100.0 * LOST {
         true => Finding::degraded("caches", found, format!("{says}: neighbours of this machine use its caches")),
@@ -146,7 +146,7 @@ mod tests {
         let of = |late: u64| judged(RealDuration::from_nanos(4), RealDuration::from_nanos(late));
         let (quiet, shared) = (of(19), of(110));
         assert_eq!((quiet.state, shared.state), (State::Ok, State::Degraded));
-        assert!(quiet.says.contains("loses 15 % of turns of 0.1 ms, 1 % of turns of 1.5 ms"), "{}", quiet.says);
+        assert!(quiet.says.contains("loses 15 % of 0.1 ms, 1 % of 1.5 ms"), "{}", quiet.says);
         assert!(shared.says.contains("neighbours"), "{}", shared.says);
     }
 }

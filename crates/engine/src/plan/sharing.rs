@@ -6,7 +6,7 @@ use cpu::{DEFAULT_GAIN, PLANNED_USABLE, Pace, Speed, Terms, USUALLY_USABLE};
 use host::cgroup::Weights;
 use model::{Cpu, Experiment};
 use record::Variant;
-use record::plan::{CpuMode, PlannedCpu, PlannedTurns};
+use record::plan::{CpuMode, PlannedCpu, PlannedTimeslice};
 use scale::{RealDuration, TargetCpu, Tdf, Timeslice, VirtualDuration};
 
 use super::Refusal;
@@ -85,9 +85,9 @@ pub(super) fn slice(
     }
 }
 
-/// What `plan.json` says of slices.
-pub(super) fn planned_slice(slice: Timeslice) -> PlannedTurns {
-    PlannedTurns { grain_s: slice.lead.as_secs_f64(), real_s: slice.length.as_secs_f64() }
+/// The timeslice as `plan.json` has it.
+pub(super) fn planned_slice(slice: Timeslice) -> PlannedTimeslice {
+    PlannedTimeslice { lead_s: slice.lead.as_secs_f64(), real_s: slice.length.as_secs_f64() }
 }
 
 /// What `plan.json` says of shares.
@@ -200,10 +200,5 @@ mod tests {
         // Each core is divided by itself: what is much on one may be little on another.
         let (node, _) = rounding(&of(&[0.5, 0.5, 0.0313]), &[4, 2, 2], Tdf::ONE, Weights::coarse()).unwrap();
         assert_eq!(node, 2);
-    }
-
-    #[test]
-    fn turns_are_what_the_cpu_room_grants() {
-        assert_eq!((Timeslice::SHORTEST, Timeslice::LONGEST), (cpu::SHORTEST_SLICE, cpu::LONGEST_SLICE));
     }
 }

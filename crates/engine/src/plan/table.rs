@@ -132,9 +132,9 @@ fn packing(plan: &Plan, usable: &str) -> String {
     table(&["core", &format!("sold, of {usable}"), "nodes", "which", ""], rows)
 }
 
-/// How nodes share the core; empty where they do not take turns.
+/// How nodes share the core; empty where they share a pool.
 fn sharing(plan: &Plan) -> String {
-    let (Some(_), Some(planned)) = (plan.recorded().turns, plan.cpu) else { return String::new() };
+    let (Some(_), Some(planned)) = (plan.recorded().timeslice, plan.cpu) else { return String::new() };
     let (length, lead) = (plan.terms.slice, plan.slice.lead);
     let mut text = format!(
         "slices of {length} of real time: in one, the clock of the slowest node gets ahead of the run's by {lead} of \

@@ -217,8 +217,8 @@ impl Observer {
         }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
-            let cpu::NodeUse { at, container_ns, filler_ns } = *n;
-            NodeCounters { at, container_ns, filler_ns, tcp: tcp.map(counters), ring_drops, no_memory }
+            let cpu::NodeUse { at, container_ns, unused_ns } = *n;
+            NodeCounters { at, container_ns, unused_ns, tcp: tcp.map(counters), ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {

@@ -18,8 +18,6 @@ pub(super) const SECOND_BESIDE_FIRST: &str = "/sys/fs/cgroup/unified";
 
 /// Who is in a group, by process; in both versions.
 pub(super) const MEMBERS: &str = "cgroup.procs";
-/// Whether a group yields to any sibling; in both versions.
-pub(super) const IDLE: &str = "cpu.idle";
 
 /// Version 1: the period of a cap and how much of it may be used, in us.
 pub(super) const CAP: [&str; 2] = ["cpu.cfs_period_us", "cpu.cfs_quota_us"];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::files::{self, CAP, CAP_2, IDLE, MEMBERS, Version};
+use super::files::{self, CAP, CAP_2, MEMBERS, Version};
 use super::passing::{self, Known};
 use super::scope;
 use crate::error::{CONTAINER, Error, Lack};
@@ -68,11 +68,6 @@ impl Group {
     pub fn number(&self) -> Result<u64, Error> {
         let metadata = fs::metadata(&self.cpu).map_err(|e| Error::file("look at", &self.cpu, e))?;
         Ok(metadata.ino())
-    }
-
-    /// Makes the group yield to any sibling that can run (Linux 5.15).
-    pub fn make_idle(&self) -> Result<(), Error> {
-        files::write(&self.cpu.join(IDLE), "1")
     }
 
     /// Caps the group at `share` of a core, in the shortest period from 10 ms up whose quota the kernel accepts. At

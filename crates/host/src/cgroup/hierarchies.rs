@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags};
 
 use super::files::{
-    CONTROLLERS, CONTROLLERS_2, IDLE, KIND, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SWAP_LIMIT, Version,
+    CONTROLLERS, CONTROLLERS_2, KIND, MEMBERS, NODE_VIEW, OFFERED, SECOND_BESIDE_FIRST, SWAP_LIMIT, Version,
 };
 use super::group::Group;
 use super::passing::{Known, not_among};
@@ -152,15 +152,7 @@ pub(super) fn offers() -> Offers {
     let no_nodes = no_nodes.or_else(|| (!writable).then(not_writable));
     let no_nodes = no_nodes.or_else(|| root.as_ref().ok().filter(|_| second).and_then(|root| confined(&root.cpu)));
     let no_partitions = partition::lack(root.as_ref().ok().map(|root| root.version));
-    Offers {
-        layout,
-        no_partitions,
-        no_shares,
-        no_nodes,
-        writable,
-        // The root of version 2 has no such file itself; groups below it have it from the same kernel on.
-        idle: root.is_ok_and(|root| root.cpu.join(IDLE).exists()) || (second && kernel_at_least(5, 15)),
-    }
+    Offers { layout, no_partitions, no_shares, no_nodes, writable }
 }
 
 fn not_writable() -> Lack {

@@ -146,7 +146,7 @@ mod tests {
     fn groups(name: &str) -> PathBuf {
         let root = std::env::temp_dir().join(format!("diorama-partition-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
-        for group in ["top", "top/emu", "top/poke"] {
+        for group in ["top", "top/emu", "top/keeper"] {
             fs::create_dir_all(root.join(group)).unwrap();
             fs::write(root.join(group).join(PARTITION), "member\n").unwrap();
             fs::write(root.join(group).join(EXCLUSIVE), "\n").unwrap();

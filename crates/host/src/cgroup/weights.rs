@@ -143,14 +143,14 @@ impl Group {
         }
     }
 
-    /// Makes the kernel account for the core on which this group's only thread runs: see [`Poke`].
-    pub fn poke(&self) -> Result<Poke, Error> {
+    /// For ending timeslices that are over on the cores on which this group has tasks.
+    pub fn forced_reschedule(&self) -> Result<ForcedReschedule, Error> {
         let weights = match self.version {
             Version::First => [b"2", b"3"],
             Version::Second => [b"1", b"2"],
         };
         let weight = files::open_for_writing(&self.cpu.join(self.version.weight()))?;
-        Ok(Poke { weight, weights, heavier: false })
+        Ok(ForcedReschedule { weight, weights, heavier: false })
     }
 }
 
@@ -162,27 +162,27 @@ pub struct Fraction {
 }
 
 impl Fraction {
-    /// Sets it: one system call. Siblings that compete lose the turn that they are in, so not more than some tens of
-    /// times a second.
+    /// Sets it: one system call. Siblings that compete lose the timeslice that they are in, so not more than some
+    /// tens of times a second.
     pub fn set(&self, fraction: f64) -> io::Result<()> {
         self.weight.write_all_at(self.weights.weight_of(fraction).to_string().as_bytes(), 0)
     }
 }
 
-/// Makes the kernel account for what runs on a core, from another core.
+/// Makes the kernel account for what runs on a core, from another core, so that it sees whose timeslice is over.
 ///
 /// Changing the weight of a group with something to run charges whatever runs beside it. The group must be a
 /// negligible one: changing the weight of one that competes can starve the others.
 #[derive(Debug)]
-pub struct Poke {
+pub struct ForcedReschedule {
     weight: File,
     /// The lighter and the heavier.
     weights: [&'static [u8; 1]; 2],
     heavier: bool,
 }
 
-impl Poke {
-    /// Does it once: one system call.
+impl ForcedReschedule {
+    /// Forces it once: one system call.
     pub fn now(&mut self) -> io::Result<()> {
         self.heavier = !self.heavier;
         self.weight.write_all_at(self.weights[usize::from(self.heavier)], 0)
@@ -200,8 +200,8 @@ mod tests {
         for (shares, usable) in
             [(vec![0.5, 0.08, 0.08, 0.08, 0.08], 0.93), (vec![0.008; 100], 0.91), (vec![0.05], 0.95)]
         {
-            let unsold = usable - shares.iter().sum::<f64>();
-            let total: u64 = shares.iter().copied().chain([unsold]).map(|f| weights.weight_of(f)).sum();
+            let slack = usable - shares.iter().sum::<f64>();
+            let total: u64 = shares.iter().copied().chain([slack]).map(|f| weights.weight_of(f)).sum();
             for share in shares {
                 let got = usable * weights.weight_of(share) as f64 / total as f64;
                 assert!((got / share - 1.0).abs() < 0.002, "{got} of a core for a share of {share}");

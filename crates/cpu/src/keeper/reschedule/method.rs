@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use host::cgroup::Poke;
+use host::cgroup::ForcedReschedule;
 use host::cores;
 use host::sched::{self, Class};
 use host::slices::Slices;
@@ -62,7 +62,7 @@ pub(crate) enum Ender {
     /// Changing the weight of a queued group charges whatever runs beside it, and the kernel then sees that a slice is
     /// over and interrupts the core. The group for that has a spinner of its own on each core, all of which one change
     /// reaches, and almost no weight: poking one that competes can starve the others.
-    Accounting(Poke),
+    Accounting(ForcedReschedule),
     /// By core, what wakes a real-time task there that has nothing to do.
     Bells(Vec<OwnedFd>),
 }
@@ -71,7 +71,7 @@ impl Ender {
     /// Fails if the kernel grants no real-time tasks where these are the way.
     pub fn of(way: Way, layout: &Layout) -> Result<Ender, Error> {
         match way {
-            Way::Account => Ok(Ender::Accounting(layout.poked().poke()?)),
+            Way::Account => Ok(Ender::Accounting(layout.poked().forced_reschedule()?)),
             Way::Interrupt => {
                 let bells = layout.cores().iter().map(|core| bell(*core)).collect::<io::Result<_>>();
                 Ok(Ender::Bells(bells.map_err(Error::io("have a real-time task on each of the nodes' cores"))?))
@@ -82,7 +82,7 @@ impl Ender {
     /// Ends them now, on all cores.
     pub fn end_turns(&mut self) -> io::Result<()> {
         match self {
-            Ender::Accounting(poke) => poke.now(),
+            Ender::Accounting(reschedule) => reschedule.now(),
             Ender::Bells(bells) => bells.iter().try_for_each(|bell| {
                 rustix::io::write(bell, &1u64.to_ne_bytes())?;
                 Ok(())

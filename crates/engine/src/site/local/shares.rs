@@ -1,4 +1,4 @@
-//! The nodes' shares of the CPU: control groups, fillers, calibration.
+//! The nodes' shares of the CPU: control groups, their keeper, calibration.
 
 use cpu::caches::Sampler;
 use cpu::{CpuGroups, NodeClocks, NodeShare, Policy, Terms};
