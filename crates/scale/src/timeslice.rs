@@ -5,10 +5,10 @@ use crate::{RealDuration, TargetCpu, VirtualDuration};
 /// The longest time for which a node keeps its core while others want it.
 ///
 /// A node's clock follows its work, so when it has the core does not show. But while it has the core it gets ahead of
-/// the run's clock, by *L* / *v* of virtual time where one of its CPUs of speed *v* is at work, and what reaches it meanwhile finds it that
-/// much later than it should. So slices are no longer than that the fastest node, which does the most in one, gets
-/// ahead by the delay of the shortest path. (Slower ones get further ahead, where they compute for so long without
-/// a pause; `clock-lead` in the verdict says how far they were when something reached them.)
+/// the run's clock, by *L* / *v* of virtual time where one of its CPUs of speed *v* is at work, and what reaches it
+/// meanwhile finds it that much later than it should. So slices are no longer than that the fastest node, which does
+/// the most in one, gets ahead by the delay of the shortest path. (Slower ones get further ahead, where they compute
+/// for so long without a pause; `clock-lead` in the verdict says how far they were when something reached them.)
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timeslice {
     /// *L*.

@@ -319,8 +319,8 @@ impl SeveralKeeper {
     /// Gives the node as much as its CPUs that are at work have bought. While nobody in it wants the core, it has what
     /// one has, for the thread that wakes up next.
     ///
-    /// Which of them are at work changes within a slice, so that the sum of what it was given can be off: what its clock
-    /// has got ahead, it is given less.
+    /// Which of them are at work changes within a slice, so that the sum of what it was given can be off: what its
+    /// clock has got ahead, it is given less.
     fn follow(&mut self, clocks: &Followed, now: RealInstant, slice: RealDuration, at_once: bool) -> io::Result<()> {
         // SAFETY: the mapping lives as long as `clocks`.
         let node = unsafe { at_work(clocks.nodes.at(self.node), now, &mut self.wanted) };
