@@ -251,7 +251,7 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
         if !interrupts.is_empty() {
             workers.iter().for_each(ask_to_end);
             workers.iter_mut().for_each(|worker| drop(worker.wait()));
-            return Err(engine::Error::Interrupted.into());
+            return Err(engine::Error::interrupted().into());
         }
         let waiting = queue.jobs()?.iter().filter(|job| job.state == State::Waiting).count();
         if workers.len() < at_once && waiting > 0 && !idle {

@@ -37,6 +37,18 @@ impl From<engine::Error> for Failure {
     }
 }
 
+impl From<engine::MachineError> for Failure {
+    fn from(e: engine::MachineError) -> Self {
+        engine::Error::from(e).into()
+    }
+}
+
+impl From<engine::RunError> for Failure {
+    fn from(e: engine::RunError) -> Self {
+        engine::Error::from(e).into()
+    }
+}
+
 impl From<queue::Error> for Failure {
     fn from(e: queue::Error) -> Self {
         Self { code: e.code(), message: e.to_string() }

@@ -5,7 +5,7 @@ mod confirm;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::{Outcome, Request, Wanted};
+use engine::{Outcome, Request, Suspension, Wanted};
 use record::{MetricRecord, Status, Variant, Verdict};
 use report::{Bound, significant};
 
@@ -115,7 +115,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Confirmation::of(&args, &plan)?;
     }
     if !interrupts.is_empty() {
-        return Err(engine::Error::Interrupted.into());
+        return Err(engine::Error::interrupted().into());
     }
 
     // For all repetitions, so that nothing comes between.
@@ -151,7 +151,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         progress.finish();
         let outcome = outcome?;
         failed |= report(&outcome)? != ExitCode::SUCCESS;
-        if outcome.aside.is_some() {
+        if outcome.suspended.is_some() {
             break;
         }
         if let Some(confirmation) = confirmation {
@@ -165,7 +165,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 /// Tells what came of a run; the exit code of the command that made it.
 pub fn report(outcome: &Outcome) -> Result<ExitCode, Failure> {
     terminal::print(told(outcome))?;
-    if let Some((id, at)) = &outcome.aside {
+    if let Some(Suspension { id, at }) = &outcome.suspended {
         terminal::print(put_aside(id, *at))?;
     }
     complain(outcome);

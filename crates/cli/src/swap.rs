@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use engine::{Listed, Request, SwappedState, Wanted};
+use engine::{Listed, Request, SuspendedState, Wanted};
 use record::Variant;
 
 use crate::failure::Failure;
@@ -59,8 +59,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         What::List => {
-            let all: String = engine::swapped().iter().map(line).collect();
-            let damaged = engine::damaged_swapped();
+            let all: String = engine::suspended_runs().iter().map(line).collect();
+            let damaged = engine::damaged();
             let damaged = damaged.iter().map(|(id, why)| format!("{id}  damaged: {why}; `diorama swap remove {id}`\n"));
             terminal::print(all + &damaged.collect::<String>())?;
             Ok(ExitCode::SUCCESS)
@@ -70,9 +70,9 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         What::Remove { id } => {
-            let (found, files) = engine::take_swapped(&id)?;
+            let (found, files) = engine::take_suspended(&id)?;
             files.remove()?;
-            terminal::print(format!("{} is gone, with its nodes' files\n", found.aside.id))?;
+            terminal::print(format!("{} is gone, with its nodes' files\n", found.run.id))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -85,19 +85,19 @@ pub fn put_aside(id: &str, at: f64) -> String {
 
 fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
-    let (found, files) = engine::take_swapped(&args.id)?;
-    let aside = found.aside;
-    if found.state == SwappedState::CutOff {
+    let (found, files) = engine::take_suspended(&args.id)?;
+    let suspended = found.run;
+    if found.state == SuspendedState::CutOff {
         engine::warn(format_args!(
             "a run went on with {} and was cut off: the nodes' files are as it left them, and virtual time goes on \
              from {:.3} s all the same",
-            aside.id,
-            aside.at.as_secs_f64()
+            suspended.id,
+            suspended.at.as_secs_f64()
         ));
     }
-    let experiment = aside.read_experiment()?;
-    let (variant, tdf) = (Variant::Scaled, Some(aside.tdf));
-    let wanted = Wanted { experiment: &experiment, variant, tdf, cores: aside.cores };
+    let experiment = engine::read_experiment(&suspended)?;
+    let (variant, tdf) = (Variant::Scaled, Some(suspended.tdf));
+    let wanted = Wanted { experiment: &experiment, variant, tdf, cores: suspended.cores };
     let plan = wanted.plan()?;
     let mut waiting = |who: &str| engine::warn(format_args!("waiting: {who}"));
     let waits: Option<&mut dyn FnMut(&str)> = if args.wait { Some(&mut waiting) } else { None };
@@ -111,11 +111,11 @@ fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
         plan,
         cores,
         out: args.out,
-        seed: aside.seed,
-        accuracy: aside.accuracy,
+        seed: suspended.seed,
+        accuracy: suspended.accuracy,
         keep: false,
-        choice: aside.cores,
-        earlier: Some((aside, files)),
+        choice: suspended.cores,
+        earlier: Some((suspended, files)),
     };
     let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
     progress.finish();
@@ -123,19 +123,19 @@ fn go_on(args: InArgs) -> Result<ExitCode, Failure> {
 }
 
 fn line(listed: &Listed) -> String {
-    let aside = &listed.aside;
+    let suspended = &listed.run;
     let state = match listed.state {
-        SwappedState::Untouched => "",
-        SwappedState::InUse => "; a run goes on with it",
-        SwappedState::CutOff => "; a run that went on with it was cut off, its files are as that left them",
+        SuspendedState::Untouched => "",
+        SuspendedState::InUse => "; a run goes on with it",
+        SuspendedState::CutOff => "; a run that went on with it was cut off, its files are as that left them",
     };
     format!(
         "{}  {}: {} nodes at TDF {}, put aside at {:.3} virtual seconds, {} ago{state}\n",
-        aside.id,
-        aside.name,
-        aside.nodes.len(),
-        aside.tdf,
-        aside.at.as_secs_f64(),
+        suspended.id,
+        suspended.name,
+        suspended.nodes.len(),
+        suspended.tdf,
+        suspended.at.as_secs_f64(),
         rough(listed.age)
     )
 }

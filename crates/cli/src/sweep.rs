@@ -65,7 +65,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         if !interrupts.is_empty() {
             written(&name, &out, &points, &queue)?;
             engine::warn("the sweep is interrupted; the same command goes on with it");
-            return Err(engine::Error::Interrupted.into());
+            return Err(engine::Error::interrupted().into());
         }
         match make_one(&mut queue, &interrupts)? {
             Worked::Over(job) => {

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
+use machine::{Wanted, must_be_kept};
 use model::Experiment;
 use ns::Converted;
+use plan::Refusal;
 use record::Variant;
 use scale::Tdf;
-
-use crate::claim::Wanted;
-use crate::error::{Error, Result};
-use crate::images;
-use crate::plan::{CoreChoice, Refusal};
+use site::{CoreChoice, Error, Result};
 
 /// How often a TDF is looked for that fits; the first that is found fits in all cases known.
 const TRIES: usize = 8;
@@ -43,10 +41,10 @@ pub struct Opened {
 ///
 /// # Errors
 ///
-/// [`Error::Experiment`]: what is wrong with it, each place with its line and a pointer into that line.
+/// What is wrong with it, each place with its line and a pointer into that line.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
-    let experiment = model::load(path, overrides).map_err(|e| Error::Experiment(e.render()))?;
-    images::must_be_kept(&experiment)?;
+    let experiment = model::load(path, overrides).map_err(|e| Error::input(e.render()))?;
+    must_be_kept(&experiment)?;
     Ok(experiment)
 }
 
@@ -55,7 +53,7 @@ impl Description<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Experiment`]: what is wrong with it, each place with its line.
+    /// What is wrong with it, each place with its line.
     pub fn open(&self) -> Result<Opened> {
         if !ns::is_script(self.path) {
             let experiment = load(self.path, self.overrides)?;
@@ -63,7 +61,7 @@ impl Description<'_> {
         }
         let converted = ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)?;
         let (experiment, _) = self.at_its_tdf(&converted)?;
-        images::must_be_kept(&experiment)?;
+        must_be_kept(&experiment)?;
         let notes = notes(&converted).into_iter().chain(experiment.notes.clone()).collect();
         Ok(Opened { experiment, notes })
     }
@@ -76,7 +74,7 @@ impl Description<'_> {
     pub fn convert(&self) -> Result<(String, Vec<String>)> {
         if !ns::is_script(self.path) {
             let shown = self.path.display();
-            return Err(Error::Usage(format!("{shown} is no ns script: the name of one ends in .ns or .tcl")));
+            return Err(Error::input(format_args!("{shown} is no ns script: the name of one ends in .ns or .tcl")));
         }
         let converted = ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)?;
         let (_, tdf) = self.at_its_tdf(&converted)?;
@@ -104,11 +102,11 @@ fn smallest_tdf(experiment: &Experiment, cores: CoreChoice) -> Result<Tdf> {
     for _ in 0..TRIES {
         let wanted = Wanted { experiment, variant: Variant::Scaled, tdf: Some(tdf), cores };
         match wanted.plan() {
-            Err(Error::Plan(refusal)) => match *refusal {
+            Err(machine::Error::Plan(plan::Error::Refused(refusal))) => match *refusal {
                 Refusal::TooMuchCpu { fits: Some(fits), .. } if fits > tdf => tdf = fits,
                 _ => return Ok(tdf),
             },
-            Err(other) => return Err(other),
+            Err(other) => return Err(other.into()),
             Ok(_) => return Ok(tdf),
         }
     }
@@ -122,7 +120,7 @@ fn notes(converted: &Converted) -> Vec<String> {
 
 fn of_script(error: ns::Error) -> Error {
     match error {
-        ns::Error::Machine { what, help } => Error::Machine { what, help },
-        other => Error::Experiment(other.to_string()),
+        ns::Error::Machine { what, help } => Error::machine(what, help),
+        other => Error::input(other),
     }
 }

@@ -7,14 +7,15 @@ use std::fs;
 use std::io::{BufReader, BufWriter};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
-use diorama_engine::site::wire::{RemoteSite, serve};
-use diorama_engine::site::{Command, Exit, How, LocalSite, Site, Start, Stop};
-use diorama_engine::{CoreChoice, CoreLocks, Plan, Request, Wanted, run_through};
+use diorama_engine::{CoreChoice, CoreLocks, LocalSite, Plan, Request, Wanted, run_through};
 use model::Experiment;
 use record::{NodeOutcome, RunDir, RunResult, Status, Variant};
 use rustix::fs::{FlockOperation, flock};
 use scale::RealDuration;
+use site::wire::{RemoteSite, serve};
+use site::{Command, Event, Exit, How, Site, Start, Stop};
 
 const PAIR: &str = r#"
 name: pair
@@ -73,6 +74,9 @@ nodes: { only: { machine: small, run: "sleep 1000" } }
 ends: { limit: 60s }
 "#;
 
+/// More than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn main() {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
@@ -98,7 +102,7 @@ fn main() {
 fn remote(mut site: LocalSite) -> Box<dyn Site> {
     let (near, far) = UnixStream::pair().unwrap();
     std::thread::spawn(move || serve(&mut site, BufReader::new(far.try_clone().unwrap()), BufWriter::new(far)));
-    Box::new(RemoteSite::new(BufReader::new(near.try_clone().unwrap()), BufWriter::new(near)))
+    Box::new(RemoteSite::new(BufReader::new(near.try_clone().unwrap()), BufWriter::new(near)).unwrap())
 }
 
 fn experiment(dir: &Path, yaml: &str) -> Experiment {
@@ -180,6 +184,7 @@ fn a_command_over_a_byte_stream() {
     assert_eq!(site.sample().unwrap_err().code(), 1, "there is nothing to count yet");
     site.prepare(plan.setup(&experiment, 1)).unwrap();
     site.create_nodes().unwrap();
+    let events = site.events().unwrap();
     site.apply_limits().unwrap();
     let now = site.now().unwrap();
     let zero = site.start_clock(now + RealDuration::from_nanos(50_000_000)).unwrap();
@@ -187,14 +192,15 @@ fn a_command_over_a_byte_stream() {
     site.start(&[Start { node: 0, how: How::First }]).unwrap();
     let argv = ["sh", "-c", "hostname; echo no >&2; exit 3"].map(String::from).to_vec();
     let limit = RealDuration::from_nanos(30_000_000_000);
-    let done = site.exec(&Command { node: 0, argv, limit }).unwrap();
+    let command = site.begin_command(&Command { node: 0, argv, limit }).unwrap();
+    let Event::CommandEnded(number, done) = events.recv_timeout(PATIENCE).unwrap() else {
+        panic!("nothing else ended")
+    };
+    assert_eq!(number, command);
+    let done = done.unwrap();
     assert_eq!((done.exit, &done.stdout[..], &done.stderr[..]), (Exit::Code(3), &b"only\n"[..], &b"no\n"[..]));
     site.stop(0, Stop::Kill).unwrap();
-    let ended = loop {
-        if let Some(exit) = site.exits(RealDuration::from_nanos(100_000_000)).unwrap().pop() {
-            break exit;
-        }
-    };
+    let Event::Exited(ended) = events.recv_timeout(PATIENCE).unwrap() else { panic!("nothing else ended") };
     assert_eq!((ended.node, ended.exit), (0, Exit::Signal(9)));
     site.tear_down().unwrap();
     assert!(site.now().is_err(), "nobody is there any more");

@@ -7,7 +7,8 @@ use crate::Breach;
 use crate::text::lines;
 
 /// The rooms that handle what nodes and other users of the machine have written.
-const ROOMS: &[&str] = &["crates/engine/src/", "crates/node/src/", "crates/record/src/"];
+const ROOMS: &[&str] =
+    &["crates/engine/src/", "crates/machine/src/", "crates/run/src/", "crates/node/src/", "crates/record/src/"];
 
 /// What opens a file by its path.
 const BY_PATH: &[&str] = &[
@@ -23,17 +24,18 @@ const BY_PATH: &[&str] = &[
 
 /// The files of those rooms that do so.
 const STILL: &[&str] = &[
-    "crates/engine/src/aside.rs",
-    "crates/engine/src/doctor/kernel.rs",
-    "crates/engine/src/doctor/machine.rs",
-    "crates/engine/src/doctor/timing.rs",
-    "crates/engine/src/images.rs",
-    "crates/engine/src/images/origin.rs",
-    "crates/engine/src/registry.rs",
-    "crates/engine/src/run/live.rs",
-    "crates/engine/src/site/local/counters.rs",
-    "crates/engine/src/site/local/nodes.rs",
-    "crates/engine/src/state_file.rs",
+    "crates/machine/src/doctor/kernel.rs",
+    "crates/machine/src/doctor/machine.rs",
+    "crates/machine/src/doctor/timing.rs",
+    "crates/machine/src/images.rs",
+    "crates/machine/src/images/origin.rs",
+    "crates/machine/src/live.rs",
+    "crates/machine/src/local/counters.rs",
+    "crates/machine/src/local/nodes.rs",
+    "crates/machine/src/places.rs",
+    "crates/machine/src/registry.rs",
+    "crates/machine/src/state_file.rs",
+    "crates/machine/src/suspended.rs",
     "crates/node/src/image/host.rs",
     "crates/node/src/image/save.rs",
     "crates/node/src/image/source.rs",
@@ -41,6 +43,7 @@ const STILL: &[&str] = &[
     "crates/node/src/life.rs",
     "crates/node/src/own_files.rs",
     "crates/node/src/prepare.rs",
+    "crates/run/src/desk.rs",
 ];
 
 /// Where a file opens another by its path; for a listed one, that it does not any more.

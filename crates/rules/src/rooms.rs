@@ -26,13 +26,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("record", &["scale", "host"]),
     ("fidelity", &["record", "scale"]),
     ("report", &["record", "fidelity", "scale"]),
+    ("site", &["scale", "record", "host", "net", "cpu", "disk", "device", "node", "fidelity"]),
+    ("plan", &["scale", "model", "record", "site", "host", "net", "cpu", "clock", "tcp"]),
+    ("run", &["scale", "model", "record", "fidelity", "report", "site", "plan", "host", "net", "cpu", "device"]),
     (
-        "engine",
+        "machine",
         &[
-            "scale", "model", "ns", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record",
-            "fidelity", "report", "traffic", "barrier",
+            "scale", "model", "host", "clock", "net", "tcp", "cpu", "disk", "device", "node", "record", "fidelity",
+            "traffic", "barrier", "site", "plan",
         ],
     ),
+    ("dilate", &["scale", "host", "clock", "cpu", "machine"]),
+    ("engine", &["scale", "model", "ns", "host", "record", "site", "plan", "run", "machine", "dilate"]),
     (
         "bench",
         &[
@@ -149,7 +154,7 @@ mod tests {
     fn tests_may_need_more_but_not_the_top() {
         assert_eq!(lines("net", "[dev-dependencies]\nclock.workspace = true\nbench.workspace = true\n"), [3]);
         assert_eq!(lines("cli", "[dependencies]\nengine.workspace = true\nbench.workspace = true\n"), []);
-        assert_eq!(lines("engine", "[dependencies]\nnet.workspace = true\nbench.workspace = true\n"), [3]);
+        assert_eq!(lines("engine", "[dependencies]\nhost.workspace = true\nbench.workspace = true\n"), [3]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Confirmation {
         set.extend(args.grain.iter().map(|grain| ("grain".to_owned(), grain.clone())));
         // What there is to say about it has been said.
         let experiment = args.hardware.describes(&args.experiment, &set, args.cores).open()?.experiment;
-        let seconds = Seconds::of(&experiment, plan)?;
+        let seconds = engine::seconds(&experiment, plan)?;
         Ok(Confirmation { experiment, seconds })
     }
 

@@ -1,0 +1,144 @@
+//! A run on this machine: its registration, its directory, its site, and what is left when it is over.
+
+use std::path::{Path, PathBuf};
+
+use crossbeam_channel::{Receiver, unbounded};
+use host::warn;
+use machine::{CoreLocks, Files, LiveRun, LocalSite, Place, Registration, Requests, RunRequest, with_live_directories};
+use model::Experiment;
+use plan::Plan;
+use record::{Accuracy, RunDir, RunResult, Variant};
+use run::confirm::Seconds;
+use run::{Answer, Asked, Desk, Notice, Outcome, Suspension, Wish};
+use site::{CoreChoice, Error, Result, Site, Suspended};
+
+/// What to run, and where its results go.
+pub struct Request<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its plan; what was used is added to it.
+    pub plan: Plan,
+    /// The right to the cores of the plan.
+    pub cores: CoreLocks,
+    /// Where to write; `None`: `runs/NAME/VARIANT`.
+    pub out: Option<PathBuf>,
+    /// For everything that is random.
+    pub seed: u64,
+    /// How exact the results must be for the run to be trustworthy.
+    pub accuracy: Accuracy,
+    /// Whether the nodes stay until an interrupt.
+    pub keep: bool,
+    /// What was said of cores, for when the run is suspended and goes on.
+    pub choice: CoreChoice,
+    /// The suspended run with which this one goes on.
+    pub earlier: Option<(Suspended, Files)>,
+}
+
+/// The directory for the repetitions of a run, chosen as that of a single run is.
+pub fn claim_directory(out: Option<&Path>, name: &str, variant: Variant) -> Result<PathBuf> {
+    Ok(with_live_directories(|live| Ok(record::claim(out, name, variant, live)?))?)
+}
+
+/// The runs that could confirm one of an experiment's scaled variant by `first`, on the same cores.
+///
+/// # Errors
+///
+/// Where neither can be planned: why the first cannot.
+pub fn seconds(experiment: &Experiment, first: &Plan) -> Result<Seconds> {
+    let supply = machine::supply_of_plan(&first.cores);
+    let plan = |tdf| Ok(machine::plan_on(&supply, experiment, Variant::Scaled, Some(tdf))?);
+    Seconds::of(first.tdf, plan)
+}
+
+/// Runs an experiment on this machine, to its end. Whatever happens, nothing of it is left when this returns, and its
+/// directory says what did.
+pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&Notice)) -> Result<Outcome> {
+    run_through(request, interrupts, tell, |site| Box::new(site))
+}
+
+/// Runs an experiment as [`run`] does, where the run does not ask this machine's site itself but what `reach` makes of
+/// it, such as a connection.
+pub fn run_through(
+    request: Request,
+    interrupts: &Receiver<i32>,
+    tell: &mut dyn FnMut(&Notice),
+    reach: impl FnOnce(LocalSite) -> Box<dyn Site>,
+) -> Result<Outcome> {
+    let Request { experiment, plan, cores, out, seed, accuracy, keep, choice, earlier } = request;
+    let (earlier, files) = earlier.unzip();
+    let registration = Registration::with(cores, files.clone())?;
+    let dir = place(&registration, experiment, &plan, out.as_deref())?;
+    let mut desk = desk(&registration, earlier.as_ref())?;
+    let unmeasured = run::unmeasured(experiment, &plan);
+    let place = Place { registration, folder: experiment.dir.clone(), results: dir.clone() };
+    let mut site = reach(LocalSite::new(place));
+    let request = run::Request { experiment, plan, seed, accuracy, keep, choice, earlier };
+    let outcome = run::conduct(&mut *site, request, &dir, &mut desk, interrupts, tell).map_err(Error::from);
+    // Also if the run has failed, whose reason is then the one that counts.
+    let torn_down = site.tear_down();
+    let suspended = desk.settle(torn_down.as_ref().err());
+    let outcome = outcome.and_then(|outcome| torn_down.map(|()| Outcome { suspended: suspended.clone(), ..outcome }));
+    settle_files(files, outcome.is_ok(), suspended.as_ref())?;
+    if let Err(e) = &outcome
+        && !dir.has_result()
+    {
+        // If this fails too, the error itself is reported all the same.
+        let _ = dir.write_result(&RunResult { why: Some(e.to_string()), ..unmeasured });
+    }
+    outcome
+}
+
+/// Chooses the directory of a run, and makes the run known by it.
+fn place(registration: &Registration, experiment: &Experiment, plan: &Plan, out: Option<&Path>) -> Result<RunDir> {
+    let dir = with_live_directories(|live| {
+        let path = record::claim(out, &experiment.name, plan.variant, live)?;
+        let dir = RunDir::prepare(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
+        registration.publish(&LiveRun {
+            id: registration.id.clone(),
+            name: experiment.name.clone(),
+            variant: plan.variant.as_str().into(),
+            out: dir.path().to_path_buf(),
+            pid: std::process::id(),
+            cores: plan.cores.all(),
+            images: plan::images(experiment),
+        })?;
+        Ok(dir)
+    })?;
+    Ok(dir)
+}
+
+/// The desk of a run, at which `diorama event` and `diorama swap out` ask.
+fn desk(registration: &Registration, earlier: Option<&Suspended>) -> Result<Desk> {
+    let (tell, asked) = unbounded();
+    let pass_on = move |request: machine::Request| {
+        let wish = match &request.what {
+            RunRequest::Event(event) => Wish::Event(event.clone()),
+            RunRequest::SwapOut => Wish::Suspend,
+        };
+        let answer = Box::new(move |outcome: Result<Answer>| match outcome {
+            Ok(Answer::Happened(at)) => request.answer(Ok(at)),
+            Ok(Answer::Suspended(Suspension { id, at })) => request.answer_suspended(id, at),
+            Err(e) => request.answer(Err(e)),
+        });
+        // Of a run that is over, nobody hears it, and the connection ends.
+        drop(tell.send(Asked { wish, answer }));
+    };
+    let socket = registration.event_socket();
+    let listen = Requests::listen(&socket, pass_on);
+    let listener = listen.map_err(|e| Error::failed(format_args!("{}: {e}", socket.display())))?;
+    // One that goes on with another keeps its identity.
+    let id = earlier.map_or(&registration.id, |earlier| &earlier.id).clone();
+    Ok(Desk::new(id, registration.idle_file(), asked, listener))
+}
+
+/// Removes the files that a run went on with, if it has come to its end; if it failed, they stay.
+fn settle_files(files: Option<Files>, ended_well: bool, suspended: Option<&Suspension>) -> Result<()> {
+    match files {
+        Some(files) if ended_well && suspended.is_none() => Ok(files.remove()?),
+        Some(_) if suspended.is_none() => {
+            warn("the files of the run that was to go on stay as they are now");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

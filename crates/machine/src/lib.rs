@@ -1,0 +1,47 @@
+//! One machine's side of Diorama: the site that does what a run asks, the registry of live runs, what is kept from run
+//! to run (images, suspended runs, the usual speed of the machine), and what other commands do with a live run here.
+//!
+//! The only room that knows all mechanisms. It knows plans, and nothing of who drives a run (`crates/run`).
+
+mod by_hand;
+mod claim;
+mod control;
+pub mod doctor;
+mod error;
+mod exec;
+mod facts;
+mod helper;
+pub mod host_speed;
+mod images;
+mod interrupt;
+mod live;
+mod local;
+mod logs;
+mod places;
+mod registry;
+mod state_file;
+mod suspended;
+mod sweep;
+
+pub use by_hand::{Request, Requests, event, swap_out};
+pub use claim::{Wanted, claim_one};
+pub use control::RunRequest;
+pub use error::{Error, Result};
+pub use exec::exec;
+pub use facts::{plan_on, supply_of_plan};
+pub use helper::become_helper;
+pub use images::{
+    ImageFile, ImageSource, KeptAbout, ListedImage, image_reference, images, kept_image, must_be_kept, pull_image,
+    remove_image, save_image,
+};
+pub use interrupt::{Interrupts, listen as interrupts};
+pub use live::{LiveRun, begun, idle_s, live_runs, with_live_directories};
+pub use local::{LocalSite, Place};
+pub use logs::{find_live, find_run, print as print_logs};
+pub use node::Inspected as ImageContents;
+pub use places::make_state_directory;
+pub use registry::{CoreLocks, Registration};
+pub use suspended::{
+    Files, Listed, State as SuspendedState, damaged, read_experiment, remove_damaged, suspended_runs, take_suspended,
+};
+pub use sweep::sweep;

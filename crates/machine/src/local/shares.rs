@@ -1,0 +1,89 @@
+//! The nodes' shares of the CPU: control groups, their keeper, calibration.
+
+use cpu::caches::Sampler;
+use cpu::{CpuGroups, NodeClocks, NodeShare, Policy, Terms};
+use host::Change;
+use node::{Enclosure, NotApplied};
+use scale::RealDuration;
+
+use crate::error::Result;
+use site::{Conditions, DiskConditions, NodeSetup, Setup};
+
+/// The control groups of the run.
+pub struct Shares {
+    groups: CpuGroups,
+    policy: Policy,
+    because: Option<String>,
+    terms: Terms,
+}
+
+/// How shares are enforced, and why not by always-runnable groups, if they are not.
+pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
+    match setup.pool_cap {
+        Some(cap) => (Policy::Pool { cap }, None),
+        None => cpu::best_policy(),
+    }
+}
+
+impl Shares {
+    /// Makes the groups, without limits.
+    pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
+        let of = |n: &NodeSetup| NodeShare::new(&n.name, n.core, n.share).with_cpus(n.cpus);
+        let shares: Vec<_> = setup.nodes.iter().map(of).collect();
+        let groups = CpuGroups::create(run_id, &shares, policy, setup.terms)?;
+        Ok(Shares { groups, policy, because, terms: setup.terms })
+    }
+
+    /// The control group of a node's container.
+    pub fn container_path(&self, node: &str) -> String {
+        self.groups.container_path(node)
+    }
+
+    /// Calibrates the cores and applies the limits.
+    pub fn apply(
+        &mut self,
+        enclosure: &Enclosure,
+        not_applied: Vec<NotApplied>,
+        disks: Option<DiskConditions>,
+        idle_memory: std::result::Result<Vec<Change>, String>,
+    ) -> Result<Conditions> {
+        let groups = &mut self.groups;
+        // From here on this process itself cannot be on the nodes' cores.
+        let exclusive = groups.take_cores();
+        let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
+        let cores = groups.engage(helper)?;
+        let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
+        let host_setting = groups.host_setting().cloned();
+        Ok(Conditions {
+            policy,
+            policy_because,
+            exclusive,
+            host_setting,
+            cores,
+            terms,
+            not_applied,
+            disks,
+            idle_memory,
+        })
+    }
+
+    /// The clocks of the nodes, in their order; `None` where they live by the run's.
+    pub fn clocks(&self) -> Option<&NodeClocks> {
+        self.groups.clocks()
+    }
+
+    /// CPU time so far.
+    pub fn sample(&mut self) -> Result<cpu::Sample> {
+        Ok(self.groups.sample()?)
+    }
+
+    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    pub fn lost_cores(&self) -> Option<String> {
+        self.groups.lost_cores()
+    }
+
+    /// Begins to measure what one of the nodes' cores forgets in a time.
+    pub fn sampler(&self, core: usize, away: RealDuration) -> Result<Sampler> {
+        Ok(self.groups.sampler(core, away)?)
+    }
+}

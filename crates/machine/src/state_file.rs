@@ -1,0 +1,76 @@
+//! A file that keeps something from run to run, by which a damaged one costs no more than what was in it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use host::warn;
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+
+/// A file of this machine, in JSON.
+#[derive(Clone, Debug)]
+pub struct StateFile {
+    folder: PathBuf,
+    name: &'static str,
+}
+
+impl StateFile {
+    /// The file of this name, which need not be there.
+    pub fn new(folder: impl Into<PathBuf>, name: &'static str) -> StateFile {
+        StateFile { folder: folder.into(), name }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(self.name)
+    }
+
+    /// What is in it; `None` if it is not there. The error is why it cannot be read, as a sentence without its end.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, String> {
+        let path = self.path();
+        match fs::read_to_string(&path) {
+            Ok(text) => match serde_json::from_str(&text) {
+                Ok(kept) => Ok(Some(kept)),
+                Err(e) => Err(format!("{} is not what was written ({e})", path.display())),
+            },
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(format!("{} cannot be read ({e})", path.display())),
+        }
+    }
+
+    /// Puts a file apart that is not what was written: what is to be written next would take its place.
+    pub fn set_apart(&self) {
+        let apart = self.folder.join(format!("{}.damaged", self.name));
+        if fs::rename(self.path(), &apart).is_ok() {
+            warn(format_args!("{} is damaged; it is kept as {}", self.path().display(), apart.display()));
+        }
+    }
+
+    /// Makes the folder and locks it, until what is returned is dropped: runs may end at once, and each must see what
+    /// the others have written.
+    pub fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.folder).map_err(Error::file(&self.folder, "create"))?;
+        let folder = File::open(&self.folder).map_err(Error::file(&self.folder, "open"))?;
+        flock(&folder, FlockOperation::LockExclusive).map_err(Error::file(&self.folder, "lock"))?;
+        Ok(folder)
+    }
+
+    /// Whole or not at all: a reader sees the old text or the new, also where the disk is full.
+    pub fn write<T: Serialize>(&self, kept: &T) -> Result<()> {
+        let part = self.folder.join(format!(".{}.part", self.name));
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&part)?;
+            file.write_all(serde_json::to_string_pretty(kept)?.as_bytes())?;
+            fs::rename(&part, self.path())
+        };
+        write().map_err(|e| {
+            // What is half written is of use to nobody.
+            let _ = fs::remove_file(&part);
+            Error::file(&self.path(), "write")(e)
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The end of counting: what was counted last, and the checks of all of it.
+
+use fidelity::findings::Findings;
+use host::warn;
+use scale::{RealDuration, RealInstant};
+use serde_json::json;
+use site::{Closing, Injections, Recording, Sample};
+
+use crate::error::Error;
+use crate::links::PipeSums;
+use crate::{End, Run, results};
+
+/// What the end of counting gave.
+pub(crate) struct Closed {
+    pub judged: Judged,
+    pub recordings: Vec<Recording>,
+}
+
+/// What the counters of a run say.
+pub(crate) struct Judged {
+    /// What the checks found; nothing, if they were not made.
+    pub findings: Findings,
+    /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
+    pub used: Vec<RealDuration>,
+    /// How busy links were.
+    pub links: PipeSums,
+}
+
+impl Run<'_> {
+    /// Notes, once, that the nodes' cores are no longer theirs alone. The run goes on: what others do on them is
+    /// counted.
+    pub(crate) fn note_lost_cores(&mut self, sample: &Sample) {
+        if let Some(why) = sample.cores_lost.as_ref().filter(|_| !self.cores_lost) {
+            self.cores_lost = true;
+            warn(format_args!("the nodes' cores are open to other programs from now on: the kernel says `{why}`"));
+            self.event("cores-lost", None, json!({ "kernel": why }));
+        }
+    }
+
+    /// Ends counting, and makes the checks of what was counted. What fails is noted, and leaves the rest as it is.
+    pub(crate) fn close(&mut self, end: &mut End) -> Closed {
+        let mut closed = Closed {
+            judged: Judged { findings: Findings::default(), used: Vec::new(), links: PipeSums::begin(0, None) },
+            recordings: Vec::new(),
+        };
+        let closing = match self.site.finish() {
+            Ok(closing) => closing,
+            Err(e) => {
+                end.breaks(e);
+                return closed;
+            }
+        };
+        let Closing { sample, clock_error_ppm, caches, injections, recordings } = closing;
+        if let Some(Injections { dilated, refused, .. }) = &injections {
+            let detail = json!({ "programs_dilated": dilated, "programs_refused": refused });
+            self.record(end.at, "end", None, detail);
+        }
+        let judged = sample.map_err(Error::from).and_then(|sample| {
+            self.note_lost_cores(&sample);
+            results::write_pipes(self.dir, &sample.network)?;
+            self.observer.finish(&self.plan, sample, clock_error_ppm, &caches, injections.as_ref())
+        });
+        self.keep_speed(end.at);
+        match judged {
+            Ok(judged) => closed.judged = judged,
+            Err(e) => end.breaks(e),
+        }
+        match recordings {
+            Ok(recordings) => closed.recordings = recordings,
+            Err(told) => end.breaks(told),
+        }
+        for Recording { link, file, frames, missed } in &closed.recordings {
+            let detail = json!({ "file": file, "frames": frames, "missed": missed });
+            self.record(end.at, "capture", Some(link.clone()), detail);
+        }
+        closed
+    }
+
+    /// Keeps what the core did, for the runs after this one. A run does not fail for that.
+    fn keep_speed(&mut self, end: RealInstant) {
+        match self.site.keep_speed(&self.observer.speeds_seen()) {
+            Ok(Some(reference)) => {
+                self.record(end, "host-usual", None, json!({ "reference_units_per_us": reference }));
+            }
+            Ok(None) => {}
+            Err(e) => warn(format_args!("the host's usual speed is not kept: {e}")),
+        }
+    }
+}

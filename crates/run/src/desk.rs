@@ -1,0 +1,105 @@
+//! Where a live run is told from outside what is to happen: events by hand, and that it is to be suspended.
+
+use std::any::Any;
+use std::path::PathBuf;
+
+use crossbeam_channel::{Receiver, never};
+use scale::{VirtualDuration, VirtualInstant};
+
+/// Something that somebody waits for.
+pub struct Asked {
+    /// It.
+    pub wish: Wish,
+    /// Tells the asker what became of it.
+    pub answer: Teller,
+}
+
+/// Tells an asker what became of a wish.
+pub type Teller = Box<dyn FnOnce(site::Result<Answer>) + Send>;
+
+/// Something that a run is to do now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wish {
+    /// Have this event happen: what an experiment's file has after `at: …,`.
+    Event(String),
+    /// Be suspended.
+    Suspend,
+}
+
+/// What came of a wish.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// It has happened at this virtual time, in seconds.
+    Happened(f64),
+    /// The run has been suspended.
+    Suspended(Suspension),
+}
+
+/// How a suspended run is found again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspension {
+    /// Its identity.
+    pub id: String,
+    /// The virtual second at which its nodes had ended.
+    pub at: f64,
+}
+
+/// The run's side of all that.
+pub struct Desk {
+    /// Its identity if it is suspended.
+    id: String,
+    /// Where it is written for how long nobody has done anything.
+    idle: PathBuf,
+    asked: Receiver<Asked>,
+    /// What listens for those who ask, until nothing can happen any more.
+    listener: Option<Box<dyn Any>>,
+    /// When the run's nodes had ended, if it is suspended.
+    pub(crate) at: Option<VirtualInstant>,
+    /// Who waits for that.
+    pub(crate) waiting: Option<Teller>,
+}
+
+impl Desk {
+    /// A desk for a run that gets the identity `id` if it is suspended, and notes in the file `idle` for how long
+    /// nobody has done anything in it. Wishes come from `asked` as long as `listener` is there.
+    pub fn new(id: String, idle: PathBuf, asked: Receiver<Asked>, listener: impl Any) -> Desk {
+        Desk { id, idle, asked, listener: Some(Box::new(listener)), at: None, waiting: None }
+    }
+
+    /// The identity of the run if it is suspended.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where wishes arrive.
+    pub(crate) fn asked(&self) -> &Receiver<Asked> {
+        &self.asked
+    }
+
+    /// Writes down for how long nobody has done anything. What cannot be written is only missed by who lists runs.
+    pub(crate) fn note_idle(&self, lasts: VirtualDuration) {
+        let _ = std::fs::write(&self.idle, lasts.as_secs_f64().to_string());
+    }
+
+    /// Nothing happens any more, and who asks is told so.
+    pub(crate) fn close(&mut self) {
+        self.listener = None;
+        self.asked = never();
+    }
+
+    /// Tells who waits for it what has become of a suspension, now that nothing of the run lives any more; where it is
+    /// found again if it was suspended.
+    pub fn settle(self, failure: Option<&site::Error>) -> Option<Suspension> {
+        let suspended = self.at.map(|at| Suspension { id: self.id, at: at.as_secs_f64() });
+        let outcome = match (failure, suspended) {
+            (Some(e), _) => Err(e.clone()),
+            (None, Some(suspension)) => Ok(suspension),
+            (None, None) => Err(site::Error::failed("the run ended before it was put aside")),
+        };
+        let suspended = outcome.clone().ok();
+        if let Some(answer) = self.waiting {
+            answer(outcome.map(Answer::Suspended));
+        }
+        suspended
+    }
+}

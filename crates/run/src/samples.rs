@@ -1,0 +1,524 @@
+//! Turning what the nodes wrote into samples, piece by piece: it may be anything, and of any length.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::OfFlow;
+use net::{FlowCounters, FlowInterval};
+use record::Sample;
+use regex::bytes::Regex;
+use scale::{RealDuration, VirtualInstant};
+
+use plan::carried;
+use site::Timeline;
+
+/// Where in a line of a log the start and the value of a sample stand; columns count from 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    /// The column of the sample's start, if there is one.
+    pub start: Option<usize>,
+    /// The column of the value.
+    pub value: usize,
+    /// How many of the metric's units make a second, for the start column.
+    pub per_second: f64,
+}
+
+/// The part of a run that counts, and where its t = 0 lies on the nodes' own calendar.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Samples that start before are warm-up.
+    pub from: VirtualInstant,
+    /// Samples that start at or after are cool-down.
+    pub to: VirtualInstant,
+    /// Virtual zero as a Unix time in seconds, as the nodes see it.
+    pub zero_unix_s: f64,
+}
+
+impl Window {
+    /// Whether a sample counts that starts so many virtual seconds after zero.
+    pub fn holds(&self, s: f64) -> bool {
+        s >= self.from.as_secs_f64() && s < self.to.as_secs_f64()
+    }
+}
+
+/// What a flow of the emulator's did in an interval, in the units of [`OfFlow`]; none if that cannot be said.
+pub fn flow_sample(interval: &FlowInterval, what: OfFlow, flow: &str, timeline: &Timeline) -> Option<Sample> {
+    let (from, to) = (timeline.at(interval.from).as_secs_f64(), timeline.at(interval.to).as_secs_f64());
+    let FlowCounters { sent, arrived, lost, delay } = interval.grew;
+    // The last one is shorter than the others, and says as little as a second in which the flow began.
+    let whole = (interval.whole && to - from > 0.999).then_some(());
+    let value = match what {
+        OfFlow::Sent => whole.map(|()| sent as f64 / (to - from)),
+        OfFlow::Packets => whole.map(|()| arrived as f64 / (to - from)),
+        OfFlow::Rate => whole.map(|()| (arrived * carried(interval.frame)) as f64 * 8.0 / (to - from)),
+        OfFlow::Loss => whole.filter(|()| arrived + lost > 0).map(|()| 100.0 * lost as f64 / (arrived + lost) as f64),
+        OfFlow::Delay => (arrived > 0).then(|| {
+            let mean = RealDuration::from_nanos(delay / arrived);
+            timeline.tdf.to_virtual(mean).as_secs_f64() * 1e3
+        }),
+    };
+    value.map(|value| Sample { virtual_s: Some(from), value, node: flow.into() })
+}
+
+/// Why a metric cannot be had. The run has failed then, and its other results are kept.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricError {
+    /// Some nodes have nothing to read.
+    #[error("{looked_for} on {}", nodes.join(", "))]
+    Missing {
+        /// What was looked for, and that it is not there.
+        looked_for: String,
+        /// On these nodes.
+        nodes: Vec<String>,
+    },
+    /// A row is not what the experiment says.
+    #[error("node {node}: {path}:{line}: {what}")]
+    Row {
+        /// The node.
+        node: String,
+        /// The file inside it.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// The experiment's pattern is too large for the library that looks for it.
+    #[error("its pattern: {0}")]
+    Pattern(#[from] regex::Error),
+    /// Looking for the pattern takes too long.
+    #[error(
+        "looking for its pattern in what node {node} printed takes longer than {} s: use one with smaller repetitions \
+         (`{{…}}`), or have the node print less",
+        LONGEST_SEARCH.as_secs()
+    )]
+    Slow {
+        /// The node.
+        node: String,
+    },
+    /// What a node left cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// A sample is no number that can be reckoned with.
+    #[error("{0}")]
+    NoMeasurement(String),
+}
+
+/// A line that does not hold a number where the experiment says there is one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BadRow {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// A start of 10^9 seconds or more is a Unix time; anything less counts from t = 0.
+const UNIX_TIME_FROM_S: f64 = 1e9;
+
+/// The longest row or field that is read, in bytes.
+const LONGEST_ROW: usize = 64 << 10;
+const LONGEST_FIELD: usize = 4 << 10;
+/// How much of a line is looked at for a pattern, in bytes.
+const LONGEST_LINE: usize = 64 << 10;
+/// How long a pattern may be looked for in what one node printed.
+const LONGEST_SEARCH: Duration = Duration::from_secs(4);
+/// How often whoever waits for that is asked whether to go on.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// The samples of a metric of which there may be very many: of more than `most`, every second, fourth, … is kept, which
+/// tells as much.
+#[derive(Debug)]
+pub struct Thinned {
+    kept: Vec<Sample>,
+    most: usize,
+    every: u64,
+    seen: u64,
+}
+
+impl Thinned {
+    /// None yet, and at most so many.
+    pub fn new(most: usize) -> Thinned {
+        Thinned { kept: Vec::new(), most: most.max(2), every: 1, seen: 0 }
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, sample: Sample) {
+        let counts = self.seen.is_multiple_of(self.every);
+        self.seen += 1;
+        if !counts {
+            return;
+        }
+        if self.kept.len() == self.most {
+            let mut kept = false;
+            self.kept.retain(|_| {
+                kept = !kept;
+                kept
+            });
+            self.every *= 2;
+            if !(self.seen - 1).is_multiple_of(self.every) {
+                return;
+            }
+        }
+        self.kept.push(sample);
+    }
+
+    /// How many there were for each that is kept.
+    pub fn every(&self) -> u64 {
+        self.every
+    }
+
+    /// Those that are kept, in their order.
+    pub fn kept(self) -> Vec<Sample> {
+        self.kept
+    }
+}
+
+/// Reads one sample per row. Rows are split at white space, or at commas where a row has any. A last row without its
+/// newline was cut off when its writer was stopped, and is left out.
+pub struct Rows<'a> {
+    node: Arc<str>,
+    columns: Columns,
+    window: Window,
+    samples: &'a mut Thinned,
+    line: usize,
+    /// The beginning of a row whose end is yet to come.
+    begun: Vec<u8>,
+}
+
+impl<'a> Rows<'a> {
+    /// Before the first row of a node.
+    pub fn new(node: &str, columns: Columns, window: Window, samples: &'a mut Thinned) -> Rows<'a> {
+        Rows { node: node.into(), columns, window, samples, line: 1, begun: Vec::new() }
+    }
+
+    /// Reads on.
+    pub fn read(&mut self, mut piece: &[u8]) -> Result<(), BadRow> {
+        while let Some(end) = memchr::memchr(b'\n', piece) {
+            if self.begun.is_empty() {
+                self.row(&piece[..end])?;
+            } else {
+                self.hold(&piece[..end])?;
+                let row = std::mem::take(&mut self.begun);
+                self.row(&row)?;
+            }
+            self.line += 1;
+            piece = &piece[end + 1..];
+        }
+        self.hold(piece)
+    }
+
+    fn hold(&mut self, part: &[u8]) -> Result<(), BadRow> {
+        if self.begun.len() + part.len() > LONGEST_ROW {
+            return Err(BadRow { line: self.line, what: format!("the row is longer than {} KiB", LONGEST_ROW >> 10) });
+        }
+        self.begun.extend_from_slice(part);
+        Ok(())
+    }
+
+    fn row(&mut self, row: &[u8]) -> Result<(), BadRow> {
+        let row = row.trim_ascii();
+        if row.is_empty() || row[0] == b'#' {
+            return Ok(());
+        }
+        let bad = |what| BadRow { line: self.line, what };
+        let start = self.columns.start.map(|column| number(row, column)).transpose().map_err(bad)?;
+        let value = number(row, self.columns.value).map_err(bad)?;
+        let virtual_s = start.map(|start| {
+            let s = start / self.columns.per_second;
+            if s >= UNIX_TIME_FROM_S { s - self.window.zero_unix_s } else { s }
+        });
+        if virtual_s.is_none_or(|s| self.window.holds(s)) {
+            self.samples.add(Sample { virtual_s, value, node: Arc::clone(&self.node) });
+        }
+        Ok(())
+    }
+}
+
+/// The number in a column of a row.
+fn number(row: &[u8], column: usize) -> Result<f64, String> {
+    let (field, columns) = if memchr::memchr(b',', row).is_some() {
+        let mut fields = row.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        (fields.nth(column - 1), row.split(|b| *b == b',').count())
+    } else {
+        let fields = || row.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+        let field = fields().nth(column - 1);
+        (field, if field.is_none() { fields().count() } else { 0 })
+    };
+    let field = field.ok_or_else(|| format!("there is no column {column}, the row has {columns}"))?;
+    if field.len() > LONGEST_FIELD {
+        return Err(format!("column {column} is longer than {} KiB", LONGEST_FIELD >> 10));
+    }
+    match std::str::from_utf8(field).ok().and_then(|field| field.parse::<f64>().ok()) {
+        Some(v) if v.is_finite() => Ok(v),
+        _ => {
+            let shown: String = String::from_utf8_lossy(field).chars().take(60).collect();
+            let more = if field.len() > shown.len() { "…" } else { "" };
+            Err(format!("column {column} is `{shown}{more}`, not a number"))
+        }
+    }
+}
+
+/// Finds the number in the first group of the last line that matches: programs print progress first and the result
+/// last. Of a long line, its beginning is looked at.
+pub struct Lines {
+    pattern: Regex,
+    found: Option<f64>,
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// Before the first line.
+    pub fn new(pattern: Regex) -> Lines {
+        Lines { pattern, found: None, begun: Vec::new() }
+    }
+
+    /// Reads on, unless `stop` is set.
+    pub fn read(&mut self, mut piece: &[u8], stop: &AtomicBool) {
+        while let Some(end) = memchr::memchr(b'\n', piece) {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if self.begun.is_empty() {
+                self.line(&piece[..end.min(LONGEST_LINE)]);
+            } else {
+                self.hold(&piece[..end]);
+                let line = std::mem::take(&mut self.begun);
+                self.line(&line);
+            }
+            piece = &piece[end + 1..];
+        }
+        self.hold(piece);
+    }
+
+    /// What was found, with a last line that has no end.
+    pub fn finish(mut self) -> Option<f64> {
+        let line = std::mem::take(&mut self.begun);
+        if !line.is_empty() {
+            self.line(&line);
+        }
+        self.found
+    }
+
+    fn hold(&mut self, part: &[u8]) {
+        let room = LONGEST_LINE.saturating_sub(self.begun.len());
+        self.begun.extend_from_slice(&part[..part.len().min(room)]);
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        // Most lines of a log say something else, which is known much sooner than where a group is.
+        if !self.pattern.is_match(line) {
+            return;
+        }
+        let number = self.pattern.captures(line).and_then(|captures| {
+            let group = captures.get(1).or_else(|| captures.get(0))?;
+            std::str::from_utf8(group.as_bytes()).ok()?.trim().parse::<f64>().ok().filter(|v| v.is_finite())
+        });
+        self.found = number.or(self.found);
+    }
+}
+
+/// A search for a pattern in a thread of its own, so that nobody waits longer for it than he wants to.
+pub struct Search {
+    pieces: Option<SyncSender<Vec<u8>>>,
+    found: Receiver<Option<f64>>,
+    stop: Arc<AtomicBool>,
+    since: Instant,
+}
+
+/// Why there is no end to a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It takes too long.
+    Slow,
+    /// Nobody waits for it any more.
+    Unwanted,
+}
+
+impl Search {
+    /// Begins one.
+    pub fn begin(pattern: Regex) -> std::io::Result<Search> {
+        let (pieces, to_read) = sync_channel::<Vec<u8>>(1);
+        let (tell, found) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        thread::Builder::new().name("search".into()).spawn(move || {
+            let mut lines = Lines::new(pattern);
+            for piece in to_read {
+                lines.read(&piece, &stopped);
+            }
+            let _ = tell.send(if stopped.load(Ordering::Relaxed) { None } else { lines.finish() });
+        })?;
+        Ok(Search { pieces: Some(pieces), found, stop, since: Instant::now() })
+    }
+
+    /// Searches on, as long as it is `wanted`.
+    pub fn read(&self, mut piece: Vec<u8>, wanted: &dyn Fn() -> bool) -> Result<(), Unfinished> {
+        let Some(pieces) = &self.pieces else { return Ok(()) };
+        loop {
+            piece = match pieces.try_send(piece) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(piece) | TrySendError::Disconnected(piece)) => piece,
+            };
+            self.patience(wanted)?;
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What was found when all has been read.
+    pub fn finish(mut self, wanted: &dyn Fn() -> bool) -> Result<Option<f64>, Unfinished> {
+        self.pieces = None;
+        loop {
+            match self.found.recv_timeout(GLANCE) {
+                Ok(found) => return Ok(found),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => self.patience(wanted)?,
+            }
+        }
+    }
+
+    fn patience(&self, wanted: &dyn Fn() -> bool) -> Result<(), Unfinished> {
+        match (wanted(), self.since.elapsed() > LONGEST_SEARCH) {
+            (false, _) => Err(Unfinished::Unwanted),
+            (true, true) => Err(Unfinished::Slow),
+            (true, false) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        // It ends with the line at which it is.
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scale::VirtualDuration;
+
+    const ZERO: f64 = 1_700_000_000.0;
+
+    fn whole_run(zero_unix_s: f64) -> Window {
+        Window { from: VirtualInstant::ZERO, to: VirtualInstant::ZERO + VirtualDuration::MAX, zero_unix_s }
+    }
+
+    fn window(from: f64, to: f64) -> Window {
+        let instant = |s| VirtualInstant::ZERO + VirtualDuration::from_secs_f64(s);
+        Window { from: instant(from), to: instant(to), zero_unix_s: ZERO }
+    }
+
+    /// The samples of a text that comes in pieces of any length.
+    fn rows(text: &[u8], node: &str, columns: Columns, window: Window) -> Result<Vec<Sample>, BadRow> {
+        let read = |length: usize| {
+            let mut samples = Thinned::new(1000);
+            let mut rows = Rows::new(node, columns, window, &mut samples);
+            text.chunks(length).try_for_each(|piece| rows.read(piece))?;
+            Ok(samples.kept())
+        };
+        let whole = read(text.len().max(1));
+        assert!((1..8).all(|length| read(length) == whole), "it does not matter how the text comes");
+        whole
+    }
+
+    fn line(text: &[u8], pattern: &Regex) -> Option<f64> {
+        let read = |length: usize| {
+            let search = Search::begin(pattern.clone()).unwrap();
+            text.chunks(length).for_each(|piece| search.read(piece.to_vec(), &|| true).unwrap());
+            search.finish(&|| true).unwrap()
+        };
+        let whole = read(text.len().max(1));
+        assert!((1..8).all(|length| read(length) == whole), "it does not matter how the text comes");
+        whole
+    }
+
+    const H2LOAD: Columns = Columns { start: Some(1), value: 3, per_second: 1e6 };
+
+    #[test]
+    fn an_h2load_log_is_cut_to_the_window() {
+        let log = b"1700000000500000\t200\t900\n\
+            1700000002000000\t200\t1500\n1700000011999999\t200\t1600\n1700000012000000\t200\t7\n";
+        let samples = rows(log, "c", H2LOAD, window(2.0, 12.0)).unwrap();
+        assert_eq!(samples.iter().map(|s| s.value).collect::<Vec<_>>(), [1500.0, 1600.0]);
+        assert!((samples[0].virtual_s.unwrap() - 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_start_that_is_no_unix_time_counts_from_zero() {
+        let columns = Columns { start: Some(1), value: 2, per_second: 1e3 };
+        let samples = rows(b"1000, 5\n3000, 6\n", "c", columns, window(2.0, 12.0)).unwrap();
+        assert_eq!(samples, [Sample { virtual_s: Some(3.0), value: 6.0, node: "c".into() }]);
+    }
+
+    #[test]
+    fn a_row_cut_off_in_the_middle_is_left_out() {
+        let samples =
+            rows(b"1 2 3\n1 2 34", "c", Columns { start: None, value: 3, per_second: 1.0 }, whole_run(ZERO)).unwrap();
+        assert_eq!(samples.len(), 1);
+        assert_eq!(rows(b"", "c", H2LOAD, whole_run(ZERO)).unwrap(), []);
+    }
+
+    #[test]
+    fn a_bad_row_is_named() {
+        let error = rows(b"1 2 3\n1 2\n", "c", H2LOAD, whole_run(ZERO)).unwrap_err();
+        assert_eq!(error.line, 2);
+        assert!(error.what.contains("no column 3"), "{}", error.what);
+        let error = rows(b"1 2 x\n", "c", H2LOAD, whole_run(ZERO)).unwrap_err();
+        assert!(error.what.contains("`x`"), "{}", error.what);
+    }
+
+    #[test]
+    fn the_last_match_counts() {
+        let pattern = Regex::new(r"finished in .*, ([\d.]+) req/s").unwrap();
+        let text = b"progress: 10%\nfinished in 1s, 3.5 req/s\nfinished in 10.00s, 123.45 req/s, 1MB/s\n";
+        assert_eq!(line(text, &pattern), Some(123.45));
+        assert_eq!(line(b"nothing\n\xff\xfe", &pattern), None);
+        assert_eq!(line(b"v=12\n", &Regex::new(r"v=\d+").unwrap()), None);
+    }
+
+    #[test]
+    fn of_very_many_samples_those_are_kept_that_lie_evenly_between_all() {
+        let mut thinned = Thinned::new(100);
+        for n in 0..100_000 {
+            thinned.add(Sample { virtual_s: None, value: f64::from(n), node: "c".into() });
+        }
+        let every = thinned.every() as f64;
+        let kept: Vec<f64> = thinned.kept().iter().map(|sample| sample.value).collect();
+        assert!((50..=100).contains(&kept.len()), "{}", kept.len());
+        assert!(kept.windows(2).all(|two| two[1] - two[0] == every) && kept[0] == 0.0);
+    }
+
+    #[test]
+    fn rows_and_fields_without_an_end_are_refused_with_few_words() {
+        let columns = Columns { start: None, value: 1, per_second: 1.0 };
+        let error = rows(&[b'x'; 100_000], "c", columns, whole_run(ZERO)).unwrap_err();
+        assert_eq!((error.line, error.what.as_str()), (1, "the row is longer than 64 KiB"));
+        let text = [b"1\n".as_slice(), &[b'x'; 1000], b"\n"].concat();
+        let error = rows(&text, "c", columns, whole_run(ZERO)).unwrap_err();
+        assert!(error.line == 2 && error.what.len() < 120 && error.what.contains("xxx…`"), "{}", error.what);
+        let error = rows(&[&[b'1'; 5000], b"\n".as_slice()].concat(), "c", columns, whole_run(ZERO)).unwrap_err();
+        assert!(error.what.contains("longer than 4 KiB"), "{}", error.what);
+    }
+
+    #[test]
+    fn a_search_ends_when_nobody_waits_for_it_any_more() {
+        // Some tenths of a second a line, and so many lines that it takes minutes.
+        let slow = Regex::new("[ab]*a[ab]{900}[cd]([0-9]+)").unwrap();
+        let mut seed = 1u32;
+        let mut letter = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if seed >> 31 == 0 { b'a' } else { b'b' }
+        };
+        let text: Vec<u8> = (0..60_000).map(|_| letter()).chain([b'\n']).collect();
+        let search = Search::begin(slow).unwrap();
+        for _ in 0..2 {
+            search.read(text.clone(), &|| true).unwrap();
+        }
+        assert_eq!(search.read(text.repeat(1000), &|| false), Err(Unfinished::Unwanted));
+        assert_eq!(search.finish(&|| false), Err(Unfinished::Unwanted));
+    }
+}

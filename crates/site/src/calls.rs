@@ -1,0 +1,166 @@
+//! The arguments and answers of a site's calls while its clock runs.
+
+use record::LogStream;
+use scale::{RealDuration, RealInstant, VirtualInstant};
+use serde::{Deserialize, Serialize};
+
+use crate::NodeIndex;
+use crate::error::{Error, Result};
+
+/// Virtual zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zero {
+    /// When it was; in a run that goes on with an earlier one, when that began.
+    pub real: RealInstant,
+    /// The virtual time then.
+    pub from: VirtualInstant,
+    /// The date that the nodes see at virtual zero: ns since 1970.
+    pub unix_ns: u64,
+}
+
+/// A node that is to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Which.
+    pub node: NodeIndex,
+    /// In which way.
+    pub how: How,
+}
+
+/// How a node starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// For the first time.
+    First,
+    /// Its program again, after its end.
+    Again,
+    /// From its disk, after its power was cut.
+    Boot,
+}
+
+/// How a node's program is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stop {
+    /// As an init system does: TERM, and KILL where TERM would do nothing.
+    Ask,
+    /// KILL.
+    Kill,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// As a shell tells it: the code, or 128 + signal.
+    pub fn shell_code(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+impl From<std::process::ExitStatus> for Exit {
+    fn from(status: std::process::ExitStatus) -> Exit {
+        use std::os::unix::process::ExitStatusExt;
+        match status.code() {
+            Some(code) => Exit::Code(code),
+            None => Exit::Signal(status.signal().unwrap_or(0)),
+        }
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::os::unix::process::ExitStatusExt;
+        let status = match self {
+            Exit::Code(code) => std::process::ExitStatus::from_raw(code << 8),
+            Exit::Signal(signal) => std::process::ExitStatus::from_raw(*signal),
+        };
+        status.fmt(f)
+    }
+}
+
+/// The end of a node's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeExit {
+    /// Which node.
+    pub node: NodeIndex,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// Something that happened on a site, told without being asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// The program of a node has ended.
+    Exited(NodeExit),
+    /// A command has ended, or could not be brought to its end.
+    CommandEnded(CommandId, Result<Execution>),
+    /// Nothing of the run is left on the site, or it cannot be reached any more.
+    Lost(Error),
+}
+
+/// A command that was begun, by the order in which they are.
+pub type CommandId = u64;
+
+/// A command to run in a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// The node.
+    pub node: NodeIndex,
+    /// The command and its arguments.
+    pub argv: Vec<String>,
+    /// It is killed when it has not ended after this time.
+    pub limit: RealDuration,
+}
+
+/// What happens to a program beside a node's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramChange {
+    /// The node.
+    pub node: NodeIndex,
+    /// What the program is called in it.
+    pub program: String,
+    /// What is done.
+    pub what: ProgramDeed,
+}
+
+/// What is done to a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProgramDeed {
+    /// It is started: the program and its arguments. What it prints is added to the node's own logs.
+    Run(Vec<String>),
+    /// If it runs, it is asked to end, and started with these arguments.
+    Again(Vec<String>),
+    /// It, and what it has started, get this signal.
+    Signal(i32),
+}
+
+/// What came of a command in a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// How it ended.
+    pub exit: Exit,
+    /// What it wrote to its standard output; the first MiB.
+    pub stdout: Vec<u8>,
+    /// What it wrote to its standard error; the first MiB.
+    pub stderr: Vec<u8>,
+}
+
+/// Something that a node wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Written {
+    /// A file, by its absolute path inside the node.
+    File(String),
+    /// What its program printed.
+    Log(LogStream),
+    /// The end of that: its last `limit` bytes.
+    LogEnd(LogStream),
+}

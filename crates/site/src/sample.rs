@@ -1,0 +1,117 @@
+//! The counters of a site: while the run goes on, when counting ends, and when its nodes have ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cpu::Speed;
+use cpu::caches::Staleness;
+use fidelity::evidence::UntrueSetting;
+use host::foreign::Thread;
+use host::stat::CoreTicks;
+use net::Observation;
+use record::LogStream;
+use scale::RealDuration;
+use serde::{Deserialize, Serialize};
+
+use crate::NodeIndex;
+use crate::error::Error;
+
+/// All counters of the machine and of the run at one instant.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// What the emulator counted.
+    pub network: Observation,
+    /// CPU time by node and by core.
+    pub cpu: cpu::Sample,
+    /// What each core did since boot.
+    pub ticks: Vec<CoreTicks>,
+    /// TCP's counters node by node; `None` for one that could not be read this time.
+    pub tcp: Vec<Option<host::tcp::Counters>>,
+    /// Threads on the machine that are not the run's; empty if they were not looked at this time.
+    pub foreign: Vec<Thread>,
+    /// CPU time of the site's own process, all threads, and of the one that serves disks.
+    pub own: RealDuration,
+    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    pub cores_lost: Option<String>,
+    /// What the disks of those nodes have counted that have one.
+    pub disks: Vec<(NodeIndex, device::queue::Counters)>,
+    /// Bytes that these nodes' programs have read from block devices, their own and the host's, where that is known.
+    pub device_reads: Vec<(NodeIndex, u64)>,
+    /// How often nodes were looked through for senders that wait, since the last sample.
+    pub looks: u64,
+    /// How many pages of files the whole machine has read again since it booted; `None` where nobody wants to know, as
+    /// idle memory goes when it should, or can.
+    pub read_again: Option<u64>,
+    /// How many commands of `diorama exec` have begun, and how many of them go on.
+    pub commands: [u64; 2],
+}
+
+/// What a site tells when counting ends.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Closing {
+    /// The last counters.
+    pub sample: Result<Sample, Error>,
+    /// How far off the rate of the nodes' clocks was, in ppm, or why that is not known; `None` in real time.
+    pub clock_error_ppm: Option<Result<f64, String>>,
+    /// By core that holds nodes, what its caches forgot between two turns, where that was measured.
+    pub caches: Vec<(usize, Staleness)>,
+    /// What became of the programs that were to be dilated; `None` in real time.
+    pub injections: Option<Injections>,
+    /// What the captures hold.
+    pub recordings: Result<Vec<Recording>, Error>,
+}
+
+/// How many programs were dilated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Injections {
+    /// Programs that run, or ran, under the run's clock.
+    pub dilated: u64,
+    /// Programs that were kept from running because they could not be dilated.
+    pub refused: u64,
+    /// Settings of the kernel that they made, and that are not what they take them for.
+    pub untrue_settings: Vec<UntrueSetting>,
+}
+
+/// What was recorded of one link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// The link.
+    pub link: String,
+    /// The file, relative to the run directory.
+    pub file: PathBuf,
+    /// Frames in it.
+    pub frames: u64,
+    /// Frames that passed and are not in it: it could not be written fast enough.
+    pub missed: u64,
+}
+
+/// What a site tells when the nodes have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collected {
+    /// Node by node, whether the kernel ended a process of it for want of memory.
+    pub out_of_memory: Vec<bool>,
+    /// The programs that nodes ran, by path: package, version and checksum.
+    pub programs: BTreeMap<String, String>,
+    /// Logs that had become longer than what is kept of them.
+    pub cut_logs: Vec<CutLog>,
+}
+
+/// A log of which only the beginning and the end are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutLog {
+    /// Whose.
+    pub node: NodeIndex,
+    /// Which.
+    pub log: LogStream,
+    /// How many bytes were cut out.
+    pub bytes: u64,
+}
+
+/// A time in which a core was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpeedSeen {
+    /// How fast it was.
+    pub speed: Speed,
+    /// How long it was measured.
+    pub lasted: RealDuration,
+}

@@ -1,0 +1,166 @@
+//! The parts of a run that a site has to know before it can prepare: plain data, made by the plan.
+
+use std::path::PathBuf;
+
+use cpu::Terms;
+use net::NetworkSpec;
+use record::plan::{Congestion, Cores};
+use scale::{Tdf, VirtualInstant};
+use serde::{Deserialize, Serialize};
+
+use crate::suspended::Part;
+
+/// All that a site has to know about a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// Real time over virtual time; 1 where the run is not dilated.
+    pub tdf: Tdf,
+    /// Whether the nodes' programs get the run's clock. Not in a variant that runs in real time.
+    pub dilated: bool,
+    /// Which cores do what.
+    pub cores: Cores,
+    /// How much of a core all nodes have together, where they share theirs as the naive variant does.
+    pub pool_cap: Option<f64>,
+    /// The terms on which nodes share their cores, where they do not share a pool.
+    pub terms: Terms,
+    /// The nodes.
+    pub nodes: Vec<NodeSetup>,
+    /// The links between them, in real rates and delays.
+    pub network: NetworkSpec,
+    /// For everything random in the network.
+    pub seed: u64,
+    /// Whether the nodes' initial retransmission time-out is scaled by a program in the kernel.
+    pub scales_initial_timeout: bool,
+    /// What is recorded of the links' traffic.
+    pub captures: Vec<CaptureSetup>,
+    /// How many bytes are kept of what each node prints.
+    pub logs: u64,
+    /// What this run goes on with, whose nodes' files the machine has.
+    pub continues: Option<Continues>,
+}
+
+/// What a run knows of the one that it goes on with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continues {
+    /// The virtual time at which that ended, and this begins.
+    pub at: VirtualInstant,
+    /// Virtual zero as a date: ns since 1970.
+    pub zero_unix_ns: u64,
+    /// Its parts.
+    pub parts: Vec<Part>,
+}
+
+/// What a site has to know about a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeSetup {
+    /// Its name and host name.
+    pub name: String,
+    /// Its root file system.
+    pub root: Root,
+    /// Its program and its arguments.
+    pub argv: Vec<String>,
+    /// Its environment, beyond the usual.
+    pub env: Vec<(String, String)>,
+    /// Its working directory, inside the node.
+    pub cwd: Option<String>,
+    /// As whom its program runs: the numbers of the user and the group.
+    pub user: (u32, u32),
+    /// What it is called by itself; none: by its name.
+    pub hostname: Option<String>,
+    /// Further names by which all nodes know it.
+    pub names: Vec<String>,
+    /// The number of the signal by which it is ended; none: SIGTERM.
+    pub stop_signal: Option<i32>,
+    /// Absolute paths inside the node, and what appears there.
+    pub files: Vec<(String, Source)>,
+    /// The core that it runs on.
+    pub core: usize,
+    /// How many CPUs it has, all of them on that core.
+    pub cpus: u32,
+    /// Their share of that core together, in real time; in a pool its weight.
+    pub share: f64,
+    /// Its memory limit.
+    pub memory_bytes: u64,
+    /// What its CPU clocks are divided by.
+    pub cpu_clock_divisor: f64,
+    /// Whether rdtsc and rdtscp show virtual time in it.
+    pub dilated_tsc: bool,
+    /// Its TCP's congestion control.
+    pub congestion: Congestion,
+    /// The disk that holds what it writes; none: that takes the machine's time.
+    pub disk: Option<disk::Parameters>,
+    /// Whether the machine's own disk is to have what is flushed to that one.
+    pub durable: bool,
+    /// Whether its power is cut during the run.
+    pub may_lose_power: bool,
+    /// Whether the program of traffic runs in it.
+    pub traffic: bool,
+    /// Whether programs in it can wait at barriers.
+    pub barriers: bool,
+}
+
+/// A file or folder that the user named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// Below the experiment's folder, wherever the machine has that.
+    Experiment(PathBuf),
+    /// Of the machine itself, by the path that the user wrote.
+    Machine(PathBuf),
+}
+
+/// A node's root file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Root {
+    /// The machine's own, without its data and secrets.
+    Host,
+    /// A directory.
+    Directory(Source),
+    /// An OCI image archive.
+    OciArchive(Source),
+    /// An image of this name that the machine keeps.
+    Image(String),
+}
+
+/// A link whose traffic is recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureSetup {
+    /// Its name.
+    pub link: String,
+    /// The names of its pipes.
+    pub pipes: Vec<String>,
+    /// How many bytes of each frame are kept.
+    pub snap: usize,
+}
+
+/// What a node's files lie over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Base {
+    /// The machine's own root.
+    Host,
+    /// A directory.
+    Directory(PathBuf),
+    /// An image archive.
+    Archive(PathBuf),
+    /// An image that the machine keeps.
+    Image(String),
+}
+
+/// What the user says of cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreChoice {
+    /// How many are for the emulator, the injector and the engine; one up to eight cores and two above, if nothing is
+    /// said.
+    pub harness: Option<usize>,
+    /// How many are for nodes; as few as leave room, if nothing is said.
+    pub nodes: Option<usize>,
+    /// Whether both of two sibling hyper-threads may be used.
+    pub siblings: bool,
+}
+
+impl CoreChoice {
+    /// Whether both hyper-threads of a core are used on a machine that has so many physical ones.
+    pub fn both_threads(&self, physical: usize) -> bool {
+        self.siblings || physical < 2
+    }
+}

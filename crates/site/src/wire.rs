@@ -1,0 +1,337 @@
+//! A site over a byte stream: requests one way, answers and events the other, in CBOR (RFC 8949), one after the other.
+//!
+//! [`serve`] stands where the machine is, [`RemoteSite`] where the run is. Neither knows what carries the bytes. Both
+//! begin with the [version](VERSION) of the interface that they speak, and refuse another one.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use ciborium::Value;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use net::PipeChange;
+use scale::RealInstant;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::{
+    Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Sample, Setup, Site,
+    SpeedSeen, Start, Stop, Suspended, Written, Zero,
+};
+
+/// The version of the interface: raise it with every change of what is asked or answered.
+pub const VERSION: u32 = 1;
+
+/// A call of [`Site`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Request {
+    Prepare(Box<Setup>),
+    CreateNodes,
+    ApplyLimits,
+    Now,
+    StartClock(RealInstant),
+    Start(Vec<Start>),
+    Stop(NodeIndex, Stop),
+    ChangePipes(Vec<(String, PipeChange)>),
+    ChangeFlow(usize, net::FlowChange),
+    ChangeDisk(NodeIndex, device::Change),
+    CutPower(NodeIndex),
+    ChangeProgram(ProgramChange),
+    ProgramsRunning(Vec<(NodeIndex, String)>),
+    Listening(Vec<(NodeIndex, u16)>),
+    /// From here on events are sent, too.
+    Events,
+    BeginCommand(Command),
+    NoteProgramsRun,
+    Sample,
+    Finish,
+    Collect,
+    Read(NodeIndex, Written, u64, u64),
+    Suspend(Box<Suspended>),
+    KeepSpeed(Vec<SpeedSeen>),
+    TearDown,
+}
+
+/// A message from a site.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Told {
+    /// The answer to the earliest request that has none yet.
+    Answer(Result<Value>),
+    Event(Event),
+}
+
+/// Answers requests with what `site` does, until it has been taken down or the other side has closed the connection.
+///
+/// # Errors
+///
+/// If the connection breaks, or the other side speaks another version of the interface.
+pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + 'static) -> Result<()> {
+    let to = Arc::new(Mutex::new(to));
+    write(&to, &VERSION)?;
+    let other: u32 = ciborium::from_reader(&mut from).map_err(broken)?;
+    must_be_ours(other)?;
+    loop {
+        let request = match ciborium::from_reader(&mut from) {
+            Ok(request) => request,
+            // The other side has gone: take down what was made for it.
+            Err(ciborium::de::Error::Io(_)) => return site.tear_down(),
+            Err(e) => return Err(broken(e)),
+        };
+        let to = &to;
+        match request {
+            Request::Prepare(setup) => answer(to, site.prepare(*setup)),
+            Request::CreateNodes => answer(to, site.create_nodes()),
+            Request::ApplyLimits => answer(to, site.apply_limits()),
+            Request::Now => answer(to, site.now()),
+            Request::StartClock(at) => answer(to, site.start_clock(at)),
+            Request::Start(nodes) => answer(to, site.start(&nodes)),
+            Request::Stop(node, how) => answer(to, site.stop(node, how)),
+            Request::ChangePipes(changes) => answer(to, site.change_pipes(&changes)),
+            Request::ChangeFlow(flow, change) => answer(to, site.change_flow(flow, change)),
+            Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
+            Request::CutPower(node) => answer(to, site.cut_power(node)),
+            Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
+            Request::ProgramsRunning(programs) => answer(to, site.programs_running(&programs)),
+            Request::Listening(waiting) => answer(to, site.listening(&waiting)),
+            Request::Events => answer(to, site.events().and_then(|events| pass_on(events, to))),
+            Request::BeginCommand(command) => answer(to, site.begin_command(&command)),
+            Request::NoteProgramsRun => answer(to, site.note_programs()),
+            Request::Sample => answer(to, site.sample()),
+            Request::Finish => answer(to, site.finish()),
+            Request::Collect => answer(to, site.collect()),
+            Request::Read(node, what, offset, limit) => answer(to, site.read(node, &what, offset, limit)),
+            Request::Suspend(run) => answer(to, site.suspend(&run)),
+            Request::KeepSpeed(seen) => answer(to, site.keep_speed(&seen)),
+            Request::TearDown => return answer(to, site.tear_down()),
+        }?;
+    }
+}
+
+fn answer<T: Serialize>(to: &Mutex<impl Write>, result: Result<T>) -> Result<()> {
+    write(to, &Told::Answer(result.and_then(|answer| Value::serialized(&answer).map_err(broken))))
+}
+
+fn write(to: &Mutex<impl Write>, message: &impl Serialize) -> Result<()> {
+    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+    ciborium::into_writer(message, &mut *to).map_err(broken)?;
+    to.flush().map_err(broken)
+}
+
+/// Sends events as they come, from a thread of its own, until there are no more or nobody is there.
+fn pass_on(events: Receiver<Event>, to: &Arc<Mutex<impl Write + Send + 'static>>) -> Result<()> {
+    let to = Arc::clone(to);
+    let send = move || {
+        for event in events {
+            if write(&to, &Told::Event(event)).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("events".into()).spawn(send).map(drop).map_err(broken)
+}
+
+/// A site at the other end of a byte stream.
+#[derive(Debug)]
+pub struct RemoteSite<W> {
+    to: W,
+    answers: Receiver<Result<Value>>,
+    events: Receiver<Event>,
+}
+
+impl<W: Write> RemoteSite<W> {
+    /// The site that [`serve`]s at the other end.
+    ///
+    /// # Errors
+    ///
+    /// If nobody is there, or speaks another version of the interface.
+    pub fn new(mut from: impl Read + Send + 'static, mut to: W) -> Result<RemoteSite<W>> {
+        ciborium::into_writer(&VERSION, &mut to).map_err(broken)?;
+        to.flush().map_err(broken)?;
+        let other: u32 = ciborium::from_reader(&mut from).map_err(broken)?;
+        must_be_ours(other)?;
+        let (tell_answer, answers) = unbounded();
+        let (tell_event, events) = unbounded();
+        let hear = move || hear(from, &tell_answer, &tell_event);
+        thread::Builder::new().name("site".into()).spawn(hear).map_err(broken)?;
+        Ok(RemoteSite { to, answers, events })
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
+        ciborium::into_writer(request, &mut self.to).map_err(broken)?;
+        self.to.flush().map_err(broken)?;
+        let answer = self.answers.recv().map_err(|_| broken("it was closed"))??;
+        answer.deserialized().map_err(broken)
+    }
+}
+
+/// Sorts what a site tells into answers and events, until the connection ends.
+fn hear(mut from: impl Read, answers: &Sender<Result<Value>>, events: &Sender<Event>) {
+    loop {
+        let heard = match ciborium::from_reader(&mut from) {
+            Ok(Told::Answer(answer)) => answers.send(answer).is_ok(),
+            Ok(Told::Event(event)) => events.send(event).is_ok(),
+            Err(e) => {
+                let _ = events.send(Event::Lost(broken(e)));
+                false
+            }
+        };
+        if !heard {
+            return;
+        }
+    }
+}
+
+fn broken(e: impl std::fmt::Display) -> Error {
+    Error::lost(format_args!("the connection to a machine of the run broke: {e}"))
+}
+
+fn must_be_ours(version: u32) -> Result<()> {
+    match version == VERSION {
+        true => Ok(()),
+        false => Err(Error::machine(
+            format_args!("a machine of the run speaks version {version} of the interface, and this one {VERSION}"),
+            "install one version of Diorama on all machines",
+        )),
+    }
+}
+
+impl<W: Write> Site for RemoteSite<W> {
+    fn prepare(&mut self, setup: Setup) -> Result<()> {
+        self.ask(&Request::Prepare(Box::new(setup)))
+    }
+
+    fn create_nodes(&mut self) -> Result<()> {
+        self.ask(&Request::CreateNodes)
+    }
+
+    fn apply_limits(&mut self) -> Result<Conditions> {
+        self.ask(&Request::ApplyLimits)
+    }
+
+    fn now(&mut self) -> Result<RealInstant> {
+        self.ask(&Request::Now)
+    }
+
+    fn start_clock(&mut self, at: RealInstant) -> Result<Zero> {
+        self.ask(&Request::StartClock(at))
+    }
+
+    fn start(&mut self, nodes: &[Start]) -> Result<()> {
+        self.ask(&Request::Start(nodes.to_vec()))
+    }
+
+    fn stop(&mut self, node: NodeIndex, how: Stop) -> Result<()> {
+        self.ask(&Request::Stop(node, how))
+    }
+
+    fn change_pipes(&mut self, changes: &[(String, PipeChange)]) -> Result<()> {
+        self.ask(&Request::ChangePipes(changes.to_vec()))
+    }
+
+    fn change_flow(&mut self, flow: usize, change: net::FlowChange) -> Result<()> {
+        self.ask(&Request::ChangeFlow(flow, change))
+    }
+
+    fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
+        self.ask(&Request::ChangeDisk(node, change))
+    }
+
+    fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut> {
+        self.ask(&Request::CutPower(node))
+    }
+
+    fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
+        self.ask(&Request::ChangeProgram(change.clone()))
+    }
+
+    fn programs_running(&mut self, programs: &[(NodeIndex, String)]) -> Result<Vec<bool>> {
+        self.ask(&Request::ProgramsRunning(programs.to_vec()))
+    }
+
+    fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
+        self.ask(&Request::Listening(waiting.to_vec()))
+    }
+
+    fn events(&mut self) -> Result<Receiver<Event>> {
+        self.ask::<()>(&Request::Events)?;
+        Ok(self.events.clone())
+    }
+
+    fn begin_command(&mut self, command: &Command) -> Result<CommandId> {
+        self.ask(&Request::BeginCommand(command.clone()))
+    }
+
+    fn note_programs(&mut self) -> Result<()> {
+        self.ask(&Request::NoteProgramsRun)
+    }
+
+    fn sample(&mut self) -> Result<Sample> {
+        self.ask(&Request::Sample)
+    }
+
+    fn finish(&mut self) -> Result<Closing> {
+        self.ask(&Request::Finish)
+    }
+
+    fn collect(&mut self) -> Result<Collected> {
+        self.ask(&Request::Collect)
+    }
+
+    fn read(&mut self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
+        self.ask(&Request::Read(node, what.clone(), offset, limit))
+    }
+
+    fn suspend(&mut self, run: &Suspended) -> Result<()> {
+        self.ask(&Request::Suspend(Box::new(run.clone())))
+    }
+
+    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<cpu::Speed>> {
+        self.ask(&Request::KeepSpeed(seen.to_vec()))
+    }
+
+    fn tear_down(&mut self) -> Result<()> {
+        self.ask(&Request::TearDown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn another_version_is_refused_by_name() {
+        let mut theirs = Vec::new();
+        ciborium::into_writer(&(VERSION + 1), &mut theirs).unwrap();
+        let refused = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap_err();
+        assert_eq!(refused.code(), 3);
+        assert!(refused.to_string().contains(&format!("version {} of the interface", VERSION + 1)), "{refused}");
+    }
+
+    #[test]
+    fn a_site_that_has_gone_is_told_as_an_event_and_to_who_asks() {
+        let mut theirs = Vec::new();
+        ciborium::into_writer(&VERSION, &mut theirs).unwrap();
+        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
+        assert_eq!(site.now().unwrap_err().code(), 1);
+        assert!(matches!(site.events.recv().unwrap(), Event::Lost(_)));
+    }
+
+    #[test]
+    fn events_come_between_answers() {
+        let mut theirs = Vec::new();
+        ciborium::into_writer(&VERSION, &mut theirs).unwrap();
+        let instant = RealInstant::from_nanos(7);
+        let answer = Ok(Value::serialized(&instant).unwrap());
+        let event = Event::CommandEnded(3, Err(Error::input("no")));
+        for told in [Told::Event(event.clone()), Told::Answer(answer), Told::Answer(Err(Error::failed("x")))] {
+            ciborium::into_writer(&told, &mut theirs).unwrap();
+        }
+        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
+        assert_eq!(site.now(), Ok(instant));
+        assert_eq!(site.now(), Err(Error::failed("x")));
+        assert_eq!(site.events.recv(), Ok(event));
+    }
+}
