@@ -1,13 +1,15 @@
 //! What keeps the rooms of this repository apart, as functions from the text of a file to what is wrong with it.
 //!
 //! `docs/architecture.md` says what each crate is for. What of it can be seen in the text is checked here, so that it
-//! stays true: which crate may depend on which ([`rooms`]), which words only one of them may use ([`words`]), and that
-//! what the architecture's page names is there ([`names`]). `tests/tree.rs` applies all of it to the repository.
+//! stays true: which crate may depend on which ([`rooms`]), how large a cycle of its modules may be ([`modules`]),
+//! which words only one of them may use ([`words`]), and that what the architecture's page names is there ([`names`]).
+//! `tests/tree.rs` applies all of it to the repository.
 //!
 //! Nothing here is needed to build or to run Diorama, and nothing depends on it.
 
 use std::fmt;
 
+pub mod modules;
 pub mod names;
 pub mod paths;
 pub mod rooms;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_rules::{Breach, names, paths, rooms, words};
+use diorama_rules::{Breach, modules, names, paths, rooms, words};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -49,6 +49,13 @@ fn crates_depend_only_on_those_below_them() {
     let manifests = files("crates", |path| path.ends_with("/Cargo.toml") && path.split('/').count() == 3);
     let of_room = |(path, text): &(String, String)| rooms::breaches(path.split('/').nth(1).unwrap(), text, &members);
     none(manifests.iter().flat_map(of_room).collect());
+}
+
+#[test]
+fn no_crate_is_one_knot_of_modules() {
+    let all = files("crates", |path| path.ends_with(".rs"));
+    let crates = files("crates", |path| path.ends_with("/Cargo.toml") && path.split('/').count() == 3);
+    none(crates.iter().flat_map(|(path, _)| modules::knots(path.split('/').nth(1).unwrap(), all.iter())).collect());
 }
 
 #[test]
