@@ -1,6 +1,7 @@
 /*
  * clone3. It traps because CLONE_CLEAR_SIGHAND would take away the handler of SIGSYS: the child does that work itself
- * (clear_handlers). And CLONE_NEWTIME is refused.
+ * (clear_handlers). And CLONE_NEWTIME is refused. And clone, fork and vfork, where a child inherits which CPUs it may
+ * use (cpus.c): else these do not trap.
  *
  * The call is made here, in the handler of the signal, and so the child begins in it. Without CLONE_VM its stack is a
  * copy, and it returns from the handler as its parent does. With CLONE_VM it may not touch its parent's stack: the
@@ -14,7 +15,7 @@
  * All signals are blocked meanwhile, but for those of ours: none finds a stack that is not whole, or a handler that
  * should be gone.
  */
-#include "dilation.h"
+#include "cpus.h"
 
 #define CLONE_NEWTIME 0x80ull
 #define CLONE_VM 0x100ull
@@ -39,6 +40,8 @@ struct resume {
 	u64 rip, eflags, rsp, fp_control; /* x87's control word, and MXCSR above it */
 	u64 mask;
 	u64 clear; /* CLONE_CLEAR_SIGHAND was asked for */
+	u64 bound, unused;
+	struct cpu_set cpus; /* those that it may use, if it is bound */
 };
 
 /*
@@ -52,11 +55,16 @@ struct aside {
 	struct resume resume;
 };
 
+/* A call that makes a child, as the kernel gets it. */
+struct birth {
+	u64 nr, a[5];
+};
+
 /*
- * clone3(args, size), of which the child goes on with `resume`. If `aside` is not 0, the stack up to aside->end is put
+ * Makes the call, of which the child goes on with `resume`. If `aside` is not 0, the stack up to aside->end is put
  * aside. The parent's result; the child does not return.
  */
-long clone_apart(struct clone_args *args, u64 size, const struct resume *resume, struct aside *aside);
+long clone_apart(const struct birth *birth, const struct resume *resume, struct aside *aside);
 __asm__(".text\n"
 	".hidden clone_apart\n"
 	".globl clone_apart\n"
@@ -65,9 +73,8 @@ __asm__(".text\n"
 	"	push %rbx\n"
 	"	push %rbp\n"
 	"	mov %rdi, %r8\n"
-	"	mov %rsi, %r9\n"
-	"	mov %rdx, %rbx\n"
-	"	mov %rcx, %rbp\n"
+	"	mov %rsi, %rbx\n"
+	"	mov %rdx, %rbp\n"
 	"	test %rbp, %rbp\n"
 	"	jz 1f\n"
 	"	mov (%rbp), %rcx\n"
@@ -75,9 +82,12 @@ __asm__(".text\n"
 	"	mov %rsp, %rsi\n"
 	"	lea 8(%rbp), %rdi\n"
 	"	rep movsb\n"
-	"1:	mov %r8, %rdi\n"
-	"	mov %r9, %rsi\n"
-	"	mov $435, %eax\n" /* __NR_clone3 */
+	"1:	mov (%r8), %rax\n"
+	"	mov 8(%r8), %rdi\n"
+	"	mov 16(%r8), %rsi\n"
+	"	mov 24(%r8), %rdx\n"
+	"	mov 32(%r8), %r10\n"
+	"	mov 40(%r8), %r8\n"
 	"	syscall\n"
 	"	test %rax, %rax\n"
 	"	jz 3f\n"
@@ -141,6 +151,8 @@ __attribute__((used, visibility("hidden"))) void begin_child(const struct resume
 {
 	if (resume->clear)
 		clear_handlers();
+	if (resume->bound)
+		bind_thread(&resume->cpus);
 	syscall(__NR_rt_sigprocmask, SIG_SETMASK, &resume->mask, 0, 8);
 }
 
@@ -180,12 +192,15 @@ static void fill(struct resume *resume, const struct ucontext *u, u64 rsp, bool 
 }
 
 /* With CLONE_VM. `stack` is where the child's begins, or 0 if it has none of its own. */
-static long sharing_memory(struct clone_args *args, u64 size, struct ucontext *u, u64 stack, bool clear)
+static long sharing_memory(const struct birth *birth, bool vfork, struct ucontext *u, u64 stack, bool clear)
 {
-	bool vfork = args->flags & CLONE_VFORK;
 	struct aside *aside = 0;
 	struct resume resume;
 	fill(&resume, u, stack ? stack : u->rsp, clear);
+	if (STATE->bound) {
+		resume.bound = true;
+		resume.cpus = cpus_of((i32)syscall(__NR_gettid));
+	}
 	/* Both on one stack at once cannot be meant. */
 	if (!stack && !vfork)
 		return -EINVAL;
@@ -206,9 +221,27 @@ static long sharing_memory(struct clone_args *args, u64 size, struct ucontext *u
 	if (stack)
 		at = (stack - sizeof resume) & ~15ull;
 	if (write_user(at, &resume, sizeof resume))
-		result = clone_apart(args, size, (const struct resume *)at, aside);
+		result = clone_apart(birth, (const struct resume *)at, aside);
 	if (aside)
 		syscall(__NR_munmap, aside, sizeof *aside);
+	return result;
+}
+
+/* Without CLONE_VM: the child has a copy of this very stack, and returns from here, too. */
+static long copying_memory(const struct birth *birth, struct ucontext *u, u64 stack, bool clear)
+{
+	struct cpu_set cpus;
+	if (STATE->bound)
+		cpus = cpus_of((i32)syscall(__NR_gettid));
+	long result = syscall(birth->nr, birth->a[0], birth->a[1], birth->a[2], birth->a[3], birth->a[4]);
+	if (result == 0) {
+		if (stack)
+			u->rsp = stack;
+		if (clear)
+			clear_handlers();
+		if (STATE->bound)
+			bind_thread(&cpus);
+	}
 	return result;
 }
 
@@ -232,16 +265,24 @@ long call_clone3(struct call *c)
 	/* One without the other is wrong, which the kernel says. */
 	u64 stack = args.stack && args.stack_size ? args.stack + args.stack_size : 0;
 	syscall(__NR_rt_sigprocmask, SIG_SETMASK, &blocked, 0, 8);
+	struct birth birth = { __NR_clone3, { (u64)&args, size } };
 	if (args.flags & CLONE_VM)
-		return sharing_memory(&args, size, u, stack, clear);
+		return sharing_memory(&birth, args.flags & CLONE_VFORK, u, stack, clear);
 	if (stack)
 		args.stack = args.stack_size = 0;
-	long result = syscall(__NR_clone3, &args, size);
-	if (result == 0) {
-		if (stack)
-			u->rsp = stack;
-		if (clear)
-			clear_handlers();
-	}
-	return result;
+	return copying_memory(&birth, u, stack, clear);
+}
+
+/* clone(flags, stack, parent_tid, child_tid, tls), fork(), vfork() */
+long call_clone(struct call *c)
+{
+	struct birth birth = { __NR_clone, { c->a[0], c->a[1], c->a[2], c->a[3], c->a[4] } };
+	if (c->nr != __NR_clone)
+		birth = (struct birth){ __NR_clone, { (c->nr == __NR_vfork ? CLONE_VM | CLONE_VFORK : 0) | SIGCHLD } };
+	u64 flags = birth.a[0], stack = birth.a[1], blocked = ~our_signals();
+	syscall(__NR_rt_sigprocmask, SIG_SETMASK, &blocked, 0, 8);
+	if (flags & CLONE_VM)
+		return sharing_memory(&birth, flags & CLONE_VFORK, c->context, stack, false);
+	birth.a[1] = 0;
+	return copying_memory(&birth, c->context, stack, false);
 }

@@ -115,6 +115,8 @@ struct parameters {
 	u64 cpu_num, cpu_den; /* and back, real = virtual * num / den */
 	u64 tsc_cycles; /* per virtual ns, times 2^32; 0: rdtsc is left alone */
 	u64 one_core; /* whether all threads of the process share one */
+	u64 cpus; /* how many CPUs it sees, numbered from 0; 0: those of the host */
+	u64 affinity[DIORAMA_AFFINITY_WORDS]; /* which of them it may use; none: all */
 	u64 node_clock; /* the descriptor of the node's clock, plus one; written when the memfd is given. 0: it has none */
 };
 
@@ -131,6 +133,8 @@ struct state {
 	u32 actions_next;
 	u32 traps_receiving; /* packets.c: its filter is in place */
 	u32 traps_from, traps_output; /* settings/calls.c: its filters are, and from which descriptor on */
+	u32 bound; /* cpus.c: a thread may not use all CPUs */
+	u32 has_fsgsbase; /* a thread can read where its own memory is */
 	u32 has_libc; /* a C library of its own file, or some other one: the program has an interpreter */
 	u64 itimer_interval[3]; /* timers.c: as set last, us */
 	/* sites.c: how many are in the table, whether none is changed any more, and where the stubs are mapped again. */

@@ -60,6 +60,7 @@ struct ucontext {
 };
 
 #define EPERM 1
+#define ESRCH 3
 #define EINTR 4
 #define EIO 5
 #define E2BIG 7
@@ -89,6 +90,7 @@ struct ucontext {
 
 #define SIGKILL 9
 #define SIGSEGV 11
+#define SIGCHLD 17
 #define SIGSTOP 19
 #define SIGSYS 31
 #define MASK_OF(sig) (1ull << ((sig) - 1))

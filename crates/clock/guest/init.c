@@ -1,11 +1,12 @@
 /* From the bootstrap to the program's first instruction. */
-#include "dilation.h"
+#include "cpus.h"
 
 #define AT_NULL 0
 #define AT_BASE 7
 #define AT_SYSINFO_EHDR 33
 #define AT_EXECFN 31
 #define AT_MINSIGSTKSZ 51
+#define AT_HWCAP2 26
 /* More than the handler of a trapped call uses. */
 #define HANDLER_STACK 1024
 #define SA_SIGINFO 4ull
@@ -87,6 +88,8 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 		else if (*p == AT_MINSIGSTKSZ)
 			/* Natively a handler's frame. Here a trapped call may lie above it, and another below. */
 			p[1] = 3 * p[1] + 2 * HANDLER_STACK;
+		else if (*p == AT_HWCAP2)
+			STATE->has_fsgsbase = p[1] >> 1 & 1;
 		else if (*p == AT_BASE)
 			STATE->has_libc = p[1] != 0;
 		else if (*p == AT_EXECFN)
@@ -107,6 +110,8 @@ __attribute__((used, visibility("hidden"))) void dilation_init(u64 *stack, i32 m
 		    syscall(__NR_prctl, 26 /* PR_SET_TSC */, 2 /* PR_TSC_SIGSEGV */))
 			fail();
 	}
+	if (given->cpus)
+		inherit_cpus(given->affinity);
 	find_filters();
 	/* Whoever started the program may have blocked them. */
 	u64 ours = our_signals();

@@ -24,11 +24,18 @@
 #define DIORAMA_MEMFD_SIZE 0x20000
 /* The last word of the clock page: a number that is no other memfd's. */
 #define DIORAMA_COOKIE 0xfff8
-/* Private state of the process: two pages, writable, copied by fork. */
+/* Private state of the process: ten pages, of which most programs touch one, writable, copied by fork. */
 #define DIORAMA_STATE 0x550500020000
-#define DIORAMA_STATE_SIZE 0x2000
+#define DIORAMA_STATE_SIZE 0xa000
+/*
+ * The last eight of them: which CPUs threads may use, in sets of so many words (cpus.c). The first is what a thread
+ * hands on to the program that it executes.
+ */
+#define DIORAMA_AFFINITY 0x550500022000
+#define DIORAMA_AFFINITY_SIZE 0x8000
+#define DIORAMA_AFFINITY_WORDS 4
 /* The node's clock, mapped read-only; not there in a program that has none (crates/scale/include/node_clock.h). */
-#define DIORAMA_NODE_CLOCK 0x550500022000
+#define DIORAMA_NODE_CLOCK 0x55050002a000
 /*
  * The end of the state's first page: where arguments and results lie when the injector makes a process call the kernel.
  */

@@ -1,13 +1,14 @@
 /*
  * /proc/uptime and /proc/PID/stat (and that of a thread), in virtual time: whoever opens one gets a copy of its text,
  * made at that moment, in which the times are translated. So the age of a process is the same whether it is computed
- * from /proc or from the process's own clock.
+ * from /proc or from the process's own clock. And where a program sees other CPUs than the host's, the same of what
+ * /proc/PID/stat and /proc/PID/status tell of these.
  *
  * The file systems of a node could be bound over these two, but not without root, and something would have to answer
  * for as long as the node lives. This costs an open for reading some µs and nothing else. What is read again from the
  * same descriptor is what was true when it was opened.
  */
-#include "dilation.h"
+#include "cpus.h"
 
 #define F_DUPFD 0
 #define F_DUPFD_CLOEXEC 1030
@@ -23,7 +24,7 @@ static const char *past(const char *text, const char *word)
 	return text;
 }
 
-enum file { OTHER, UPTIME, STAT };
+enum file { OTHER, UPTIME, STAT, STATUS };
 
 /* What a path may lead to, by its last part. */
 static enum file name(const char *path)
@@ -34,6 +35,8 @@ static enum file name(const char *path)
 			last = p + 1;
 	if ((rest = past(last, "uptime")) && !*rest)
 		return UPTIME;
+	if (STATE->given.cpus && (rest = past(last, "status")) && !*rest)
+		return STATUS;
 	return (rest = past(last, "stat")) && !*rest ? STAT : OTHER;
 }
 
@@ -98,7 +101,7 @@ static void uptime(const char *from, struct text *to)
 	put(to, '\n');
 }
 
-/* proc(5): CPU times are fields 14 to 17, the start is field 22. The name, field 2, may hold anything. */
+/* proc(5): CPU times are fields 14 to 17, the start is 22, the CPU 39. The name, field 2, may hold anything. */
 static void stat(const char *from, const char *end, struct text *to)
 {
 	const char *p = end, *name_end;
@@ -111,17 +114,82 @@ static void stat(const char *from, const char *end, struct text *to)
 	syscall(__NR_clock_gettime, CLOCK_BOOTTIME, &boot);
 	syscall(__NR_clock_gettime, CLOCK_MONOTONIC, &mono);
 	i64 slept = (i64)(to_ns(&boot) - to_ns(&mono));
+	u64 tid;
+	get_number(from, &tid);
 	for (int field = 2; p < end;) {
 		u64 n;
+		bool cpu = STATE->given.cpus && field == 39;
 		bool time = (field >= 14 && field <= 17) || field == 22;
-		if (!time || *p < '0' || *p > '9') {
+		if ((!time && !cpu) || *p < '0' || *p > '9') {
 			field += *p == ' ';
 			put(to, *p++);
 			continue;
 		}
 		p = get_number(p, &n);
+		if (cpu) {
+			put_number(to, last_cpu_of((i32)tid));
+			continue;
+		}
 		n *= TICK;
 		put_number(to, (field == 22 ? (u64)past_virtual((i64)n - slept) : cpu_virtual(n)) / TICK);
+	}
+}
+
+/* A mask of CPUs as the kernel writes it: words of 32 bits, the last one first. */
+static void put_mask(struct text *to, const struct cpu_set *set)
+{
+	u32 cpus = (u32)STATE->given.cpus;
+	for (u32 digit = (cpus + 3) / 4; digit--;) {
+		put(to, "0123456789abcdef"[set->words[digit / 16] >> (digit % 16 * 4) & 15]);
+		if (digit && digit % 8 == 0)
+			put(to, ',');
+	}
+}
+
+/* The same as a list: 0-2,5 */
+static void put_list(struct text *to, const struct cpu_set *set)
+{
+	bool more = false;
+	for (u32 cpu = 0, last; cpu < STATE->given.cpus; cpu = last + 1) {
+		for (last = cpu; last < STATE->given.cpus && set->words[last / 64] >> last % 64 & 1; last++)
+			;
+		if (last == cpu)
+			continue;
+		if (more)
+			put(to, ',');
+		more = true;
+		put_number(to, cpu);
+		if (last > cpu + 1) {
+			put(to, '-');
+			put_number(to, last - 1);
+		}
+	}
+}
+
+/* Which CPUs a thread may use, in two of the lines. */
+static void status(const char *from, const char *end, struct text *to)
+{
+	u64 tid = 0;
+	while (from < end) {
+		const char *value = past(from, "Pid:\t");
+		if (value)
+			get_number(value, &tid);
+		bool mask = (value = past(from, "Cpus_allowed:\t")), list = !mask && (value = past(from, "Cpus_allowed_list:\t"));
+		if (mask || list) {
+			struct cpu_set set = cpus_of((i32)tid);
+			while (from < value)
+				put(to, *from++);
+			if (mask)
+				put_mask(to, &set);
+			else
+				put_list(to, &set);
+			while (from < end && *from != '\n')
+				from++;
+		}
+		while (from < end && *from != '\n')
+			put(to, *from++);
+		if (from < end)
+			put(to, *from++);
 	}
 }
 
@@ -142,12 +210,15 @@ static long translated(long fd, enum file file, bool cloexec)
 	struct text to = { from + ROOM, from + 2 * ROOM };
 	long result = fd, len = syscall(__NR_pread64, fd, from, ROOM - 1, 0);
 	/* /proc/stat has no name in brackets, and its date of the boot is true as it is. */
-	bool known = len > 0 && (file == UPTIME || contains(from, from + len, ')'));
-	long made = known ? syscall(__NR_memfd_create, file == STAT ? "stat" : "uptime", 1 /* CLOEXEC */) : -1;
+	bool known = len > 0 && (file != STAT || contains(from, from + len, ')'));
+	const char *called = file == STAT ? "stat" : file == STATUS ? "status" : "uptime";
+	long made = known ? syscall(__NR_memfd_create, called, 1 /* CLOEXEC */) : -1;
 	if (made >= 0) {
 		from[len] = 0;
 		if (file == STAT)
 			stat(from, from + len, &to);
+		else if (file == STATUS)
+			status(from, from + len, &to);
 		else
 			uptime(from, &to);
 		len = to.at - (from + ROOM);

@@ -1,4 +1,5 @@
 /* The functions that programs find through AT_SYSINFO_EHDR in place of the kernel's. */
+#include "cpus.h"
 #include "page.h"
 
 #define VDSO __attribute__((visibility("default")))
@@ -54,6 +55,13 @@ VDSO int __vdso_clock_getres(i32 clock, struct timespec *t)
 
 VDSO long __vdso_getcpu(u32 *cpu, u32 *node, void *unused)
 {
+	if (STATE->given.cpus) {
+		if (cpu)
+			*cpu = current_cpu();
+		if (node)
+			*node = 0;
+		return 0;
+	}
 	if (!STATE->given.vdso_getcpu)
 		return syscall(__NR_getcpu, cpu, node, 0);
 	return ((long (*)(u32 *, u32 *, void *))STATE->given.vdso_getcpu)(cpu, node, unused);

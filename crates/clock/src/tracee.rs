@@ -16,8 +16,10 @@ use rustix::io::fcntl_dupfd_cloexec;
 use libc::{c_uint, c_void, pid_t};
 
 use crate::auxv::{Elf, KernelVdso, vdso_base};
-use crate::layout::{BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, OPEN_HOW, PARAMETERS_BELOW};
-use crate::memory::{Plain, write_memory};
+use crate::layout::{
+    AFFINITY, AFFINITY_WORDS, BOOTSTRAP_ROOM, CALL_MEMFD, IMAGE as IMAGE_ADDRESS, OPEN_HOW, PARAMETERS_BELOW,
+};
+use crate::memory::{Plain, read_memory, write_memory};
 use crate::page::{ClockPage, IMAGE};
 use crate::virtual_cpu::VirtualCpu;
 
@@ -77,8 +79,13 @@ struct Parameters {
     cpu_den: u64,
     tsc_cycles: u64,
     one_core: u64,
+    cpus: u64,
+    affinity: Affinity,
     node_clock: u64,
 }
+
+/// A set of CPUs of the node.
+type Affinity = [u64; AFFINITY_WORDS as usize];
 
 /// Where in the parameters of a new program the descriptor of its node's clock belongs, plus one.
 pub(crate) const NODE_CLOCK: u64 = offset_of!(Parameters, node_clock) as u64;
@@ -119,6 +126,8 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Tracee<'a> {
     cpu: VirtualCpu,
+    /// Which CPUs the program may use, which its successor inherits; none: all.
+    affinity: Affinity,
     /// Whether it can open the memfd by name.
     by_name: bool,
     recipe: &'a Recipe,
@@ -134,7 +143,10 @@ impl<'a> Tracee<'a> {
         order(tid, Order::Seize(options))?;
         // It fails only if the thread is gone, and then its end will be reported.
         let _ = order(tid, Order::Interrupt);
-        Ok(Tracee { cpu, by_name, recipe })
+        // Waiting, it cannot change any more. dilate-exec has no image yet, and hands on nothing.
+        let handed_on = || read_memory::<Affinity>(tid, AFFINITY).unwrap_or_default();
+        let affinity = if cpu.cpus > 0 { handed_on() } else { Affinity::default() };
+        Ok(Tracee { cpu, affinity, by_name, recipe })
     }
 
     /// Waits for the thread's stop and deals with it. `refused` is told about a program that cannot be dilated, which
@@ -215,6 +227,8 @@ fn inject(pid: pid_t, tracee: &Tracee) -> io::Result<Result<Outcome, String>> {
             cpu_den,
             tsc_cycles: cpu.tsc_cycles,
             one_core: cpu.one_core.into(),
+            cpus: cpu.cpus.into(),
+            affinity: tracee.affinity,
             node_clock: 0,
         },
         how,

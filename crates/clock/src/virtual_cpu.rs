@@ -2,6 +2,7 @@
 
 use scale::{CpuPace, Tdf};
 
+use crate::layout::AFFINITY_WORDS;
 use crate::{Error, tsc};
 
 /// How the CPU clocks and the time-stamp counter of a program relate to the host's, and where its threads run.
@@ -12,11 +13,16 @@ pub struct VirtualCpu {
     pub(crate) tsc_cycles: u64,
     /// All threads of a program share one core.
     pub(crate) one_core: bool,
+    /// How many CPUs a program sees, numbered from 0; 0: those of the host.
+    pub(crate) cpus: u32,
 }
 
 impl VirtualCpu {
+    /// The most CPUs that a program may be shown.
+    pub const MOST_CPUS: u32 = (AFFINITY_WORDS * 64) as u32;
+
     /// CPU time is what the kernel says: a virtual CPU of speed 1.
-    pub const NATIVE: VirtualCpu = VirtualCpu { pace: CpuPace::NATIVE, tsc_cycles: 0, one_core: false };
+    pub const NATIVE: VirtualCpu = VirtualCpu { pace: CpuPace::NATIVE, tsc_cycles: 0, one_core: false, cpus: 0 };
 
     /// The clocks of a virtual CPU of `speed`, a fraction of one core of this host, to the nearest billionth.
     ///
@@ -42,6 +48,11 @@ impl VirtualCpu {
     /// without a signal (`guest/sites.c`).
     pub fn on_one_core(self) -> VirtualCpu {
         VirtualCpu { one_core: true, ..self }
+    }
+
+    /// A program sees so many CPUs, numbered from 0, wherever its threads run: up to [`VirtualCpu::MOST_CPUS`].
+    pub fn with_cpus(self, count: u32) -> VirtualCpu {
+        VirtualCpu { cpus: count.min(VirtualCpu::MOST_CPUS), ..self }
     }
 }
 

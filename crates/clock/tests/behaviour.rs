@@ -99,6 +99,8 @@ fn bad_arguments_give_the_same_errors() {
     // Every call that traps is among them.
     let calls =
         include_str!("../guest/calls.h").lines().filter_map(|l| l.strip_prefix("CALL(__NR_")?.split(',').next());
+    // Two have no arguments.
+    let calls = calls.filter(|call| !["fork", "vfork"].contains(call));
     let missing: Vec<&str> = calls.filter(|call| !said.contains(&format!(": SYS_{call},"))).collect();
     assert!(missing.is_empty(), "tests/programs/faults.c does not try {missing:?}");
 }

@@ -43,6 +43,7 @@ fn hold(state: &str, cgroup: &str) {
         tools: Vec::new(),
         memory_bytes: 64 << 20,
         core: 0,
+        cpus: 0..1,
         cgroup: cgroup.into(),
         netns: NetNamespace::create().expect("a network namespace"),
         disk: None,

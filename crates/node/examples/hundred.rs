@@ -51,6 +51,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             tools: Vec::new(),
             memory_bytes: 128 << 20,
             core: 0,
+            cpus: 0..1,
             cgroup: groups.path(&format!("node-{n}")),
             netns,
             disk: None,

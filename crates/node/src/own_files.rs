@@ -1,37 +1,51 @@
-//! Files of `/proc` and `/sys` in which a node sees its own machine: one CPU, its own memory, its own disk.
+//! Files of `/proc` and `/sys` in which a node sees its own machine: its CPUs, its own memory, its own disk.
 //!
-//! The scheduler already tells a program its CPU (`sched_getaffinity`); these tell those who count CPUs by reading, and
-//! `lsblk`.
+//! The clock's image tells a program its CPUs where it asks the kernel (`sched_getaffinity`); these tell those who
+//! count CPUs by reading, and `lsblk`.
 //! They are written once and do not move: the load in them is that of the moment at which the node was made.
+
+mod cpus;
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Writes the files into `dir`; gives each with the path at which a node sees it. `disk` is the node's block device.
-pub(crate) fn write(
-    dir: &Path,
-    core: usize,
-    memory_bytes: u64,
-    disk: Option<&Path>,
-) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    fs::create_dir_all(dir)?;
-    let list = format!("{core}\n");
+/// What the files tell of.
+pub(crate) struct Machine<'a> {
+    /// The core of the host on which its CPUs are.
+    pub(crate) core: usize,
+    /// The numbers of its CPUs.
+    pub(crate) cpus: &'a Range<usize>,
+    pub(crate) memory_bytes: u64,
+    /// Its block device.
+    pub(crate) disk: Option<&'a Path>,
+}
+
+/// Writes the files into `dir`; gives each with the path at which a node sees it.
+pub(crate) fn write(dir: &Path, machine: &Machine<'_>) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let &Machine { core, cpus, memory_bytes, disk } = machine;
     let files = [
-        ("online", "/sys/devices/system/cpu/online", list.clone()),
-        ("possible", "/sys/devices/system/cpu/possible", list.clone()),
-        ("present", "/sys/devices/system/cpu/present", list),
-        ("cpuinfo", "/proc/cpuinfo", cpuinfo(&fs::read_to_string("/proc/cpuinfo")?, core)),
-        ("stat", "/proc/stat", stat(&fs::read_to_string("/proc/stat")?, core)),
-        ("meminfo", "/proc/meminfo", meminfo(&fs::read_to_string("/proc/meminfo")?, memory_bytes)),
+        ("cpuinfo", "/proc/cpuinfo", cpus::cpuinfo(&read("/proc/cpuinfo")?, core, cpus)),
+        ("stat", "/proc/stat", cpus::stat(&read("/proc/stat")?, core, cpus)),
+        ("meminfo", "/proc/meminfo", meminfo(&read("/proc/meminfo")?, memory_bytes)),
     ];
-    let write = |(name, target, text): (&str, &str, String)| {
+    let made = |(name, target, text): (&str, &str, String)| {
         let path = dir.join(name);
-        fs::write(&path, text)?;
+        write_file(&path, &text)?;
         Ok((path, PathBuf::from(target)))
     };
-    let mut shown: Vec<_> = files.into_iter().map(write).collect::<io::Result<_>>()?;
+    let mut shown: Vec<_> = files.into_iter().map(made).collect::<io::Result<_>>()?;
+    for (name, target) in [("cpu", cpus::CPUS), ("node", cpus::MEMORY_NODES)] {
+        let (tree, from) = (dir.join(name), Path::new(target));
+        // A kernel that knows of one kind of memory only has no such directory.
+        if from.is_dir() {
+            let made = if target == cpus::CPUS { cpus::tree } else { cpus::memory_nodes };
+            made(from, &tree, core, cpus)?;
+            shown.push((tree, from.to_path_buf()));
+        }
+    }
     shown.extend(block_devices(dir, disk)?);
     Ok(shown)
 }
@@ -65,33 +79,6 @@ fn block_devices(dir: &Path, disk: Option<&Path>) -> io::Result<Vec<(PathBuf, Pa
     Ok(lists.into_iter().map(|(name, target)| (dir.join(name), PathBuf::from(target))).collect())
 }
 
-/// The block of one CPU, which says that it is alone.
-fn cpuinfo(host: &str, core: usize) -> String {
-    let number = |line: &str| line.split_once(':').and_then(|(_, v)| v.trim().parse::<usize>().ok());
-    let mine = |block: &&str| {
-        let line = block.lines().find(|l| l.starts_with("processor"));
-        line.and_then(number) == Some(core)
-    };
-    let Some(block) = host.split("\n\n").find(mine) else { return host.into() };
-    let alone = |line: &str| match line.split_once(':') {
-        Some((key, _)) if matches!(key.trim(), "siblings" | "cpu cores") => format!("{key}: 1\n"),
-        _ => format!("{line}\n"),
-    };
-    block.lines().map(alone).chain(["\n".into()]).collect()
-}
-
-/// The times of one CPU, as the sum of all and as the only one.
-fn stat(host: &str, core: usize) -> String {
-    let name = format!("cpu{core} ");
-    let own = host.lines().find_map(|l| l.strip_prefix(&name)).unwrap_or_default();
-    let rest = host.lines().filter(|l| !l.starts_with("cpu"));
-    [format!("cpu  {own}"), format!("{name}{own}")]
-        .into_iter()
-        .chain(rest.map(Into::into))
-        .flat_map(|l| [l, "\n".into()])
-        .collect()
-}
-
 /// The node's memory, all of it free; no swap; sizes of the kernel's own pages as they are.
 fn meminfo(host: &str, memory_bytes: u64) -> String {
     let size = |line: &str| {
@@ -105,21 +92,31 @@ fn meminfo(host: &str, memory_bytes: u64) -> String {
     host.lines().map(size).collect()
 }
 
+/// The names in a directory of the kernel's; none if it has no such directory.
+fn entries(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// Writes a file, and the directories above it.
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, text)
+}
+
+fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_cpu_is_alone_and_keeps_its_number() {
-        let host = "processor\t: 0\nsiblings\t: 2\nflags\t\t: fpu\n\nprocessor\t: 1\nsiblings\t: 2\nflags\t\t: sse\n\n";
-        assert_eq!(cpuinfo(host, 1), "processor\t: 1\nsiblings\t: 1\nflags\t\t: sse\n\n");
-    }
-
-    #[test]
-    fn the_times_are_those_of_the_core() {
-        let host = "cpu  3 4\ncpu0 1 1\ncpu1 2 3\nintr 9\nbtime 7\n";
-        assert_eq!(stat(host, 1), "cpu  2 3\ncpu1 2 3\nintr 9\nbtime 7\n");
-    }
 
     #[test]
     fn memory_is_the_nodes() {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use host::{NetNamespace, cgroup, mounts};
@@ -13,6 +14,7 @@ use crate::bundle::{self, Parts};
 use crate::enclosure::Shared;
 use crate::error::{Context, Error};
 use crate::image::Unpacked;
+use crate::own_files::Machine;
 use crate::rootfs::{Below, RootFs};
 use crate::volume::{NodeDisk, Volume};
 use crate::{image, mask, own_files, rootfs};
@@ -58,8 +60,10 @@ pub struct NodeSpec {
     pub tools: Vec<(PathBuf, &'static [u8])>,
     /// Its memory, in bytes; the kernel's OOM killer ends what exceeds it.
     pub memory_bytes: u64,
-    /// The core on which it runs, the only CPU that it sees.
+    /// The core on which it runs.
     pub core: usize,
+    /// The numbers of the CPUs that it sees, all of them on that core.
+    pub cpus: Range<usize>,
     /// Its cgroup, the same path in every controller, such as `/diorama-ID/emu/NAME/c`.
     pub cgroup: String,
     /// Its network.
@@ -289,6 +293,8 @@ fn bind_netns(netns: &NetNamespace, path: &Path) -> Result<(), Error> {
 fn shown_files(shared: &Shared, spec: &NodeSpec) -> Result<Vec<(PathBuf, PathBuf)>, Error> {
     let disk = spec.disk.as_ref().map(|disk| disk.device.as_path());
     let own = disk.and_then(Path::file_name).map_or(String::new(), |name| format!("-{}", name.to_string_lossy()));
-    let dir = shared.staging.join(format!("machine-{}-{}{own}", spec.core, spec.memory_bytes));
-    own_files::write(&dir, spec.core, spec.memory_bytes, disk).map_err(|e| Error::file("write files into", &dir, e))
+    let (core, cpus, memory_bytes) = (spec.core, &spec.cpus, spec.memory_bytes);
+    let dir = shared.staging.join(format!("machine-{core}-{}-{}-{memory_bytes}{own}", cpus.start, cpus.end));
+    own_files::write(&dir, &Machine { core, cpus, memory_bytes, disk })
+        .map_err(|e| Error::file("write files into", &dir, e))
 }

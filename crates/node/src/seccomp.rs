@@ -50,9 +50,10 @@ const FORBIDDEN: [&str; 37] = [
 
 /// Programs fall back from these to calls that are allowed, and that dilation understands.
 ///
-/// clone3 passes its flags in memory, where no filter sees them; an io_uring's time-outs are out of dilation's reach,
-/// and the variants of an experiment must not differ in the calls that they offer.
-const ABSENT: [&str; 4] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"];
+/// clone3 passes its flags in memory, where no filter sees them; an io_uring's time-outs are out of dilation's reach;
+/// and by rseq the kernel tells a thread the number of the host's core, which no CPU of the node may have. The variants
+/// of an experiment must not differ in the calls that they offer.
+const ABSENT: [&str; 5] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "rseq"];
 
 const EAFNOSUPPORT: u32 = libc::EAFNOSUPPORT as u32;
 const EPERM: u32 = libc::EPERM as u32;

@@ -200,6 +200,27 @@ fn every_way_to_count_finds_one_cpu() {
     });
 }
 
+/// The calls are the business of the clock's image; who reads files finds all CPUs, numbered from 0.
+#[test]
+fn files_tell_of_all_cpus_of_a_node() {
+    with_each_runtime(|world| {
+        let script = "getconf _NPROCESSORS_ONLN; getconf _NPROCESSORS_CONF; grep -c '^cpu[0-9]' /proc/stat; \
+                      grep ^processor /proc/cpuinfo | tr -d '\\t\\n'; echo; \
+                      cd /sys/devices/system; cat cpu/online cpu/possible cpu/present; ls -d cpu/cpu[0-9]*; \
+                      cat cpu/cpu11/topology/thread_siblings_list cpu/cpu11/topology/core_siblings_list; \
+                      if [ -e node ]; then cat node/node0/cpulist; else echo 0-11; fi; \
+                      if echo 1 2>/dev/null > cpu/cpu1/online; then echo written; fi";
+        let mut spec = world.spec("node", script);
+        spec.cpus = 0..12;
+        let outcome = world.run_spec(spec);
+        let numbers: String = (0..12).map(|cpu| format!("processor: {cpu}")).collect();
+        let mut each: Vec<_> = (0..12).map(|cpu| format!("cpu/cpu{cpu}")).collect();
+        each.sort();
+        let expected = format!("12\n12\n12\n{numbers}\n0-11\n0-11\n0-11\n{}\n11\n0-11\n0-11", each.join("\n"));
+        assert_eq!(outcome.ok(), expected);
+    });
+}
+
 #[test]
 fn memory_beyond_the_limit_ends_the_program_and_is_noticed() {
     with_each_runtime(|world| {

@@ -103,6 +103,12 @@ impl Dilation {
         self
     }
 
+    /// For programs that see so many CPUs, and stay on one core.
+    pub fn with_cpus(mut self, count: u32) -> Dilation {
+        self.cpu = self.cpu.on_one_core().with_cpus(count);
+        self
+    }
+
     /// For a virtual CPU of this speed.
     pub fn with_speed(mut self, speed: f64) -> Dilation {
         self.cpu = VirtualCpu::speed(speed).unwrap();

@@ -344,6 +344,14 @@ static void if_unreadable(void *p)
 	TRY(SYS_clone3, p, 88);
 	TRY(SYS_clone3, p, 8);
 	TRY(SYS_clone3, p, 4097);
+	TRY(SYS_clone, 0x800 /* CLONE_SIGHAND, which needs CLONE_VM */, 0, 0, 0, 0);
+	TRY(SYS_getcpu, p, 0, 0);
+	TRY(SYS_getcpu, 0, p, 0);
+	TRY(SYS_sched_getaffinity, 0, 0, p);
+	TRY(SYS_sched_getaffinity, 0, 1024, p);
+	TRY(SYS_sched_getaffinity, 1 << 28, 1024, p);
+	TRY(SYS_sched_setaffinity, 0, 8, p);
+	TRY(SYS_sched_setaffinity, 0, 8, &(long){ 0 });
 }
 
 static void values(void)

@@ -33,7 +33,7 @@ impl Dilation {
         let injector = Injector::start(&page, super::only(setup), |what| host::warn(what))?;
         let mut cpus = Vec::new();
         for node in &setup.nodes {
-            let cpu = VirtualCpu::speed(node.cpu_clock_divisor)?.on_one_core();
+            let cpu = VirtualCpu::speed(node.cpu_clock_divisor)?.on_one_core().with_cpus(node.cpus);
             cpus.push((node.name.clone(), if node.dilated_tsc { cpu.with_dilated_tsc() } else { cpu }));
         }
         Ok(Some(Dilation {

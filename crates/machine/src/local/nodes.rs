@@ -348,6 +348,8 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         tools: tools_of(node),
         memory_bytes: node.memory_bytes,
         core: node.core,
+        // In real time the kernel itself answers those who ask for their CPUs, by the core's number if there is one.
+        cpus: if dilation.is_none() && node.cpus == 1 { node.core..node.core + 1 } else { 0..node.cpus as usize },
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
         disk: disks.as_ref().and_then(|disks| disks.of(index)),

@@ -74,6 +74,7 @@ impl World {
             tools: Vec::new(),
             memory_bytes: 256 << 20,
             core: 0,
+            cpus: 0..1,
             cgroup: self.groups.path(name),
             netns: NetNamespace::create().expect("a network namespace"),
             disk: None,
