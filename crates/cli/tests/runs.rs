@@ -535,7 +535,7 @@ fn what_the_user_wrote_wrong_is_exit_2_and_changes_nothing() {
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
     };
     refused(&["run", "nowhere"], "nowhere");
-    refused(&["run", "lab", "--set", "machines.server.cpus=2"], "cpus");
+    refused(&["run", "lab", "--set", "machines.server.cpus=0"], "cpus: 4");
     refused(&["run", "lab", "--set", "machines.server.spead=0.2"], "speed");
     refused(&["run", "lab", "--variant", "baseline", "--tdf", "3"], "--tdf");
     refused(&["run", "lab", "--tdf", "0.5"], "at least 1");

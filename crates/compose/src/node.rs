@@ -8,6 +8,8 @@ mod user;
 
 use std::collections::BTreeMap;
 
+use model::yaml::Span;
+
 use crate::load::Loader;
 use crate::options::{Fate, option};
 use crate::project::{Project, Service};
@@ -54,8 +56,8 @@ pub(crate) struct Node {
     pub ready: Option<u16>,
     /// Bytes, as an experiment writes them.
     pub memory: Option<String>,
-    /// Of one core.
-    pub cpus: Option<f64>,
+    /// How many CPUs it has, and how fast each is, of one core.
+    pub cpus: Option<(u32, f64)>,
 }
 
 impl Node {
@@ -113,12 +115,7 @@ fn node(loader: &mut Loader, project: &Project, service: &Service, options: &Opt
     node.ready = ready::port(loader, service, found.as_ref());
     files::files(loader, project, service, &mut node.files);
     node.memory = service.memory.map(|(bytes, _)| amount(bytes));
-    node.cpus = service.cpus.map(|(cpus, span)| {
-        if cpus > 1.0 {
-            loader.note(span, Some(&service.name), format!("it may use {cpus} CPUs there, and has one here"));
-        }
-        cpus.min(1.0)
-    });
+    node.cpus = service.cpus.map(|(limit, span)| cpus(loader, service, limit, span));
     if let Some(user) = user::user(loader, service, found.as_ref(), options) {
         node.user = Some(user.numbers);
         let has_home = |image: &Image| image.environment.iter().any(|line| line.starts_with("HOME="));
@@ -134,6 +131,23 @@ fn node(loader: &mut Loader, project: &Project, service: &Service, options: &Opt
     let plain = |signal: String| signal.to_ascii_uppercase().trim_start_matches("SIG").to_owned();
     node.stop_signal = signal.map(plain).filter(|signal| !matches!(signal.as_str(), "" | "TERM" | "15"));
     node
+}
+
+/// A limit of CPU time as CPUs, as few as can use it, and the speed of each.
+///
+/// Compose limits what all threads of a service take together, and any one of them may have a whole CPU.
+fn cpus(loader: &mut Loader, service: &Service, limit: f64, span: Span) -> (u32, f64) {
+    let count = limit.ceil().max(1.0);
+    let speed = (limit / count * 1e4).round() / 1e4;
+    if count > 1.0 && speed < 1.0 {
+        let what = format!(
+            "its threads may use {limit} CPUs together there; here it has {count} CPUs of speed {speed}, so that one \
+             thread alone gets {speed} of a core where it would get all of one"
+        );
+        loader.note(span, Some(&service.name), what);
+    }
+    // A count that no experiment may have is refused where it is read.
+    (count as u32, speed)
 }
 
 /// Says what becomes of options that the experiment cannot have.

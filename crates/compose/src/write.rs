@@ -20,9 +20,10 @@ pub(crate) fn experiment(name: &str, file: &str, nodes: &[Node], lans: &[Lan], n
     text += "# Give machines the speed and memory of the target's; speeds are fractions of a core of this host.\n";
     text += "machines:\n";
     for node in nodes {
-        let speed = node.cpus.unwrap_or(SPEED);
+        let (cpus, speed) = node.cpus.unwrap_or((1, SPEED));
+        let cpus = if cpus == 1 { String::new() } else { format!("cpus: {cpus}, ") };
         let memory = node.memory.as_deref().unwrap_or(MEMORY);
-        let _ = writeln!(text, "  {}: {{ speed: {speed}, memory: {memory} }}", node.name);
+        let _ = writeln!(text, "  {}: {{ {cpus}speed: {speed}, memory: {memory} }}", node.name);
     }
     text += "nodes:\n";
     for node in nodes {

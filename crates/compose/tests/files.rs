@@ -67,6 +67,7 @@ services:
     command: ["redis-server"]
     networks: [back]
     mem_limit: 1.5g
+    cpus: 4
 networks:
   front:
   back: { ipam: { config: [ { subnet: 10.5.0.0/24 } ] } }
@@ -81,7 +82,8 @@ volumes: { logs: }
     for part in [
         "\ntdf: 2.5\n",
         "  web: { speed: 0.5, memory: 64MiB }\n",
-        "  cache: { speed: 0.1, memory: 1.5GiB }\n",
+        "  cache: { cpus: 4, speed: 1, memory: 1.5GiB }\n",
+        "  data-base: { speed: 0.1, memory: 256MiB }\n",
         "    run: \"nginx -g 'daemon off;'\"\n",
         "    run: [\"postgres\", \"-c\", \"shared_buffers=8MB\"]\n",
         "    env: { \"LANG\": \"C\", \"MODE\": \"fast\" }\n",
@@ -101,6 +103,28 @@ volumes: { logs: }
         assert!(text.contains(part), "`{part}` is missing in:\n{text}");
     }
     assert!(converted.notes.iter().any(|note| note.contains("compose.yaml:22:")), "{:?}", converted.notes);
+}
+
+#[test]
+fn a_limit_of_cpu_time_is_as_few_cpus_as_can_use_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (cpus, machine, noted) in [
+        ("0.5", "{ speed: 0.5,", false),
+        ("1", "{ speed: 1,", false),
+        ("\"1.5\"", "{ cpus: 2, speed: 0.75,", true),
+        ("2.50", "{ cpus: 3, speed: 0.8333,", true),
+        ("8", "{ cpus: 8, speed: 1,", false),
+    ] {
+        let text = format!("services:\n  a:\n    command: sleep 9\n    cpus: {cpus}\n");
+        let converted = converted(dir.path(), &text).unwrap_or_else(|e| panic!("{cpus}: {e}"));
+        assert!(converted.text("10").contains(machine), "{cpus}:\n{}", converted.text("10"));
+        let note = converted.notes.iter().find(|note| note.contains("one thread alone"));
+        assert_eq!(note.is_some(), noted, "{cpus}: {note:?}");
+        assert!(note.is_none_or(|note| note.contains("compose.yaml:4:")), "{note:?}");
+        let read = converted.load().unwrap_or_else(|e| panic!("{cpus}: {}", e.render()));
+        let written = machine.strip_prefix("{ cpus: ").and_then(|rest| rest.split(',').next());
+        assert_eq!(read.machines[0].cpus.to_string(), written.unwrap_or("1"));
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub struct Accuracy {
 pub struct Machine {
     /// Its name in the file.
     pub name: String,
-    /// Virtual CPUs; only 1 for now.
+    /// Virtual CPUs, 1 to 256.
     pub cpus: u32,
     /// The speed of each CPU of the target.
     pub speed: Speed,

@@ -184,8 +184,9 @@ fn one() -> u32 {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Machine {
-    /// Virtual CPUs; only 1 for now
+    /// Virtual CPUs, 1 to 256
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 256))]
     pub(crate) cpus: u32,
     /// The speed of each CPU: a fraction of one core of this host, or units of work per microsecond
     pub(crate) speed: Speed,

@@ -30,6 +30,7 @@ fn the_web_busy_experiment_is_read_whole() {
     let names: Vec<&str> = e.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["server", "client-1", "client-2", "client-3", "client-4"]);
     assert_eq!(e.machines[e.nodes[0].machine].speed, Speed::OfHost(0.5));
+    assert_eq!((e.machines[e.nodes[0].machine].cpus, e.machines[e.nodes[4].machine].cpus), (4, 1));
     assert_eq!(e.machines[e.nodes[4].machine].memory_bytes, 128 << 20);
     assert_eq!(e.nodes[0].argv, ["nginx", "-c", "/srv/nginx.conf"]);
     assert_eq!(e.nodes[0].ready, Some(Ready::Tcp(80)));

@@ -115,11 +115,12 @@ mod tests {
         let shipped = Hardware::read(dir.path(), None).expect("it is right");
         assert!(shipped.machines.contains_key(&shipped.usual));
         assert_eq!((shipped.system("FBSD45-STD"), shipped.system("WIN98")), (Some("host"), None));
-        let own = "usual: big\nmachines: { big: { speed: 2, memory: 1GiB } }\nsystems: { FBSD45*: bsd }\n";
+        let own = "usual: big\nmachines: { big: { cpus: 4, speed: 2, memory: 1GiB } }\nsystems: { FBSD45*: bsd }\n";
         std::fs::write(dir.path().join(BESIDE), own).expect("it is written");
         let both = Hardware::read(dir.path(), None).expect("it is right");
         assert_eq!((both.system("FBSD45-STD"), both.system("FBSD-STD")), (Some("bsd"), Some("host")));
         assert_eq!((both.usual.as_str(), both.machines["big"].speed.as_str()), ("big", "2"));
+        assert_eq!((both.machines["big"].cpus, both.machines["pc850"].cpus), (Some(4), None));
         let said = both.unknown("hardware", "pc8500", "machines", "{ … }");
         assert!(said.contains("did you mean `pc850`?") && said.contains(BESIDE), "{said}");
         std::fs::write(dir.path().join("other"), "machine: {}\n").expect("it is written");

@@ -143,6 +143,29 @@ fn more_than_the_usable_part_of_the_core_is_refused_with_the_tdf_that_fits() {
 }
 
 #[test]
+fn a_node_of_several_cpus_has_the_share_of_all_of_them_on_one_core() {
+    let four = ("machines.server.cpus", "4");
+    let scaled = plan(Variant::Scaled, None, &[four]).unwrap();
+    let server = &scaled.nodes["server"];
+    // Each CPU as fast as that of a machine that has one, by its clocks, too.
+    assert!(near(server.share, 4.0 * 0.05) && near(server.cpu_clock_divisor, 0.5));
+    assert_eq!((server.cpus, scaled.nodes["client-1"].cpus), (4, 1));
+    let setup = scaled.setup(&experiment(&[four]), 0);
+    assert_eq!((setup.nodes[0].cpus, setup.nodes[1].cpus), (4, 1));
+    assert!(near(plan(Variant::Naive, None, &[four]).unwrap().pool_cap().unwrap(), 0.232));
+    let baseline = refusal(Variant::Baseline, None, &[four]);
+    for part in ["server 2.000 (4 CPUs)", "client 4 x 0.080", "each times its machine's `cpus`", "(from TDF 2.6 on)"] {
+        assert!(baseline.contains(part), "{part}: {baseline}");
+    }
+    let many = refusal(Variant::Scaled, None, &[("machines.server.cpus", "64")]);
+    assert!(many.contains("server 3.200 (64 CPUs)") && many.contains("a TDF of 36 would fit"), "{many}");
+    assert!(plan(Variant::Scaled, Some("36"), &[("machines.server.cpus", "64")]).is_ok());
+    // A baseline of few slow CPUs fits.
+    let slow = [("machines.server.cpus", "2"), ("machines.server.speed", "0.25")];
+    assert!(near(plan(Variant::Baseline, None, &slow).unwrap().nodes["server"].share, 0.5));
+}
+
+#[test]
 fn a_link_that_no_emulator_could_fill_is_refused_where_it_stands() {
     let faster = |bandwidth| [("links.server--core.bandwidth", bandwidth)];
     assert!(plan(Variant::Scaled, Some("9"), &faster("900Gbit/s")).is_ok());

@@ -12,6 +12,8 @@ use crate::paths;
 use crate::tree::{Value, shorten};
 use crate::units::Speed;
 
+/// How many CPUs a machine may have. They are all on one core of a harness, so more of them would be very slow ones.
+const CPUS: std::ops::RangeInclusive<u32> = 1..=256;
 /// The slowest and the fastest CPU of a target, in cores of this host; the clock can show no other.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 /// The same in units of work per microsecond; what they are in cores of this host, only a plan knows.
@@ -28,11 +30,8 @@ pub(super) fn machines(entries: Vec<Entry<'_, file::Machine>>, problems: &mut Pr
         if let Some(read) = &entry.value {
             (cpus, speed, memory_bytes) = (read.cpus, read.speed, read.memory.0);
             disk = read.disk.as_ref().and_then(|disk| disk::disk(disk, &entry, problems));
-            if cpus == 0 {
-                problems.add(entry.at("cpus"), "a machine has at least one CPU: write `cpus: 1`");
-            } else if cpus > 1 {
-                let what = "machines with several CPUs cannot be modelled yet: their CPUs would have to be scheduled \
-                            together, which is not built; write `cpus: 1`";
+            if !CPUS.contains(&cpus) {
+                let what = format!("a machine has {} to {} CPUs, such as `cpus: 4`", CPUS.start(), CPUS.end());
                 problems.add(entry.at("cpus"), what);
             }
             if let Some(what) = wrong_speed(speed) {
