@@ -86,8 +86,8 @@ impl Bench {
     fn engage(&mut self, shares: &[NodeShare], of: &serde_json::Value) -> Result<CpuGroups, Error> {
         let id = format!("bench-{}", std::process::id());
         let mut groups = CpuGroups::create(&id, shares, self.policy, self.terms)?;
-        let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
-        let calibrations = groups.engage(helper)?;
+        let keeper = groups.keeper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
+        let calibrations = groups.engage(keeper)?;
         let calibration = calibrations.first().ok_or_else(|| Error::failed("no core was calibrated"))?;
         let usable = Row::new("usable_rate", of.clone(), calibration.usable, "of a core");
         self.rows.push(usable.goal(cpu::PLANNED_USABLE));

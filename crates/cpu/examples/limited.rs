@@ -20,8 +20,8 @@ fn hold(run_id: &str, core: usize, shares: &[String]) {
     let node = |(i, share): (usize, &String)| NodeShare::new(format!("n{i}"), core, share.parse().expect("a share"));
     let shares: Vec<_> = shares.iter().enumerate().map(node).collect();
     let mut groups = CpuGroups::create(run_id, &shares, Policy::Slots, Terms::default()).expect("groups");
-    let helper = groups.helper().map(|mut command| command.spawn().expect("the keeper"));
-    groups.engage(helper).expect("limits");
+    let keeper = groups.keeper().map(|mut command| command.spawn().expect("the keeper"));
+    groups.engage(keeper).expect("limits");
     println!("engaged");
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     groups.release().expect("release");

@@ -1,31 +1,29 @@
-//! CPU shares that a node can neither exceed nor lose: each node gets its fraction of its core, in
-//! slices short enough that a burst of work takes as long, in virtual time, as on the target.
+//! CPU shares that a node can neither exceed nor lose: a burst of work takes as long, in virtual time,
+//! as on the target.
 //!
 //! DieCast scaled a guest's CPU with a credit scheduler that was told not to redistribute idle time
 //! (Gupta et al., *DieCast: Testing Distributed Systems with an Accurate Scale Model*, NSDI 2008,
-//! §3.3). A stock Linux kernel has no such mode with a fine grain: CFS quota lets a burst run at full
-//! speed until the quota is used up. Here every node's group is *always runnable*: whatever the node
-//! leaves unused is burnt by a filler of its own, so no sibling profits, and the kernel's fair
-//! scheduler rotates all groups at the fillers' slice of 100 µs. `docs/cpu.md` has the whole story.
+//! §3.3). A stock Linux kernel has no such mode with short slices: CFS quota lets a burst run at full
+//! speed until the quota is used up. Here whatever nodes leave unused of a core is burnt by an idle burner,
+//! so no sibling profits, the kernel's fair scheduler rotates all groups, and each node has a clock that
+//! follows its work. `docs/cpu.md` has the whole story.
 //!
-//! This room knows only real time: the shares it gets are already divided by the TDF.
+//! [`share`] is what nodes have bought and the groups for that, [`keeper`] the process that keeps it, [`measure`] how
+//! fast a core is and who used it. This room knows only real time: the shares it gets are already divided by the TDF.
 
 mod keeper;
 mod measure;
 mod node_clock;
 mod share;
 
-// As `node_clock` calls them.
-use keeper::{counters as board, shared_array as shared};
-
-pub use keeper::burners::main as keeper_main;
+pub use keeper::process::main as keeper_main;
 pub use measure::caches::main as caches_main;
 pub use measure::sample::{Calibration, NodeUse, Sample};
 pub use measure::{caches, meter, probe};
 pub use node_clock::{BUCKETS, NodeClocks, NodeTimes};
 pub use share::{
-    CoreWork, CpuGroups, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Joiner, LONGEST_SLICE, Limit, PLANNED_USABLE, Pace,
-    SHORTEST_SLICE, Speed, Terms, USUALLY_USABLE, best_policy, limit_this, rounding, stale_limits, why_shared,
+    CoreWork, CpuGroups, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Limit, NodeJoiner, PLANNED_USABLE, Pace, Speed, Terms,
+    USUALLY_USABLE, best_policy, limit_this, rounding, stale_limits, why_shared,
 };
 
 use serde::{Deserialize, Serialize};
@@ -102,8 +100,8 @@ pub enum Error {
     #[error("the clocks of nodes: {0}")]
     Clocks(String),
     /// The process that keeps the shares failed or ended.
-    #[error("the fillers that keep the nodes' CPU shares failed: {0}")]
-    Fillers(String),
+    #[error("the process that keeps the nodes' CPU shares failed: {0}")]
+    Keeper(String),
 }
 
 impl From<host::Error> for Error {

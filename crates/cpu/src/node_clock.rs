@@ -12,8 +12,8 @@ use host::node_clock::NodeClock;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramType};
 use scale::{NodeRate, RealDuration, RealInstant};
 
-use crate::board::Maps;
-use crate::shared::SharedArray;
+use crate::keeper::protocol::Maps;
+use crate::keeper::shared_array::SharedArray;
 use crate::{Error, NodeShare};
 
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/node_clock.bpf.o"));

@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{alone, create, engaged, engaged_on, helper, left_behind, run_id, used, while_busy};
+use common::{alone, create, engaged, engaged_on, keeper, left_behind, run_id, used, while_busy};
 use diorama_cpu::{CpuGroups, Error, Policy, Terms, best_policy, probe};
 use scale::RealDuration;
 
@@ -26,13 +26,13 @@ fn busy_nodes_get_their_shares() {
     let ratio = |a: usize, b: usize| used[a].0 / used[b].0;
     assert!((4.5..5.5).contains(&ratio(0, 1)), "0.5 against 0.1: {used:?}");
     assert!((1.8..2.2).contains(&ratio(1, 2)), "0.1 against 0.05: {used:?}");
-    for (container, filler) in &used {
-        assert!(filler / container < 0.05, "a node that wants CPU leaves its filler almost none: {used:?}");
+    for (programs, unused) in &used {
+        assert!(unused / programs < 0.05, "a node that wants CPU leaves almost nothing unused: {used:?}");
     }
     groups.release().unwrap();
 }
 
-/// On version 2 these are in a group of their own, with a part of what is unsold.
+/// On version 2 these are in a group of their own, with a part of the slack.
 #[test]
 fn small_nodes_get_what_they_bought() {
     let _alone = alone();
@@ -53,7 +53,7 @@ fn a_sleeping_sibling_leaves_no_profit() {
     let among_busy = while_busy(&mut groups, &[0, 1], |g| used(g, WINDOW));
     let profit = among_idle[0].0 / among_busy[0].0;
     assert!((0.9..1.1).contains(&profit), "idle {among_idle:?}, busy {among_busy:?}");
-    assert!(among_idle[1].1 > 10.0 * among_busy[1].1, "the sleeper's filler ran in its place");
+    assert!(among_idle[1].1 > 10.0 * among_busy[1].1, "a burner had the sleeper's share");
     groups.release().unwrap();
 }
 
@@ -112,7 +112,7 @@ fn short_bursts_are_as_slow_as_long_ones() {
 }
 
 #[test]
-fn nodes_take_turns_in_slices() {
+fn slices_are_as_long_as_they_were_asked_for() {
     let _alone = alone();
     let mean_slice = |us: u64| {
         let terms = Terms { slice: RealDuration::from_nanos(us * 1000), pace: None };
@@ -127,7 +127,7 @@ fn nodes_take_turns_in_slices() {
         groups.release().unwrap();
         mean
     };
-    // Without the poke both would be the 1 to 4 ms of the kernel's own tick.
+    // Without forced reschedules both would be the 1 to 4 ms of the kernel's own tick.
     let [short, long] = [mean_slice(100), mean_slice(1_000)];
     assert!(short < 0.7 * long, "{short} s where 0.1 ms were asked, {long} s where 1 ms were");
 }
@@ -137,8 +137,8 @@ fn the_core_is_not_oversold() {
     let _alone = alone();
     let id = run_id();
     let mut groups = create(&id, &[0.6, 0.399], Policy::Slots);
-    let helper = helper(&groups);
-    let error = groups.engage(helper).unwrap_err();
+    let keeper = keeper(&groups);
+    let error = groups.engage(keeper).unwrap_err();
     assert!(matches!(error, Error::Machine { .. }), "{error}");
     drop(groups);
     assert!(left_behind(&id).is_empty(), "a refused run leaves nothing: {:?}", left_behind(&id));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{CORE, alone, create, helper, left_behind, limited, run_id};
+use common::{CORE, alone, create, keeper, left_behind, limited, run_id};
 use diorama_cpu::Policy;
 use host::cgroup::Tree;
 
@@ -32,13 +32,13 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn release_ends_fillers_and_removes_groups() {
+fn release_ends_the_keeper_and_removes_groups() {
     let _alone = alone();
     let id = run_id();
     let mut groups = create(&id, &[0.1, 0.1], Policy::Slots);
-    let helper = helper(&groups);
-    groups.engage(helper).unwrap();
-    assert_eq!(processes(&id).len(), 3, "the fillers, the poke, and their parent");
+    let keeper = keeper(&groups);
+    groups.engage(keeper).unwrap();
+    assert_eq!(processes(&id).len(), 1, "the keeper");
     assert!(!left_behind(&id).is_empty());
     groups.release().unwrap();
     assert_eq!(processes(&id), Vec::<String>::new());
@@ -46,7 +46,7 @@ fn release_ends_fillers_and_removes_groups() {
 }
 
 #[test]
-fn a_killed_parent_takes_the_fillers_along_and_the_sweep_does_the_rest() {
+fn a_killed_parent_takes_the_keeper_along_and_the_sweep_does_the_rest() {
     let _alone = alone();
     let id = run_id();
     let mut parent = Command::new(limited())
@@ -67,7 +67,7 @@ fn a_killed_parent_takes_the_fillers_along_and_the_sweep_does_the_rest() {
     let mut orphan = orphan.spawn().unwrap();
     parent.kill().unwrap();
     parent.wait().unwrap();
-    wait_until("fillers die with their parent", || processes(&id).is_empty());
+    wait_until("the keeper dies with its parent", || processes(&id).is_empty());
     assert!(!left_behind(&id).is_empty(), "groups are not removed by dying");
     tree.sweep().unwrap();
     assert!(left_behind(&id).is_empty(), "{:?}", left_behind(&id));
@@ -76,15 +76,15 @@ fn a_killed_parent_takes_the_fillers_along_and_the_sweep_does_the_rest() {
 }
 
 #[test]
-fn fillers_that_die_are_noticed() {
+fn a_burner_that_dies_is_noticed() {
     let _alone = alone();
     let id = run_id();
     let mut groups = create(&id, &[0.1], Policy::Slots);
-    let helper = helper(&groups);
-    groups.engage(helper).unwrap();
+    let keeper = keeper(&groups);
+    groups.engage(keeper).unwrap();
     groups.sample().expect("all is well");
-    let filler = Tree::of(&id).unwrap().group("emu/_unsold").threads().unwrap()[0];
-    // SAFETY: sends a signal to the filler that this test started.
-    unsafe { libc::kill(filler as i32, libc::SIGKILL) };
-    wait_until("a dead filler is an error", || groups.sample().is_err());
+    let burner = Tree::of(&id).unwrap().group("emu/_slack").threads().unwrap()[0];
+    // SAFETY: sends a signal to the burner that this test started.
+    unsafe { libc::kill(burner as i32, libc::SIGKILL) };
+    wait_until("a dead burner is an error", || groups.sample().is_err());
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use common::{CORE, alone, engaged_on, used, while_busy};
+use common::{CORE, alone, engaged_on, used_at_once, while_busy};
 use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
 use host::sched::{Class, set};
 use scale::RealDuration;
@@ -147,39 +147,52 @@ fn what_others_take_is_made_up_for() {
     assert!((0.93..1.07).contains(&work), "shares of work to {work}, those of time to {time}");
 }
 
-/// The poke of a run: that of its processes which has a guard.
-fn poke_of(run_id: &str) -> i32 {
-    let ours = |pid: &i32| {
-        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split('\0').any(|arg| arg == run_id)
+/// The thread of a run's keeper that forces reschedules.
+fn rescheduler_of(run_id: &str) -> libc::pid_t {
+    let numbers = |folder: String| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|e| e.file_name().to_str()?.parse::<libc::pid_t>().ok()).collect::<Vec<_>>()
     };
-    let guarded = |pid: &i32| {
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let mut names = threads.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default());
-        names.any(|name| name.trim() == "guard")
+    let read = |file: String| fs::read_to_string(file).unwrap_or_default();
+    let keeper = |pid: &libc::pid_t| read(format!("/proc/{pid}/cmdline")).split('\0').any(|arg| arg == run_id);
+    let keeper = numbers("/proc".into()).into_iter().find(keeper).expect("a keeper");
+    let mut threads = numbers(format!("/proc/{keeper}/task")).into_iter();
+    let ours = |tid: &libc::pid_t| read(format!("/proc/{keeper}/task/{tid}/comm")).trim() == "reschedule";
+    threads.find(ours).expect("a thread that forces reschedules")
+}
+
+/// Stops one thread of another process while `then` runs: nobody else of that process.
+fn while_stopped<T>(thread: libc::pid_t, then: impl FnOnce() -> T) -> T {
+    let trace = |request| {
+        // SAFETY: a request without an address, for a thread of a process that this test started.
+        assert_eq!(unsafe { libc::ptrace(request, thread, 0, 0) }, 0, "{}", std::io::Error::last_os_error());
     };
-    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
-    all.into_iter().find(|pid| ours(pid) && guarded(pid)).expect("a poke")
+    trace(libc::PTRACE_SEIZE);
+    trace(libc::PTRACE_INTERRUPT);
+    // SAFETY: waits for the stop, without its status.
+    assert_eq!(unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) }, thread);
+    let result = then();
+    trace(libc::PTRACE_DETACH);
+    result
 }
 
 #[test]
-fn a_poke_that_is_held_up_leaves_what_nodes_have() {
+fn weights_stay_while_the_keeper_is_held_up() {
     let _alone = alone();
-    let (id, mut groups) = engaged_on(&[0.3, 0.1], terms(1.3, 1.0));
-    let poke = poke_of(&id);
-    let signal = |signal| {
-        // SAFETY: sends a signal to a process that this test started, and that ends with the groups.
-        assert_eq!(unsafe { libc::kill(poke, signal) }, 0);
-    };
-    let before = while_busy(&mut groups, &[0, 1], observe);
-    signal(libc::SIGSTOP);
-    let stopped = while_busy(&mut groups, &[0, 1], |g| used(g, WINDOW));
-    signal(libc::SIGCONT);
+    let terms = terms(1.3, 1.0);
+    let reference = terms.pace.unwrap().reference.units_per_us();
+    let (id, mut groups) = engaged_on(&[0.3, 0.1], terms);
+    let rescheduler = rescheduler_of(&id);
+    let (before, stopped) = while_busy(&mut groups, &[0, 1], |groups| {
+        (observe(groups), while_stopped(rescheduler, || used_at_once(groups, WINDOW)))
+    });
     let after = while_busy(&mut groups, &[0, 1], observe);
-    let kept = stopped[0].0 / before.nodes[0];
-    // What they were made for is the core's speed just then, which in a virtual machine may not be that of before; all
-    // of the core would be more than twice as much.
-    assert!((0.6..1.7).contains(&kept), "the weights stay: {kept} of {:?}", before.nodes);
+    // They were made for the speed of the core just then, which is one of those that it had before; without a keeper
+    // that had told them so, nodes would have 0.3 and 0.1 of it, and without any weights all.
+    let [most, least] = before.speeds.map(|speed| reference / speed);
+    let kept = stopped[0].0 / 0.3;
+    assert!((least * 0.95..most * 1.05).contains(&kept), "{kept} times its share, and not {least} to {most}");
+    assert!((stopped[0].0 / stopped[1].0 - 3.0).abs() < 0.15, "in the old proportion: {stopped:?}");
     let off = after.nodes[0] / (0.3 * after.owed) - 1.0;
     assert!(off.abs() < 0.06, "and then it goes on: {:?} of {}", after.nodes, after.owed);
     groups.release().unwrap();

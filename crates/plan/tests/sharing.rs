@@ -8,7 +8,7 @@ use diorama_plan::{Facts, Plan, Result};
 use host::cgroup::Weights;
 use record::Variant;
 use record::plan::CpuMode;
-use scale::RealDuration;
+use scale::{RealDuration, Timeslice};
 use site::Kind;
 use tcp::Offers;
 
@@ -124,12 +124,12 @@ fn a_grain_that_is_given_is_kept_or_refused_with_the_nearest() {
         for variant in [Variant::Scaled, Variant::Baseline] {
             let right = plan(variant, &[("grain", &said)]);
             assert!(nearest.contains(&right.slice.lead.as_secs_f64()), "{said}");
-            assert!((cpu::SHORTEST_SLICE..=cpu::LONGEST_SLICE).contains(&right.terms.slice), "{said}");
+            assert!((Timeslice::SHORTEST..=Timeslice::LONGEST).contains(&right.terms.slice), "{said}");
         }
     }
     // Nearly the shortest, in as many digits as one writes.
     let thirds = [("machines.client.speed", "0.03"), ("grain", "3.333ms")];
-    assert_eq!(plan(Variant::Scaled, &thirds).slice.length, cpu::SHORTEST_SLICE);
+    assert_eq!(plan(Variant::Scaled, &thirds).slice.length, Timeslice::SHORTEST);
 }
 
 #[test]

@@ -42,8 +42,8 @@ pub fn measure(command: &[OsString], notify: Notify) -> Result<Vec<Row>, Error> 
     let id = format!("bench-{}", std::process::id());
     let terms = Terms { slice: SLICE, pace: None };
     let mut groups = CpuGroups::create(&id, &share, Policy::Slots, terms)?;
-    let helper = groups.helper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
-    groups.engage(helper)?;
+    let keeper = groups.keeper().map(|mut command| command.spawn()).transpose().map_err(Error::failed)?;
+    groups.engage(keeper)?;
     let runs = repeat(&mut groups, program, arguments);
     groups.release()?;
     let runs = runs?;

@@ -1,22 +1,23 @@
 //! Shares of work: how much of the core nodes get while it is slower than the reference, or while others have a part of
-//! it. Pure: windows of measurement in, the fraction of `_unsold` out.
+//! it. Pure: measurements in, the fraction of the core's burner out.
 //!
-//! All nodes together have `sold` of the core and the group `_unsold` has `unsold`, so they divide what is *available*
+//! All nodes together have `sold` of the core and the core's burner has `slack`, so they divide what is *available*
 //! of the core's time (a, less than 1 by what is stolen, by interrupts and by other programs) as
-//! `share / (sold + unsold)` each. For a node to have `share × m` of the core, `unsold` must be `a / m - sold`. What a
+//! `share / (sold + slack)` each. For a node to have `share × m` of the core, `slack` must be `a / m - sold`. What a
 //! node is owed is `m = 1 + gain × (reference / speed - 1)`, linear in the time that a chunk of the yardstick takes.
 //!
 //! It cannot run away. Nothing that it measures depends on what it does: the speed is that of chunks that were left
 //! alone, and `a` is the CPU time of all groups together, however they divide it. What it does with them is bounded.
 
 use scale::{RealDuration, RealInstant};
+use serde::{Deserialize, Serialize};
 
 use crate::{CoreWork, Pace, Speed};
 
-/// Over what time the speed is smoothed. In a window of 20 ms `_unsold` may have had one turn.
+/// The time over which the speed is smoothed. In 20 ms the burner may have had one slice.
 const SPEED_OVER: RealDuration = RealDuration::from_nanos(100_000_000);
-/// Over what time the available fraction is: the kernel adds a turn to its counters when it is over, so that those of
-/// one window are wrong by a turn at each end. What is stolen in a few milliseconds is given back within this time.
+/// The time over which the available fraction is: the kernel adds a slice to its counters when it is over, so that a
+/// measurement is wrong by a slice at each end. What is stolen in a few milliseconds is given back within this time.
 const AVAILABLE_OVER: RealDuration = RealDuration::from_nanos(400_000_000);
 
 /// Speeds at which a core has never been seen beside its reference: outside of it the measurement is wrong.
@@ -27,14 +28,14 @@ const OWED: std::ops::RangeInclusive<f64> = 0.5..=4.0;
 const LEAST_AVAILABLE: f64 = 0.2;
 /// There is no more than all of it; but to clip its noise at 1 would be to believe too little on average.
 const MOST_AVAILABLE: f64 = 1.02;
-/// `_unsold` keeps this fraction of the core if it has it, so that there is always a meter.
+/// The burner keeps this fraction of the core if it has it, so that there is always a meter.
 const FOR_THE_METER: f64 = 0.01;
 /// Changes of shares by less than this are not worth a write, which interrupts the core.
 const WORTH_IT: f64 = 0.002;
 
 /// What was measured since the window before.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub(crate) struct Measurement {
     /// Its end.
     pub at: RealInstant,
     /// The core's speed, if enough chunks were done.
@@ -44,19 +45,19 @@ pub(crate) struct Window {
 }
 
 /// How much of a core there is, and for whom.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Room {
     /// η, as it was measured when the limits were applied.
     pub usable: f64,
     /// The sum of all nodes' shares.
     pub sold: f64,
-    /// The largest fraction that `_unsold` can be given.
+    /// The largest fraction that the burner can be given.
     pub largest: f64,
 }
 
 /// The books of one core, and from the moment that shares of work are kept also what keeps them.
 #[derive(Clone, Debug)]
-pub(crate) struct Pacer {
+pub(crate) struct Controller {
     last: RealInstant,
     books: Books,
     /// Microseconds for a round of the yardstick, smoothed; none before the first window that could be measured.
@@ -70,8 +71,8 @@ struct Keeping {
     room: Room,
     /// The fraction of the core that all groups have together, smoothed.
     available: f64,
-    /// What `_unsold` has.
-    unsold: f64,
+    /// The fraction of the burner.
+    slack: f64,
 }
 
 /// [`CoreWork`] as it grows.
@@ -124,16 +125,16 @@ impl Books {
     }
 }
 
-impl Pacer {
+impl Controller {
     /// Opens the books, with shares of time.
-    pub fn new(at: RealInstant) -> Pacer {
-        Pacer { last: at, books: Books::open(at), round: None, keeping: None }
+    pub fn new(at: RealInstant) -> Controller {
+        Controller { last: at, books: Books::open(at), round: None, keeping: None }
     }
 
-    /// From now on keeps shares of work. `_unsold` is to have what is usable and not sold.
+    /// From now on keeps shares of work. The burner is to have what is usable and not sold.
     pub fn keep(&mut self, pace: Pace, room: Room) {
-        let unsold = room.usable - room.sold;
-        let keeping = Keeping { pace, room, available: room.usable, unsold };
+        let slack = room.usable - room.sold;
+        let keeping = Keeping { pace, room, available: room.usable, slack };
         self.round = self.round.filter(|round| keeping.believes(*round));
         self.keeping = Some(keeping);
     }
@@ -143,8 +144,8 @@ impl Pacer {
         self.books
     }
 
-    /// Takes in a window; the fraction of the core that `_unsold` is to have now, if that is to be changed.
-    pub fn step(&mut self, window: Window) -> Option<f64> {
+    /// Takes in a measurement; gives the fraction of the core that the burner is to have now, if that is to be changed.
+    pub fn step(&mut self, window: Measurement) -> Option<f64> {
         let length = window.at.since(self.last);
         if length == RealDuration::ZERO {
             return None;
@@ -157,7 +158,7 @@ impl Pacer {
             books.metered_ns += ns;
             books.units += speed.units_per_us() * ns / 1e3;
         }
-        // More than the time that went by is a turn of the window before.
+        // More than the time that went by is a slice of the time before.
         let available = window.available.map(|had| had.as_nanos() as f64);
         books.available_ns += available.unwrap_or(0.0);
         let round = window.speed.map(|speed| 1.0 / speed.units_per_us());
@@ -167,17 +168,17 @@ impl Pacer {
         let keeping = self.keeping.as_mut()?;
         keeping.take_in(length, available.map(|had| had / ns));
         let wanted = keeping.wanted(self.round);
-        let unsold = keeping.unsold_for(wanted);
-        let given = keeping.available() / (keeping.room.sold + unsold);
+        let slack = keeping.slack_for(wanted);
+        let given = keeping.available() / (keeping.room.sold + slack);
         // Rounding is no cap.
         let capped = given < wanted * (1.0 - 1e-9);
         (books.owed, books.wanted) = if capped { (given, wanted) } else { (wanted, wanted) };
         books.capped = f64::from(u8::from(capped));
         let sold = keeping.room.sold;
-        let change = ((sold + unsold) / (sold + keeping.unsold) - 1.0).abs();
+        let change = ((sold + slack) / (sold + keeping.slack) - 1.0).abs();
         (change > WORTH_IT).then(|| {
-            keeping.unsold = unsold;
-            unsold
+            keeping.slack = slack;
+            slack
         })
     }
 }
@@ -194,7 +195,7 @@ impl Keeping {
 
     fn take_in(&mut self, length: RealDuration, available: Option<f64>) {
         if let Some(now) = available.filter(|a| a.is_finite()) {
-            // A turn too many in one window is one too few in the next: clipping it here would be a bias.
+            // A slice too many in one measurement is one too few in the next: clipping it here would be a bias.
             self.available = smoothed(self.available, now.clamp(0.0, 2.0), length, AVAILABLE_OVER);
         }
     }
@@ -209,7 +210,7 @@ impl Keeping {
         (1.0 + self.pace.gain * (slowness - 1.0)).clamp(*OWED.start(), *OWED.end())
     }
 
-    fn unsold_for(&self, owed: f64) -> f64 {
+    fn slack_for(&self, owed: f64) -> f64 {
         let least = FOR_THE_METER.min((self.room.usable - self.room.sold).max(0.0));
         (self.available() / owed - self.room.sold).clamp(least, self.room.largest)
     }

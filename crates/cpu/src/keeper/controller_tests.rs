@@ -1,4 +1,4 @@
-//! The pacer against cores that slow down, are stolen, or are measured wrongly.
+//! The controller against cores that slow down, are stolen, or are measured wrongly.
 
 use super::*;
 
@@ -9,12 +9,12 @@ fn speed(units: f64) -> Option<Speed> {
     Some(Speed::from_units_per_us(units).unwrap())
 }
 
-/// A core under a pacer: what the pacer writes is in force, as on a real one.
+/// A core under a controller: what the controller writes is in force, as on a real one.
 struct Core {
-    pacer: Pacer,
+    controller: Controller,
     room: Room,
     now: RealInstant,
-    unsold: f64,
+    slack: f64,
     writes: usize,
     /// CPU time that all nodes together had.
     nodes_ns: f64,
@@ -23,9 +23,9 @@ struct Core {
 impl Core {
     fn new(gain: f64, usable: f64, sold: f64) -> Core {
         let room = Room { usable, sold, largest: 1.31 };
-        let mut pacer = Pacer::new(RealInstant::ZERO);
-        pacer.keep(Pace { reference: speed(REFERENCE).unwrap(), gain }, room);
-        Core { pacer, room, now: RealInstant::ZERO, unsold: usable - sold, writes: 0, nodes_ns: 0.0 }
+        let mut controller = Controller::new(RealInstant::ZERO);
+        controller.keep(Pace { reference: speed(REFERENCE).unwrap(), gain }, room);
+        Core { controller, room, now: RealInstant::ZERO, slack: usable - sold, writes: 0, nodes_ns: 0.0 }
     }
 
     fn window(&mut self, ms: u64, speed: Option<Speed>, available: Option<f64>) {
@@ -33,9 +33,9 @@ impl Core {
         self.now = self.now + length;
         let had = available.map(|a| RealDuration::from_nanos((a * length.as_nanos() as f64) as u64));
         let real = available.unwrap_or(self.room.usable) * length.as_nanos() as f64;
-        self.nodes_ns += real * self.room.sold / (self.room.sold + self.unsold);
-        if let Some(unsold) = self.pacer.step(Window { at: self.now, speed, available: had }) {
-            self.unsold = unsold;
+        self.nodes_ns += real * self.room.sold / (self.room.sold + self.slack);
+        if let Some(slack) = self.controller.step(Measurement { at: self.now, speed, available: had }) {
+            self.slack = slack;
             self.writes += 1;
         }
     }
@@ -46,11 +46,11 @@ impl Core {
 
     /// What nodes have per share of time, with the weights in force and this much of the core.
     fn given(&self, available: f64) -> f64 {
-        available / (self.room.sold + self.unsold)
+        available / (self.room.sold + self.slack)
     }
 
     fn work(&self) -> CoreWork {
-        self.pacer.books().work(self.now)
+        self.controller.books().work(self.now)
     }
 }
 
@@ -58,7 +58,7 @@ impl Core {
 fn a_core_at_its_reference_changes_nothing() {
     let mut core = Core::new(0.8, 0.99, 0.5);
     core.run(100, REFERENCE, 0.99);
-    assert_eq!((core.writes, core.unsold), (0, 0.49));
+    assert_eq!((core.writes, core.slack), (0, 0.49));
     let work = core.work();
     assert_eq!((work.owed_ns, work.wanted_ns, work.capped_ns), (2_000 * MS, 2_000 * MS, 0));
     assert_eq!((work.metered_ns, work.units), (2_000 * MS, 2_000_000_000));
@@ -100,7 +100,7 @@ fn a_step_is_followed_within_some_hundred_milliseconds_and_without_overshoot() {
 fn shares_are_not_more_than_there_is() {
     let mut core = Core::new(1.0, 0.99, 0.8);
     core.run(100, REFERENCE / 2.0, 0.99);
-    assert!((core.unsold - FOR_THE_METER).abs() < 1e-9, "the meter keeps its hundredth: {}", core.unsold);
+    assert!((core.slack - FOR_THE_METER).abs() < 1e-9, "the meter keeps its hundredth: {}", core.slack);
     let work = core.work();
     assert!((work.wanted_ns as f64 / 4e9 - 1.0).abs() < 0.02, "{work:?}");
     let most = 0.99 / 0.81;
@@ -114,7 +114,7 @@ fn shares_are_not_more_than_there_is() {
 fn a_core_that_is_sold_out_keeps_its_shares() {
     let mut core = Core::new(0.8, 0.9, 0.9);
     core.run(100, REFERENCE / 2.0, 0.9);
-    assert_eq!(core.unsold, 0.0);
+    assert_eq!(core.slack, 0.0);
     assert!((core.work().owed_ns as f64 / 2e9 - 1.0).abs() < 0.01, "{:?}", core.work());
 }
 
@@ -156,26 +156,26 @@ fn counters_that_lag_by_a_turn_do_no_harm() {
 fn garbage_changes_nothing() {
     let mut core = Core::new(0.8, 0.99, 0.5);
     core.run(50, REFERENCE / 1.2, 0.99);
-    let (unsold, writes) = (core.unsold, core.writes);
+    let (slack, writes) = (core.slack, core.writes);
     for units in [1e-9, 1.0, REFERENCE / 11.0, REFERENCE * 5.0, 1e12] {
         core.window(20, speed(units), None);
     }
     core.window(20, None, None);
     core.window(0, speed(10.0), Some(0.0));
-    assert_eq!((core.unsold, core.writes), (unsold, writes));
+    assert_eq!((core.slack, core.writes), (slack, writes));
 }
 
 #[test]
 fn garbage_from_before_the_reference_was_known_is_forgotten() {
-    let mut pacer = Pacer::new(RealInstant::ZERO);
+    let mut controller = Controller::new(RealInstant::ZERO);
     let window =
-        |i: u64, units| Window { at: RealInstant::from_nanos(i * 20 * MS), speed: speed(units), available: None };
-    assert_eq!(pacer.step(window(1, 1e9)), None);
+        |i: u64, units| Measurement { at: RealInstant::from_nanos(i * 20 * MS), speed: speed(units), available: None };
+    assert_eq!(controller.step(window(1, 1e9)), None);
     let room = Room { usable: 0.99, sold: 0.5, largest: 1.31 };
-    pacer.keep(Pace { reference: speed(REFERENCE).unwrap(), gain: 1.0 }, room);
-    assert_eq!(pacer.step(window(2, REFERENCE)), None, "at its reference at once");
-    let unsold = pacer.step(window(3, REFERENCE / 1.5)).unwrap();
-    assert!((0.3..0.49).contains(&unsold), "{unsold}");
+    controller.keep(Pace { reference: speed(REFERENCE).unwrap(), gain: 1.0 }, room);
+    assert_eq!(controller.step(window(2, REFERENCE)), None, "at its reference at once");
+    let slack = controller.step(window(3, REFERENCE / 1.5)).unwrap();
+    assert!((0.3..0.49).contains(&slack), "{slack}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn nothing_that_can_be_measured_makes_it_run_away() {
     for i in 0..10_000 {
         let units = [REFERENCE / 9.9, REFERENCE * 3.9, REFERENCE, 1e-3][i % 4];
         core.window([0, 1, 20, 60_000][i % 3], speed(units), Some(wild[i % wild.len()]));
-        assert!(core.unsold.is_finite() && (0.01..=1.31).contains(&core.unsold), "{}", core.unsold);
+        assert!(core.slack.is_finite() && (0.01..=1.31).contains(&core.slack), "{}", core.slack);
         let work = core.work();
         assert!(work.wanted_ns >= work.owed_ns && work.wanted_ns <= 4 * work.at.as_nanos(), "{work:?}");
     }
@@ -196,22 +196,22 @@ fn what_is_owed_goes_on_while_no_window_comes() {
     let mut core = Core::new(1.0, 0.99, 0.4);
     core.run(100, REFERENCE / 1.5, 0.99);
     let now = core.work();
-    let later = core.pacer.books().work(core.now + RealDuration::from_nanos(500 * MS));
+    let later = core.controller.books().work(core.now + RealDuration::from_nanos(500 * MS));
     let grew = (later.owed_ns - now.owed_ns) as f64;
     assert!((grew / (1.5 * 500e6) - 1.0).abs() < 0.01, "the weights stay: {grew}");
     assert_eq!((later.units, later.metered_ns), (now.units, now.metered_ns));
-    assert_eq!(core.pacer.books().work(RealInstant::ZERO), now, "and never goes back");
+    assert_eq!(core.controller.books().work(RealInstant::ZERO), now, "and never goes back");
 }
 
 #[test]
 fn shares_of_time_are_metered_only() {
-    let mut pacer = Pacer::new(RealInstant::ZERO);
+    let mut controller = Controller::new(RealInstant::ZERO);
     for i in 1..=100 {
         let at = RealInstant::from_nanos(i * 20 * MS);
         let had = Some(RealDuration::from_nanos(15 * MS));
-        assert_eq!(pacer.step(Window { at, speed: speed(400.0), available: had }), None);
+        assert_eq!(controller.step(Measurement { at, speed: speed(400.0), available: had }), None);
     }
-    let work = pacer.books().work(RealInstant::from_nanos(2_000 * MS));
+    let work = controller.books().work(RealInstant::from_nanos(2_000 * MS));
     assert_eq!((work.owed_ns, work.wanted_ns, work.capped_ns), (2_000 * MS, 2_000 * MS, 0));
     assert_eq!((work.units, work.available_ns), (800_000_000, 1_500 * MS));
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use host::sched::{self, Class};
 use host::time::sleep_until;
 
-use crate::Joiner;
+use crate::NodeJoiner;
 
 /// As much as a busy program keeps close: twice the smallest cache, a part of the next.
 const BYTES: usize = 64 << 10;
@@ -139,7 +139,7 @@ impl Sampler {
     }
 
     /// The same on a core on which only members of some groups can be: by a process that enters one of them.
-    pub(crate) fn start_inside(joiner: Joiner, away: RealDuration) -> io::Result<Sampler> {
+    pub(crate) fn start_inside(joiner: NodeJoiner, away: RealDuration) -> io::Result<Sampler> {
         let away = away.min(LONGEST);
         let mut command = Command::new("/proc/self/exe");
         command.arg("__caches").arg(away.as_nanos().to_string());

@@ -1,11 +1,11 @@
-//! What the real-time tasks that end turns have used of the nodes' cores, where the kernel does not count by core.
+//! CPU time of the real-time tasks that end timeslices on the nodes' cores, where the kernel does not count by core.
 
 use host::cores;
 use host::sched::times_of;
 use rustix::thread::Pid;
 
 use crate::Error;
-use crate::share::layout::Layout;
+use crate::share::layout::GroupLayout;
 
 /// Those tasks, each with its core; none where there are none, or where the kernel counts by core.
 #[derive(Debug, Default)]
@@ -17,15 +17,15 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Of what keeps the shares, which has been started, those that are on one of the nodes' cores. All else is at
     /// `home`.
-    pub fn of(layout: &Layout, home: usize) -> Result<Interrupts, Error> {
-        if layout.poke().counts_by_core() {
+    pub fn of(layout: &GroupLayout, home: usize) -> Result<Interrupts, Error> {
+        if layout.keeper().counts_by_core() {
             return Ok(Interrupts::default());
         }
         let core_of = |thread: &u32| match cores::of_thread(Pid::from_raw(i32::try_from(*thread).ok()?)?).ok()?[..] {
             [core] => layout.cores().contains(&core).then_some((core, *thread)),
             _ => None,
         };
-        Ok(Interrupts { tasks: layout.poke().threads()?.iter().filter_map(core_of).collect(), home })
+        Ok(Interrupts { tasks: layout.keeper().threads()?.iter().filter_map(core_of).collect(), home })
     }
 
     /// What keeps the shares has used by core, where all of it was counted as used at home.

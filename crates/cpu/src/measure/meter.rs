@@ -3,7 +3,7 @@
 use host::now;
 use scale::RealDuration;
 
-use crate::measure::yardstick::{self, Laps, Rate};
+use crate::measure::yardstick::{self, CounterRate, Laps};
 use crate::{Error, Speed};
 
 /// Measures `core` for that long by computing on it like any program, so beside others it takes longer to say the same:
@@ -23,7 +23,7 @@ pub fn measure(core: usize, time: RealDuration) -> Result<Speed, Error> {
 }
 
 fn of_this_core(time: RealDuration) -> Option<Speed> {
-    let (rate, start) = (Rate::start(), now());
+    let (rate, start) = (CounterRate::start(), now());
     let (mut laps, mut took) = (Laps::start(), Vec::new());
     loop {
         took.extend(laps.lap());

@@ -10,7 +10,7 @@ use crate::{CoreWork, Speed};
 pub struct Calibration {
     /// The core's number.
     pub core: usize,
-    /// η, the fraction of the core that is left for nodes and fillers together; 1 where nothing was measured (no
+    /// η, the fraction of the core that is left for nodes and burners together; 1 where nothing was measured (no
     /// [`Policy::Slots`](crate::Policy::Slots)).
     pub usable: f64,
     /// How fast the core was meanwhile; `None` where nothing was measured.
@@ -31,7 +31,7 @@ pub struct Sample {
     pub nodes: Vec<NodeUse>,
     /// When the counters below were read.
     pub at: RealInstant,
-    /// By core: everything of this run that is in its groups (nodes, fillers, poke), in ns.
+    /// By core: everything of this run that is in its groups (nodes, burners, keeper), in ns.
     pub run_ns: Vec<u64>,
     /// By core: everything on this machine, in ns. Less `run_ns` it is foreign (or the engine's own) load.
     pub all_ns: Vec<u64>,

@@ -1,24 +1,24 @@
-//! What all groups of a run together had of their cores.
+//! Usage of the cores by all groups of a run together.
 
 use host::cgroup::{self, Usage, UsageByCore};
 use scale::RealDuration;
 
-use crate::share::core_plan::Part;
-use crate::share::layout::Layout;
+use crate::share::core_plan::CorePlan;
+use crate::share::layout::GroupLayout;
 use crate::{Error, NodeShare, NodeUse, Policy};
 
-/// What all groups have used, by core.
+/// A counter of what all groups have used, by core.
 #[derive(Debug)]
-pub(crate) enum ByCore {
+pub(crate) enum UsageOfCores {
     /// The kernel says so.
     Counted(UsageByCore),
-    /// It is what the nodes of a core have used, with their fillers, and what was not sold of it.
+    /// It is what the nodes of a core have used, and the burners of it, by core.
     Summed(Vec<(usize, Usage)>),
 }
 
-/// The same, for whoever reads it often.
+/// A counter of the same for whoever reads it often.
 #[derive(Debug)]
-pub(crate) enum Had {
+pub(crate) enum RunUsage {
     /// They are on one core only.
     All(Usage),
     /// The kernel counts by core.
@@ -34,9 +34,9 @@ pub(crate) enum Had {
     },
 }
 
-/// What it said of one core at one instant, ns since some beginning.
+/// A snapshot of one core at one instant, ns since some beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct UsageSnapshot {
     /// Of the core.
     core: u64,
     /// Of all cores of the groups, everything.
@@ -45,30 +45,30 @@ pub(crate) struct Counts {
     groups: u64,
 }
 
-impl Had {
+impl RunUsage {
     /// The counter of a run's groups.
-    pub fn of(layout: &Layout) -> Result<Had, Error> {
+    pub fn of(layout: &GroupLayout) -> Result<RunUsage, Error> {
         let (emulated, cores) = (layout.emulated(), layout.cores().to_vec());
         Ok(match cores[..] {
-            [_] => Had::All(emulated.usage()?),
-            _ if emulated.counts_by_core() => Had::Counted(emulated.usage_by_core(0)?, cores),
-            _ => Had::Inferred { groups: emulated.usage()?, machine: cgroup::usage_of_machine()?, cores },
+            [_] => RunUsage::All(emulated.usage()?),
+            _ if emulated.counts_by_core() => RunUsage::Counted(emulated.usage_by_core(0)?, cores),
+            _ => RunUsage::Inferred { groups: emulated.usage()?, machine: cgroup::usage_of_machine()?, cores },
         })
     }
 
     /// What it says of each core, in the layout's order.
-    pub fn read(&self) -> Result<Vec<Counts>, Error> {
-        let alone = |ns| Counts { core: ns, cores: ns, groups: ns };
+    pub fn read(&self) -> Result<Vec<UsageSnapshot>, Error> {
+        let alone = |ns| UsageSnapshot { core: ns, cores: ns, groups: ns };
         Ok(match self {
-            Had::All(usage) => vec![alone(usage.read()?.as_nanos())],
-            Had::Counted(usage, cores) => {
+            RunUsage::All(usage) => vec![alone(usage.read()?.as_nanos())],
+            RunUsage::Counted(usage, cores) => {
                 let all = usage.read()?;
                 cores.iter().map(|core| alone(of_core(&all, *core))).collect()
             }
-            Had::Inferred { groups, machine, cores } => {
+            RunUsage::Inferred { groups, machine, cores } => {
                 let (all, groups) = (machine.read()?, groups.read()?.as_nanos());
                 let together = cores.iter().map(|core| of_core(&all, *core)).sum();
-                cores.iter().map(|core| Counts { core: of_core(&all, *core), cores: together, groups }).collect()
+                cores.iter().map(|core| UsageSnapshot { core: of_core(&all, *core), cores: together, groups }).collect()
             }
         })
     }
@@ -78,39 +78,39 @@ fn of_core(all: &[u64], core: usize) -> u64 {
     all.get(core).copied().unwrap_or(0)
 }
 
-impl Counts {
+impl UsageSnapshot {
     /// What the groups had of the core since `before`. Where that is inferred, it is the core's part of what they had
     /// of all cores: right of all cores together, and of each as far as others use all of them alike.
-    pub fn since(self, before: Counts) -> RealDuration {
-        let grown = |of: fn(&Counts) -> u64| of(&self).saturating_sub(of(&before));
+    pub fn since(self, before: UsageSnapshot) -> RealDuration {
+        let grown = |of: fn(&UsageSnapshot) -> u64| of(&self).saturating_sub(of(&before));
         let (core, cores, groups) = (grown(|c| c.core), grown(|c| c.cores), grown(|c| c.groups));
         let part = if cores > 0 { (groups as f64 / cores as f64).min(1.0) } else { 1.0 };
         RealDuration::from_nanos((core as f64 * part).round() as u64)
     }
 }
 
-impl ByCore {
+impl UsageOfCores {
     /// The counter of a run's groups under this policy.
-    pub fn of(layout: &Layout, parts: &[Part], policy: Policy) -> Result<ByCore, Error> {
+    pub fn of(layout: &GroupLayout, parts: &[CorePlan], policy: Policy) -> Result<UsageOfCores, Error> {
         let (emulated, cores) = (layout.emulated(), layout.cores());
         if cores.len() == 1 || emulated.counts_by_core() {
-            return Ok(ByCore::Counted(emulated.usage_by_core(cores.first().copied().unwrap_or(0))?));
+            return Ok(UsageOfCores::Counted(emulated.usage_by_core(cores.first().copied().unwrap_or(0))?));
         }
         // Of small nodes' burners too, which are in groups of their own.
-        let of_part = |part: &Part| {
+        let of_part = |part: &CorePlan| {
             let core = part.core;
-            layout.places_of_burners(part).into_iter().map(move |place| (core, layout.filler_at(&place)))
+            layout.places_of_burners(part).into_iter().map(move |place| (core, layout.at(&place)))
         };
         let groups = parts.iter().filter(|_| policy == Policy::Slots).flat_map(of_part);
-        let unsold = groups.map(|(core, group)| Ok((core, group.usage()?)));
-        Ok(ByCore::Summed(unsold.collect::<Result<_, Error>>()?))
+        let burners = groups.map(|(core, group)| Ok((core, group.usage()?)));
+        Ok(UsageOfCores::Summed(burners.collect::<Result<_, Error>>()?))
     }
 
     /// Nanoseconds by the core's number, where the nodes have used so much.
     pub fn read(&self, nodes: &[NodeUse], shares: &[NodeShare]) -> Result<Vec<u64>, Error> {
-        let unsold = match self {
-            ByCore::Counted(usage) => return Ok(usage.read()?),
-            ByCore::Summed(unsold) => unsold,
+        let burners = match self {
+            UsageOfCores::Counted(usage) => return Ok(usage.read()?),
+            UsageOfCores::Summed(burners) => burners,
         };
         let mut by_core = Vec::new();
         let mut add = |core: usize, ns: u64| {
@@ -118,7 +118,7 @@ impl ByCore {
             by_core[core] += ns;
         };
         nodes.iter().zip(shares).for_each(|(used, n)| add(n.core, used.container_ns));
-        for (core, usage) in unsold {
+        for (core, usage) in burners {
             add(*core, usage.read()?.as_nanos());
         }
         Ok(by_core)
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn what_is_not_counted_by_core_is_a_part_of_what_is() {
-        let had = |core, cores, groups| Counts { core, cores, groups };
+        let snapshot = |core, cores, groups| UsageSnapshot { core, cores, groups };
         let ns = |d: RealDuration| d.as_nanos();
         // Counted: whatever it is, all of it.
-        assert_eq!(ns(had(950, 950, 950).since(had(50, 50, 50))), 900);
+        assert_eq!(ns(snapshot(950, 950, 950).since(snapshot(50, 50, 50))), 900);
         // A tenth of what seven cores did was others'.
-        assert_eq!(ns(had(1_000, 7_000, 6_300).since(Counts::default())), 900);
+        assert_eq!(ns(snapshot(1_000, 7_000, 6_300).since(UsageSnapshot::default())), 900);
         // Counters that are not read at one instant: no more than all.
-        assert_eq!(ns(had(1_000, 7_000, 7_010).since(Counts::default())), 1_000);
-        assert_eq!(ns(had(5, 5, 5).since(had(9, 9, 9))), 0, "a counter that went back");
+        assert_eq!(ns(snapshot(1_000, 7_000, 7_010).since(UsageSnapshot::default())), 1_000);
+        assert_eq!(ns(snapshot(5, 5, 5).since(snapshot(9, 9, 9))), 0, "a counter that went back");
     }
 }

@@ -16,7 +16,7 @@ use host::now;
 use scale::RealInstant;
 
 /// Rounds of a chunk: 4 to 5 µs on a core of 3 GHz that is left alone. Long beside reading the counter (10 ns), and
-/// short beside a turn (100 µs), so that few chunks are interrupted.
+/// short beside a timeslice (100 µs), so that few chunks are interrupted.
 pub(crate) const ROUNDS: u64 = 4096;
 
 /// What the loads read: four cache lines, which are all that this takes of a cache.
@@ -74,13 +74,13 @@ pub(crate) fn cycles() -> u64 {
 
 /// The rate of the processor's counter, measured against the clock since this was made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate {
+pub(crate) struct CounterRate {
     start: (u64, RealInstant),
 }
 
-impl Rate {
-    pub fn start() -> Rate {
-        Rate { start: pair() }
+impl CounterRate {
+    pub fn start() -> CounterRate {
+        CounterRate { start: pair() }
     }
 
     /// Cycles per microsecond; `None` in the first milliseconds, in which it cannot be told well.
@@ -123,7 +123,7 @@ impl Sieve {
     pub fn passes(&mut self, cycles: u64) -> bool {
         if cycles < 2 * self.usual {
             self.rejected = 0;
-            // An average over the last 32, by which it follows the core's speed within a turn or two.
+            // An average over the last 32, by which it follows the core's speed within a slice or two.
             self.usual = self.usual - self.usual / 32 + cycles / 32;
             return true;
         }
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_counters_rate_is_what_the_clock_says() {
-        let rate = Rate::start();
+        let rate = CounterRate::start();
         let measured = || {
             while rate.per_us().is_none() {}
             rate.per_us().expect("known by now")

@@ -81,9 +81,9 @@ impl Division {
         Division { weights, levels, batches }
     }
 
-    /// The same where only so much of the core is unsold, as may be too little for the spares.
-    pub fn within(&self, unsold: f64) -> Division {
-        let part = if self.spare() > 0.0 { (unsold.max(0.0) / self.spare()).min(1.0) } else { 1.0 };
+    /// The same where only so much of the core is slack, as may be too little for the spares.
+    pub fn within(&self, slack: f64) -> Division {
+        let part = if self.spare() > 0.0 { (slack.max(0.0) / self.spare()).min(1.0) } else { 1.0 };
         let batches = self.batches.iter().map(|batch| Batch { spare: batch.spare * part, ..*batch });
         Division { batches: batches.collect(), ..self.clone() }
     }
@@ -98,17 +98,22 @@ impl Division {
         &self.batches
     }
 
+    /// The weights that it is made for.
+    pub fn weights(&self) -> Weights {
+        self.weights
+    }
+
     /// How many times its share of the core a node at this level is told that it has.
     pub fn scale_of(&self, level: u32) -> f64 {
         FINER.powi(level as i32)
     }
 
     /// The levels of the groups that something of this level is in, from the top down, its own last.
-    pub fn way_to(&self, level: u32) -> Vec<u32> {
+    pub fn path_to(&self, level: u32) -> Vec<u32> {
         let above = |level: &u32| self.batches.iter().find(|batch| batch.level == *level).map(|batch| batch.above);
-        let mut way: Vec<u32> = std::iter::successors(Some(level), above).filter(|level| *level > 0).collect();
-        way.reverse();
-        way
+        let mut path: Vec<u32> = std::iter::successors(Some(level), above).filter(|level| *level > 0).collect();
+        path.reverse();
+        path
     }
 
     /// The fraction of the core that all spares have together.
@@ -134,13 +139,13 @@ impl Division {
 
     /// What the kernel makes of these shares, node by node, where so much of the core is left for all groups together.
     pub fn realised(&self, shares: &[f64], usable: f64) -> Vec<f64> {
-        let unsold = (usable - shares.iter().sum::<f64>()).max(0.0);
-        let division = self.within(unsold);
+        let slack = (usable - shares.iter().sum::<f64>()).max(0.0);
+        let division = self.within(slack);
         let Fractions { nodes, batches, spares } = division.fractions(shares);
         let worth = |fraction: f64| self.weights.worth(self.weights.weight_of(fraction)) as f64;
         // By level, the weights of all that are beside each other.
         let mut sums = [0.0; 1 + DEEPEST as usize];
-        sums[0] = worth(unsold - division.spare());
+        sums[0] = worth(slack - division.spare());
         nodes.iter().zip(&self.levels).for_each(|(node, level)| sums[*level as usize] += worth(*node));
         for ((batch, fraction), spare) in division.batches.iter().zip(&batches).zip(&spares) {
             sums[batch.above as usize] += worth(*fraction);

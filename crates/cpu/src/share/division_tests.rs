@@ -63,7 +63,7 @@ fn few_small_nodes_are_with_larger_ones_of_theirs() {
     let division = Division::of(&shares, Weights::coarse());
     let batch = |level, above| Batch { level, above, spare: 0.0 };
     assert_eq!(division.batches(), [batch(2, 1), batch(1, 0)]);
-    assert_eq!((division.way_to(2), division.way_to(1), division.way_to(0)), (vec![1, 2], vec![1], vec![]));
+    assert_eq!((division.path_to(2), division.path_to(1), division.path_to(0)), (vec![1, 2], vec![1], vec![]));
     let Fractions { batches, .. } = division.fractions(&shares);
     assert!(near(batches[0], 0.004 * 16.0) && near(batches[1], 0.044), "{batches:?}");
     assert!(worst(&shares, 0.99, Weights::coarse()) < 0.005);
@@ -90,7 +90,7 @@ fn spares_are_no_more_than_nobody_has_bought() {
     assert_eq!(division.within(0.5), division);
     assert_eq!(division.within(-0.1).spare(), 0.0);
     assert_eq!(Division::flat(2, Weights::coarse()).within(0.0).spare(), 0.0);
-    // Told as it is: by what is unsold, not by what was hoped for.
+    // Told as it is: by what is slack, not by what was hoped for.
     assert!(worst(&shares, 0.853, Weights::coarse()) < 0.02);
 }
 
@@ -159,7 +159,7 @@ proptest! {
             prop_assert!(batch.above < batch.level && batch.spare < 0.03);
         }
         for level in division.levels() {
-            prop_assert_eq!(division.way_to(*level).last().copied().unwrap_or(0), *level);
+            prop_assert_eq!(division.path_to(*level).last().copied().unwrap_or(0), *level);
         }
         let together: f64 = division.realised(&shares, 0.99).iter().sum();
         prop_assert!((together - shares.iter().sum::<f64>()).abs() < 0.01);

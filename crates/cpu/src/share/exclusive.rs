@@ -1,5 +1,5 @@
 //! The nodes' cores for the nodes alone, where that can be: a program that runs beside them there, however light, takes
-//! turns from them, and the kernel's balancing of load looks at cores whose tasks it may not move.
+//! timeslices from them, and the kernel's balancing of load looks at cores whose tasks it may not move.
 
 use host::cgroup::{self, Group, Partition};
 use host::{cores, now};
@@ -7,8 +7,8 @@ use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::measure::caches::Sampler;
-use crate::share::layout::Layout;
-use crate::{Error, Joiner};
+use crate::share::layout::GroupLayout;
+use crate::{Error, NodeJoiner};
 
 /// With fewer cores than this, the rest of the machine needs all that the harness leaves.
 const LEAST: usize = 4;
@@ -30,7 +30,7 @@ pub enum Exclusive {
 
 /// A run's cores, if they are its groups' alone; they are given back with the groups.
 #[derive(Debug, Default)]
-pub(crate) struct Alone {
+pub(crate) struct OwnCores {
     partition: Option<Partition>,
     /// When loads were counted again last.
     recounted: Option<RealInstant>,
@@ -40,9 +40,9 @@ pub(crate) struct Alone {
 /// that often. It takes some 20 us a node, on the harness's core.
 const RECOUNT_EVERY: RealDuration = RealDuration::from_nanos(1_000_000_000);
 
-impl Alone {
+impl OwnCores {
     /// Takes them, if that can be.
-    pub fn take(&mut self, layout: &Layout) -> Exclusive {
+    pub fn take(&mut self, layout: &GroupLayout) -> Exclusive {
         let taken = match why_shared(layout.cores()) {
             None => layout.emulated().take(layout.cores()).map_err(|e| e.to_string()),
             Some(because) => Err(because),
@@ -75,13 +75,13 @@ impl Alone {
     }
 
     /// See [`crate::CpuGroups::sampler`].
-    pub fn sampler(&self, layout: &Layout, core: usize, away: RealDuration) -> Result<Sampler, Error> {
+    pub fn sampler(&self, layout: &GroupLayout, core: usize, away: RealDuration) -> Result<Sampler, Error> {
         let why = || Error::io("start to measure the core's caches");
         if self.partition.is_none() {
             return Sampler::start(core, away).map_err(why());
         }
         layout.caches().create()?;
-        let joiner = Joiner::new(layout.caches().process_joiner()?, core);
+        let joiner = NodeJoiner::new(layout.caches().process_joiner()?, core);
         Sampler::start_inside(joiner, away).map_err(why())
     }
 }

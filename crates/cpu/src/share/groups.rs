@@ -11,55 +11,49 @@ use host::{Change, Held};
 use host::{Lack, cores, now};
 use scale::{RealDuration, RealInstant};
 
-use crate::keeper::burners;
+use crate::keeper::client::KeeperProcess;
 use crate::keeper::controller::Room;
-use crate::keeper::counters::{BurnerOrders, Orders};
-use crate::keeper::helper::{Helper, Word};
-use crate::keeper::reschedule::Way;
+use crate::keeper::protocol::{Job, Method, Orders, Request, SeveralCpus};
 use crate::measure::caches::Sampler;
 use crate::measure::interrupts::Interrupts;
-use crate::measure::usage::ByCore;
+use crate::measure::usage::UsageOfCores;
 use crate::node_clock::NodeClocks;
-use crate::share::core_plan::Part;
-use crate::share::exclusive::Alone;
-use crate::share::joiner::Joiner;
-use crate::share::layout::Layout;
+use crate::share::core_plan::CorePlan;
+use crate::share::exclusive::OwnCores;
+use crate::share::joiner::NodeJoiner;
+use crate::share::layout::GroupLayout;
 use crate::share::reservation::PLANNED_USABLE;
 use crate::{Calibration, CoreWork, Error, Exclusive, NodeShare, NodeUse, Policy, Sample, Terms};
 
-/// How long the fillers run before η is measured, and for how long it is: the scheduler's averages need the first.
+/// The time for which burners run before η is measured, and for which it is: the scheduler's averages need the first.
 const SETTLE: Duration = Duration::from_millis(150);
 const CALIBRATE: Duration = Duration::from_millis(400);
 
-/// More than this is never sold: the poked group and the error of the measurement need something.
+/// More than this is never sold: the group by which slices are ended and the error of the measurement need something.
 const MAX_USABLE: f64 = 0.995;
-
-/// A burner asks for slices that are so many times as long as nodes': a node that wakes up then need not wait for
-/// the end of one.
-const BURNERS_SLICES: f64 = 2.0;
 
 /// The control groups of one run. Dropping it removes them, like [`CpuGroups::release`].
 #[derive(Debug)]
 pub struct CpuGroups {
-    layout: Layout,
+    layout: GroupLayout,
     shares: Vec<NodeShare>,
     policy: Policy,
     terms: Terms,
-    emulated: ByCore,
-    /// What keeps the shares, on other cores; there is none without [`Policy::Slots`].
+    emulated: UsageOfCores,
+    /// The usage of what keeps the shares, on other cores; there is none without [`Policy::Slots`].
     keepers: Option<UsageByCore>,
     everything: UsageByCore,
     nodes: Vec<NodeCounters>,
     /// The nodes' own clocks; there are none without [`Policy::Slots`].
     clocks: Option<NodeClocks>,
     /// In the layout's order of the cores.
-    parts: Vec<Part>,
-    alone: Alone,
+    plans: Vec<CorePlan>,
+    own_cores: OwnCores,
     /// The slices of the whole machine, where tasks have none of their own.
     held: Option<Held>,
     slices: Slices,
     interrupts: Interrupts,
-    helper: Helper,
+    keeper: KeeperProcess,
     released: bool,
 }
 
@@ -82,12 +76,12 @@ impl CpuGroups {
         shares.iter().try_for_each(|n| check_name(&n.name))?;
         let tree = Tree::of(run_id)?;
         let slices = if policy == Policy::Slots { slices::offered().0 } else { Slices::OfNobody };
-        let parts = Part::all(shares, policy, tree.weights())?;
-        let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
-        let layout = Layout::of(run_id, &cores)?.divided(shares, &parts);
+        let plans = CorePlan::all(shares, policy, tree.weights())?;
+        let cores: Vec<usize> = plans.iter().map(|plan| plan.core).collect();
+        let layout = GroupLayout::of(run_id, &cores)?.divided(shares, &plans);
         let held = (slices == Slices::OfHost).then(|| slices::take(run_id, terms.slice)).transpose()?;
         layout.emulated().create()?;
-        let mut made = CpuGroups::fill_in(layout.clone(), shares, parts, policy, terms);
+        let mut made = CpuGroups::fill_in(layout.clone(), shares, plans, policy, terms);
         match &mut made {
             Ok(groups) => (groups.held, groups.slices) = (held, slices),
             Err(_) => drop(layout.tree().sweep()),
@@ -96,14 +90,14 @@ impl CpuGroups {
     }
 
     fn fill_in(
-        layout: Layout,
+        layout: GroupLayout,
         shares: &[NodeShare],
-        parts: Vec<Part>,
+        plans: Vec<CorePlan>,
         policy: Policy,
         terms: Terms,
     ) -> Result<CpuGroups, Error> {
-        for place in parts.iter().flat_map(|part| layout.places_of_spares(part)) {
-            layout.filler_at(&place).create()?;
+        for place in plans.iter().flat_map(|plan| layout.places_of_spares(plan)) {
+            layout.at(&place).create()?;
         }
         let mut nodes = Vec::new();
         for NodeShare { name, .. } in shares {
@@ -111,35 +105,35 @@ impl CpuGroups {
             let usage = layout.node(name).usage()?;
             nodes.push(NodeCounters { usage, since: now(), burnt: AtomicU64::new(0) });
         }
-        let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &parts, terms.slice)).transpose()?;
+        let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &plans, terms.slice)).transpose()?;
         if policy == Policy::Slots {
-            let unsold = parts.iter().map(|part| layout.unsold(part));
-            for group in [layout.poke(), layout.poked()].into_iter().chain(unsold) {
+            let slack = plans.iter().map(|plan| layout.slack(plan));
+            for group in [layout.keeper(), layout.reschedule()].into_iter().chain(slack) {
                 group.create()?;
             }
-            // Where the poke is scheduled as a member of the tree, the tree's weight is not for it: whoever works on
-            // its core, the engine too, would hardly get a turn.
-            if !layout.poke().holds_threads() {
-                layout.poke().make_negligible()?;
+            // Where the keeper is scheduled as a member of the tree, the tree's weight is not for it: whoever works on
+            // its core, the engine too, would hardly get it.
+            if !layout.keeper().holds_threads() {
+                layout.keeper().make_negligible()?;
             }
         }
-        let poke = || layout.poke().usage_by_core(other_than(layout.cores()));
+        let usage = || layout.keeper().usage_by_core(other_than(layout.cores()));
         Ok(CpuGroups {
             shares: shares.to_vec(),
             policy,
             terms,
-            emulated: ByCore::of(&layout, &parts, policy)?,
-            keepers: (policy == Policy::Slots).then(poke).transpose()?,
+            emulated: UsageOfCores::of(&layout, &plans, policy)?,
+            keepers: (policy == Policy::Slots).then(usage).transpose()?,
             everything: cgroup::usage_of_machine()?,
-            parts,
+            plans,
             layout,
             nodes,
             clocks,
-            alone: Alone::default(),
+            own_cores: OwnCores::default(),
             held: None,
             slices: Slices::OfNobody,
             interrupts: Interrupts::default(),
-            helper: Helper::default(),
+            keeper: KeeperProcess::default(),
             released: false,
         })
     }
@@ -162,28 +156,28 @@ impl CpuGroups {
     /// For a single thread that is to work in a node's share, to measure from inside (see [`crate::measure::probe`]).
     ///
     /// Fails if there is no such node.
-    pub fn joiner(&self, node: &str) -> Result<Joiner, Error> {
+    pub fn joiner(&self, node: &str) -> Result<NodeJoiner, Error> {
         let share = self.shares.iter().find(|n| n.name == node);
         let core = share.ok_or_else(|| Error::Input(format!("there is no node `{node}`")))?.core;
-        Ok(Joiner::new(self.layout.container(node).thread_joiner()?, core))
+        Ok(NodeJoiner::new(self.layout.container(node).thread_joiner()?, core))
     }
 
     /// Takes the cores away from everybody else, if that can be; they are given back with the groups. From here on only
     /// what is in these groups can be on them.
     pub fn take_cores(&mut self) -> Exclusive {
-        self.alone.take(&self.layout)
+        self.own_cores.take(&self.layout)
     }
 
     /// What the kernel says, if the cores were [taken](CpuGroups::take_cores) and are these groups' alone no more.
     pub fn lost_cores(&self) -> Option<String> {
-        self.alone.lost()
+        self.own_cores.lost()
     }
 
     /// Begins to measure how long the caches of one of the cores remember, with data left alone for `away`.
     ///
     /// Fails if what measures cannot be started.
     pub fn sampler(&self, core: usize, away: RealDuration) -> Result<Sampler, Error> {
-        self.alone.sampler(&self.layout, core, away)
+        self.own_cores.sampler(&self.layout, core, away)
     }
 
     /// The clocks of the nodes, in the order of the shares; `None` where the policy has none.
@@ -196,42 +190,49 @@ impl CpuGroups {
         self.policy
     }
 
-    /// The process to start and to hand to [`CpuGroups::engage`]; `None` if the policy needs none. Its standard input
-    /// and output are pipes and must stay so. It may be started inside another PID or mount namespace.
-    pub fn helper(&self) -> Option<Command> {
+    /// The process that keeps the shares, to start and to hand to [`CpuGroups::engage`]; `None` if the policy needs
+    /// none. Its standard input and output are pipes and must stay so. It may be started inside another PID or mount
+    /// namespace.
+    pub fn keeper(&self) -> Option<Command> {
         (self.policy == Policy::Slots).then(|| {
-            let mut command = Command::new("/proc/self/exe");
-            command.arg("__keeper");
-            let burnt = self.parts.iter().flat_map(|part| {
-                let places = self.layout.places_of_burners(part);
-                places.into_iter().map(|place| (place, part.core, BURNERS_SLICES))
+            let burners = self.plans.iter().enumerate().flat_map(|(core, plan)| {
+                self.layout.places_of_burners(plan).into_iter().map(move |place| (place, core))
             });
-            let way = Way::of(self.slices);
-            let (run, several) = (self.layout.tree().id(), self.several_cpus());
-            command.args(burners::arguments(run, self.cores(), self.terms.slice, way, &several, burnt));
+            let job = Job {
+                cores: self.cores().to_vec(),
+                slice: self.terms.slice,
+                method: Method::of(self.slices),
+                burners: burners.collect(),
+                several: self.several_cpus(),
+            };
+            let job = serde_json::to_string(&job).expect("a job has finite numbers");
+            let mut command = Command::new("/proc/self/exe");
+            command.args(["__keeper", self.layout.tree().id(), &job]);
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command
         })
     }
 
-    /// The nodes with several CPUs, each with what it has beside its siblings while one of them is at work.
-    fn several_cpus(&self) -> Vec<burners::Several> {
-        let of_part = |part: &Part| {
-            let told = part.fractions();
-            let each = part.of_nodes(&told).filter(|(i, _)| self.shares[*i].cpus > 1);
-            let one = each.map(|(i, all)| (self.shares[i].name.clone(), i, all / f64::from(self.shares[i].cpus)));
-            one.collect::<Vec<_>>()
+    fn several_cpus(&self) -> Vec<SeveralCpus> {
+        let of_core = |plan: &CorePlan| {
+            let told = plan.fractions();
+            let several = plan.of_nodes(&told).filter(|(node, _)| self.shares[*node].cpus > 1);
+            let of_node = several.map(|(node, all)| {
+                let NodeShare { name, cpus, .. } = &self.shares[node];
+                SeveralCpus { place: self.layout.place(name).into(), node, fraction: all / f64::from(*cpus) }
+            });
+            of_node.collect::<Vec<_>>()
         };
-        self.parts.iter().flat_map(of_part).collect()
+        self.plans.iter().flat_map(of_core).collect()
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which
     /// η of each core is measured; the nodes' programs should not have started yet. Calibrations come in the order of
     /// [`CpuGroups::cores`].
     ///
-    /// `helper` is [`CpuGroups::helper`], started. Fails if less of a core is usable than its nodes' shares sum to.
-    pub fn engage(&mut self, helper: Option<Child>) -> Result<Vec<Calibration>, Error> {
-        self.helper = Helper::new(helper);
+    /// `keeper` is [`CpuGroups::keeper`], started. Fails if less of a core is usable than its nodes' shares sum to.
+    pub fn engage(&mut self, keeper: Option<Child>) -> Result<Vec<Calibration>, Error> {
+        self.keeper = KeeperProcess::new(keeper);
         // Were the weight larger, foreign work on the core would get less of it than the verdict can measure.
         self.layout.top().outweigh_the_rest(self.cores().len())?;
         match self.policy {
@@ -250,65 +251,55 @@ impl CpuGroups {
     }
 
     fn engage_slots(&mut self) -> Result<Vec<Calibration>, Error> {
-        self.divide(&self.parts.iter().map(|part| PLANNED_USABLE.max(part.sold())).collect::<Vec<_>>())?;
-        self.layout.poked().make_negligible()?;
-        self.helper.expect("ready")?;
+        self.divide(&self.plans.iter().map(|plan| PLANNED_USABLE.max(plan.sold())).collect::<Vec<_>>())?;
+        self.layout.reschedule().make_negligible()?;
+        self.keeper.started()?;
         self.interrupts = Interrupts::of(&self.layout, other_than(self.cores()))?;
-        self.helper.tell(&Word::Go, "going")?;
+        self.keeper.tell(&Request::Begin)?;
         sleep(SETTLE);
-        let work_before = self.helper.work()?;
+        let work_before = self.keeper.work()?;
         let (before, start) = (self.on_cores()?, Instant::now());
         sleep(CALIBRATE);
         let (after, wall) = (self.on_cores()?, start.elapsed());
         let used = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before));
         let usable: Vec<f64> = used.map(|used| (used as f64 / wall.as_nanos() as f64).min(MAX_USABLE)).collect();
-        let work = self.helper.work()?;
+        let work = self.keeper.work()?;
         self.divide(&usable)?;
-        let mut calibrations = Vec::new();
-        for (place, part) in self.parts.iter().enumerate() {
-            let (core, usable) = (part.core, part.usable);
-            if let Some(pace) = self.terms.pace {
-                let largest = self.layout.unsold(part).largest_fraction();
-                let room = Room { usable, sold: part.taken(), largest };
-                self.helper.tell(&Word::Keep(place, Orders { pace, room }), "kept")?;
-            }
-            let speed =
-                work.get(place).zip(work_before.get(place)).and_then(|(after, before)| after.speed_since(*before));
-            calibrations.push(Calibration { core, usable, speed });
+        let of_core = |(place, plan): (usize, &CorePlan)| {
+            let (before, after) = (work_before.get(place), work.get(place));
+            let speed = after.zip(before).and_then(|(after, before)| after.speed_since(*before));
+            Calibration { core: plan.core, usable: plan.usable, speed }
+        };
+        let calibrations = self.plans.iter().enumerate().map(of_core).collect();
+        if let Some(orders) = self.orders()? {
+            self.keeper.tell(&Request::Follow(orders))?;
         }
-        self.order_burners()?;
         Ok(calibrations)
     }
 
-    /// Tells each burner what it has, and where the clocks say who sleeps.
-    fn order_burners(&mut self) -> Result<(), Error> {
-        let Some(clocks) = &self.clocks else { return Ok(()) };
-        let mut words = Vec::new();
-        for part in &self.parts {
-            let groups = self.layout.places_of_burners(part);
-            for (place, burner) in groups.iter().zip(part.burners()) {
-                let largest = self.layout.filler_at(place).largest_fraction();
-                let crate::share::core_plan::Burner { base, scale, sold } = burner;
-                words.push(Word::Burn(words.len(), BurnerOrders { base, scale, sold, largest }));
-            }
-        }
-        words.push(Word::Clocks(clocks.maps()?));
-        words.iter().try_for_each(|word| self.helper.tell(word, "kept"))
+    /// How the keeper is to divide the cores from now on; `None` without clocks of nodes.
+    fn orders(&self) -> Result<Option<Orders>, Error> {
+        let Some(clocks) = &self.clocks else { return Ok(None) };
+        let largest = self.layout.tree().weights().largest_fraction();
+        let room = |plan: &CorePlan| Room { usable: plan.usable, sold: plan.taken(), largest };
+        let cores = self.plans.iter().map(|plan| self.terms.pace.map(|pace| (pace, room(plan)))).collect();
+        let burners = self.plans.iter().flat_map(CorePlan::burners).collect();
+        Ok(Some(Orders { cores, burners, maps: clocks.maps()? }))
     }
 
     /// Divides each core, of which so much is usable, between its nodes and the groups that burn what they have not
     /// bought.
     fn divide(&mut self, usable: &[f64]) -> Result<(), Error> {
         let mut all = Vec::new();
-        for (part, usable) in self.parts.iter_mut().zip(usable) {
-            let unsold = part.use_of(&self.shares, *usable)?;
-            let told = part.fractions();
-            all.extend(part.of_nodes(&told).map(|(i, f)| (self.layout.node(&self.shares[i].name), f)));
-            let batches = part.division.batches();
-            all.extend(batches.iter().zip(&told.batches).map(|(batch, f)| (self.layout.batch(part, batch.level), *f)));
-            let spares = self.layout.places_of_spares(part).into_iter().zip(&told.spares);
-            all.extend(spares.map(|(place, f)| (self.layout.filler_at(&place), *f)));
-            all.push((self.layout.unsold(part), unsold));
+        for (plan, usable) in self.plans.iter_mut().zip(usable) {
+            let slack = plan.use_of(&self.shares, *usable)?;
+            let told = plan.fractions();
+            all.extend(plan.of_nodes(&told).map(|(i, f)| (self.layout.node(&self.shares[i].name), f)));
+            let batches = plan.division.batches();
+            all.extend(batches.iter().zip(&told.batches).map(|(batch, f)| (self.layout.batch(plan, batch.level), *f)));
+            let spares = self.layout.places_of_spares(plan).into_iter().zip(&told.spares);
+            all.extend(spares.map(|(place, f)| (self.layout.at(&place), *f)));
+            all.push((self.layout.slack(plan), slack));
         }
         Ok(cgroup::divide(&all)?)
     }
@@ -328,10 +319,10 @@ impl CpuGroups {
     /// Reads all counters: some 10 µs a node, and once a second 20 more if the cores were
     /// [taken](CpuGroups::take_cores). Fails if the process that keeps the shares has ended.
     pub fn sample(&mut self) -> Result<Sample, Error> {
-        if let Some(status) = self.helper.ended() {
-            return Err(Error::Fillers(format!("they ended during the run ({status}), so nodes had no limits")));
+        if let Some(status) = self.keeper.ended() {
+            return Err(Error::Keeper(format!("it ended during the run ({status}), so nodes had no limits")));
         }
-        self.alone.recount(self.shares.iter().map(|n| self.layout.container(&n.name)))?;
+        self.own_cores.recount(self.shares.iter().map(|n| self.layout.container(&n.name)))?;
         let work = self.work()?;
         let nodes = self.used()?;
         let at = now();
@@ -342,9 +333,9 @@ impl CpuGroups {
         Ok(Sample { nodes, at, run_ns, all_ns: self.everything.read()?, work })
     }
 
-    /// What is in the books, by core; nothing without a meter.
+    /// The counters of cores; none without a meter.
     fn work(&mut self) -> Result<Vec<(usize, CoreWork)>, Error> {
-        let work = if self.policy == Policy::Slots { self.helper.work()? } else { Vec::new() };
+        let work = if self.policy == Policy::Slots { self.keeper.work()? } else { Vec::new() };
         Ok(self.cores().iter().copied().zip(work).collect())
     }
 
@@ -377,14 +368,14 @@ impl CpuGroups {
         self.terms
     }
 
-    /// Ends the fillers and removes the groups. What still runs in them is killed.
+    /// Ends the keeper and removes the groups. What still runs in them is killed.
     pub fn release(mut self) -> Result<(), Error> {
         self.let_go()
     }
 
     fn let_go(&mut self) -> Result<(), Error> {
         self.released = true;
-        self.helper.end();
+        self.keeper.end();
         let swept = self.layout.tree().sweep();
         self.held.take().map_or(Ok(()), Held::release)?;
         Ok(swept?)
@@ -411,15 +402,20 @@ fn add_by_core(sum: &mut Vec<u64>, more: &[u64]) {
 }
 
 /// The clocks of nodes whose groups there are already, each with the burner that has its share while it sleeps.
-fn clocks_of(layout: &Layout, shares: &[NodeShare], parts: &[Part], slice: RealDuration) -> Result<NodeClocks, Error> {
+fn clocks_of(
+    layout: &GroupLayout,
+    shares: &[NodeShare],
+    plans: &[CorePlan],
+    slice: RealDuration,
+) -> Result<NodeClocks, Error> {
     let groups = shares.iter().map(|n| Ok(layout.node(&n.name).number()?)).collect::<Result<Vec<_>, Error>>()?;
     let mut burners = vec![0; shares.len()];
     let mut first = 0;
-    for part in parts {
-        for (node, burner) in part.burner_of_nodes() {
+    for plan in plans {
+        for (node, burner) in plan.burner_of_nodes() {
             burners[node] = first + burner;
         }
-        first += part.burners().len();
+        first += plan.burners().len();
     }
     NodeClocks::start(shares, &groups, &burners, slice)
 }

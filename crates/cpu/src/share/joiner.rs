@@ -6,14 +6,14 @@ use host::cgroup;
 
 /// The right of a thread to work in a node's share.
 #[derive(Debug)]
-pub struct Joiner {
+pub struct NodeJoiner {
     group: cgroup::Joiner,
     core: usize,
 }
 
-impl Joiner {
-    pub(crate) fn new(group: cgroup::Joiner, core: usize) -> Joiner {
-        Joiner { group, core }
+impl NodeJoiner {
+    pub(crate) fn new(group: cgroup::Joiner, core: usize) -> NodeJoiner {
+        NodeJoiner { group, core }
     }
 
     /// Puts the calling thread into the node's group and on its core. Makes system calls only: may run between fork and

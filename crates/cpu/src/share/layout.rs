@@ -1,16 +1,16 @@
-//! Where in a run's tree of control groups each thing is.
+//! The layout of a run's control groups.
 
 use std::collections::HashMap;
 
 use host::cgroup::{Group, Tree};
 
-use crate::share::core_plan::Part;
+use crate::share::core_plan::CorePlan;
 use crate::share::division::Division;
 use crate::{Error, NodeShare};
 
 /// The groups of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct GroupLayout {
     tree: Tree,
     /// The cores that hold nodes.
     cores: Vec<usize>,
@@ -18,18 +18,19 @@ pub(crate) struct Layout {
     places: HashMap<String, String>,
 }
 
-impl Layout {
-    /// Of a run whose nodes are on these cores, all right below `emu`, or called by their [places](Layout::place).
-    pub fn of(run_id: &str, cores: &[usize]) -> Result<Layout, Error> {
-        Ok(Layout { tree: Tree::of(run_id)?, cores: cores.to_vec(), places: HashMap::new() })
+impl GroupLayout {
+    /// The layout of a run whose nodes are on these cores, all right below `emu`, or called by their
+    /// [places](GroupLayout::place).
+    pub fn of(run_id: &str, cores: &[usize]) -> Result<GroupLayout, Error> {
+        Ok(GroupLayout { tree: Tree::of(run_id)?, cores: cores.to_vec(), places: HashMap::new() })
     }
 
-    /// The same where some nodes are in groups of small ones.
-    pub fn divided(mut self, shares: &[NodeShare], parts: &[Part]) -> Layout {
-        for part in parts {
-            for (node, level) in part.levels().filter(|(_, level)| *level > 0) {
+    /// Has small nodes in groups of their own.
+    pub fn divided(mut self, shares: &[NodeShare], plans: &[CorePlan]) -> GroupLayout {
+        for plan in plans {
+            for (node, level) in plan.levels().filter(|(_, level)| *level > 0) {
                 let name = &shares[node].name;
-                let place = format!("{}/{name}", self.way(part.core, &part.division, level));
+                let place = format!("{}/{name}", self.path_to(plan.core, &plan.division, level));
                 self.places.insert(name.clone(), place);
             }
         }
@@ -55,49 +56,54 @@ impl Layout {
         self.tree.group("emu")
     }
 
-    /// The CPU time of the processes that keep the shares is counted here.
-    pub fn poke(&self) -> Group {
-        self.tree.group("poke")
+    /// Counts the CPU time of the process that keeps the shares.
+    pub fn keeper(&self) -> Group {
+        self.tree.group("keeper")
     }
 
     /// Has next to no weight, so that changing it changes nothing for the nodes, and a task on each core, so that one
-    /// change reaches them all. (No node has this name, nor the next one: an underscore is not allowed in host names.)
-    pub fn poked(&self) -> Group {
-        self.tree.group("emu/_poked")
+    /// change forces a reschedule on them all. (No node has this name, nor the next ones: an underscore is not allowed
+    /// in host names.)
+    pub fn reschedule(&self) -> Group {
+        self.at("_reschedule")
     }
 
-    /// The place of what burns what no node has bought of a core. (No node has such a name.)
-    fn place_of_unsold(&self, part: &Part) -> String {
-        format!("{UNSOLD}{}", self.of_core(part.core))
+    fn place_of_slack(&self, plan: &CorePlan) -> String {
+        format!("{SLACK}{}", self.of_core(plan.core))
     }
 
-    /// Burns what no node has bought of a core, and what those beside it leave.
-    pub fn unsold(&self, part: &Part) -> Group {
-        self.filler_at(&self.place_of_unsold(part))
+    /// The burner of a core: it has the slack, and what those beside it leave.
+    pub fn slack(&self, plan: &CorePlan) -> Group {
+        self.at(&self.place_of_slack(plan))
     }
 
-    /// The places of all burners of a core, in the order of [`Part::burners`].
-    pub fn places_of_burners(&self, part: &Part) -> Vec<String> {
-        self.places_of_spares(part).into_iter().chain([self.place_of_unsold(part)]).collect()
+    /// The places of all burners of a core, in the order of [`CorePlan::burners`].
+    pub fn places_of_burners(&self, plan: &CorePlan) -> Vec<String> {
+        self.places_of_spares(plan).into_iter().chain([self.place_of_slack(plan)]).collect()
     }
 
-    /// What the names of groups that there are on each core end with.
+    /// The group at a place below `emu`.
+    pub fn at(&self, place: &str) -> Group {
+        self.tree.group(&format!("emu/{place}"))
+    }
+
+    /// The end of the names of groups that there are on each core.
     fn of_core(&self, core: usize) -> String {
         if self.cores.len() == 1 { String::new() } else { format!("-{core}") }
     }
 
-    /// For what measures the caches of cores that belong to these groups alone.
+    /// Holds what measures the caches of cores that belong to these groups alone.
     pub fn caches(&self) -> Group {
         self.tree.group("emu/_caches")
     }
 
-    /// Where below `emu` a node's group is, or another one that is not a node's: this names it to another process.
+    /// The place of a node's group below `emu`: this names it to another process.
     pub fn place<'a>(&'a self, name: &'a str) -> &'a str {
         self.places.get(name).map_or(name, String::as_str)
     }
 
     pub fn node(&self, name: &str) -> Group {
-        self.tree.group(&format!("emu/{}", self.place(name)))
+        self.at(self.place(name))
     }
 
     pub fn container(&self, name: &str) -> Group {
@@ -113,47 +119,34 @@ impl Layout {
         format!("emu/{}/c", self.place(name))
     }
 
-    pub fn filler(&self, name: &str) -> Group {
-        self.tree.group(&format!("emu/{}/f", self.place(name)))
-    }
-
     /// The group of the small nodes of a level on a core.
-    pub fn batch(&self, part: &Part, level: u32) -> Group {
-        self.tree.group(&format!("emu/{}", self.way(part.core, &part.division, level)))
+    pub fn batch(&self, plan: &CorePlan, level: u32) -> Group {
+        self.at(&self.path_to(plan.core, &plan.division, level))
     }
 
-    /// The places of what burns the spares of a core, group by group of those that have any. (Again no node's name.)
-    pub fn places_of_spares(&self, part: &Part) -> Vec<String> {
-        part.division
+    /// The places of the burners in a core's groups of small nodes, group by group.
+    pub fn places_of_spares(&self, plan: &CorePlan) -> Vec<String> {
+        plan.division
             .batches()
             .iter()
-            .map(|batch| format!("{}/{SPARE}", self.way(part.core, &part.division, batch.level)))
+            .map(|batch| format!("{}/{SPARE}", self.path_to(plan.core, &plan.division, batch.level)))
             .collect()
     }
 
-    /// Where the filler at a place is: a node's is in a group of its own beside the container's; what burns something
-    /// unsold has no container.
-    pub fn filler_at(&self, place: &str) -> Group {
-        match place.rsplit('/').next() {
-            Some(last) if last == SPARE || is_unsold(last) => self.tree.group(&format!("emu/{place}")),
-            _ => self.filler(place),
-        }
-    }
-
     /// The groups of small ones that lead to the one of a level. No node has their names.
-    fn way(&self, core: usize, division: &Division, level: u32) -> String {
+    fn path_to(&self, core: usize, division: &Division, level: u32) -> String {
         let of_core = self.of_core(core);
-        let way = division.way_to(level).into_iter().map(|level| format!("_small-{level}{of_core}"));
-        way.collect::<Vec<_>>().join("/")
+        let path = division.path_to(level).into_iter().map(|level| format!("_small-{level}{of_core}"));
+        path.collect::<Vec<_>>().join("/")
     }
 }
 
 const SPARE: &str = "_spare";
-const UNSOLD: &str = "_unsold";
+const SLACK: &str = "_slack";
 
-/// Whether the filler at a place burns what no node has bought, beside the nodes.
-pub(crate) fn is_unsold(place: &str) -> bool {
-    place.starts_with(UNSOLD)
+/// Whether the burner at a place has the slack of its core.
+pub(crate) fn is_slack(place: &str) -> bool {
+    place.starts_with(SLACK)
 }
 
 #[cfg(test)]
@@ -163,37 +156,39 @@ mod tests {
     use super::*;
     use crate::Policy;
 
-    fn divided(shares: &[NodeShare]) -> Option<(Layout, Vec<Part>)> {
-        let parts = Part::all(shares, Policy::Slots, Weights::coarse()).unwrap();
-        let cores: Vec<usize> = parts.iter().map(|part| part.core).collect();
-        Some((Layout::of("x1", &cores).ok()?.divided(shares, &parts), parts))
+    fn divided(shares: &[NodeShare]) -> (GroupLayout, Vec<CorePlan>) {
+        let plans = CorePlan::all(shares, Policy::Slots, Weights::coarse()).unwrap();
+        let cores: Vec<usize> = plans.iter().map(|plan| plan.core).collect();
+        let layout = GroupLayout::of("x1", &cores).expect("control groups, which these tests need");
+        (layout.divided(shares, &plans), plans)
     }
 
     #[test]
     fn small_nodes_are_where_no_node_can_be() {
         let share = |(name, share): (&str, f64)| NodeShare::new(name, 0, share);
-        let Some((layout, parts)) = divided(&[("web", 0.4), ("a", 0.01), ("b", 0.001)].map(share)) else { return };
+        let (layout, plans) = divided(&[("web", 0.4), ("a", 0.01), ("b", 0.001)].map(share));
         let places = ["web", "a", "b"].map(|name| layout.place(name));
         assert_eq!(places, ["web", "_small-1/a", "_small-1/_small-2/b"]);
         assert!(layout.container_path("b").ends_with("/emu/_small-1/_small-2/b/c"), "{}", layout.container_path("b"));
-        assert_eq!(layout.places_of_spares(&parts[0]), ["_small-1/_small-2/_spare", "_small-1/_spare"]);
-        assert!(["_small-1", "_small-1-0", SPARE].iter().all(|name| check_name(name).is_err()), "no node is called so");
+        assert_eq!(layout.places_of_spares(&plans[0]), ["_small-1/_small-2/_spare", "_small-1/_spare"]);
+        let own = ["_small-1", "_small-1-0", SPARE, SLACK];
+        assert!(own.iter().all(|name| check_name(name).is_err()), "no node is called so");
     }
 
     #[test]
     fn those_of_one_core_are_together() {
         let share = |(name, core): (&str, usize)| NodeShare::new(name, core, 0.01);
-        let Some((layout, parts)) = divided(&[("a", 3), ("b", 1), ("c", 3)].map(share)) else { return };
+        let (layout, plans) = divided(&[("a", 3), ("b", 1), ("c", 3)].map(share));
         assert_eq!(["a", "b", "c"].map(|name| layout.place(name)), ["_small-1-3/a", "_small-1-1/b", "_small-1-3/c"]);
-        assert_eq!(layout.places_of_burners(&parts[0]), ["_small-1-3/_spare", "_unsold-3"]);
+        assert_eq!(layout.places_of_burners(&plans[0]), ["_small-1-3/_spare", "_slack-3"]);
+        assert!(is_slack("_slack-3") && !is_slack("_small-1-3/_spare"));
     }
 
     #[test]
     fn another_process_finds_groups_by_their_places() {
-        let Some((layout, _)) = divided(&[NodeShare::new("a", 0, 0.01)]) else { return };
-        let other = Layout::of("x1", &[0]).unwrap();
+        let (layout, _) = divided(&[NodeShare::new("a", 0, 0.01)]);
+        let other = GroupLayout::of("x1", &[0]).unwrap();
         let of = |group: Group| format!("{group:?}");
-        assert_eq!(of(other.filler_at(layout.place("a"))), of(layout.filler("a")));
-        assert!(of(other.filler_at("_small-1/_spare")).contains("emu/_small-1/_spare\""));
+        assert_eq!(of(other.at(layout.place("a"))), of(layout.node("a")));
     }
 }

@@ -46,8 +46,8 @@ pub fn limit_this(fraction: f64, core: usize, others: &[usize]) -> Result<Limit,
         }
         command.spawn()
     };
-    let helper = groups.helper().map(start).transpose().map_err(Error::io("start the fillers"))?;
-    let calibrations = groups.engage(helper)?;
+    let keeper = groups.keeper().map(start).transpose().map_err(Error::io("start the keeper of its share"))?;
+    let calibrations = groups.engage(keeper)?;
     let calibration = calibrations.first().copied().unwrap_or_else(|| Calibration::none(core));
     Ok(Limit { groups, calibration, coarse })
 }

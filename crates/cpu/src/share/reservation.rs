@@ -23,7 +23,7 @@ pub fn cores_of(shares: &[NodeShare]) -> Vec<usize> {
 /// The share of a core that no group has when `usable` (η) of it is left for all groups together: η − Σ share.
 ///
 /// Fails if the shares are not numbers between 0 and 1, or if those of its nodes sum to more than η.
-pub fn unsold(shares: &[NodeShare], core: usize, usable: f64) -> Result<f64, Error> {
+pub fn slack(shares: &[NodeShare], core: usize, usable: f64) -> Result<f64, Error> {
     let sold = sold(shares, core)?;
     if sold > usable + 1e-9 {
         return Err(host::Lack::new(
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn what_is_not_sold_is_known() {
-        assert!((unsold(&shares(&[0.5, 0.08]), 3, 0.93).unwrap() - 0.35).abs() < 1e-12);
+        assert!((slack(&shares(&[0.5, 0.08]), 3, 0.93).unwrap() - 0.35).abs() < 1e-12);
     }
 
     #[test]
@@ -66,25 +66,25 @@ mod tests {
         let mut shares = shares(&[0.5, 0.2, 0.8]);
         shares[2].core = 1;
         assert_eq!(cores_of(&shares), [3, 1]);
-        let left = |core| unsold(&shares, core, 0.9).unwrap();
+        let left = |core| slack(&shares, core, 0.9).unwrap();
         assert!((left(3) - 0.2).abs() < 1e-12 && (left(1) - 0.1).abs() < 1e-12 && left(2) == 0.9);
         shares[1].core = 1;
-        assert!(unsold(&shares, 1, 0.9).unwrap_err().to_string().contains("1.000 of core 1"));
+        assert!(slack(&shares, 1, 0.9).unwrap_err().to_string().contains("1.000 of core 1"));
     }
 
     #[test]
     fn a_core_is_not_oversold() {
-        let error = unsold(&shares(&[0.5, 0.5]), 3, 0.93).unwrap_err();
+        let error = slack(&shares(&[0.5, 0.5]), 3, 0.93).unwrap_err();
         assert!(matches!(error, Error::Machine(_)));
         let error = error.to_string();
         assert!(error.contains("sum to 1.000") && error.contains("0.930"), "{error}");
-        assert!(unsold(&shares(&[0.5, 0.43]), 3, 0.93).is_ok(), "all of what is usable may be sold");
+        assert!(slack(&shares(&[0.5, 0.43]), 3, 0.93).is_ok(), "all of what is usable may be sold");
     }
 
     #[test]
     fn a_share_must_be_a_fraction() {
         for bad in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
-            let error = unsold(&shares(&[0.1, bad]), 3, 0.93).unwrap_err();
+            let error = slack(&shares(&[0.1, bad]), 3, 0.93).unwrap_err();
             assert!(error.to_string().contains("n-1"), "{error}");
         }
     }

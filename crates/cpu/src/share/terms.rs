@@ -1,19 +1,14 @@
-//! On what terms nodes share a core: how long a turn is, and whether shares are of time or of work.
+//! Terms on which nodes share a core: how long a timeslice is, and whether shares are of time or of work.
 
 use std::fmt;
 
-use scale::{RealDuration, RealInstant};
+use scale::{RealDuration, RealInstant, Timeslice};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The shortest turn: the shortest slice that the kernel grants.
-pub const SHORTEST_SLICE: RealDuration = RealDuration::from_nanos(100_000);
-/// The longest turn: the kernel keeps no longer slice beside a program that asked for none.
-pub const LONGEST_SLICE: RealDuration = RealDuration::from_nanos(3_000_000);
-
-/// The turn where nobody asked for another.
-pub const DEFAULT_SLICE: RealDuration = SHORTEST_SLICE;
+/// The timeslice where nobody asked for another.
+pub const DEFAULT_SLICE: RealDuration = Timeslice::SHORTEST;
 
 /// How much of a core's slowness programs feel, where nothing is known of them: 0 for a program that never waits for
 /// what the yardstick waits for, 1 for one that slows down just as the yardstick does. The median of eleven
@@ -23,17 +18,17 @@ pub const DEFAULT_GAIN: f64 = 1.0;
 /// More than this is no measured gain but a mistake.
 const LARGEST_GAIN: f64 = 2.0;
 
-/// On what terms the nodes of a run share their core.
+/// The terms on which the nodes of a run share their cores.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// How long a turn on the core is, from [`SHORTEST_SLICE`] to [`LONGEST_SLICE`].
+    /// The timeslice, from [`Timeslice::SHORTEST`] to [`Timeslice::LONGEST`].
     pub slice: RealDuration,
     /// Shares of work; `None` for shares of time: the core's speed is then measured and nothing is corrected.
     pub pace: Option<Pace>,
 }
 
 impl Default for Terms {
-    /// Shares of time in the shortest turns.
+    /// Shares of time in the shortest timeslices.
     fn default() -> Terms {
         Terms { slice: DEFAULT_SLICE, pace: None }
     }
@@ -41,10 +36,11 @@ impl Default for Terms {
 
 impl Terms {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if !(SHORTEST_SLICE..=LONGEST_SLICE).contains(&self.slice) {
-            let [slice, shortest, longest] = [self.slice, SHORTEST_SLICE, LONGEST_SLICE].map(|d| d.as_secs_f64() * 1e3);
+        let [shortest, longest] = [Timeslice::SHORTEST, Timeslice::LONGEST];
+        if !(shortest..=longest).contains(&self.slice) {
+            let [slice, shortest, longest] = [self.slice, shortest, longest].map(|d| d.as_secs_f64() * 1e3);
             return Err(Error::Input(format!(
-                "turns of {slice} ms on the nodes' core: they can be {shortest} to {longest} ms of real time"
+                "timeslices of {slice} ms on the nodes' core: they can be {shortest} to {longest} ms of real time"
             )));
         }
         match self.pace {
@@ -122,7 +118,7 @@ pub struct CoreWork {
     pub wanted_ns: u64,
     /// Real time in which there was too little room.
     pub capped_ns: u64,
-    /// CPU time that nodes and fillers had together; the rest was stolen, or had by others.
+    /// CPU time that nodes and burners had together; the rest was stolen, or had by others.
     pub available_ns: u64,
 }
 
@@ -143,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_within_what_the_kernel_does() {
+    fn slices_are_within_what_the_kernel_does() {
         let slice = |ns| Terms { slice: RealDuration::from_nanos(ns), ..Terms::default() };
         assert!(slice(100_000).check().is_ok() && slice(3_000_000).check().is_ok());
         assert!(refused(slice(99_999)).contains("0.1 to 3 ms"));
-        assert!(refused(slice(4_000_000)).contains("turns of 4 ms"));
+        assert!(refused(slice(4_000_000)).contains("timeslices of 4 ms"));
     }
 
     #[test]

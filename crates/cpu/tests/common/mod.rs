@@ -48,20 +48,20 @@ fn create_on(run_id: &str, shares: &[f64], policy: Policy, terms: Terms) -> CpuG
     CpuGroups::create(run_id, &shares, policy, terms).expect("root and control groups are needed for this test")
 }
 
-/// Starts the helper as the engine would.
-pub fn helper(groups: &CpuGroups) -> Option<Child> {
-    groups.helper().map(|command| {
+/// Starts the keeper as the engine would.
+pub fn keeper(groups: &CpuGroups) -> Option<Child> {
+    groups.keeper().map(|command| {
         let mut named = Command::new(limited());
         named.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        named.spawn().expect("the fillers")
+        named.spawn().expect("the keeper")
     })
 }
 
 /// Nodes under limits.
 pub fn engaged(shares: &[f64], policy: Policy) -> CpuGroups {
     let mut groups = create(&run_id(), shares, policy);
-    let helper = helper(&groups);
-    groups.engage(helper).expect("limits");
+    let keeper = keeper(&groups);
+    groups.engage(keeper).expect("limits");
     groups
 }
 
@@ -69,8 +69,8 @@ pub fn engaged(shares: &[f64], policy: Policy) -> CpuGroups {
 pub fn engaged_on(shares: &[f64], terms: Terms) -> (String, CpuGroups) {
     let id = run_id();
     let mut groups = create_on(&id, shares, Policy::Slots, terms);
-    let helper = helper(&groups);
-    groups.engage(helper).expect("limits");
+    let keeper = keeper(&groups);
+    groups.engage(keeper).expect("limits");
     (id, groups)
 }
 
@@ -82,8 +82,8 @@ pub fn named(i: usize) -> String {
 /// These nodes under limits, in always-runnable groups.
 pub fn engage(run_id: &str, shares: &[NodeShare], terms: Terms) -> CpuGroups {
     let mut groups = CpuGroups::create(run_id, shares, Policy::Slots, terms).expect("root and control groups");
-    let helper = helper(&groups);
-    groups.engage(helper).expect("limits");
+    let keeper = keeper(&groups);
+    groups.engage(keeper).expect("limits");
     groups
 }
 
@@ -114,7 +114,7 @@ pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&
     })
 }
 
-/// What each node used in the next `window`, as fractions of the core: (container, filler).
+/// What each node used in the next `window`, as fractions of the core: (its programs, left unused).
 pub fn used(groups: &mut CpuGroups, window: Duration) -> Vec<(f64, f64)> {
     // The scheduler's averages follow a change within some tens of milliseconds.
     sleep(Duration::from_millis(200));

@@ -50,8 +50,8 @@ impl Shares {
         let groups = &mut self.groups;
         // From here on this process itself cannot be on the nodes' cores.
         let exclusive = groups.take_cores();
-        let helper = groups.helper().map(|command| enclosure.spawn(command)).transpose()?;
-        let cores = groups.engage(helper)?;
+        let keeper = groups.keeper().map(|command| enclosure.spawn(command)).transpose()?;
+        let cores = groups.engage(keeper)?;
         let (policy, policy_because, terms) = (self.policy, self.because.clone(), self.terms);
         let host_setting = groups.host_setting().cloned();
         Ok(Conditions {

@@ -1,4 +1,4 @@
-//! Fillers as processes that share one memory, for control groups that hold no single threads (version 2 beside memory
+//! Burners as processes that share one memory, for control groups that hold no single threads (version 2 beside memory
 //! limits).
 //!
 //! They are made by clone(2) with CLONE_VM and nothing else: a process each, with a group of its own, and one address
@@ -8,27 +8,25 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{Pid, Signal};
 
-use super::spin;
-use crate::keeper::counters::Meter;
+use super::{Gate, Meter, burn};
 
 /// Several times what the few calls below need.
 const STACK: usize = 64 << 10;
 
-/// What a filler is handed; it lives as long as the process.
+/// The arguments of a burner; they live as long as the process.
 struct Inheritance {
-    gate: RawFd,
+    gate: Gate,
     meter: Meter,
     parent: Pid,
 }
 
-/// Starts a filler, which waits until `gate` is closed at its other end, and then burns its core. It ends with this
-/// process, and is to be waited for like any child.
-pub fn start(gate: RawFd, meter: Meter) -> io::Result<Pid> {
+/// Starts a burner, which waits until `gate` is open, and then burns its core. It ends with this thread, and is to be
+/// waited for like any child.
+pub fn start(gate: Gate, meter: Meter) -> io::Result<Pid> {
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, at an address of the kernel's choice, that nothing else knows; it is never unmapped.
     let stack = unsafe { mmap_anonymous(std::ptr::null_mut(), STACK, prot, MapFlags::PRIVATE)? };
@@ -50,10 +48,6 @@ extern "C" fn enter(inheritance: *mut libc::c_void) -> c_int {
     if !follows || rustix::process::getppid() != Some(*parent) {
         return 1;
     }
-    // SAFETY: the descriptor is this process's own copy, which it never closes.
-    let gate = unsafe { BorrowedFd::borrow_raw(*gate) };
-    match rustix::io::read(gate, &mut [0u8]) {
-        Ok(_) => spin(*meter),
-        Err(_) => 1,
-    }
+    gate.wait();
+    burn(*meter)
 }

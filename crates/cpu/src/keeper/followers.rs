@@ -1,0 +1,289 @@
+//! Weights that follow who sleeps, and weights and rates of clocks that follow how fast cores are.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+
+use host::cgroup::{Fraction, Group};
+use scale::{RealDuration, RealInstant};
+
+use super::burners::{Measured, Meter};
+use super::controller::{Books, Controller, Measurement};
+use super::protocol::{BurnerShare, Job, Maps, Method, Orders, SeveralCpus};
+use super::shared_array::SharedArray;
+use crate::Error;
+use crate::measure::meter;
+use crate::measure::usage::{RunUsage, UsageSnapshot};
+use crate::measure::yardstick::CounterRate;
+use crate::node_clock::{BurnerWords, NodeWords, at_work, awake_of, awake_on_average, open_map, tell_rate};
+use crate::share::layout::{GroupLayout, is_slack};
+
+/// How often the speed of cores is measured.
+const MEASURE: RealDuration = RealDuration::from_nanos(20_000_000);
+
+/// A change of what a burner has by less than this, as a part of what all beside it have, is not worth a write, which
+/// interrupts the core.
+const WORTH_IT: f64 = 0.002;
+
+/// The same for a node with several CPUs, where a change of one CPU is a change by a whole number.
+const WORTH_IT_FOR_CPUS: f64 = 0.02;
+
+/// Over how many looks the lead of a node's clock is averaged, and in how many strides it is to be made up: a stride is
+/// by how much its clock goes on in a slice, so that it is ahead and behind by about one all the time.
+const LEAD_OVER: f64 = 16.0;
+const STRIDES: f64 = 8.0;
+
+/// All that follows something, of all cores.
+pub(super) struct Followers {
+    orders: Receiver<Orders>,
+    books: Arc<Mutex<Vec<Books>>>,
+    slice: RealDuration,
+    cores: Vec<CoreSpeed>,
+    burners: Vec<BurnerWeight>,
+    several: Vec<CpusWeight>,
+    /// The kernel's maps, once they were told.
+    clocks: Option<Clocks>,
+    usage: RunUsage,
+    measured: RealInstant,
+    /// Whether burners have at once what a node leaves that goes to sleep. Before Linux 6.6 (CFS) a weight that changes
+    /// often starves who runs beside it, so that burners there have what nodes left on average.
+    at_once: bool,
+}
+
+impl Followers {
+    /// Takes up the groups of a job; there is nothing to follow before the first of `orders`.
+    pub fn new(
+        layout: &GroupLayout,
+        job: &Job,
+        meters: Arc<[Vec<Meter>]>,
+        orders: Receiver<Orders>,
+        books: Arc<Mutex<Vec<Books>>>,
+    ) -> Result<Followers, Error> {
+        let at = host::now();
+        let of_core = |place: usize| CoreSpeed::new(Arc::clone(&meters), place, at);
+        let of_burner =
+            |(place, core): &(String, usize)| BurnerWeight::new(&layout.at(place), *core, is_slack(place), at);
+        let of_node = |node: &SeveralCpus| CpusWeight::new(&layout.at(&node.place), node.node, node.fraction, at);
+        Ok(Followers {
+            orders,
+            books,
+            slice: job.slice,
+            cores: (0..job.cores.len()).map(of_core).collect(),
+            burners: job.burners.iter().map(of_burner).collect::<Result<_, _>>()?,
+            several: job.several.iter().map(of_node).collect::<Result<_, _>>()?,
+            clocks: None,
+            usage: RunUsage::of(layout)?,
+            measured: at,
+            at_once: job.method == Method::Account,
+        })
+    }
+
+    /// Does what is due: weights follow who sleeps at each call, or on average of some time, and the speed of cores is
+    /// measured every [`MEASURE`].
+    pub fn step(&mut self, now: RealInstant) -> Result<(), Error> {
+        let due = now.since(self.measured) >= MEASURE;
+        if due {
+            self.measured = now;
+            self.measure(now)?;
+        }
+        if self.at_once || due {
+            self.follow(now).map_err(Error::io("change a weight"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives each burner what the nodes beside it leave, and nodes with several CPUs what those at work have bought.
+    fn follow(&mut self, now: RealInstant) -> io::Result<()> {
+        let Some(clocks) = &self.clocks else { return Ok(()) };
+        for (i, burner) in self.burners.iter_mut().enumerate() {
+            burner.follow(clocks.burners.at(i), self.cores[burner.core].slack, now, self.at_once)?;
+        }
+        for node in &mut self.several {
+            node.follow(clocks, now, self.slice, self.at_once)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, now: RealInstant) -> Result<(), Error> {
+        if let Ok(orders) = self.orders.try_recv() {
+            self.take(orders)?;
+        }
+        // A counter that cannot be read is a measurement without one.
+        let usage = self.usage.read().unwrap_or_default();
+        for (place, core) in self.cores.iter_mut().enumerate() {
+            core.measure(now, usage.get(place).copied());
+            if let Some((clocks, rate)) = self.clocks.as_ref().zip(core.news()) {
+                let here = |burner: usize| self.burners.get(burner).is_some_and(|b| b.core == place);
+                for node in 0..clocks.node_count {
+                    // SAFETY: the mapping lives as long as `clocks`, and nobody else writes these words.
+                    unsafe { tell_rate(clocks.nodes.at(node), rate, here) }
+                }
+            }
+        }
+        // Whoever reads them now reads those of the last time: this must not wait.
+        if let Ok(mut books) = self.books.try_lock() {
+            *books = self.cores.iter().map(|core| core.controller.books()).collect();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, orders: Orders) -> Result<(), Error> {
+        self.clocks = Some(Clocks::open(orders.maps)?);
+        self.burners.iter_mut().zip(orders.burners).for_each(|(burner, share)| burner.share = Some(share));
+        for (core, of_work) in self.cores.iter_mut().zip(orders.cores) {
+            if let Some((pace, room)) = of_work {
+                core.controller.keep(pace, room);
+                core.told = Some(1.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The maps of the kernel's programs that keep the clocks of nodes.
+struct Clocks {
+    nodes: SharedArray<NodeWords>,
+    burners: SharedArray<BurnerWords>,
+    node_count: usize,
+}
+
+impl Clocks {
+    fn open(maps: Maps) -> Result<Clocks, Error> {
+        let Maps { nodes, burners, node_count, burner_count } = maps;
+        Ok(Clocks {
+            nodes: SharedArray::map(open_map(nodes)?.as_fd(), node_count)?,
+            burners: SharedArray::map(open_map(burners)?.as_fd(), burner_count)?,
+            node_count,
+        })
+    }
+}
+
+/// The speed of one core, and what follows from it.
+struct CoreSpeed {
+    meters: Arc<[Vec<Meter>]>,
+    place: usize,
+    controller: Controller,
+    rate: CounterRate,
+    measured: Measured,
+    usage: Option<UsageSnapshot>,
+    /// The slack of the core now; `None` as it was at first.
+    slack: Option<f64>,
+    /// By how much the core is slower than its reference, as clocks were told; `None` with shares of time.
+    told: Option<f64>,
+}
+
+impl CoreSpeed {
+    fn new(meters: Arc<[Vec<Meter>]>, place: usize, at: RealInstant) -> CoreSpeed {
+        let (controller, measured) = (Controller::new(at), Measured::of(&meters[place]));
+        CoreSpeed {
+            meters,
+            place,
+            controller,
+            rate: CounterRate::start(),
+            measured,
+            usage: None,
+            slack: None,
+            told: None,
+        }
+    }
+
+    /// Measures how fast the core was since the last time; `usage` is what all groups have had of it by now, if that
+    /// could be read.
+    fn measure(&mut self, now: RealInstant, usage: Option<UsageSnapshot>) {
+        let measured = Measured::of(&self.meters[self.place]);
+        let Measured { chunks, cycles } = measured.since(self.measured);
+        let speed = self.rate.per_us().and_then(|per_us| meter::speed(chunks, cycles, per_us));
+        let available = usage.zip(self.usage).map(|(now, before)| now.since(before));
+        if let Some(slack) = self.controller.step(Measurement { at: now, speed, available }) {
+            self.slack = Some(slack);
+        }
+        (self.measured, self.usage) = (measured, usage);
+    }
+
+    /// The rate of clocks, as a part of the reference's, if that is other than they were told.
+    fn news(&mut self) -> Option<f64> {
+        let (slower, told) = (self.controller.books().wanted, self.told?);
+        ((slower / told - 1.0).abs() > WORTH_IT / 2.0).then(|| {
+            self.told = Some(slower);
+            1.0 / slower
+        })
+    }
+}
+
+/// The weight of one burner: it follows who sleeps beside it.
+struct BurnerWeight {
+    core: usize,
+    takes_slack: bool,
+    weight: Fraction,
+    share: Option<BurnerShare>,
+    written: f64,
+    /// The debt to its nodes when it was last given something, in the programs' units, and when that was.
+    owed: (u64, RealInstant),
+}
+
+impl BurnerWeight {
+    fn new(group: &Group, core: usize, takes_slack: bool, at: RealInstant) -> Result<BurnerWeight, Error> {
+        Ok(BurnerWeight { core, takes_slack, weight: group.fraction()?, share: None, written: -1.0, owed: (0, at) })
+    }
+
+    fn follow(
+        &mut self,
+        words: *const BurnerWords,
+        slack: Option<f64>,
+        now: RealInstant,
+        at_once: bool,
+    ) -> io::Result<()> {
+        let Some(mut share) = self.share else { return Ok(()) };
+        if let Some(slack) = slack.filter(|_| self.takes_slack) {
+            share.base = slack;
+        }
+        // SAFETY: the mapping lives as long as its owner, who calls this; the programs write each word as a whole.
+        let awake = unsafe { if at_once { awake_of(words) } else { awake_on_average(words, now, &mut self.owed) } };
+        let fraction = share.fraction(awake);
+        let beside = fraction + share.scale * awake;
+        if (fraction - self.written).abs() > WORTH_IT * beside {
+            self.weight.set(fraction)?;
+            self.written = fraction;
+        }
+        Ok(())
+    }
+}
+
+/// The weight of a node with several CPUs: it follows how many of them are at work.
+struct CpusWeight {
+    node: usize,
+    fraction: f64,
+    weight: Fraction,
+    written: f64,
+    /// The integral of its CPUs at work when it was last given something, and when that was.
+    wanted: (u64, RealInstant),
+    /// How far its clock has been ahead of the run's lately, ns of real time.
+    lead_ns: f64,
+}
+
+impl CpusWeight {
+    fn new(group: &Group, node: usize, fraction: f64, at: RealInstant) -> Result<CpusWeight, Error> {
+        Ok(CpusWeight { node, fraction, weight: group.fraction()?, written: -1.0, wanted: (0, at), lead_ns: 0.0 })
+    }
+
+    /// Gives the node as much as its CPUs that are at work have bought. While nobody in it wants the core, it has what
+    /// one has, for the thread that wakes up next.
+    ///
+    /// Which of them are at work changes within a slice, so that the sum of what it was given can be off: what its
+    /// clock has got ahead, it is given less.
+    fn follow(&mut self, clocks: &Clocks, now: RealInstant, slice: RealDuration, at_once: bool) -> io::Result<()> {
+        // SAFETY: the mapping lives as long as `clocks`.
+        let node = unsafe { at_work(clocks.nodes.at(self.node), now, &mut self.wanted) };
+        self.lead_ns += (node.lead_ns - self.lead_ns) / LEAD_OVER;
+        let cpus = if at_once { node.at_once } else { node.on_average };
+        let stride = slice.as_nanos() as f64 * node.rate;
+        let less = (1.0 - self.lead_ns / (STRIDES * stride)).clamp(0.5, 1.5);
+        let fraction = self.fraction * cpus.max(1.0) * less;
+        if (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction {
+            self.weight.set(fraction)?;
+            self.written = fraction;
+        }
+        Ok(())
+    }
+}
