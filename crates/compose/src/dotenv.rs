@@ -3,6 +3,11 @@
 
 use crate::template;
 
+/// The most settings together.
+const MOST: usize = 4000;
+/// How long they may be together, in bytes.
+const LONGEST: usize = 4 << 20;
+
 /// Reads a file of settings, and adds them to others. A variable in a value stands for what `known` says, else for what
 /// has been set before. What is wrong with it has its line.
 pub(crate) fn parse(
@@ -12,8 +17,13 @@ pub(crate) fn parse(
 ) -> Result<(), String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { text, rest: text };
+    let mut long = 0;
     while let Some(setting) = reader.next(known, settings)? {
         let Some((name, value)) = setting else { continue };
+        long += name.len() + value.len();
+        if settings.len() >= MOST || long > LONGEST {
+            return Err(too_many());
+        }
         match settings.iter_mut().find(|(other, _)| *other == name) {
             Some((_, old)) => *old = value,
             None => settings.push((name, value)),
@@ -28,12 +38,24 @@ pub(crate) fn parse_raw(text: &str, settings: &mut Vec<(String, String)>) -> Res
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        if settings.len() >= MOST {
+            return Err(too_many());
+        }
         match line.split_once('=') {
             Some((name, value)) if !name.is_empty() => settings.push((name.to_owned(), value.to_owned())),
             _ => return Err(format!("line {}: `{line}` sets nothing: write NAME=VALUE", number + 1)),
         }
     }
     Ok(())
+}
+
+/// The line of a text behind which so many bytes are left.
+fn line_at(text: &str, left: usize) -> usize {
+    text[..text.len() - left].matches('\n').count() + 1
+}
+
+fn too_many() -> String {
+    format!("there are more than {MOST} settings, or they are longer than {} MiB together", LONGEST >> 20)
 }
 
 struct Reader<'a> {
@@ -59,8 +81,8 @@ impl Reader<'_> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let line = self.line();
-        let at = |what: String| format!("line {line}: {what}");
+        let (text, length) = (self.text, self.rest.len());
+        let at = |what: String| format!("line {}: {what}", line_at(text, length));
         let (name, is_alone) = self.name().map_err(at)?;
         if name.contains(' ') {
             return Err(at(format!("a name cannot contain a space, as `{name}` does")));
@@ -74,10 +96,6 @@ impl Reader<'_> {
         };
         let value = self.value(&look_up).map_err(at)?;
         Ok(Some(Some((name, value))))
-    }
-
-    fn line(&self) -> usize {
-        self.text[..self.text.len() - self.rest.len()].matches('\n').count() + 1
     }
 
     /// The name that a setting begins with, and whether nothing follows it.

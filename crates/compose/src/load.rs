@@ -7,7 +7,7 @@ mod paths;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use model::yaml::{self, Problems, Span, did_you_mean};
+use model::yaml::{self, Kind, Problems, Span, did_you_mean};
 
 use crate::canonical::canonical;
 use crate::cast;
@@ -54,6 +54,28 @@ pub(crate) struct Loader {
     pub notes: Vec<Note>,
     /// The files read so far, as they are called in messages.
     sources: Vec<(PathBuf, String)>,
+    /// How much text variables have made so far, in bytes.
+    filled: usize,
+}
+
+/// The most files that a project is made of.
+const MOST_FILES: usize = 200;
+/// The most text that variables may make of them, in bytes.
+const LONGEST: usize = 16 << 20;
+/// Nobody reads more notes.
+const MOST_NOTES: usize = 1000;
+
+/// What a file of settings is, for messages.
+const SETTINGS: Kind = Kind {
+    the: "the file of settings",
+    is: "a file of settings has lines such as NAME=VALUE",
+    missing: "a file of settings has lines such as NAME=VALUE",
+    longest: 1 << 20,
+};
+
+/// The text of a file of settings.
+pub(crate) fn text_of_settings(path: &Path) -> Result<String, String> {
+    yaml::text(path, &SETTINGS).map_err(|e| e.to_string())
 }
 
 impl Loader {
@@ -64,7 +86,7 @@ impl Loader {
         let unreadable = |e: std::io::Error| Error::Unreadable { path: file.to_owned(), why: e.to_string() };
         let folder = fs::canonicalize(parent).map_err(unreadable)?;
         let problems = Problems::new(COMPOSE.the, file, &text);
-        let loader = Loader { folder, problems, notes: Vec::new(), sources: vec![(file.to_owned(), text)] };
+        let loader = Loader { folder, problems, notes: Vec::new(), sources: vec![(file.to_owned(), text)], filled: 0 };
         Ok((loader, 0))
     }
 
@@ -81,7 +103,7 @@ impl Loader {
         if !file.is_file() {
             return;
         }
-        let read = self.try_inside(&file).and_then(|real| fs::read_to_string(real).map_err(|e| e.to_string()));
+        let read = self.try_inside(&file).and_then(|real| text_of_settings(&real));
         if let Err(what) = read.and_then(|text| environment.add(&text)) {
             self.wrong(Span::default(), format!("`.env`: {what}"));
         }
@@ -117,6 +139,9 @@ impl Loader {
 
     pub fn note(&mut self, at: Span, node: Option<&str>, what: impl Into<String>) {
         let (file, text) = &self.sources[at.source];
+        if self.notes.len() >= MOST_NOTES {
+            return;
+        }
         let line = text.chars().take(at.start).filter(|c| *c == '\n').count() + 1;
         let note = Note { file: file.clone(), line, node: node.map(str::to_owned), what: what.into() };
         if !self.notes.contains(&note) {
@@ -148,6 +173,14 @@ impl Loader {
 
     /// Reads another file of the folder, whose number it gives.
     fn open(&mut self, path: &Path, at: Span) -> Option<usize> {
+        if self.sources.len() >= MOST_FILES {
+            // Files that include each other twice are read twice as often, level by level.
+            if self.sources.len() == MOST_FILES {
+                self.wrong(at, format!("more than {MOST_FILES} files are read, some of them again and again"));
+                self.sources.push(Default::default());
+            }
+            return None;
+        }
         let real = self.inside(path, at)?;
         match yaml::text(&real, &COMPOSE) {
             Ok(text) => {
@@ -182,6 +215,15 @@ impl Loader {
         match &mut value.data {
             Data::Text(text) => match template::fill_in(text, &|name| environment.get(name)) {
                 Ok(filled) => {
+                    self.filled += filled.text.len();
+                    if self.filled > LONGEST {
+                        // Said once: what else there is to be replaced would only take memory.
+                        if self.filled < usize::MAX / 2 {
+                            self.wrong(value.span, "variables make more than 16 MiB of text of these files");
+                        }
+                        self.filled = usize::MAX / 2;
+                        return value;
+                    }
                     for name in filled.unset {
                         let what = format!("`{name}` is set neither in the environment nor in `.env`: it is empty");
                         self.note(value.span, None, what);

@@ -1,5 +1,10 @@
 //! Variables in a text: `$VAR`, `${VAR}`, and what stands for one that is not there, as Compose replaces them.
 
+/// The longest text that variables may make of another, in bytes.
+const LONGEST: usize = 1 << 20;
+/// How deep defaults of variables may stand in one another.
+const DEPTH: usize = 50;
+
 /// What stands for the variables of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
@@ -10,6 +15,11 @@ pub(crate) struct Filled {
 
 /// Replaces all variables of a text by what `get` knows of them; what is wrong with it, if something is.
 pub(crate) fn fill_in(text: &str, get: &dyn Fn(&str) -> Option<String>) -> Result<Filled, String> {
+    fill_in_at(DEPTH, text, get)
+}
+
+fn fill_in_at(depth: usize, text: &str, get: &dyn Fn(&str) -> Option<String>) -> Result<Filled, String> {
+    let depth = depth.checked_sub(1).ok_or("variables stand in one another, more than 50 levels deep")?;
     let mut filled = Filled::default();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -24,10 +34,13 @@ pub(crate) fn fill_in(text: &str, get: &dyn Fn(&str) -> Option<String>) -> Resul
             rest = &rest[name..];
         } else if let Some(after) = rest.strip_prefix('{') {
             let end = closing(after).ok_or_else(|| not_understood(after))?;
-            filled.braced(&after[..end], get)?;
+            filled.braced(depth, &after[..end], get)?;
             rest = &after[end + 1..];
         } else {
             filled.text.push('$');
+        }
+        if filled.text.len() > LONGEST {
+            return Err("with its variables replaced it is longer than 1 MiB".into());
         }
     }
     filled.text += rest;
@@ -43,7 +56,7 @@ impl Filled {
     }
 
     /// What stands between braces: a name, and what is to be done if it is not set (`-`, `?`, `+`), or empty (`:-` …).
-    fn braced(&mut self, inside: &str, get: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    fn braced(&mut self, depth: usize, inside: &str, get: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
         let (name, rest) = inside.split_at(name_length(inside));
         if name.is_empty() {
             return Err(not_understood(inside));
@@ -62,12 +75,12 @@ impl Filled {
         let counts = known.as_ref().is_some_and(|value| !(or_empty && value.is_empty()));
         match (sign, counts) {
             (Some('+'), true) | (Some('-'), false) => {
-                let other = fill_in(signs.as_str(), get)?;
+                let other = fill_in_at(depth, signs.as_str(), get)?;
                 self.text += &other.text;
                 self.unset.extend(other.unset);
             }
             (Some('?'), false) => {
-                let why = fill_in(signs.as_str(), get)?.text;
+                let why = fill_in_at(depth, signs.as_str(), get)?.text;
                 let why = if why.is_empty() { why } else { format!(": {why}") };
                 return Err(format!("`{name}` must be set{why}"));
             }
@@ -154,5 +167,9 @@ mod tests {
         ] {
             assert!(filled(text).unwrap_err().contains(says), "{text}");
         }
+        let deep = format!("{}{}", "${N:-".repeat(100_000), "}".repeat(100_000));
+        assert!(filled(&deep).unwrap_err().contains("50 levels"));
+        let grown = fill_in(&"$A".repeat(100), &|_| Some("x".repeat(100_000)));
+        assert!(grown.unwrap_err().contains("longer than 1 MiB"));
     }
 }

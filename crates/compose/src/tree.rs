@@ -4,7 +4,7 @@
 //! The parser is saphyr's. The tree is not the one of experiments, in which tags and merge keys mean nothing, and in
 //! which `0755` stays what was written: Compose makes 493 of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use model::yaml::{Fault, Span, shorten};
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
@@ -15,6 +15,8 @@ use crate::scalar;
 const DEPTH: usize = 32;
 /// How many values a file may have after its aliases are expanded, as many as Compose allows.
 const VALUES: usize = 100_000;
+/// How much text its values may have together after its aliases are expanded, in bytes.
+const TEXT: usize = 8 << 20;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
@@ -161,6 +163,23 @@ impl Value {
         1 + below
     }
 
+    fn own_length(&self) -> usize {
+        match &self.data {
+            Data::Text(text) | Data::Int(text) | Data::Float(text) => text.len(),
+            _ => 0,
+        }
+    }
+
+    /// How long all texts in it are, in bytes.
+    fn length(&self) -> usize {
+        let below: usize = match &self.data {
+            Data::List(items) => items.iter().map(Value::length).sum(),
+            Data::Map(entries) => entries.iter().map(|(k, v)| k.text.len() + v.length()).sum(),
+            _ => 0,
+        };
+        self.own_length() + below
+    }
+
     fn depth(&self) -> usize {
         let below = match &self.data {
             Data::List(items) => items.iter().map(Value::depth).max(),
@@ -195,6 +214,8 @@ struct Open {
     /// What `<<` brings, which gives way to what the map says itself.
     merged: Vec<(Key, Value)>,
     has_merge: bool,
+    /// The keys met so far.
+    keys: HashSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -203,6 +224,7 @@ struct Builder {
     documents: Vec<Value>,
     anchors: HashMap<usize, Value>,
     values: usize,
+    text: usize,
     faults: Vec<Fault>,
 }
 
@@ -230,7 +252,7 @@ impl Builder {
                 let Some(mut done) = self.open.pop() else { return Ok(()) };
                 done.value.span.end = span.end.max(done.value.span.start);
                 for (key, value) in done.merged {
-                    if done.value.get(&key.text).is_none()
+                    if done.keys.insert(key.text.clone())
                         && let Data::Map(entries) = &mut done.value.data
                     {
                         entries.push((key, value));
@@ -242,7 +264,7 @@ impl Builder {
                 let Some(mut value) = self.anchors.get(&anchor).cloned() else {
                     return Err((span, "this alias stands inside the value that it names: write the value out".into()));
                 };
-                self.spend(value.size(), span)?;
+                self.spend(value.size(), value.length(), span)?;
                 if self.open.len() + value.depth() > DEPTH {
                     return Err((span, too_deep()));
                 }
@@ -253,8 +275,12 @@ impl Builder {
         }
     }
 
-    fn spend(&mut self, values: usize, span: Span) -> Result<(), Fault> {
+    fn spend(&mut self, values: usize, text: usize, span: Span) -> Result<(), Fault> {
         self.values += values;
+        self.text += text;
+        if self.text > TEXT {
+            return Err((span, format!("this is more than {} MiB of text, aliases written out", TEXT >> 20)));
+        }
         if self.values > VALUES {
             return Err((span, format!("this is more than {VALUES} values, which Compose refuses")));
         }
@@ -300,7 +326,7 @@ impl Builder {
             return Err((span, "a list or map cannot be a key: write `key: value`".into()));
         }
         let value = Value { span, data, over };
-        self.open.push(Open { value, key: None, anchor, merged: Vec::new(), has_merge: false });
+        self.open.push(Open { value, key: None, anchor, merged: Vec::new(), has_merge: false, keys: HashSet::new() });
         Ok(())
     }
 
@@ -317,9 +343,9 @@ impl Builder {
     }
 
     fn complete(&mut self, value: Value, anchor: usize) -> Result<(), Fault> {
-        self.spend(1, value.span)?;
+        self.spend(1, value.own_length(), value.span)?;
         if anchor != 0 {
-            self.spend(value.size(), value.span)?;
+            self.spend(value.size(), value.length(), value.span)?;
             self.anchors.insert(anchor, value.clone());
         }
         let Some(open) = self.open.last_mut() else {
@@ -335,7 +361,7 @@ impl Builder {
                 merge(&mut open.merged, &value, true)?;
             }
             (Data::Map(entries), Some(key)) => {
-                if entries.iter().any(|(k, _)| k.text == key.text) {
+                if !open.keys.insert(key.text.clone()) {
                     let what = format!("the key `{}` is here for the second time: keep one", shorten(&key.text));
                     self.faults.push((key.span, what));
                 } else {

@@ -15,7 +15,7 @@ pub use machine::{
     ListedImage, LiveRun, LocalSite, SuspendedState, Wanted, become_helper, begun, damaged, doctor, event, exec,
     find_live, find_run, host_speed, idle_s, image_reference, images, interrupts, kept_image, live_runs,
     make_state_directory, print_logs, pull_image, read_experiment, remove_damaged, remove_image, save_image,
-    suspended_runs, swap_out, sweep, take_suspended,
+    setting_up, suspended_runs, swap_out, sweep, take_suspended,
 };
 pub use model::Experiment;
 pub use plan::{self, Facts, PLANNED_USABLE, Plan, SMALLEST_SHARE};

@@ -71,9 +71,21 @@ pub fn run_through(
     let mut desk = desk(&registration, earlier.as_ref())?;
     let unmeasured = run::unmeasured(experiment, &plan);
     let place = Place { registration, folder: experiment.dir.clone(), results: dir.clone() };
+    let (last, none) = (dir.clone(), unmeasured.clone());
+    machine::setting_up(move || {
+        let why = Some("the run was interrupted while it was set up".into());
+        drop(last.write_result(&RunResult { why, ..none }));
+    });
+    let mut tell = |notice: &Notice| {
+        // Its clock goes, and it looks for interrupts from now on.
+        if matches!(notice, Notice::Tick(_)) {
+            machine::set_up();
+        }
+        tell(notice);
+    };
     let mut site = reach(LocalSite::new(place));
     let request = run::Request { experiment, plan, seed, accuracy, keep, choice, earlier };
-    let outcome = run::conduct(&mut *site, request, &dir, &mut desk, interrupts, tell).map_err(Error::from);
+    let outcome = run::conduct(&mut *site, request, &dir, &mut desk, interrupts, &mut tell).map_err(Error::from);
     // Also if the run has failed, whose reason is then the one that counts.
     let torn_down = site.tear_down();
     let suspended = desk.settle(torn_down.as_ref().err());

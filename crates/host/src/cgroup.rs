@@ -110,6 +110,12 @@ impl Tree {
         partition::held(self)
     }
 
+    /// Allows so many processes and threads in the tree, all of its groups together. To be called when the tree exists.
+    pub fn limit_processes(&self, most: u64) -> Result<(), Error> {
+        let file = self.hierarchies.of_processes(&self.path(""))?.join(files::MOST_PROCESSES);
+        files::write(&file, &most.to_string())
+    }
+
     /// Removes the tree, and kills what still runs in it. It is fine if there is none. The caller makes sure that the
     /// run is dead.
     pub fn sweep(&self) -> Result<(), Error> {

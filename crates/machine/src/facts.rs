@@ -49,7 +49,8 @@ fn facts(cores: &Supply, experiment: &Experiment, variant: Variant) -> Result<Fa
         true => Some(HostSpeed::here().reference_or_measured(core)?),
         false => None,
     };
-    Ok(Facts { offers: Offers::here(), cores: cores.clone(), reference, weights: cgroup::weights() })
+    let (weights, processes) = (cgroup::weights(), Some(host::processes::most_of_a_run()));
+    Ok(Facts { offers: Offers::here(), cores: cores.clone(), reference, weights, processes })
 }
 
 /// The plan of a variant of an experiment on these cores of this machine. `tdf` takes the place of the experiment's, in

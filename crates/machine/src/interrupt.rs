@@ -2,6 +2,9 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +14,32 @@ use signal_hook::iterator::Signals;
 
 /// Signals within this time are one request: both the kernel and the shell send one when a terminal closes.
 const ONE_REQUEST: Duration = Duration::from_millis(300);
+
+/// While a run is set up, it has so long to end in order; then the process ends, whatever it waits for.
+const SETTING_UP: Duration = Duration::from_millis(1500);
+
+/// The word by which the process becomes one that removes what is left.
+pub(crate) const SWEEP: &str = "__sweep";
+/// The exit code of a run that was asked to end.
+const INTERRUPTED: i32 = 130;
+
+/// What is done in the last moment of a process that ends while it sets a run up.
+type LastWords = Box<dyn FnOnce() + Send>;
+
+/// Whether a run is being set up; and if so, with which last words.
+static SETTING: Mutex<Option<LastWords>> = Mutex::new(None);
+
+/// From now on a run is set up: an experiment is read, an image fetched or unpacked, cores are waited for, nodes made.
+/// All this waits for files, other processes and the kernel, and looks for no interrupt meanwhile, so a signal that
+/// asks to end has the process end within 1.5 s, after `last_words`, and remove what is left.
+pub fn setting_up(last_words: impl FnOnce() + Send + 'static) {
+    *SETTING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last_words));
+}
+
+/// The run goes on by itself: it looks for interrupts, and is torn down in order.
+pub fn set_up() {
+    *SETTING.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
 
 /// Where requests to end arrive.
 pub type Interrupts = Receiver<i32>;
@@ -28,9 +57,13 @@ pub fn listen() -> io::Result<Interrupts> {
         let _ = mask(libc::SIG_UNBLOCK, &to_hear);
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
+            if first.is_none() {
+                // If there can be no thread, a second signal still ends the process.
+                let _ = thread::Builder::new().name("set-up".into()).spawn(end_setting_up);
+            }
             let since = first.get_or_insert_with(Instant::now).elapsed();
             if send.try_send(signal).is_err() && signal != SIGHUP && since > ONE_REQUEST {
-                std::process::exit(130);
+                std::process::exit(INTERRUPTED);
             }
         }
     })?;
@@ -38,6 +71,25 @@ pub fn listen() -> io::Result<Interrupts> {
     // fail with EINTR wherever a signal happened to find them.
     mask(libc::SIG_BLOCK, &heeded)?;
     Ok(receive)
+}
+
+/// What the process becomes that has ended while it set a run up: it removes what the kernel does not.
+pub(crate) fn sweep_and_exit() -> ! {
+    crate::sweep::sweep();
+    std::process::exit(INTERRUPTED);
+}
+
+/// Ends the process if it still sets a run up when the time for that is over.
+fn end_setting_up() {
+    thread::sleep(SETTING_UP);
+    let last_words = SETTING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(last_words) = last_words {
+        last_words();
+        // All other threads end here, and with them the run that they were making: it dies with the thread that made
+        // it. What is left then is for whoever is no part of it.
+        let _failed = Command::new("/proc/self/exe").arg(SWEEP).exec();
+        std::process::exit(INTERRUPTED);
+    }
 }
 
 /// Blocks or unblocks signals for the calling thread.

@@ -34,7 +34,7 @@ pub use images::{
     ImageFile, ImageSource, KeptAbout, ListedImage, image_reference, images, kept_image, must_be_kept, pull_image,
     remove_image, save_image,
 };
-pub use interrupt::{Interrupts, listen as interrupts};
+pub use interrupt::{Interrupts, listen as interrupts, set_up, setting_up};
 pub use live::{LiveRun, begun, idle_s, live_runs, with_live_directories};
 pub use local::{LocalSite, Place};
 pub use logs::{find_live, find_run, print as print_logs};

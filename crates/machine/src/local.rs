@@ -24,6 +24,7 @@ use std::time::Duration;
 use cpu::NodeClocks;
 use crossbeam_channel::Receiver;
 use device::Change;
+use host::{cgroup, processes};
 use node::{Enclosure, EnclosureOptions, Runtime};
 use record::RunDir;
 use scale::RealInstant;
@@ -184,6 +185,9 @@ impl LocalSite {
         let own = setup.cores.engine().to_vec();
         there(own.first())?;
         host::descriptors::raise_limit();
+        let state = self.place()?.registration.state_dir().to_path_buf();
+        host::room::check(&state, 0)?;
+        self.events.watch_room(state)?;
         let images = self.images(&setup)?;
         // Asked before this process restricts itself to the harness's cores.
         let (policy, because) = shares::policy_of(&setup);
@@ -210,6 +214,7 @@ impl LocalSite {
         let idle_memory = IdleMemory::take(&place.registration.id, setup.tdf);
         let disks = NodeDisks::make(&setup, &enclosure, &place.registration)?;
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
+        cgroup::Tree::of(&place.registration.id)?.limit_processes(processes::most_of_a_run())?;
         let clocks = shares.clocks();
         let dilation = Dilation::of(&setup, clocks.map_or(&[], NodeClocks::clocks))?.map(Arc::new);
         let (network, namespaces) = Network::create(&setup, clocks)?;

@@ -11,7 +11,9 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 /// How deep values may be nested; an experiment needs five levels, a Compose file seven.
 const DEPTH: usize = 24;
 /// How many values a document may have after its aliases are expanded. (All paths between 256 machines are 230,000.)
-const VALUES: usize = 500_000;
+const VALUES: usize = 300_000;
+/// How much text its values may have together after its aliases are expanded, in bytes.
+const TEXT: usize = 20 << 20;
 
 /// A range of characters of one source text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +95,15 @@ impl Value {
         }
     }
 
+    /// How long all texts in it are, in bytes.
+    fn length(&self) -> usize {
+        match &self.data {
+            Data::Scalar { text, .. } => text.len(),
+            Data::List(items) => items.iter().map(Value::length).sum(),
+            Data::Map(entries) => entries.iter().map(|(k, v)| k.text.len() + v.length()).sum(),
+        }
+    }
+
     fn depth(&self) -> usize {
         match &self.data {
             Data::Scalar { .. } => 1,
@@ -148,6 +159,7 @@ struct Builder {
     root: Option<Value>,
     anchors: HashMap<usize, Value>,
     values: usize,
+    text: usize,
     faults: Vec<Fault>,
 }
 
@@ -172,7 +184,7 @@ impl Builder {
                 let Some(mut value) = self.anchors.get(&anchor).cloned() else {
                     return Err((span, "this alias stands inside the value that it names: write the value out".into()));
                 };
-                self.spend(value.size(), span)?;
+                self.spend(value.size(), value.length(), span)?;
                 if self.open.len() + value.depth() > DEPTH {
                     return Err((span, too_deep()));
                 }
@@ -186,8 +198,12 @@ impl Builder {
         }
     }
 
-    fn spend(&mut self, values: usize, span: Span) -> Result<(), Fault> {
+    fn spend(&mut self, values: usize, text: usize, span: Span) -> Result<(), Fault> {
         self.values += values;
+        self.text += text;
+        if self.text > TEXT {
+            return Err((span, format!("this is more than {} MiB of text, aliases written out", TEXT >> 20)));
+        }
         if self.values > VALUES {
             return Err((span, format!("this is more than {VALUES} values: such a file has a few hundred")));
         }
@@ -209,10 +225,11 @@ impl Builder {
     }
 
     fn complete(&mut self, value: Value, anchor: usize) -> Result<(), Fault> {
-        self.spend(1, value.span)?;
+        let own = if let Data::Scalar { text, .. } = &value.data { text.len() } else { 0 };
+        self.spend(1, own, value.span)?;
         if anchor != 0 {
+            self.spend(value.size(), value.length(), value.span)?;
             self.anchors.insert(anchor, value.clone());
-            self.spend(value.size(), value.span)?;
         }
         let Some(open) = self.open.last_mut() else {
             self.root = Some(value);
@@ -268,6 +285,8 @@ mod tests {
             let refs = vec![format!("*a{}", i - 1); 10].join(",");
             bomb.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
         }
-        assert!(parse(&bomb, 0).unwrap_err().1.contains("more than 500000 values"));
+        assert!(parse(&bomb, 0).unwrap_err().1.contains("more than 300000 values"));
+        let long = format!("a: &x \"{}\"\nb: [{}]\n", "y".repeat(1 << 19), "*x,".repeat(100));
+        assert!(parse(&long, 0).unwrap_err().1.contains("more than 20 MiB of text"));
     }
 }

@@ -7,7 +7,10 @@ use oci_spec::runtime::{
     LinuxPids, LinuxResources, Mount, PosixRlimitBuilder, PosixRlimitType, Process, Root, Spec, User,
 };
 
-use crate::seccomp;
+use rustix::fs::CWD;
+use rustix::process::{Resource, getrlimit};
+
+use crate::{masked, seccomp};
 
 /// What differs between bundles.
 pub(crate) struct Parts<'a> {
@@ -48,40 +51,24 @@ const CAPABILITIES: [Capability; 16] = [
     Capability::SysChroot,
 ];
 
-/// Unreadable: they tell of the host, or reach it.
-const MASKED: [&str; 21] = [
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/config.gz",
-    "/proc/interrupts",
-    "/proc/kallsyms",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/kpagecgroup",
-    "/proc/kpagecount",
-    "/proc/kpageflags",
-    "/proc/latency_stats",
-    // No runtime but crun would mount the node's own there.
-    "/proc/partitions",
-    "/proc/scsi",
-    "/proc/timer_list",
-    "/proc/vmallocinfo",
-    // Who reads `hot_add` has made a device on the host.
-    "/sys/class/zram-control",
-    "/sys/devices/virtual/dmi",
-    "/sys/devices/virtual/powercap",
-    "/sys/firmware",
-    "/sys/kernel",
-    "/sys/module",
-];
-
 /// Readable but not writable, beside all of `/proc/sys` but `net`, which is the node's own. Nothing may be mounted
 /// below these paths: crun 1.8.1 would show it writable.
-const READ_ONLY: [&str; 7] =
-    ["/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/pressure", "/proc/sysrq-trigger"];
+const READ_ONLY: [&str; 5] = [
+    "/proc/irq",
+    "/proc/mtrr",
+    "/proc/pressure",
+    // The one setting below `net` that is the host's, in all namespaces; switched on it stays so until the next boot.
+    "/proc/sys/net/netfilter/nf_hooks_lwtunnel",
+    "/proc/sysrq-trigger",
+];
 
 /// Enough for any program, too few to use up the host's process numbers.
 const MOST_PROCESSES: i64 = 16_384;
+
+/// Whether the host has a program of its own for what is left of those that crash.
+fn dumps_to_program() -> bool {
+    host::descriptors::read_at(CWD, "/proc/sys/kernel/core_pattern").is_ok_and(|pattern| pattern.starts_with('|'))
+}
 
 /// The process of a container, or one that joins it later.
 pub(crate) fn process(argv: &[String], env: &[String], cwd: &str, (uid, gid): (u32, u32)) -> Process {
@@ -96,9 +83,21 @@ pub(crate) fn process(argv: &[String], env: &[String], cwd: &str, (uid, gid): (u
     process.set_args(Some(argv.to_vec())).set_env(Some(env.to_vec())).set_cwd(cwd.into());
     process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true));
     let [soft, hard] = host::descriptors::limit_of_programs();
-    let files = PosixRlimitBuilder::default().typ(PosixRlimitType::RlimitNofile).soft(soft).hard(hard).build();
-    // Nothing of it is missing.
-    process.set_rlimits(files.ok().map(|files| vec![files]));
+    // What the kernel counts for each user, it counts for all nodes and the host's root together, and whoever has the
+    // higher limit gets the rest: here, half of it.
+    let limit = |kind, soft, hard| PosixRlimitBuilder::default().typ(kind).soft(soft).hard(hard).build().ok();
+    let of_user = [
+        (PosixRlimitType::RlimitSigpending, Resource::Sigpending),
+        (PosixRlimitType::RlimitMsgqueue, Resource::Msgqueue),
+    ];
+    let own = of_user.into_iter().filter_map(|(kind, resource)| {
+        let half = getrlimit(resource).current? / 2;
+        limit(kind, half, half)
+    });
+    // A core goes to a program of the host's then, as the host's root; this length is the one that forbids it.
+    let core = dumps_to_program().then(|| limit(PosixRlimitType::RlimitCore, 1, 1)).flatten();
+    let files = limit(PosixRlimitType::RlimitNofile, soft, hard);
+    process.set_rlimits(Some(files.into_iter().chain(own).chain(core).collect()));
     process
 }
 
@@ -143,11 +142,10 @@ fn linux(parts: &Parts<'_>) -> Linux {
         namespace
     };
     let own = [Cgroup, Ipc, Mount, Pid, Uts].map(|kind| namespace(kind, None));
-    let strings = |list: &[&str]| Some(list.iter().map(|s| s.to_string()).collect::<Vec<_>>());
     let mut linux = Linux::default();
     linux.set_namespaces(Some(own.into_iter().chain([namespace(Network, Some(parts.netns))]).collect()));
     linux.set_cgroups_path(Some(parts.cgroup.into())).set_resources(Some(resources(parts)));
-    linux.set_masked_paths(strings(&MASKED)).set_readonly_paths(Some(read_only()));
+    linux.set_masked_paths(Some(masked::paths().to_vec())).set_readonly_paths(Some(read_only()));
     linux.set_seccomp(Some(seccomp::profile())).set_devices(None).set_intel_rdt(None);
     linux.set_uid_mappings(None).set_gid_mappings(None).set_sysctl(None);
     linux
@@ -169,7 +167,7 @@ fn resources(parts: &Parts<'_>) -> LinuxResources {
     let mut memory = LinuxMemory::default();
     memory.set_limit(Some(limit)).set_swap(parts.limit_swap.then_some(limit));
     let mut pids = LinuxPids::default();
-    pids.set_limit(MOST_PROCESSES);
+    pids.set_limit(MOST_PROCESSES.min(host::processes::most_of_a_run().cast_signed()));
     let mut resources = LinuxResources::default();
     resources.set_devices(Some(vec![no_device])).set_cpu(Some(cpu));
     resources.set_memory(Some(memory)).set_pids(Some(pids));

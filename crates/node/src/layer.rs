@@ -2,12 +2,14 @@
 //! what a node has written.
 
 mod apply;
+mod bounds;
 mod collect;
 mod entry;
 mod holes;
 mod pax;
 
 pub(crate) use apply::{Below, Part, apply, reader};
+pub(crate) use bounds::{Bounds, Budget, Counted, Headers};
 pub(crate) use collect::{Found, Tree, collect};
 
 /// What marks a name that hides the same name of the layers below.

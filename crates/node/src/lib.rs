@@ -17,6 +17,7 @@ mod kernel;
 mod layer;
 mod life;
 mod mask;
+mod masked;
 mod mount_namespace;
 mod own_files;
 mod prepare;

@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use common::{World, io, with_each_runtime};
@@ -85,6 +85,24 @@ const CONFIG: &[u8] = br#"{"architecture":"amd64","os":"linux","rootfs":{"type":
     "config":{"Env":["COLOUR=green","SIZE=small"]}}"#;
 
 /// What `docker save` writes.
+/// A compressed layer of entries that are zeros: (name, kind, length).
+fn bomb(entries: &[(&str, u8, u64)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (name, kind, length) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_entry_type(tar::EntryType::new(*kind));
+        header.set_size(*length);
+        header.set_cksum();
+        tar.append(&header, std::io::repeat(0).take(*length)).unwrap();
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
 fn docker(path: &Path, layers: &[Vec<u8>]) {
     let mut tar = tar::Builder::new(File::create(path).unwrap());
     let mut add = |name: &str, content: &[u8]| {
@@ -193,11 +211,21 @@ fn what_is_no_image_is_named_as_such() {
     fs::write(path("text.tar"), "no tar file at all, ".repeat(100)).unwrap();
     fs::write(path("tree.tar"), layer(&[("some/file", Some(b"x"))])).unwrap();
     docker(&path("zstd.tar"), &[[&[0x28, 0xb5, 0x2f, 0xfd][..], &[0; 600]].concat()]);
+    docker(&path("zeros.tar"), &[bomb(&[("big", b'0', 600 << 20)])]);
+    docker(&path("names.tar"), &[bomb(&[("long", b'L', 400 << 20)])]);
+    docker(&path("behind.tar"), &[bomb(&[("some", b'0', 64 << 20), ("long", b'L', 64 << 20)])]);
+    docker(&path("records.tar"), &[bomb(&[("long", b'x', 400 << 20)])]);
+    docker(&path("many.tar"), &vec![layer(&[]); 600]);
     docker(&path("cut.tar"), &[gzip(&base())[..1000].to_vec()]);
     let cases = [
         ("text.tar", "not a tar file"),
         ("tree.tar", "neither"),
         ("zstd.tar", "gzip"),
+        ("zeros.tar", "200 times more"),
+        ("names.tar", "too long"),
+        ("behind.tar", "too long"),
+        ("records.tar", "too long"),
+        ("many.tar", "600 layers"),
         ("cut.tar", ""),
         ("none.tar", "No such"),
     ];

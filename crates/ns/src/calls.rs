@@ -134,7 +134,7 @@ const TCL: &[&str] = &[
 
 /// What is said of a script that wants more memory than it may have.
 pub fn too_large() -> String {
-    "the script wants more memory than the 256 MiB that it may have; is there a list or a text that only grows?".into()
+    "the script wants more memory than the 64 MiB that it may have; is there a list or a text that only grows?".into()
 }
 
 #[cfg(test)]

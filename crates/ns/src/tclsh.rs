@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How much processor time it may have, in seconds.
 const CPU: u64 = 10;
 /// How much memory it may have, in bytes.
-const MEMORY: u64 = 256 << 20;
+const MEMORY: u64 = 64 << 20;
 /// How much it may write, in bytes: a script that makes more objects than this holds is none.
-const OUTPUT: u64 = 64 << 20;
+const OUTPUT: u64 = 8 << 20;
 /// The longest script, in bytes.
 const LONGEST: u64 = 4 << 20;
 /// The most files beside a script that it may read.
@@ -62,7 +62,7 @@ pub fn run(script: &Path) -> Result<Record, Error> {
         record = calls::read(&place.interpret(true)?.0, |path| place.shown(path));
     }
     let what = match killed {
-        Ended::TooMuch => "the script writes more than the 64 MiB that an experiment may be: is there a loop that \
+        Ended::TooMuch => "the script writes more than the 8 MiB that an experiment may be: is there a loop that \
                            never ends?"
             .to_owned(),
         Ended::TooLong => {
@@ -216,7 +216,8 @@ fn listen(child: &mut Child) -> (String, Ended) {
         () if bytes.len() as u64 >= OUTPUT => Ended::TooMuch,
         () => Ended::Itself(said),
     };
-    (String::from_utf8_lossy(&bytes).into_owned(), ended)
+    // Not a copy of it, where it need not be.
+    (String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()), ended)
 }
 
 /// Removes what was left behind by those who were killed while a script ran.

@@ -62,6 +62,8 @@ pub struct Facts {
     pub reference: Option<Speed>,
     /// By what its kernel divides a core, if it does.
     pub weights: Option<Weights>,
+    /// The most processes and threads that a run may have on it, if that is known.
+    pub processes: Option<u64>,
 }
 
 impl Deref for Plan {
@@ -168,6 +170,7 @@ impl Plan {
             sold,
             timeslice: has_shares.then(|| sharing::planned_slice(slice)),
             cpu: has_shares.then_some(planned),
+            processes: machine.processes,
             nodes,
             pipes,
             versions: BTreeMap::new(),

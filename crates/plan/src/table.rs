@@ -114,6 +114,10 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
         text.push_str(&packing(plan, &usable));
     }
     text.push_str(&sharing(plan));
+    if let Some(most) = plan.processes {
+        let _ =
+            writeln!(text, "all nodes: {most} processes and threads, a quarter of what this machine has numbers for");
+    }
     text
 }
 

@@ -44,7 +44,7 @@ fn near(a: f64, b: f64) -> bool {
 /// The plan on a machine that has so many cores.
 fn on(cores: usize, variant: Variant, overrides: &[(&str, &str)]) -> Result<Plan> {
     let reference = Speed::from_units_per_us(1000.0);
-    let host = Facts { offers: Offers::ALL, cores: machine(cores), reference, weights: None };
+    let host = Facts { offers: Offers::ALL, cores: machine(cores), reference, weights: None, processes: None };
     Plan::with(&host, &experiment(overrides), variant, None)
 }
 

@@ -42,7 +42,7 @@ fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Resu
 /// A machine with so many offers to TCP, whose cores usually do 1000 units/us.
 fn host(offers: Offers) -> Facts {
     let reference = Speed::from_units_per_us(1000.0);
-    Facts { offers, cores: machine(2), reference, weights: Some(Weights::fine()) }
+    Facts { offers, cores: machine(2), reference, weights: Some(Weights::fine()), processes: None }
 }
 
 fn with(offers: Offers, variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {

@@ -36,7 +36,8 @@ fn us(n: u64) -> RealDuration {
 fn on(reference: Option<f64>, variant: Variant, overrides: &[(&str, &str)]) -> Result<(Plan, model::Experiment)> {
     let experiment = load(WEB, overrides);
     let reference = reference.and_then(Speed::from_units_per_us);
-    let host = Facts { offers: Offers::ALL, cores: machine(2), reference, weights: Some(Weights::fine()) };
+    let host =
+        Facts { offers: Offers::ALL, cores: machine(2), reference, weights: Some(Weights::fine()), processes: None };
     Plan::with(&host, &experiment, variant, None).map(|plan| (plan, experiment))
 }
 

@@ -36,6 +36,9 @@ pub struct Plan {
     /// What nodes are entitled to of the core; missing likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<PlannedCpu>,
+    /// The most processes and threads of all nodes together; missing in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
     /// What each node gets, in the order of the experiment.
     pub nodes: IndexMap<String, PlannedNode>,
     /// What each direction of each link does, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….

@@ -157,6 +157,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     };
     let planned = PlannedPipe { target: pipe(100.0), harness: pipe(10.0), mtu: 1500, tso: true };
     let plan = Plan {
+        processes: None,
         experiment: HOSTILE.into(),
         variant: Variant::Scaled,
         tdf: result.tdf,

@@ -340,7 +340,7 @@ mod tests {
         let set = [("machines.m.speed".to_owned(), speed.to_owned())];
         let experiment = model::load(temp.path(), &set).unwrap();
         let cores = Supply::of(vec![vec![0], vec![1]], &site::CoreChoice::default())?;
-        let host = plan::Facts { offers: tcp::Offers::ALL, cores, reference: None, weights: None };
+        let host = plan::Facts { offers: tcp::Offers::ALL, cores, reference: None, weights: None, processes: None };
         let of = |real_seconds: f64| {
             let plan = |tdf| Ok(Plan::with(&host, &experiment, Variant::Scaled, Some(tdf))?);
             Seconds::of(tdf.parse().unwrap(), plan).map(|seconds| seconds.choose(real_seconds).tdf.to_string())

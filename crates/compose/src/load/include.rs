@@ -88,8 +88,7 @@ impl Loader {
 
     fn settings_of(&mut self, file: &Path, at: Span, environment: &mut Environment<'_>) {
         let Some(real) = self.inside(file, at) else { return };
-        let read = std::fs::read_to_string(real).map_err(|e| e.to_string());
-        if let Err(what) = read.and_then(|text| environment.add(&text)) {
+        if let Err(what) = super::text_of_settings(&real).and_then(|text| environment.add(&text)) {
             self.wrong(at, format!("{}: {what}", file.display()));
         }
     }

@@ -1,7 +1,7 @@
 //! The environment of a service: what it says itself, and its files of settings below that.
 
 use crate::dotenv;
-use crate::load::{Environment, Loader};
+use crate::load::{Environment, Loader, text_of_settings};
 use crate::project::Service;
 
 /// Gives variables that are only named the value that they have outside, where they have one.
@@ -24,7 +24,7 @@ pub(crate) fn read_files(loader: &mut Loader, service: &mut Service, environment
             loader.note(file.span, Some(&service.name), format!("`{shown}` is not there, and need not be"));
             continue;
         }
-        let read = loader.try_inside(path).and_then(|real| std::fs::read_to_string(real).map_err(|e| e.to_string()));
+        let read = loader.try_inside(path).and_then(|real| text_of_settings(&real));
         let known = |name: &str| environment.get(name).or_else(|| service.environment.get(name).cloned().flatten());
         let parsed = read.and_then(|text| match file.format.as_deref() {
             None => dotenv::parse(&text, &mut settings, &known),

@@ -46,6 +46,9 @@ pub(super) const OF_SYSTEMD: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids
 pub(super) const EXCLUSIVE: &str = "cpuset.cpus.exclusive";
 pub(super) const PARTITION: &str = "cpuset.cpus.partition";
 
+/// The most processes and threads of a group, in both versions.
+pub(super) const MOST_PROCESSES: &str = "pids.max";
+
 /// Where the scheduler tells how long tasks ran on each core.
 pub(super) const SCHEDULER: &str = "/proc/schedstat";
 

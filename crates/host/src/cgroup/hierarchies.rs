@@ -85,6 +85,18 @@ impl Hierarchies {
         self.all.iter().map(|root| root.join(path.trim_start_matches('/'))).collect()
     }
 
+    /// Where the group at `path` is that counts processes; it is made where that is a hierarchy of its own.
+    pub(super) fn of_processes(&self, path: &str) -> Result<PathBuf, Error> {
+        let inside = path.trim_start_matches('/');
+        if self.version == Version::Second {
+            return Ok(self.cpu.join(inside));
+        }
+        let root = place_of(&mounts::all()?, "pids").ok_or_else(no_controllers)?;
+        let group = root.join(inside);
+        fs::create_dir_all(&group).map_err(|e| Error::file("make", &group, e))?;
+        Ok(group)
+    }
+
     /// The group at `path` (such as `/diorama-x/emu/web-1/c`), which need not exist. `/` is the root.
     pub(super) fn group(&self, path: &str) -> Group {
         let inside = path.trim_start_matches('/');

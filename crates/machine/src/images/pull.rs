@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use model::yaml::wrong_word;
+use rustix::process::Signal;
 
 use super::reference::{image_reference, local_name};
 use super::{KeptAbout, LAYOUT, all, begin, is_taken, keep, unix_s};
@@ -14,6 +17,10 @@ use crate::error::{Error, Result};
 
 /// What fetches images.
 const SKOPEO: &str = "skopeo";
+/// How often it is looked whether it is done, and whether there is room.
+const LOOK: Duration = Duration::from_millis(50);
+/// The most that is kept of what it says, in bytes.
+const MOST_SAID: u64 = 1 << 16;
 
 /// Fetches an image and keeps it, under `name` or else one that follows from its own. One that is kept already is not
 /// fetched again.
@@ -66,17 +73,34 @@ fn copy(reference: &str, layout: &Path) -> Result<()> {
         command.arg("--src-tls-verify=false");
     }
     command.arg(format!("docker://{reference}")).arg(format!("oci:{}:latest", layout.display()));
-    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).output().map_err(|e| match e.kind() {
+    // SAFETY: between fork and exec it is one system call with plain numbers.
+    unsafe { command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)) };
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::machine(
             format!("`{SKOPEO}`, which fetches images, is not installed"),
             "apt-get install skopeo (or what your distribution has instead)",
         ),
         _ => Error::io(SKOPEO)(e),
     })?;
-    if done.status.success() {
+    let heard = child.stderr.take().map(|said| std::thread::spawn(move || heard(said)));
+    let mut room = Ok(());
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(Error::io(SKOPEO))? {
+            break status;
+        }
+        room = host::room::check(layout.parent().unwrap_or(layout), 0);
+        if room.is_err() {
+            let _ = child.kill();
+            break child.wait().map_err(Error::io(SKOPEO))?;
+        }
+        std::thread::sleep(LOOK);
+    };
+    room?;
+    if status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
+    let said = heard.and_then(|heard| heard.join().ok()).unwrap_or_default();
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
     let why = last.split_once("msg=").map_or(last, |(_, why)| why).trim_matches('"');
     let nobody_has_it = ["manifest unknown", "not found", "name unknown", "requested access"];
@@ -87,6 +111,14 @@ fn copy(reference: &str, layout: &Path) -> Result<()> {
             "try `skopeo inspect docker://` with its name; where there is no network, `docker save` it elsewhere",
         )),
     }
+}
+
+/// The beginning of what a program says, all of which is read.
+fn heard(mut from: impl Read) -> String {
+    let mut said = Vec::new();
+    let _ = from.by_ref().take(MOST_SAID).read_to_end(&mut said);
+    let _ = io::copy(&mut from, &mut io::sink());
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// Whether an image is fetched from this machine itself, where nobody has certificates; Docker does the same.

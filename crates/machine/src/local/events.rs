@@ -1,9 +1,11 @@
 //! What the site tells without being asked: which nodes and commands have ended.
 
+use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::thread;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use site::{CommandId, Event, NodeExit};
 
 use super::nodes::{Pids, Running};
@@ -15,13 +17,18 @@ pub struct Events {
     told: Receiver<Event>,
     /// How many commands have been begun.
     commands: CommandId,
+    /// As long as this is there, it is looked whether there is room on the disk.
+    room: Option<Sender<()>>,
 }
+
+/// How often it is looked whether there is room on the disk.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Events {
     /// A way for events on which none has come yet.
     pub fn new() -> Events {
         let (tell, told) = unbounded();
-        Events { tell, told, commands: 0 }
+        Events { tell, told, commands: 0, room: None }
     }
 
     /// Where they arrive.
@@ -44,6 +51,23 @@ impl Events {
             let _ = tell.send(Event::Lost(lost));
         };
         thread::Builder::new().name("events".into()).spawn(follow).map(drop).map_err(Error::io("a thread"))
+    }
+
+    /// Ends the run if nodes take more of a disk than they may, looked at by a thread of its own as long as this lives.
+    pub fn watch_room(&mut self, place: PathBuf) -> Result<()> {
+        let (stay, gone) = bounded::<()>(0);
+        let tell = self.tell.clone();
+        let watch = move || {
+            while gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if let Err(e) = host::room::check(&place, 0) {
+                    let _ = tell.send(Event::Lost(Error::from(e).into()));
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("room".into()).spawn(watch).map_err(Error::io("a thread"))?;
+        self.room = Some(stay);
+        Ok(())
     }
 
     /// Tells when a command has ended, and what came of it.

@@ -34,8 +34,11 @@ pub fn accounts(source: &Path) -> Result<(String, String), Error> {
 /// Takes what a layer has of what is still missing.
 fn look_into(part: &layer::Part, found: &mut [Option<String>; 2]) -> io::Result<()> {
     let mut here: [Option<String>; 2] = [None, None];
-    for entry in layer::reader(part)?.entries()? {
+    let (headers, mut budget) = (layer::Headers::default(), layer::Budget::default());
+    let mut bounds = layer::Bounds::of(&mut budget, part.length, &headers);
+    for entry in layer::reader(part, &headers)?.entries()? {
         let mut entry = entry?;
+        bounds.begin(&entry)?;
         let path = entry.path()?.into_owned();
         let path = path.strip_prefix("/").or_else(|_| path.strip_prefix("./")).unwrap_or(&path);
         for (place, file) in ["etc/passwd", "etc/group"].into_iter().enumerate() {
@@ -45,6 +48,8 @@ fn look_into(part: &layer::Part, found: &mut [Option<String>; 2]) -> io::Result<
                 here[place] = Some(String::from_utf8_lossy(&text).into_owned());
             }
         }
+        // What has been read of it is less.
+        bounds.pass(&entry)?;
     }
     for (known, own) in found.iter_mut().zip(here) {
         *known = known.take().or(own);

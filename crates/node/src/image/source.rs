@@ -6,8 +6,27 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use oci_spec::image::{Arch, Descriptor, ImageConfiguration, ImageIndex, ImageManifest, MediaType};
+use serde::Deserialize;
 
-use crate::layer::Part;
+use crate::layer::{Counted, Headers, Part};
+
+/// The most layers of an image; other tools take 127.
+const LAYERS: usize = 512;
+/// The most parts of an archive.
+const PARTS: usize = 100_000;
+/// What stands between two parts of an archive: names, in bytes.
+const NAMES: u64 = 1 << 20;
+
+/// An image as `docker save` describes it.
+#[derive(Deserialize)]
+struct Saved {
+    #[serde(rename = "Config")]
+    config: String,
+    #[serde(rename = "Layers")]
+    layers: Vec<String>,
+    #[serde(rename = "RepoTags")]
+    names: Option<Vec<String>>,
+}
 
 /// The names of the parts of one image.
 pub(super) struct Image {
@@ -50,18 +69,12 @@ impl Source {
         if !self.has("manifest.json") {
             return Err("has neither an index.json (OCI) nor a manifest.json (docker save)".into());
         }
-        let images: serde_json::Value = self.json("manifest.json")?;
-        let image = &images[0];
-        let layers = image["Layers"].as_array().into_iter().flatten();
-        let layers = layers.map(|l| l.as_str().map(Into::into)).collect::<Option<_>>();
-        match (image["Config"].as_str(), layers) {
-            (Some(config), Some(layers)) => {
-                let names = image["RepoTags"].as_array().into_iter().flatten();
-                let names = names.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-                Ok(Image { config: config.into(), layers, notes: HashMap::new(), names, digest: None })
-            }
-            _ => Err("its manifest.json names no configuration and layers".into()),
-        }
+        let images: Vec<Saved> = self.json("manifest.json")?;
+        let Some(Saved { config, layers, names }) = images.into_iter().next() else {
+            return Err("its manifest.json names no configuration and layers".into());
+        };
+        check_layers(layers.len())?;
+        Ok(Image { config, layers, notes: HashMap::new(), names: names.unwrap_or_default(), digest: None })
     }
 
     /// Its configuration.
@@ -81,6 +94,7 @@ impl Source {
         }
         let manifest: ImageManifest = self.json(&name)?;
         let notes = manifest.annotations().clone().unwrap_or_default();
+        check_layers(manifest.layers().len())?;
         let layers = manifest.layers().iter().map(blob).collect();
         let digest = Some(chosen.digest().to_string());
         Ok(Image { config: blob(manifest.config()), layers, notes, names: names_of(chosen), digest })
@@ -88,7 +102,7 @@ impl Source {
 
     fn json<T: serde::de::DeserializeOwned>(&mut self, name: &str) -> Result<T, String> {
         /// More than any manifest has, and little enough to read whole.
-        const LARGEST: u64 = 16 << 20;
+        const LARGEST: u64 = 4 << 20;
         let mut part = self.find(name)?;
         part.file.seek(SeekFrom::Start(part.start)).map_err(|e| e.to_string())?;
         let text = part.file.take(part.length.min(LARGEST));
@@ -130,9 +144,15 @@ impl Source {
 fn index(file: &File) -> io::Result<HashMap<PathBuf, (u64, u64)>> {
     let mut members = HashMap::new();
     let mut links = Vec::new();
-    let mut tar = tar::Archive::new(file);
+    // Contents are passed over without being read.
+    let headers = Headers::new(NAMES.into());
+    let mut tar = tar::Archive::new(Counted { from: file, left: headers.clone() });
     for entry in tar.entries_with_seek()? {
         let entry = entry?;
+        headers.set(NAMES);
+        if members.len() + links.len() >= PARTS {
+            return Err(io::Error::other("it has more than 100,000 parts"));
+        }
         let name = plain(&entry.path()?);
         match entry.link_name()? {
             // `docker save` of old stored equal layers once, with links from the other places.
@@ -146,6 +166,10 @@ fn index(file: &File) -> io::Result<HashMap<PathBuf, (u64, u64)>> {
         }
     }
     Ok(members)
+}
+
+fn check_layers(count: usize) -> Result<(), String> {
+    if count <= LAYERS { Ok(()) } else { Err(format!("has {count} layers, and {LAYERS} are the most")) }
 }
 
 /// How an index calls one of its images: `docker save` and containerd write the whole name, others the tag alone.

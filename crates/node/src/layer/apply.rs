@@ -14,9 +14,13 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::thread::UnshareFlags;
 use tar::{Entry, EntryType};
 
+use super::bounds::{Bounds, Budget, Counted, Headers};
 use super::pax::{self, Records};
 use super::{OPAQUE, OVERLAY_OPAQUE, WHITEOUT};
 use crate::remove::remove_tree;
+
+/// How much memory what is known of a layer may take until its end, in bytes.
+const MEMORY: usize = 32 << 20;
 
 /// Where a layer lies.
 #[derive(Debug)]
@@ -46,7 +50,8 @@ pub(crate) fn apply(layers: &[Part], root: &Path, below: Below) -> io::Result<()
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }?;
             rustix::process::chroot(root)?;
             std::env::set_current_dir("/")?;
-            layers.iter().try_for_each(|layer| one(layer, below))
+            let mut budget = Budget::default();
+            layers.iter().try_for_each(|layer| one(layer, below, &mut budget))
         };
         let thread = std::thread::Builder::new().name("image".into()).spawn_scoped(scope, work)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -54,9 +59,16 @@ pub(crate) fn apply(layers: &[Part], root: &Path, below: Below) -> io::Result<()
 }
 
 /// Applies one layer: first all that it removes from those below, then what it adds.
-fn one(layer: &Part, below: Below) -> io::Result<()> {
-    for entry in reader(layer)?.entries()? {
-        let path = inside(&entry?.path()?)?;
+fn one(layer: &Part, below: Below, budget: &mut Budget) -> io::Result<()> {
+    let headers = Headers::default();
+    // What is counted here is counted again when it is unpacked.
+    let mut counted = Budget::default();
+    let mut bounds = Bounds::of(&mut counted, layer.length, &headers);
+    for entry in reader(layer, &headers)?.entries()? {
+        let entry = entry?;
+        bounds.begin(&entry)?;
+        let path = inside(&entry.path()?)?;
+        bounds.pass(&entry)?;
         let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let parent = path.parent().unwrap_or(Path::new("/"));
         if name == OPAQUE {
@@ -76,12 +88,16 @@ fn one(layer: &Part, below: Below) -> io::Result<()> {
             }
         }
     }
-    let mut archive = reader(layer)?;
+    let headers = Headers::default();
+    let mut bounds = Bounds::of(budget, layer.length, &headers);
+    let mut archive = reader(layer, &headers)?;
     let mut records = OfEntries::new(layer);
     // Directories get their modes and times last: a read-only one must still be filled.
-    let mut directories = Vec::new();
+    let mut directories = Directories::default();
     for entry in archive.entries()? {
         let mut entry = entry?;
+        bounds.begin(&entry)?;
+        bounds.check_room(&entry)?;
         let more = records.of(&mut entry)?;
         let path = inside(&entry.path()?)?;
         let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
@@ -98,6 +114,7 @@ fn one(layer: &Part, below: Below) -> io::Result<()> {
                 | EntryType::Fifo
         );
         if name.starts_with(WHITEOUT) || !ordinary {
+            bounds.pass(&entry)?;
             continue;
         }
         let old = path.symlink_metadata();
@@ -112,7 +129,8 @@ fn one(layer: &Part, below: Below) -> io::Result<()> {
                 if hid {
                     make_opaque(&path)?;
                 }
-                directories.push((entry, more, path));
+                directories.add(&entry, more, path)?;
+                bounds.pass(&entry)?;
                 continue;
             }
             EntryType::Fifo => fifo(&entry, &path)?,
@@ -122,11 +140,60 @@ fn one(layer: &Part, below: Below) -> io::Result<()> {
         if kind != EntryType::Link {
             pax::give(&path, &more, entry.header().mtime()?)?;
         }
+        // Nothing is read of what is no file.
+        if matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse) {
+            bounds.end();
+        } else {
+            bounds.pass(&entry)?;
+        }
     }
-    directories.iter_mut().rev().try_for_each(|(entry, more, path)| {
-        entry.unpack_in("/")?;
-        pax::give(path, more, entry.header().mtime()?)
-    })
+    directories.0.iter().rev().try_for_each(Directory::finish)
+}
+
+/// A directory of a layer, as it is to be in the end.
+struct Directory {
+    path: PathBuf,
+    owner: (u32, u32),
+    mode: u32,
+    mtime_s: u64,
+    records: Records,
+}
+
+/// Those of a layer, and how much memory they take.
+#[derive(Default)]
+struct Directories(Vec<Directory>, usize);
+
+impl Directories {
+    fn add(&mut self, entry: &Entry<'_, impl Read>, records: Records, path: PathBuf) -> io::Result<()> {
+        let texts: usize = records.iter().map(|(key, value)| key.len() + value.len() + 64).sum();
+        self.1 += size_of::<Directory>() + path.as_os_str().len() + texts;
+        if self.1 > MEMORY {
+            let why = "the names and attributes of a layer's directories are longer than 32 MiB";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let header = entry.header();
+        let owner = (id(header.uid()?)?, id(header.gid()?)?);
+        self.0.push(Directory { path, owner, mode: header.mode()? & 0o7777, mtime_s: header.mtime()?, records });
+        Ok(())
+    }
+}
+
+impl Directory {
+    fn finish(&self) -> io::Result<()> {
+        match self.path.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            // A later file of the layer has taken its place.
+            _ => return Ok(()),
+        }
+        std::os::unix::fs::lchown(&self.path, Some(self.owner.0), Some(self.owner.1))?;
+        fs::set_permissions(&self.path, std::os::unix::fs::PermissionsExt::from_mode(self.mode))?;
+        pax::give(&self.path, &self.records, self.mtime_s)
+    }
+}
+
+/// A number of a user or a group.
+fn id(number: u64) -> io::Result<u32> {
+    u32::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
 /// The records of the entries of a layer, asked for in their order.
@@ -154,10 +221,16 @@ impl OfEntries<'_> {
         }
         // The library takes each line for a record, and a value may have several lines.
         if self.apart.is_none() {
-            let mut all = Vec::new();
-            for entry in reader(self.layer)?.entries()?.raw(true) {
+            let (mut all, mut long) = (Vec::new(), 0);
+            let headers = Headers::new(u64::MAX.into());
+            for entry in reader(self.layer, &headers)?.entries()?.raw(true) {
                 let mut entry = entry?;
                 if entry.header().entry_type() == EntryType::XHeader {
+                    long += entry.size();
+                    if long > MEMORY as u64 {
+                        let why = "the attributes of a layer's files are longer than 32 MiB";
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                    }
                     let mut text = Vec::new();
                     entry.read_to_end(&mut text)?;
                     all.push(text);
@@ -169,8 +242,8 @@ impl OfEntries<'_> {
     }
 }
 
-/// The entries of a layer, compressed or not.
-pub(crate) fn reader(layer: &Part) -> io::Result<tar::Archive<Box<dyn Read + '_>>> {
+/// The entries of a layer, compressed or not; between two of them `headers` says how much may be read.
+pub(crate) fn reader<'a>(layer: &'a Part, headers: &Headers) -> io::Result<tar::Archive<Box<dyn Read + 'a>>> {
     let mut file = &layer.file;
     file.seek(SeekFrom::Start(layer.start))?;
     let mut magic = [0; 4];
@@ -185,7 +258,8 @@ pub(crate) fn reader(layer: &Part) -> io::Result<tar::Archive<Box<dyn Read + '_>
         }
         _ => Box::new(content),
     };
-    let mut tar = tar::Archive::new(content);
+    let counted: Box<dyn Read> = Box::new(Counted { from: content, left: headers.clone() });
+    let mut tar = tar::Archive::new(counted);
     tar.set_preserve_permissions(true);
     tar.set_preserve_ownerships(true);
     // We give them ourselves, but for those that mean something to the overlay.
@@ -212,7 +286,6 @@ impl Read for At<'_> {
 
 fn fifo(entry: &Entry<'_, impl Read>, path: &Path) -> io::Result<()> {
     let header = entry.header();
-    let id = |number: u64| u32::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::InvalidData));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
