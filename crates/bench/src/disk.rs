@@ -106,7 +106,8 @@ impl Setup {
     fn disks(&self, name: &str, place: &Path, over: Option<Transport>) -> Result<Disks, Error> {
         let changes = serde_json::Map::from_iter([("capacity-bytes".to_string(), json!(SIZE))]);
         let parameters = Parameters::like(name, &changes).map_err(Error::failed)?;
-        let setup = DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false, durable: false };
+        let setup =
+            DiskSetup { name: name.into(), parameters, seed: 1, may_lose_power: false, durable: false, clock: None };
         // A child runs where it was started.
         crate::cores::pin(self.harness);
         let process = Disks::command().spawn().map_err(Error::failed);

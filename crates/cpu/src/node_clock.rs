@@ -5,7 +5,7 @@
 //! `bpf/node_clock.bpf.c` is the program, `crates/scale/include/node_clock.h` what it keeps.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use host::bpf;
 use host::node_clock::NodeClock;
@@ -86,6 +86,8 @@ pub struct NodeTimes {
 /// The clocks of a run's nodes. They stand when this is dropped.
 pub struct NodeClocks {
     clocks: Vec<NodeClock>,
+    /// The numbers of the maps that have them.
+    numbers: Vec<u32>,
     nodes: SharedArray<NodeWords>,
     burners: usize,
     // In this order: the links refer to the object.
@@ -132,13 +134,14 @@ impl NodeClocks {
 
         let nodes = SharedArray::<NodeWords>::map(map(&object, "nodes")?.as_fd(), shares.len())?;
         let (outer, groups_map) = (map(&object, "clocks")?, map(&object, "groups")?);
-        let mut clocks = Vec::new();
+        let (mut clocks, mut numbers) = (Vec::new(), Vec::new());
         for (i, node) in shares.iter().enumerate() {
             let (inner, clock) = page()?;
             clock.begin(host::now());
             outer.update(&key(i), &inner.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY).map_err(refused)?;
             groups_map.update(&groups[i].to_ne_bytes(), &key(i + 1), MapFlags::ANY).map_err(refused)?;
             clocks.push(clock);
+            numbers.push(inner.info().map_err(refused)?.info.id);
             let words = nodes.at(i);
             // SAFETY: the mapping lives as long as `nodes`, and no program runs yet.
             unsafe {
@@ -153,7 +156,7 @@ impl NodeClocks {
         for program in object.progs_mut().filter(|program| program.prog_type() == ProgramType::Tracing) {
             links.push(program.attach().map_err(refused)?);
         }
-        Ok(NodeClocks { clocks, nodes, burners: most as usize, _links: links, object })
+        Ok(NodeClocks { clocks, numbers, nodes, burners: most as usize, _links: links, object })
     }
 
     /// Whether this machine can keep clocks of nodes: tried.
@@ -164,6 +167,11 @@ impl NodeClocks {
     /// The clocks, in the order of the nodes.
     pub fn clocks(&self) -> &[NodeClock] {
         &self.clocks
+    }
+
+    /// The number of the map that has a node's clock, by which another process opens it ([`NodeClock::open`]).
+    pub fn number(&self, node: usize) -> u32 {
+        self.numbers[node]
     }
 
     /// From now on what is sent from an interface with the hardware address `02:00` and this, is a node's.
@@ -299,22 +307,6 @@ fn page() -> Result<(MapHandle, NodeClock), Error> {
     let guest = map.as_fd().try_clone_to_owned().map_err(|e| Error::Clocks(e.to_string()))?;
     let clock = NodeClock::new(map.as_fd(), guest)?;
     Ok((map, clock))
-}
-
-/// A map of the kernel's by its number.
-pub(crate) fn open_map(number: u32) -> Result<OwnedFd, Error> {
-    let options = libbpf_sys::bpf_get_fd_by_id_opts {
-        sz: size_of::<libbpf_sys::bpf_get_fd_by_id_opts>() as libbpf_sys::size_t,
-        open_flags: 0,
-        token_fd: 0,
-    };
-    // SAFETY: the options live until the call returns.
-    let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id_opts(number, &options) };
-    if fd < 0 {
-        return Err(Error::Clocks(format!("a map cannot be opened: {}", std::io::Error::from_raw_os_error(-fd))));
-    }
-    // SAFETY: a new descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

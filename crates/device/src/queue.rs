@@ -24,6 +24,8 @@ pub struct Queue {
     last_id: RequestId,
     /// What has not been answered.
     waiting: HashMap<RequestId, Waiting>,
+    /// Those of nodes whose clocks are ahead, and when the model is told of them.
+    held: BTreeSet<(RealInstant, RequestId)>,
     /// When those are to be answered of which that is known.
     due: BTreeSet<(RealInstant, RequestId)>,
     counters: Counters,
@@ -138,6 +140,7 @@ impl Queue {
             mode: Mode::AtOnce,
             last_id: 0,
             waiting: HashMap::new(),
+            held: BTreeSet::new(),
             due: BTreeSet::new(),
             counters: Counters::default(),
             counted: VirtualInstant::ZERO,
@@ -229,6 +232,7 @@ impl Queue {
             (self.later, self.mode) = (Some(clock), Mode::AtOnce);
         }
         self.waiting.clear();
+        self.held.clear();
         self.sooner.clear();
         self.due.clear();
         self.outstanding = 0;
@@ -255,6 +259,7 @@ impl Queue {
     /// From now on requests are answered at once, those too that wait.
     pub fn pass(&mut self, now: RealInstant) {
         (self.mode, self.later) = (Mode::AtOnce, None);
+        self.held.clear();
         for (id, waiting) in &mut self.waiting {
             if let Some(due) = waiting.due.replace(now) {
                 self.due.remove(&(due, *id));
@@ -271,33 +276,78 @@ impl Queue {
     /// # Errors
     /// If no such disk can be asked for that.
     pub fn arrive(&mut self, now: RealInstant, op: Op, offset: u64, length: u64) -> Result<RequestId, Refused> {
+        self.ask(now, now, op, offset, length)
+    }
+
+    /// Takes a request that is met at `now` and was made at `asked` by the clock of its node: the model is
+    /// told of one from a node whose clock is ahead when the run's has come so far.
+    ///
+    /// # Errors
+    /// If no such disk can be asked for that.
+    pub fn ask(
+        &mut self,
+        now: RealInstant,
+        asked: RealInstant,
+        op: Op,
+        offset: u64,
+        length: u64,
+    ) -> Result<RequestId, Refused> {
         let id = self.last_id + 1;
-        let (mut arrived, mut sooner, mut lost, mut due) = (None, RealDuration::ZERO, RealDuration::ZERO, None);
+        let (sooner, lost) = (RealDuration::ZERO, RealDuration::ZERO);
+        let mut waiting =
+            Waiting { op, offset, length, arrived: None, sooner, lost, complete: None, due: None, done: None };
         match self.mode {
-            Mode::AtOnce => due = Some(now),
-            Mode::After(time) => due = Some(now + time),
-            Mode::Modelled(clock) => {
-                // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
-                let met = now + self.way.spent - self.way.whole(op, length);
-                let asked = clock.arrival(met);
-                let at = self.model.submit(asked, Request { id, op, offset, length })?;
-                // The model is ahead by the way, as answers have to be; and an answer whose way back was shorter than
-                // most has been seen too early, and the next request comes as much too early. Where the model does not
-                // go back, whoever asks would wait for longer than it says.
-                let (early, rest) = clock.early(asked, at);
-                (sooner, lost) = (self.way.back(op, length) + early, rest);
-                let shown = clock.shown(at);
-                self.count(shown);
-                self.outstanding += 1;
-                arrived = Some(shown);
+            Mode::AtOnce => waiting.due = Some(now),
+            Mode::After(time) => waiting.due = Some(now + time),
+            Mode::Modelled(_) if asked > now => {
+                self.model.check(Request { id, op, offset, length })?;
+                self.held.insert((asked, id));
             }
+            Mode::Modelled(clock) => self.submit(id, &mut waiting, asked, clock)?,
         }
         self.last_id = id;
-        due.map(|due| self.due.insert((due, id)));
-        let waiting = Waiting { op, offset, length, arrived, sooner, lost, complete: None, due, done: None };
+        waiting.due.map(|due| self.due.insert((due, id)));
+        *self.sooner.entry(waiting.sooner).or_default() += 1;
         self.waiting.insert(id, waiting);
-        *self.sooner.entry(sooner).or_default() += 1;
         Ok(id)
+    }
+
+    /// Tells the model of a request that is met at `met`.
+    fn submit(
+        &mut self,
+        id: RequestId,
+        waiting: &mut Waiting,
+        met: RealInstant,
+        clock: DiskClock,
+    ) -> Result<(), Refused> {
+        let Waiting { op, offset, length, .. } = *waiting;
+        // Whoever waited for the latest answer asks anew at the instant at which that was due, not before.
+        let met = met + self.way.spent - self.way.whole(op, length);
+        let asked = clock.arrival(met);
+        let at = self.model.submit(asked, Request { id, op, offset, length })?;
+        // The model is ahead by the way, as answers have to be; and an answer whose way back was shorter than most has
+        // been seen too early, and the next request comes as much too early. Where the model does not go back, whoever
+        // asks would wait for longer than it says.
+        let (early, rest) = clock.early(asked, at);
+        (waiting.sooner, waiting.lost) = (self.way.back(op, length) + early, rest);
+        let shown = clock.shown(at);
+        self.count(shown);
+        self.outstanding += 1;
+        waiting.arrived = Some(shown);
+        Ok(())
+    }
+
+    /// Tells the model of a request that was held until `met`.
+    fn submit_held(&mut self, met: RealInstant, id: RequestId, clock: DiskClock) {
+        self.held.remove(&(met, id));
+        let Some(mut waiting) = self.forget(id) else { return };
+        // It was checked when it came, and no other has its name.
+        if self.submit(id, &mut waiting, met, clock).is_err() {
+            waiting.due = Some(met);
+            self.due.insert((met, id));
+        }
+        *self.sooner.entry(waiting.sooner).or_default() += 1;
+        self.waiting.insert(id, waiting);
     }
 
     /// That a request has been done in the file.
@@ -341,26 +391,18 @@ impl Queue {
         let Mode::Modelled(clock) = self.mode else { return due };
         let ahead = self.ahead();
         let model = self.model.next_event().map(|at| clock.answer(at) - ahead);
-        [due, model].into_iter().flatten().min()
+        let held = self.held.first().map(|(met, _)| *met);
+        [due, model, held].into_iter().flatten().min()
     }
 
     /// Does what is due by `now`, and adds which requests are to be answered now.
     pub fn advance(&mut self, now: RealInstant, answers: &mut Vec<RequestId>) {
         if let Mode::Modelled(clock) = self.mode {
-            let mut events = std::mem::take(&mut self.events);
-            // From one event to the next, and not to this instant: whoever answers may have woken up late, and what
-            // is asked because of the answer must not come later for that.
-            let mut before = None;
-            let due = clock.due(now + self.ahead());
-            while let Some(at) = self.model.next_event().filter(|at| *at <= due && before != Some(*at)) {
-                self.asked = self.asked.max(at);
-                self.model.advance(self.asked, &mut events);
-                before = Some(at);
+            while let Some((met, id)) = self.held.first().copied().filter(|(met, _)| *met <= now) {
+                self.advance_model(met, clock);
+                self.submit_held(met, id, clock);
             }
-            for event in events.drain(..) {
-                self.note(event, clock);
-            }
-            self.events = events;
+            self.advance_model(now, clock);
         }
         while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, id));
@@ -376,6 +418,23 @@ impl Queue {
             self.answered(&answered, now);
             answers.push(id);
         }
+    }
+
+    /// Has the model do what is due by `now`: from one event to the next, and not to this instant. Whoever answers may
+    /// have woken up late, and what is asked because of the answer must not come later for that.
+    fn advance_model(&mut self, now: RealInstant, clock: DiskClock) {
+        let mut events = std::mem::take(&mut self.events);
+        let mut before = None;
+        let due = clock.due(now + self.ahead());
+        while let Some(at) = self.model.next_event().filter(|at| *at <= due && before != Some(*at)) {
+            self.asked = self.asked.max(at);
+            self.model.advance(self.asked, &mut events);
+            before = Some(at);
+        }
+        for event in events.drain(..) {
+            self.note(event, clock);
+        }
+        self.events = events;
     }
 
     /// The requests that were answered since this was last asked, in that order; none the first time.

@@ -387,3 +387,34 @@ fn many_at_a_time_are_no_slower_for_the_way_in_the_mean() {
     let (seen, says) = closed_loop("hdd-7200", 8, 80, 500);
     assert!((seen / says - 1.0).abs() < 0.003, "{seen} in place of {says} ns");
 }
+
+#[test]
+fn a_request_of_a_node_that_is_ahead_enters_when_the_runs_clock_is_there() {
+    let disk = || begun(model("hdd-7200", json!({})), 10, 0);
+    let (mut queue, ahead) = (disk(), at(5_000));
+    let id = queue.ask(ZERO, ahead, Op::Read, 1 << 30, 4096).unwrap();
+    queue.done(id, ZERO);
+    assert_eq!(queue.next_event(), Some(ahead), "until then it is held");
+    let mut alone = disk();
+    let same = alone.arrive(ahead, Op::Read, 1 << 30, 4096).unwrap();
+    alone.done(same, ahead);
+    assert_eq!(until_answered(&mut queue, id), until_answered(&mut alone, same), "it takes as long as from there on");
+    assert!(queue.is_idle());
+}
+
+#[test]
+fn what_is_held_is_answered_when_the_disk_takes_no_time_any_more_and_forgotten_when_its_power_is_cut() {
+    let disk = || begun(model("hdd-7200", json!({})), 10, 0);
+    let mut queue = disk();
+    let id = queue.ask(ZERO, at(5_000), Op::Read, 1 << 30, 4096).unwrap();
+    assert!(queue.ask(ZERO, at(5_000), Op::Read, queue.capacity_bytes(), 4096).is_err(), "checked when it comes");
+    queue.done(id, ZERO);
+    queue.pass(at(10));
+    let mut answers = Vec::new();
+    queue.advance(at(10), &mut answers);
+    assert_eq!(answers, [id]);
+    let mut queue = disk();
+    queue.ask(ZERO, at(5_000), Op::Write, 0, 4096).unwrap();
+    assert!(queue.cut_power(at(10)).is_empty(), "the drive never had it");
+    assert!(queue.next_event().is_none() && queue.is_idle());
+}

@@ -17,6 +17,7 @@ use std::thread;
 use disk::Disk;
 use fuser::{Config, Session, SessionACL};
 use host::Lack;
+use host::node_clock::NodeClock;
 use host::sched::{self, Class};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountFlags, MountPropagationFlags};
@@ -170,8 +171,9 @@ fn make(
     over: Option<Transport>,
     asker: Option<usize>,
 ) -> Result<(Made, Option<String>), Error> {
-    let mut queues = Vec::new();
-    for DiskSetup { name, parameters, seed, .. } in disks {
+    let (mut queues, mut clocks) = (Vec::new(), Vec::new());
+    for DiskSetup { name, parameters, seed, clock, .. } in disks {
+        clocks.push(clock.map(NodeClock::open).transpose()?);
         let model = Disk::new(parameters, *seed).map_err(|e| Error::Input(format!("the disk of {name}: {e}")))?;
         queues.push(Queue::new(model));
     }
@@ -191,13 +193,13 @@ fn make(
         Some((control, devices)) => {
             let answers = Answers::new().map_err(|e| Error::system("cannot have an eventfd", e))?;
             let answers = Arc::new(answers);
-            let shared = Arc::new(Shared::new(files, queues, disks, Alarm::Bell(answers.clone())));
+            let shared = Arc::new(Shared::new(files, queues, clocks, disks, Alarm::Bell(answers.clone())));
             let paths = serve_ublk(&shared, control, devices, answers)?;
             (shared, Devices::Ublk, paths)
         }
         None => {
             let alarm = Alarm::timer().map_err(|e| Error::system("cannot have a timer", e))?;
-            let shared = Arc::new(Shared::new(files, queues, disks, alarm));
+            let shared = Arc::new(Shared::new(files, queues, clocks, disks, alarm));
             let devices = serve_loop(&shared, directory)?;
             let paths = devices.iter().map(|device| device.path.clone()).collect();
             (shared, Devices::Loop(devices), paths)

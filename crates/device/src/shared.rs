@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use disk::{Op, Span};
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use host::node_clock::NodeClock;
 use scale::RealInstant;
 
 use crate::alarm::{Alarm, NEVER};
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     capacities: Vec<u64>,
     /// Which are to be durable on the host.
     durable: Vec<bool>,
+    /// The clocks of the nodes that have them, if those have clocks of their own.
+    clocks: Vec<Option<NodeClock>>,
     state: Mutex<State>,
     /// Wakes the thread that answers.
     alarm: Alarm,
@@ -108,7 +111,13 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub fn new(files: Vec<(PathBuf, File)>, queues: Vec<Queue>, setups: &[DiskSetup], alarm: Alarm) -> Shared {
+    pub fn new(
+        files: Vec<(PathBuf, File)>,
+        queues: Vec<Queue>,
+        clocks: Vec<Option<NodeClock>>,
+        setups: &[DiskSetup],
+        alarm: Alarm,
+    ) -> Shared {
         let capacities = queues.iter().map(Queue::capacity_bytes).collect();
         let state = State {
             done: HashMap::new(),
@@ -126,7 +135,7 @@ impl Shared {
         let (paths, files) = files.into_iter().unzip();
         let (state, null) = (Mutex::new(state), AtomicBool::new(false));
         let durable = setups.iter().map(|disk| disk.durable).collect();
-        Shared { files, paths, capacities, durable, state, alarm, left, blocks, null }
+        Shared { files, paths, capacities, durable, clocks, state, alarm, left, blocks, null }
     }
 
     pub fn disks(&self) -> usize {
@@ -198,7 +207,8 @@ impl Shared {
             reply.refuse(Errno::EIO);
             return None;
         }
-        match state.queues[disk].arrive(met, op, offset, length) {
+        let asked = self.clocks[disk].as_ref().map_or(met, |clock| clock.at(met));
+        match state.queues[disk].ask(met, asked, op, offset, length) {
             Ok(id) => {
                 let keep = state.begin(disk, id, op, offset, length);
                 Some(Taken { disk, id, op, offset, length, keep, reply })

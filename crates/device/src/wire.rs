@@ -23,6 +23,8 @@ pub struct DiskSetup {
     pub may_lose_power: bool,
     /// Whether a flush is answered only when the file behind the disk is durable on the host, too.
     pub durable: bool,
+    /// The number of the kernel's map that has the clock of its node, if that has one of its own.
+    pub clock: Option<u32>,
 }
 
 /// What may happen to a disk.

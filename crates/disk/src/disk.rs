@@ -92,20 +92,8 @@ impl Disk {
     /// # Errors
     /// If it asks for what no disk of this size has or for more than [`LONGEST`], or there is one of its name.
     pub fn submit(&mut self, at: VirtualInstant, request: Request) -> Result<VirtualInstant, Refused> {
-        let Request { id, op, offset, length } = request;
-        if op != Op::Flush {
-            let sound = length > 0 && offset.is_multiple_of(SECTOR) && length.is_multiple_of(SECTOR);
-            if !sound {
-                return Err(Refused::NoSectors { offset, length });
-            }
-            if op != Op::Trim && length > LONGEST {
-                return Err(Refused::TooLong { length });
-            }
-            let end = offset.saturating_add(length);
-            if end > self.capacity {
-                return Err(Refused::BehindTheEnd { begin: offset, end, capacity: self.capacity });
-            }
-        }
+        self.check(request)?;
+        let Request { id, op, length, .. } = request;
         self.now = self.now.max(at);
         let (now, at) = (self.now, at.max(self.now - MOST_LATE));
         each!(&mut self.model, it => it.advance(now, &mut self.untold));
@@ -118,6 +106,27 @@ impl Disk {
             }
             it.submit(at, request)
         }))
+    }
+
+    /// Says whether such a disk can be asked for that.
+    ///
+    /// # Errors
+    /// As of [`Disk::submit`], but for the name.
+    pub fn check(&self, Request { op, offset, length, .. }: Request) -> Result<(), Refused> {
+        if op == Op::Flush {
+            return Ok(());
+        }
+        if length == 0 || !offset.is_multiple_of(SECTOR) || !length.is_multiple_of(SECTOR) {
+            return Err(Refused::NoSectors { offset, length });
+        }
+        if op != Op::Trim && length > LONGEST {
+            return Err(Refused::TooLong { length });
+        }
+        let end = offset.saturating_add(length);
+        if end > self.capacity {
+            return Err(Refused::BehindTheEnd { begin: offset, end, capacity: self.capacity });
+        }
+        Ok(())
     }
 
     /// When [`Disk::advance`] will have something to do, if no request comes before; none: nothing is outstanding, and

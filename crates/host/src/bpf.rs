@@ -1,6 +1,7 @@
 //! Opening a compiled BPF program, and what the kernel says of it. Errors are sentences about why it cannot be used.
 
 use std::ffi::OsStr;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Mutex, Once};
 
 use libbpf_rs::{ErrorExt, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
@@ -54,4 +55,20 @@ pub fn find<'o>(object: &'o mut OpenObject, name: &str) -> Result<OpenMapMut<'o>
         false => m.name() == OsStr::new(name),
     };
     maps.find(fits).ok_or_else(|| format!("its compiled program has no map `{name}`"))
+}
+
+/// Opens a map of the kernel's by its number.
+pub fn open_map(number: u32) -> std::io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_get_fd_by_id_opts {
+        sz: size_of::<libbpf_sys::bpf_get_fd_by_id_opts>() as libbpf_sys::size_t,
+        open_flags: 0,
+        token_fd: 0,
+    };
+    // SAFETY: the options live until the call returns.
+    let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id_opts(number, &options) };
+    if fd < 0 {
+        return Err(std::io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

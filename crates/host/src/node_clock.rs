@@ -69,6 +69,14 @@ impl NodeClock {
         Ok(NodeClock(Arc::new(Inner { shared, guest })))
     }
 
+    /// The clock in the page of the map with this number.
+    pub fn open(number: u32) -> Result<NodeClock, Error> {
+        let failed = |source| Error::System { what: "cannot open a node's clock".into(), source };
+        let map = crate::bpf::open_map(number).map_err(failed)?;
+        let guest = map.try_clone().map_err(failed)?;
+        NodeClock::new(map.as_fd(), guest)
+    }
+
     /// Sets the clock to the run's, of a node in which nothing runs yet.
     pub fn begin(&self, now: RealInstant) {
         let shared = self.shared();

@@ -212,10 +212,10 @@ impl LocalSite {
             hide: vec![folder, place.results.path().to_path_buf()],
         })?;
         let idle_memory = IdleMemory::take(&place.registration.id, setup.tdf);
-        let disks = NodeDisks::make(&setup, &enclosure, &place.registration)?;
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
         cgroup::Tree::of(&place.registration.id)?.limit_processes(processes::most_of_a_run())?;
         let clocks = shares.clocks();
+        let disks = NodeDisks::make(&setup, &enclosure, &place.registration, clocks)?;
         let dilation = Dilation::of(&setup, clocks.map_or(&[], NodeClocks::clocks))?.map(Arc::new);
         let (network, namespaces) = Network::create(&setup, clocks)?;
         self.programs = Programs::but_own(&runtime);

@@ -1,7 +1,7 @@
 //! Weights that follow who sleeps, and weights and rates of clocks that follow how fast cores are.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::Error;
 use crate::measure::meter;
 use crate::measure::usage::{RunUsage, UsageSnapshot};
 use crate::measure::yardstick::CounterRate;
-use crate::node_clock::{BurnerWords, NodeWords, at_work, awake_of, awake_on_average, open_map, tell_rate};
+use crate::node_clock::{BurnerWords, NodeWords, at_work, awake_of, awake_on_average, tell_rate};
 use crate::share::layout::{GroupLayout, is_slack};
 
 /// How often the speed of cores is measured.
@@ -148,12 +148,16 @@ struct Clocks {
     node_count: usize,
 }
 
+fn map_of(number: u32) -> Result<OwnedFd, Error> {
+    host::bpf::open_map(number).map_err(|e| Error::Clocks(format!("a map cannot be opened: {e}")))
+}
+
 impl Clocks {
     fn open(maps: Maps) -> Result<Clocks, Error> {
         let Maps { nodes, burners, node_count, burner_count } = maps;
         Ok(Clocks {
-            nodes: SharedArray::map(open_map(nodes)?.as_fd(), node_count)?,
-            burners: SharedArray::map(open_map(burners)?.as_fd(), burner_count)?,
+            nodes: SharedArray::map(map_of(nodes)?.as_fd(), node_count)?,
+            burners: SharedArray::map(map_of(burners)?.as_fd(), burner_count)?,
             node_count,
         })
     }

@@ -63,7 +63,7 @@ fn free_loop_devices() -> BTreeSet<String> {
 
 pub fn setup(name: &str, like: &str, changes: serde_json::Value) -> DiskSetup {
     let parameters = Parameters::like(like, changes.as_object().unwrap()).unwrap();
-    DiskSetup { name: name.into(), parameters, seed: 7, may_lose_power: false, durable: false }
+    DiskSetup { name: name.into(), parameters, seed: 7, may_lose_power: false, durable: false, clock: None }
 }
 
 pub fn place() -> tempfile::TempDir {

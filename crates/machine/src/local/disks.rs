@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cpu::NodeClocks;
 use device::queue::Counters;
 use device::{Change, Cut, DiskSetup, Disks};
 use host::writeback::Writeback;
@@ -23,13 +24,20 @@ pub struct NodeDisks {
 
 impl NodeDisks {
     /// Makes them; none, and no process, if no node has one. They take no time yet.
-    pub fn make(setup: &Setup, enclosure: &Enclosure, registration: &Registration) -> Result<Option<NodeDisks>> {
+    /// `clocks` are the nodes' own, if they have any.
+    pub fn make(
+        setup: &Setup,
+        enclosure: &Enclosure,
+        registration: &Registration,
+        clocks: Option<&NodeClocks>,
+    ) -> Result<Option<NodeDisks>> {
         let with = |(index, node): (NodeIndex, &site::NodeSetup)| {
             // What each leaves to chance is its own.
             let seed = setup.seed.wrapping_add(index as u64);
             let parameters = node.disk.clone()?;
             let site::NodeSetup { may_lose_power, durable, .. } = *node;
-            Some((index, DiskSetup { name: node.name.clone(), parameters, seed, may_lose_power, durable }))
+            let clock = clocks.map(|clocks| clocks.number(index));
+            Some((index, DiskSetup { name: node.name.clone(), parameters, seed, may_lose_power, durable, clock }))
         };
         let (nodes, setups): (Vec<_>, Vec<_>) = setup.nodes.iter().enumerate().filter_map(with).unzip();
         if nodes.is_empty() {
