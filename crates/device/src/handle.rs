@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use counters::DiskCounters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::{RealDuration, RealInstant, Tdf};
 
-use crate::counters::{Counters, Watched};
 use crate::error::Error;
 use crate::image::Devices;
 use crate::transport::Transport;
+use crate::watched::Watched;
 use crate::wire::{Answer, Change, Cut, DiskSetup, Order};
 
 /// How long it may take to make the disks, and to do anything else.
@@ -38,7 +39,7 @@ pub struct Disks {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
     /// Disk by disk.
-    pub disks: Vec<Counters>,
+    pub disks: Vec<DiskCounters>,
     /// The CPU time that the process has used.
     pub cpu: RealDuration,
 }

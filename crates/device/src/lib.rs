@@ -10,7 +10,6 @@
 mod alarm;
 mod blk_queue;
 mod blocks;
-mod counters;
 pub mod drift;
 mod error;
 mod files;
@@ -26,10 +25,10 @@ mod shared;
 mod transport;
 mod ublk;
 pub mod undo;
+mod watched;
 mod way;
 mod wire;
 
-pub use counters::Watched;
 pub use error::Error;
 pub use handle::{Counted, Disks};
 pub use image::{QUIET, remove_devices};
@@ -37,4 +36,5 @@ pub use lacks::lacks;
 pub use loops::await_unmounted;
 pub use server::disks_main;
 pub use transport::Transport;
+pub use watched::Watched;
 pub use wire::{Change, Cut, DiskSetup};

@@ -6,12 +6,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use counters::{DiskCounters, lateness_limit};
 use disk::{Disk, Event, EventKind, Lost, Op, Refused, Request};
 use scale::{DiskClock, RealDuration, RealInstant, VirtualDuration, VirtualInstant};
 
-use crate::counters::Watched;
-pub use crate::counters::{Answered, Counters, lateness_limit};
 use crate::drift::{Change, Kind, Sums};
+use crate::watched::Watched;
 
 /// A request of a disk, by its number.
 pub type RequestId = u64;
@@ -28,8 +28,9 @@ pub struct Queue {
     held: BTreeSet<(RealInstant, RequestId)>,
     /// When those are to be answered of which that is known.
     due: BTreeSet<(RealInstant, RequestId)>,
-    counters: Counters,
-    /// Until when [`Counters::queued`] and [`Counters::busy`] are counted, and the requests that the model has since.
+    counters: DiskCounters,
+    /// Until when [`DiskCounters::queued`] and [`DiskCounters::busy`] are counted, and the requests that the model has
+    /// since.
     counted: VirtualInstant,
     outstanding: u64,
     /// Until when the model has been asked.
@@ -142,7 +143,7 @@ impl Queue {
             waiting: HashMap::new(),
             held: BTreeSet::new(),
             due: BTreeSet::new(),
-            counters: Counters::default(),
+            counters: DiskCounters::default(),
             counted: VirtualInstant::ZERO,
             outstanding: 0,
             asked: VirtualInstant::ZERO,
@@ -443,7 +444,7 @@ impl Queue {
     }
 
     /// What has been counted by `now`.
-    pub fn counters(&mut self, now: RealInstant) -> Counters {
+    pub fn counters(&mut self, now: RealInstant) -> DiskCounters {
         if let Mode::Modelled(clock) = self.mode {
             self.count(clock.shown(clock.arrival(now)));
         }

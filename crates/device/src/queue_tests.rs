@@ -1,5 +1,6 @@
 //! Tests of the queue: no clock, no device.
 
+use counters::Answered;
 use disk::{Disk, Op, Parameters};
 use scale::{DiskClock, RealDuration, RealInstant, Tdf, VirtualDuration};
 use serde_json::json;
@@ -146,7 +147,7 @@ fn before_zero_and_after_the_end_requests_are_answered_at_once() {
     assert!(answers.is_empty(), "not before it is done");
     queue.done(id, at(2));
     queue.advance(at(2), &mut answers);
-    assert_eq!((std::mem::take(&mut answers), queue.counters(at(3))), (vec![id], Counters::default()));
+    assert_eq!((std::mem::take(&mut answers), queue.counters(at(3))), (vec![id], DiskCounters::default()));
 
     queue.answer_after(RealDuration::from_nanos(1_000_000));
     let id = queue.arrive(at(10), Op::Read, 0, 4096).unwrap();

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use counters::DiskCounters;
 use host::Lack;
 use scale::{RealDuration, RealInstant, Tdf};
 use serde::{Deserialize, Serialize};
 
-use crate::counters::{Counters, Watched};
 use crate::error::Error;
 use crate::transport::Transport;
+use crate::watched::Watched;
 
 /// A disk that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,7 +93,7 @@ pub(crate) enum Answer {
     /// It is done: the power is cut.
     Cut(Cut),
     /// What each disk has counted, the CPU time that the process has used, and the first request that failed, if any.
-    Counted { disks: Vec<Counters>, cpu: RealDuration, failure: Option<String> },
+    Counted { disks: Vec<DiskCounters>, cpu: RealDuration, failure: Option<String> },
     /// The requests.
     Watched(Vec<Watched>),
     /// It cannot be done.

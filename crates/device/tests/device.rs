@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
-use diorama_device::queue::Counters;
+use counters::DiskCounters;
 use diorama_device::{Change, DiskSetup, Disks, QUIET, await_unmounted};
 use disk::Op;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -168,7 +168,7 @@ fn a_kernel_leaves_a_disk_alone_that_nobody_uses() {
     let (begin, before) = (Instant::now(), disks.count().unwrap().disks);
     let since = |disks: &mut Disks| {
         let now = disks.count().unwrap().disks;
-        let all = |counted: &[Counters], disk: usize| counted[disk].reads.count + counted[disk].writes.count;
+        let all = |counted: &[DiskCounters], disk: usize| counted[disk].reads.count + counted[disk].writes.count;
         [0, 1].map(|disk| all(&now, disk) - all(&before, disk))
     };
     // What the kernel does by itself it begins at a time of its own choice, within so many seconds.

@@ -15,8 +15,9 @@ use crate::accuracy::accuracy;
 use crate::core_speed::{SpeedRecord, SpeedSeries};
 use crate::counters::{CoreWork, TcpCounters};
 use crate::emulator_load::LoadInterval;
-use crate::evidence::{Caches, ClockRate, Crossings, Pace, ScaledTimers, Sharing, Spread};
+use crate::evidence::{ClockRate, Crossings, Pace, ScaledTimers, Sharing, Spread};
 use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
+use counters::Staleness;
 
 const TEN: f64 = 10.0;
 const ALL: ScaledTimers = ScaledTimers { rto_min: true, initial_rto: true };
@@ -251,7 +252,7 @@ fn of_several_cores_any_may_matter_and_the_worst_is_told() {
     let sharing = Sharing::Slots(vec![(0, RealDuration::from_nanos(100_000)), (3, RealDuration::from_nanos(400_000))]);
     // The caches of the worse core, in its slices.
     let ns = RealDuration::from_nanos;
-    let line = |late| Caches { soon: ns(4), away: ns(10_000_000), late: ns(late) };
+    let line = |late| Staleness { soon: ns(4), away: ns(10_000_000), late: ns(late) };
     let found = [(0, line(40)), (3, line(80))];
     let told = caches(&found, &sharing, tdf(TEN));
     assert!(told.says.starts_with("On core 0 a line"), "shorter slices lose more: {}", told.says);
@@ -550,8 +551,8 @@ fn an_overload_explains_what_was_late_or_lost_during_it_and_nothing_else() {
 #[test]
 fn what_caches_forget_is_lost_at_the_start_of_each_slice() {
     let ns = RealDuration::from_nanos;
-    let found = Caches { soon: ns(4), away: ns(10_000_000), late: ns(111) };
-    let on = |late: u64| [(0, Caches { late: ns(late), ..found })];
+    let found = Staleness { soon: ns(4), away: ns(10_000_000), late: ns(111) };
+    let on = |late: u64| [(0, Staleness { late: ns(late), ..found })];
     let lost = |late: u64, slice: u64| work(&caches(&on(late), &slices_of(slice), tdf(TEN)))[1];
     // 1,024 lines of 107 ns each are 110 µs.
     assert!((lost(111, 220_000) - 100.0).abs() < 1.0, "half of them: {}", lost(111, 220_000));

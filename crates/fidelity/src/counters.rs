@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use ::counters::{CoreTicks, CoreWork, ForeignThread, TcpCounters};
 use scale::RealInstant;
 
 /// Everything that is counted, at one instant.
@@ -30,23 +31,6 @@ impl Snapshot {
         let passed = after.at.since(before.at).as_nanos() as f64;
         if passed > 0.0 { after.owed_ns.saturating_sub(before.owed_ns) as f64 / passed } else { 1.0 }
     }
-}
-
-/// What a core that holds nodes did since the metering of it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CoreWork {
-    /// When that was read.
-    pub at: RealInstant,
-    /// How long the yardstick was held against the core, ns of its CPU time.
-    pub metered_ns: u64,
-    /// The work that the yardstick did in that time, in its units.
-    pub units: u64,
-    /// What a node with all of the core was entitled to, ns: time, and more of it while the core was slow.
-    pub owed_ns: u64,
-    /// What that would be had there always been enough of the core, ns.
-    pub wanted_ns: u64,
-    /// The time for which there was not, ns.
-    pub capped_ns: u64,
 }
 
 /// One node, since it was made.
@@ -88,50 +72,4 @@ pub struct CoreCounters {
     pub all_ns: u64,
     /// Its line of `/proc/stat`.
     pub ticks: CoreTicks,
-}
-
-/// TCP's counters of one network namespace, since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpCounters {
-    /// Segments received (`Tcp: InSegs`).
-    pub in_segs: u64,
-    /// Acknowledgements sent because a 40–200 ms timer ran out (`TcpExt: DelayedACKs`).
-    pub delayed_acks: u64,
-    /// Tail loss probes sent (`TcpExt: TCPLossProbes`).
-    pub loss_probes: u64,
-    /// SYN and SYN-ACK retransmissions (`TcpExt: TCPSynRetrans`).
-    pub syn_retrans: u64,
-    /// Retransmission time-outs, those of SYNs included (`TcpExt: TCPTimeouts`).
-    pub timeouts: u64,
-    /// Connections given up after too many of them (`TcpExt: TCPAbortOnTimeout`).
-    pub aborts: u64,
-    /// Not a counter: how many sockets were met since the last time that kept a small segment back until an
-    /// acknowledgement comes, in all [looks](Snapshot::looks). `None` if the kernel does not list sockets.
-    pub waiting: Option<u64>,
-}
-
-/// What one core did since boot, in ticks of `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CoreTicks {
-    /// The hypervisor ran something else while this core had work.
-    pub steal: u64,
-    /// Everything, idle time and steal included.
-    pub total: u64,
-}
-
-/// A thread of a process that is not the run's.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ForeignThread {
-    /// Its process.
-    pub pid: u32,
-    /// The thread itself.
-    pub tid: u32,
-    /// Its name as `ps` shows it.
-    pub name: String,
-    /// The core it was last on.
-    pub core: usize,
-    /// Its CPU time, ns.
-    pub ns: u64,
-    /// The time for which it was ready to run and did not, ns.
-    pub waited_ns: u64,
 }

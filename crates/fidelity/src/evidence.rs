@@ -1,5 +1,6 @@
 //! What a run has to say about itself at its end: what the checks are made of.
 
+use ::counters::{Answered, Staleness, UntrueSetting};
 use hdrhistogram::Histogram;
 use scale::{RealDuration, Tdf, VirtualDuration, VirtualInstant};
 
@@ -34,7 +35,7 @@ pub struct Evidence<'a> {
     /// By core that holds nodes, how fast it was, if that was measured.
     pub speeds: &'a [(usize, SpeedRecord)],
     /// By core that holds nodes, what it costs there to come back to data, if that was measured.
-    pub caches: &'a [(usize, Caches)],
+    pub caches: &'a [(usize, Staleness)],
     /// What the disks of those nodes did that have one that is modelled.
     pub disks: &'a [DiskUse],
     /// Why the kernel writes to them of its own accord at other times than the target's, if it does; whatever is
@@ -69,17 +70,6 @@ impl Evidence<'_> {
     }
 }
 
-/// A setting of the kernel that a node's program made, and that is now something else than it believes.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct UntrueSetting {
-    /// Whose program.
-    pub node: String,
-    /// Which setting.
-    pub what: String,
-    /// It is as large as the kernel takes it, and not as large as it should be; else it was not translated at all.
-    pub cut: bool,
-}
-
 /// That memory which nobody uses is paged out after real times, under dilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoesInRealTime<'a> {
@@ -95,28 +85,13 @@ pub struct DiskUse {
     /// Whose it is.
     pub node: String,
     /// Reads, writes, flushes and trims that were answered.
-    pub kinds: [DiskRequests; 4],
+    pub kinds: [Answered; 4],
     /// The most that one was answered too late.
     pub latest: VirtualDuration,
     /// What 99 of 100 were at most.
     pub late_p99: VirtualDuration,
     /// Bytes that the node's programs have read from the host's own disks, if that is known.
     pub from_host: Option<u64>,
-}
-
-/// Requests of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct DiskRequests {
-    /// How many.
-    pub count: u64,
-    /// How long they took by the model, together.
-    pub took: VirtualDuration,
-    /// Those that were not done when their model said so.
-    pub late: u64,
-    /// By how much these were answered too late, together.
-    pub late_by: VirtualDuration,
-    /// By how much the others were, together.
-    pub behind: VirtualDuration,
 }
 
 /// Whether nodes had shares of the core's time or of its work.
@@ -209,15 +184,4 @@ impl Spread {
         let [p50, p99] = [0.5, 0.99].map(|part| RealDuration::from_nanos(all.value_at_quantile(part)));
         Spread { mean: RealDuration::from_nanos(all.mean().round() as u64), p50, p99 }
     }
-}
-
-/// What it costs to come back to data after some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caches {
-    /// Mean time to fetch a line of memory that was touched 1 ms ago.
-    pub soon: RealDuration,
-    /// How long ago other lines were touched: a virtual millisecond, or the longest that makes a difference.
-    pub away: RealDuration,
-    /// Mean time to fetch one of those.
-    pub late: RealDuration,
 }

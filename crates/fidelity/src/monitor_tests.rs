@@ -30,7 +30,11 @@ impl Feed {
         let at = RealInstant::from_nanos(ZERO);
         let tcp = Some(TcpCounters::default());
         let node = NodeCounters { at, container_ns: 77, unused_ns: 88, tcp, ring_drops: 5, no_memory: 2 };
-        let core = CoreCounters { run_ns: 3 * S, all_ns: 9 * S, ticks: CoreTicks { steal: 40, total: 5000 } };
+        let core = CoreCounters {
+            run_ns: 3 * S,
+            all_ns: 9 * S,
+            ticks: CoreTicks { steal: 40, total: 5000, ..CoreTicks::default() },
+        };
         let now = Snapshot { at, nodes: vec![node; 2], cores: vec![core; 4], ..Snapshot::default() };
         monitor.push(now.clone());
         Feed { monitor, now }

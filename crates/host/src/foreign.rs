@@ -2,31 +2,14 @@
 
 use std::fs;
 
+use counters::ForeignThread;
 use scale::{RealDuration, RealInstant};
-use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Tree;
 use crate::sched;
 
 /// How often they are listed: it costs some 40 µs a thread.
 const EVERY: RealDuration = RealDuration::from_nanos(1_000_000_000);
-
-/// A thread of a process that is not the run's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thread {
-    /// Its process.
-    pub pid: u32,
-    /// The thread itself.
-    pub tid: u32,
-    /// Its name as `ps` shows it.
-    pub name: String,
-    /// The core it was last on.
-    pub core: usize,
-    /// Its CPU time, ns.
-    pub ns: u64,
-    /// The time for which it was ready to run and did not, ns.
-    pub waited_ns: u64,
-}
 
 /// Lists the threads that are not the run's, so that who disturbed it can be named.
 #[derive(Clone, Debug)]
@@ -43,7 +26,7 @@ impl Foreign {
     }
 
     /// The threads, or nothing if they were listed less than a second ago.
-    pub fn list(&mut self, now: RealInstant) -> Vec<Thread> {
+    pub fn list(&mut self, now: RealInstant) -> Vec<ForeignThread> {
         if self.listed.is_some_and(|listed| now.since(listed) < EVERY) {
             return Vec::new();
         }
@@ -55,7 +38,7 @@ impl Foreign {
     }
 }
 
-fn threads(pid: u32) -> impl Iterator<Item = Thread> {
+fn threads(pid: u32) -> impl Iterator<Item = ForeignThread> {
     let dir = format!("/proc/{pid}/task");
     numbers(&dir).filter_map(move |tid| {
         let stat = String::from_utf8_lossy(&fs::read(format!("{dir}/{tid}/stat")).ok()?).into_owned();
@@ -65,7 +48,7 @@ fn threads(pid: u32) -> impl Iterator<Item = Thread> {
         // The last core is field 39 of the line, the first after the name is field 3.
         let core = rest.split_whitespace().nth(39 - 3)?.parse().ok()?;
         let sched::ThreadTimes { ran, waited, .. } = sched::times_of(tid).ok()?;
-        Some(Thread { pid, tid, name, core, ns: ran.as_nanos(), waited_ns: waited.as_nanos() })
+        Some(ForeignThread { pid, tid, name, core, ns: ran.as_nanos(), waited_ns: waited.as_nanos() })
     })
 }
 

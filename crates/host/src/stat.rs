@@ -2,20 +2,9 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+pub use counters::CoreTicks;
 
 use crate::Error;
-
-/// What one core did since boot, in ticks of `/proc/stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoreTicks {
-    /// Nothing ran.
-    pub idle: u64,
-    /// The hypervisor ran something else while this core had work.
-    pub steal: u64,
-    /// Everything, idle time and steal included.
-    pub total: u64,
-}
 
 /// The ticks of every core, by its number; zeros for a core that is offline.
 pub fn core_ticks() -> Result<Vec<CoreTicks>, Error> {

@@ -5,44 +5,24 @@ mod waiting;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
+use counters::TcpCounters;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
-use serde::{Deserialize, Serialize};
 
 use crate::{Error, move_into_netns};
-
-/// TCP's counters of one network namespace, since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Segments received (`Tcp: InSegs`).
-    pub in_segs: u64,
-    /// Acknowledgements sent because a 40–200 ms timer ran out (`TcpExt: DelayedACKs`).
-    pub delayed_acks: u64,
-    /// Tail loss probes sent (`TcpExt: TCPLossProbes`).
-    pub loss_probes: u64,
-    /// SYN and SYN-ACK retransmissions (`TcpExt: TCPSynRetrans`).
-    pub syn_retrans: u64,
-    /// Retransmission time-outs, those of SYNs included (`TcpExt: TCPTimeouts`).
-    pub timeouts: u64,
-    /// Connections given up after too many of them (`TcpExt: TCPAbortOnTimeout`).
-    pub aborts: u64,
-    /// Not a counter: sockets that at this instant kept a small segment back until an acknowledgement comes. `None` if
-    /// the kernel does not list sockets.
-    pub waiting: Option<u64>,
-}
 
 /// The counters of a network namespace.
 ///
 /// The calling thread moves into the namespace and stays there, so give this work to a thread of its own; files
 /// outside `/proc/thread-self/net` and `/sys` look the same from there.
-pub fn counters(netns: BorrowedFd<'_>) -> Result<Counters, Error> {
+pub fn counters(netns: BorrowedFd<'_>) -> Result<TcpCounters, Error> {
     move_into_netns(netns)?;
     let read = |name: &str| {
         let path = Path::new("/proc/thread-self/net").join(name);
         std::fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))
     };
-    let counters = Counters::parse(&read("netstat")?, &read("snmp")?);
+    let counters = parse(&read("netstat")?, &read("snmp")?);
     let counters = counters.map_err(|what| Error::system(what, std::io::ErrorKind::InvalidData))?;
-    Ok(Counters { waiting: waiting_here().ok(), ..counters })
+    Ok(TcpCounters { waiting: waiting_here().ok(), ..counters })
 }
 
 /// How many TCP sockets of a network namespace keep a small segment back at this instant until an acknowledgement
@@ -54,20 +34,19 @@ pub fn waiting_senders(netns: BorrowedFd<'_>) -> Result<u64, Error> {
     waiting_here().map_err(|why| Error::system(why, std::io::ErrorKind::Other))
 }
 
-impl Counters {
-    /// From the text of `/proc/PID/net/netstat` and `/proc/PID/net/snmp`; the error names the counter that is missing.
-    fn parse(netstat: &str, snmp: &str) -> Result<Counters, String> {
-        let ext = |name| counter(netstat, "TcpExt:", name);
-        Ok(Counters {
-            in_segs: counter(snmp, "Tcp:", "InSegs")?,
-            delayed_acks: ext("DelayedACKs")?,
-            loss_probes: ext("TCPLossProbes")?,
-            syn_retrans: ext("TCPSynRetrans")?,
-            timeouts: ext("TCPTimeouts")?,
-            aborts: ext("TCPAbortOnTimeout")?,
-            waiting: None,
-        })
-    }
+/// TCP's counters from the text of `/proc/PID/net/netstat` and `/proc/PID/net/snmp`; the error names the counter
+/// that is missing.
+fn parse(netstat: &str, snmp: &str) -> Result<TcpCounters, String> {
+    let ext = |name| counter(netstat, "TcpExt:", name);
+    Ok(TcpCounters {
+        in_segs: counter(snmp, "Tcp:", "InSegs")?,
+        delayed_acks: ext("DelayedACKs")?,
+        loss_probes: ext("TCPLossProbes")?,
+        syn_retrans: ext("TCPSynRetrans")?,
+        timeouts: ext("TCPTimeouts")?,
+        aborts: ext("TCPAbortOnTimeout")?,
+        waiting: None,
+    })
 }
 
 /// Both files hold pairs of lines: a prefix with names, the same prefix with their values.
@@ -107,7 +86,7 @@ mod tests {
                        TcpExt: 1 20 3 4 5\n\
                        IpExt: InNoRoutes DelayedACKs\nIpExt: 7 8\n";
         let snmp = "Ip: Forwarding InSegs\nIp: 1 99\nTcp: RtoMin MaxConn InSegs OutSegs\nTcp: 200 -1 600 500\n";
-        let expected = Counters {
+        let expected = TcpCounters {
             in_segs: 600,
             delayed_acks: 20,
             loss_probes: 4,
@@ -116,19 +95,19 @@ mod tests {
             aborts: 5,
             waiting: None,
         };
-        assert_eq!(Counters::parse(netstat, snmp), Ok(expected));
+        assert_eq!(parse(netstat, snmp), Ok(expected));
     }
 
     #[test]
     fn the_running_kernel_is_understood() {
         let text = |name: &str| std::fs::read_to_string(name).unwrap();
-        Counters::parse(&text("/proc/self/net/netstat"), &text("/proc/self/net/snmp")).unwrap();
+        parse(&text("/proc/self/net/netstat"), &text("/proc/self/net/snmp")).unwrap();
     }
 
     #[test]
     fn a_missing_counter_is_named() {
-        let error = Counters::parse("TcpExt: DelayedACKs\nTcpExt: 1\n", "Tcp: InSegs\nTcp: 1\n").unwrap_err();
+        let error = parse("TcpExt: DelayedACKs\nTcpExt: 1\n", "Tcp: InSegs\nTcp: 1\n").unwrap_err();
         assert_eq!(error, "this kernel has no counter `TcpExt: TCPLossProbes`");
-        assert!(Counters::parse("", "").unwrap_err().contains("InSegs"));
+        assert!(parse("", "").unwrap_err().contains("InSegs"));
     }
 }

@@ -15,7 +15,6 @@ use rustix::net::{
     socket_with,
 };
 use serde::{Deserialize, Serialize};
-
 use site::Base;
 
 /// The longest message, which bounds the length of a command line; the kernel's own bound on one is 2 MiB, and that on

@@ -22,16 +22,15 @@ use node::Unpacked;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::live::live_runs;
-use crate::places::{STATE, lock_file, private_dir, unused_id};
-use crate::suspended::suspended_runs;
-
 pub use self::contents::ImageFile;
 pub use self::origin::ImageSource;
 pub(crate) use self::origin::base_of;
 pub use self::pull::{kept_image, pull_image};
 pub use self::reference::image_reference;
+use crate::error::{Error, Result};
+use crate::live::live_runs;
+use crate::places::{STATE, lock_file, private_dir, unused_id};
+use crate::suspended::suspended_runs;
 
 /// Below the runs' state: where the images are.
 const IMAGES: &str = "images";

@@ -28,6 +28,10 @@ use host::{cgroup, processes};
 use node::{Enclosure, EnclosureOptions, Runtime};
 use record::RunDir;
 use scale::RealInstant;
+use site::{
+    Closing, Collected, Command, CommandId, Conditions, Event, How, NodeIndex, ProgramChange, Root, Sample, Setup,
+    SpeedSeen, Start, Stop, Suspended, Timeline, Written, Zero,
+};
 
 use self::captures::Captures;
 use self::clock::Dilation;
@@ -43,10 +47,6 @@ use crate::error::{Error, Result};
 use crate::host_speed::HostSpeed;
 use crate::images::KeptImage;
 use crate::registry::{CoreLocks, Registration};
-use site::{
-    Closing, Collected, Command, CommandId, Conditions, Event, How, NodeIndex, ProgramChange, Root, Sample, Setup,
-    SpeedSeen, Start, Stop, Suspended, Timeline, Written, Zero,
-};
 
 /// This machine's part of a run. When it is dropped, everything of the run goes.
 ///
@@ -386,7 +386,7 @@ impl LocalSite {
         Ok(())
     }
 
-    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<cpu::Speed>> {
+    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<::counters::Speed>> {
         HostSpeed::here().add(seen)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cpu::{CoreWork, Speed};
+use counters::{CoreWork, Speed};
 use record::{RunDir, SpeedInterval, SpeedLog};
 use scale::{RealDuration, VirtualInstant};
 use site::SpeedSeen;

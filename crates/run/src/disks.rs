@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use device::queue::{Answered, Counters, lateness_limit};
-use fidelity::evidence::{DiskRequests, DiskUse};
+use counters::{Answered, DiskCounters, lateness_limit};
+use fidelity::evidence::DiskUse;
 use plan::Plan;
 use record::{DiskInterval, DiskLog, RunDir};
 use scale::{VirtualDuration, VirtualInstant};
@@ -15,11 +15,11 @@ use crate::error::Result;
 #[derive(Debug, Default)]
 pub struct DiskSeries {
     /// When each was last looked at, and what it had counted then.
-    last: BTreeMap<NodeIndex, (VirtualInstant, String, Counters)>,
+    last: BTreeMap<NodeIndex, (VirtualInstant, String, DiskCounters)>,
     /// What the programs of each node have read from block devices: when last looked at, and since virtual zero.
     reads: BTreeMap<NodeIndex, (u64, u64)>,
     /// What each disk had answered of that before.
-    first: BTreeMap<NodeIndex, Counters>,
+    first: BTreeMap<NodeIndex, DiskCounters>,
     /// Begun when there is something to write.
     log: Option<DiskLog>,
 }
@@ -30,7 +30,7 @@ impl DiskSeries {
         &mut self,
         at: VirtualInstant,
         plan: &Plan,
-        disks: &[(NodeIndex, Counters)],
+        disks: &[(NodeIndex, DiskCounters)],
         dir: &RunDir,
     ) -> Result<()> {
         for (index, counters) in disks {
@@ -58,7 +58,7 @@ impl DiskSeries {
     }
 
     /// What of that was not read from the node's own disk.
-    fn read_of_host(&self, index: NodeIndex, counters: &Counters) -> Option<u64> {
+    fn read_of_host(&self, index: NodeIndex, counters: &DiskCounters) -> Option<u64> {
         let (_, all) = self.reads.get(&index)?;
         let first = self.first.get(&index).map_or(0, |first| first.reads.bytes);
         Some(all.saturating_sub(counters.reads.bytes.saturating_sub(first)))
@@ -71,15 +71,9 @@ impl DiskSeries {
 
     /// What each did in all.
     pub fn all(&self) -> Vec<DiskUse> {
-        let of = |(index, (_, node, counters)): (&NodeIndex, &(VirtualInstant, String, Counters))| DiskUse {
+        let of = |(index, (_, node, counters)): (&NodeIndex, &(VirtualInstant, String, DiskCounters))| DiskUse {
             node: node.clone(),
-            kinds: counters.kinds().map(|kind| DiskRequests {
-                count: kind.count,
-                took: kind.took,
-                late: kind.late,
-                late_by: kind.late_by,
-                behind: kind.behind,
-            }),
+            kinds: counters.kinds().map(|kind| *kind),
             latest: counters.latest,
             late_p99: percentile(&counters.lateness, 0.99).min(counters.latest),
             from_host: self.read_of_host(*index, counters),
@@ -91,13 +85,13 @@ impl DiskSeries {
 /// What a disk did between two looks at it; none if it did nothing.
 fn interval(
     node: &str,
-    (from, before): (VirtualInstant, &Counters),
-    (to, after): (VirtualInstant, &Counters),
+    (from, before): (VirtualInstant, &DiskCounters),
+    (to, after): (VirtualInstant, &DiskCounters),
 ) -> Option<DiskInterval> {
     let grew = |of: fn(&Answered) -> u64| after.all(of).saturating_sub(before.all(of));
-    let kind = |of: fn(&Counters) -> &Answered| of(after).count.saturating_sub(of(before).count);
-    let bytes = |of: fn(&Counters) -> &Answered| of(after).bytes.saturating_sub(of(before).bytes);
-    let spent = |of: fn(&Counters) -> VirtualDuration| of(after).saturating_sub(of(before)).as_secs_f64();
+    let kind = |of: fn(&DiskCounters) -> &Answered| of(after).count.saturating_sub(of(before).count);
+    let bytes = |of: fn(&DiskCounters) -> &Answered| of(after).bytes.saturating_sub(of(before).bytes);
+    let spent = |of: fn(&DiskCounters) -> VirtualDuration| of(after).saturating_sub(of(before)).as_secs_f64();
     let (requests, busy, lasted) = (grew(|k| k.count), spent(|c| c.busy), to.since(from).as_secs_f64());
     if lasted <= 0.0 || (requests == 0 && busy == 0.0) {
         return None;
@@ -147,10 +141,10 @@ mod tests {
     #[test]
     fn a_second_is_what_counters_grew_by() {
         let reads = Answered { count: 5, took: ms(100), ..Answered::default() };
-        let before = Counters { reads, busy: ms(90), queued: ms(90), ..Counters::default() };
+        let before = DiskCounters { reads, busy: ms(90), queued: ms(90), ..DiskCounters::default() };
         let reads = Answered { count: 8, bytes: 12_288, took: ms(130), late: 2, late_by: ms(6), behind: ms(2) };
         let writes = Answered { count: 1, took: ms(10), ..Answered::default() };
-        let after = Counters { reads, writes, busy: ms(590), queued: ms(1_090), ..before };
+        let after = DiskCounters { reads, writes, busy: ms(590), queued: ms(1_090), ..before };
         let at = |ms: u64| VirtualInstant::from_nanos(ms * 1_000_000);
         let found = interval("db", (at(1_000), &before), (at(2_000), &after)).unwrap();
         assert_eq!((found.reads, found.writes, found.read_bytes, found.late), (3, 1, 12_288, 2));
@@ -161,7 +155,8 @@ mod tests {
 
     #[test]
     fn what_is_not_read_from_the_own_disk_is_read_from_the_host() {
-        let counted = |bytes| Counters { reads: Answered { bytes, ..Answered::default() }, ..Counters::default() };
+        let counted =
+            |bytes| DiskCounters { reads: Answered { bytes, ..Answered::default() }, ..DiskCounters::default() };
         let mut series = DiskSeries::default();
         series.first.insert(3, counted(1_000));
         assert_eq!(series.read_of_host(3, &counted(5_000)), None, "where nobody counts nothing is known");

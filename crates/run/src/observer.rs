@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use counters::Staleness;
 use cpu::Policy;
-use cpu::caches::Staleness;
 use fidelity::checks;
 use fidelity::core_speed::SpeedSeries;
-use fidelity::counters::{CoreCounters, CoreTicks, CoreWork, ForeignThread, NodeCounters, Snapshot, TcpCounters};
+use fidelity::counters::{CoreCounters, CoreWork, NodeCounters, Snapshot};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
-use fidelity::evidence::{Caches, ClockRate, Crossings, Evidence, GoesInRealTime, Pace, ScaledTimers, Sharing, Spread};
+use fidelity::evidence::{ClockRate, Crossings, Evidence, GoesInRealTime, Pace, ScaledTimers, Sharing, Spread};
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{FlowInterval, PipeCounters, PipeInterval};
@@ -123,8 +123,6 @@ impl Observer {
         let loads = std::mem::take(&mut self.load).intervals();
         let speeds = std::mem::take(&mut self.speeds).into_iter();
         let speeds: Vec<_> = speeds.filter_map(|(core, series)| Some((core, series.finish()?))).collect();
-        let caches = caches.iter().map(|(core, c)| (*core, Caches { soon: c.soon, away: c.away, late: c.late }));
-        let caches: Vec<_> = caches.collect();
         let conditions = &self.conditions;
         let other_writeback = conditions.disks.as_ref().and_then(|disks| disks.writeback.as_ref().err());
         let findings = checks::judge(&Evidence {
@@ -152,7 +150,7 @@ impl Observer {
                 gain: conditions.terms.pace.map(|pace| pace.gain),
             },
             speeds: &speeds,
-            caches: &caches,
+            caches,
             disks: &disks,
             other_writeback: other_writeback.map(|other| (other.because.as_str(), other.from)),
             goes_in_real_time: conditions.idle_memory.as_ref().err().map(|because| GoesInRealTime {
@@ -208,32 +206,24 @@ impl Observer {
             *lost += port.missed();
             *no_memory += port.no_memory();
         }
-        let core_work: BTreeMap<usize, CoreWork> =
-            cpu.work.iter().map(|(core, work)| (*core, core_work(*work))).collect();
+        let core_work: BTreeMap<usize, CoreWork> = cpu.work.iter().copied().collect();
         for (core, work) in &core_work {
             self.speeds.entry(*core).or_default().push(self.timeline.at(work.at), *work);
         }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
-            let cpu::NodeUse { at, container_ns, unused_ns } = *n;
-            NodeCounters { at, container_ns, unused_ns, tcp: tcp.map(counters), ring_drops, no_memory }
+            let counters::NodeUse { at, container_ns, unused_ns } = *n;
+            NodeCounters { at, container_ns, unused_ns, tcp, ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
             // The engine is on the harness's cores, and not in the run's groups; how much on each is not counted.
             let run_ns = run + if Some(core) == plan.cores.emulator() { own.as_nanos() } else { 0 };
-            let ticks = CoreTicks { steal: ticks.steal, total: ticks.total };
             CoreCounters { run_ns, all_ns: *all, ticks }
         });
         let cores = cores.collect();
-        let foreign = foreign.into_iter().map(foreign_thread).collect();
         self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign, core_work, looks });
     }
-}
-
-fn counters(read: host::tcp::Counters) -> TcpCounters {
-    let host::tcp::Counters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting } = read;
-    TcpCounters { in_segs, delayed_acks, loss_probes, syn_retrans, timeouts, aborts, waiting }
 }
 
 fn crossings(read: &net::Crossings) -> Crossings {
@@ -245,14 +235,4 @@ fn crossings(read: &net::Crossings) -> Crossings {
         lead: Spread::of(&read.lead),
         lag: Spread::of(&read.lag),
     }
-}
-
-fn core_work(read: cpu::CoreWork) -> CoreWork {
-    let cpu::CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, .. } = read;
-    CoreWork { at, metered_ns, units, owed_ns, wanted_ns, capped_ns }
-}
-
-fn foreign_thread(thread: host::foreign::Thread) -> ForeignThread {
-    let host::foreign::Thread { pid, tid, name, core, ns, waited_ns } = thread;
-    ForeignThread { pid, tid, name, core, ns, waited_ns }
 }

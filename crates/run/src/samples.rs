@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use model::OfFlow;
 use net::{FlowCounters, FlowInterval};
+use plan::carried;
 use record::Sample;
 use regex::bytes::Regex;
 use scale::{RealDuration, VirtualInstant};
-
-use plan::carried;
 use site::Timeline;
 
 /// Where in a line of a log the start and the value of a sample stand; columns count from 1.

@@ -3,7 +3,6 @@
 use model::Action;
 use record::Variant;
 use scale::VirtualInstant;
-
 use serde_json::json;
 use site::{Part, Suspended, SuspendedNode};
 

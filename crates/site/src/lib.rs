@@ -110,7 +110,7 @@ pub trait Site {
 
     /// Keeps how fast the nodes' cores were, for the plans of runs after this one; the speed to which those relate
     /// shares, if this has moved it.
-    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<cpu::Speed>>;
+    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<counters::Speed>>;
 
     /// Takes everything down. Nothing of the run is left on the machine when this returns, but what is to be kept, and
     /// further calls fail.

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cpu::Speed;
-use cpu::caches::Staleness;
-use fidelity::evidence::UntrueSetting;
-use host::foreign::Thread;
-use host::stat::CoreTicks;
+use counters::{CoreTicks, CpuSample, DiskCounters, ForeignThread, Speed, Staleness, TcpCounters, UntrueSetting};
 use net::Observation;
 use record::LogStream;
 use scale::RealDuration;
@@ -22,19 +18,19 @@ pub struct Sample {
     /// What the emulator counted.
     pub network: Observation,
     /// CPU time by node and by core.
-    pub cpu: cpu::Sample,
+    pub cpu: CpuSample,
     /// What each core did since boot.
     pub ticks: Vec<CoreTicks>,
     /// TCP's counters node by node; `None` for one that could not be read this time.
-    pub tcp: Vec<Option<host::tcp::Counters>>,
+    pub tcp: Vec<Option<TcpCounters>>,
     /// Threads on the machine that are not the run's; empty if they were not looked at this time.
-    pub foreign: Vec<Thread>,
+    pub foreign: Vec<ForeignThread>,
     /// CPU time of the site's own process, all threads, and of the one that serves disks.
     pub own: RealDuration,
     /// What the kernel says, if the nodes' cores were theirs alone and are no more.
     pub cores_lost: Option<String>,
     /// What the disks of those nodes have counted that have one.
-    pub disks: Vec<(NodeIndex, device::queue::Counters)>,
+    pub disks: Vec<(NodeIndex, DiskCounters)>,
     /// Bytes that these nodes' programs have read from block devices, their own and the host's, where that is known.
     pub device_reads: Vec<(NodeIndex, u64)>,
     /// How often nodes were looked through for senders that wait, since the last sample.

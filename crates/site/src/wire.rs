@@ -286,7 +286,7 @@ impl<W: Write> Site for RemoteSite<W> {
         self.ask(&Request::Suspend(Box::new(run.clone())))
     }
 
-    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<cpu::Speed>> {
+    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<counters::Speed>> {
         self.ask(&Request::KeepSpeed(seen.to_vec()))
     }
 

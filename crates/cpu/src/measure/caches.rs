@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use counters::Staleness;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scale::RealDuration;
-use serde::{Deserialize, Serialize};
 
 use host::sched::{self, Class};
 use host::time::sleep_until;
@@ -33,17 +33,6 @@ const REPEATS: usize = 15;
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Line(usize);
-
-/// What it costs on a core to come back to data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Staleness {
-    /// Mean real time to fetch a line of memory that was touched [`SOON`] ago.
-    pub soon: RealDuration,
-    /// How long ago the other lines were touched.
-    pub away: RealDuration,
-    /// Mean real time to fetch one of those.
-    pub late: RealDuration,
-}
 
 /// How long a busy program leaves its data alone where it has a core to itself.
 pub const SOON: RealDuration = RealDuration::from_nanos(1_000_000);

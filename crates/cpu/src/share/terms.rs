@@ -1,8 +1,7 @@
 //! Terms on which nodes share a core: how long a timeslice is, and whether shares are of time or of work.
 
-use std::fmt;
-
-use scale::{RealDuration, RealInstant, Timeslice};
+pub use counters::{CoreWork, Speed};
+use scale::{RealDuration, Timeslice};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -62,74 +61,6 @@ pub struct Pace {
     pub gain: f64,
 }
 
-/// How fast a core is: what it does of the yardstick ([`crate::measure::meter`]) per microsecond of real time, in
-/// rounds.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
-pub struct Speed(f64);
-
-impl Speed {
-    /// A speed in rounds per microsecond; `None` unless it is a positive number.
-    pub fn from_units_per_us(units: f64) -> Option<Speed> {
-        (units.is_finite() && units > 0.0).then_some(Speed(units))
-    }
-
-    /// Rounds per microsecond.
-    pub fn units_per_us(self) -> f64 {
-        self.0
-    }
-}
-
-impl TryFrom<f64> for Speed {
-    type Error = String;
-
-    fn try_from(units: f64) -> Result<Speed, String> {
-        Speed::from_units_per_us(units).ok_or_else(|| format!("{units} units/us is not the speed of a core"))
-    }
-}
-
-impl From<Speed> for f64 {
-    fn from(speed: Speed) -> f64 {
-        speed.0
-    }
-}
-
-impl fmt::Display for Speed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} units/us", self.0)
-    }
-}
-
-/// What a core could do and what nodes were owed of it, since the limits were applied: differences of two are what
-/// counts. None of these ever decreases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoreWork {
-    /// When this was so.
-    pub at: RealInstant,
-    /// Real time in which the core's speed was known; nearly all.
-    pub metered_ns: u64,
-    /// The work in rounds of the yardstick that a whole core would have done in that time; its mean [`Speed`] is
-    /// [`CoreWork::speed_since`].
-    pub units: u64,
-    /// What a node with a whole core would have been entitled to, in ns of CPU time: a node's CPU time must grow by its
-    /// share of what this grows by. With shares of time it is the time that went by.
-    pub owed_ns: u64,
-    /// The same had there been room for all of it; beyond `owed_ns` is what nodes lacked.
-    pub wanted_ns: u64,
-    /// Real time in which there was too little room.
-    pub capped_ns: u64,
-    /// CPU time that nodes and burners had together; the rest was stolen, or had by others.
-    pub available_ns: u64,
-}
-
-impl CoreWork {
-    /// The core's mean speed since `before`; `None` if it was not known.
-    pub fn speed_since(&self, before: CoreWork) -> Option<Speed> {
-        let ns = self.metered_ns.checked_sub(before.metered_ns).filter(|ns| *ns > 0)?;
-        Speed::from_units_per_us(self.units.checked_sub(before.units)? as f64 * 1e3 / ns as f64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,14 +85,5 @@ mod tests {
         for bad in [-0.1, 2.1, f64::NAN, f64::INFINITY] {
             assert!(refused(of(bad)).contains("gain"));
         }
-    }
-
-    #[test]
-    fn a_speed_is_a_positive_number() {
-        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Speed::from_units_per_us(bad), None);
-            assert!(Speed::try_from(bad).is_err());
-        }
-        assert_eq!(Speed::from_units_per_us(1234.56).unwrap().to_string(), "1234.6 units/us");
     }
 }

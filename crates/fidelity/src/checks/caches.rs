@@ -1,10 +1,11 @@
 //! Caches, which forget in real time.
 
+use counters::Staleness;
 use scale::{RealDuration, Tdf};
 
 use super::Judgement;
 use crate::effects::Effect;
-use crate::evidence::{Caches, Sharing};
+use crate::evidence::Sharing;
 use crate::wording::number;
 
 /// How much a program keeps close, in lines of memory: as much as the probe looks at.
@@ -24,7 +25,7 @@ pub fn lost(dearer: RealDuration, slice: RealDuration) -> f64 {
 /// looks at.
 ///
 /// Of several cores, that on which such a program loses most.
-pub fn caches(found: &[(usize, Caches)], sharing: &Sharing, tdf: Tdf) -> Judgement {
+pub fn caches(found: &[(usize, Staleness)], sharing: &Sharing, tdf: Tdf) -> Judgement {
     let unit = "ns a line";
     if tdf == Tdf::ONE {
         return Judgement::unmeasured(
@@ -32,11 +33,11 @@ pub fn caches(found: &[(usize, Caches)], sharing: &Sharing, tdf: Tdf) -> Judgeme
             "The run was not dilated: caches forgot no sooner than on the target.".into(),
         );
     }
-    let lost_on = |(core, found): &(usize, Caches)| {
+    let lost_on = |(core, found): &(usize, Staleness)| {
         let slice = sharing.slice_on(*core)?;
         Some((lost(found.late.saturating_sub(found.soon), slice), slice))
     };
-    let part = |of: &(usize, Caches)| lost_on(of).map_or(0.0, |(part, _)| part);
+    let part = |of: &(usize, Staleness)| lost_on(of).map_or(0.0, |(part, _)| part);
     let worst = found.iter().max_by(|a, b| part(a).total_cmp(&part(b)).then(a.1.late.cmp(&b.1.late)));
     let Some(worst) = worst else {
         return Judgement::unmeasured(unit, "How long caches keep data on the nodes' core was not measured.".into());

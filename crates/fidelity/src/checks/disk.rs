@@ -1,10 +1,11 @@
 //! Disks: requests that were answered later than their models say.
 
+use counters::Answered;
 use scale::{RealDuration, Tdf};
 
 use super::{Found, Judgement};
 use crate::effects::Effect;
-use crate::evidence::{DiskRequests, DiskUse, GoesInRealTime};
+use crate::evidence::{DiskUse, GoesInRealTime};
 use crate::wording::{milliseconds, number};
 
 /// A kind of requests of which there are fewer than this part says nothing about what operations wait for.
@@ -25,7 +26,7 @@ pub(super) fn disk(disks: &[DiskUse], without: usize, tdf: Tdf) -> Judgement {
         return Judgement::unmeasured("virtual ms", says.into());
     }
     let kinds = || disks.iter().flat_map(|disk| &disk.kinds);
-    let sum = |of: fn(&DiskRequests) -> f64| kinds().map(of).sum::<f64>();
+    let sum = |of: fn(&Answered) -> f64| kinds().map(of).sum::<f64>();
     let (requests, late) = (sum(|k| k.count as f64), sum(|k| k.late as f64));
     let (late_by, behind) = (sum(|k| k.late_by.as_secs_f64()), sum(|k| k.behind.as_secs_f64()));
     let rest = match without {
@@ -131,11 +132,18 @@ mod tests {
     }
 
     fn used(late: u64, behind: u64) -> DiskUse {
-        let reads = DiskRequests { count: 900, took: us(9_000_000), late, late_by: us(late * 500), behind: us(behind) };
-        let writes = DiskRequests { count: 100, took: us(20_000), ..DiskRequests::default() };
+        let reads = Answered {
+            count: 900,
+            took: us(9_000_000),
+            late,
+            late_by: us(late * 500),
+            behind: us(behind),
+            ..Answered::default()
+        };
+        let writes = Answered { count: 100, took: us(20_000), ..Answered::default() };
         // Too few to matter, however short they are.
-        let trims = DiskRequests { count: 1, took: us(1), ..DiskRequests::default() };
-        let kinds = [reads, writes, DiskRequests::default(), trims];
+        let trims = Answered { count: 1, took: us(1), ..Answered::default() };
+        let kinds = [reads, writes, Answered::default(), trims];
         DiskUse { node: "db".into(), kinds, latest: us(700), late_p99: us(400), from_host: Some(0) }
     }
 

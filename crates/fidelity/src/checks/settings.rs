@@ -1,7 +1,7 @@
 //! Settings of the kernel that programs in nodes made.
 
 use super::Judgement;
-use crate::evidence::UntrueSetting;
+use counters::UntrueSetting;
 
 /// So many are named, the rest is counted.
 const NAMED: usize = 8;

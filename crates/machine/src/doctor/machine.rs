@@ -7,12 +7,12 @@ use host::cgroup::Tree;
 use host::cores::{by_physical_core, listed, named};
 use host::reclaim::IdleMemory;
 use node::Runtime;
+use plan::Supply;
 use site::CoreChoice;
 
 use super::Finding;
 use super::kernel::set_for;
 use crate::facts::supply_among;
-use plan::Supply;
 
 /// Rights that a run uses, by their bits in `CapEff`.
 const NEEDED: [(u32, &str); 12] = [

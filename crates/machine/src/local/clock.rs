@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use clock::{ClockPage, Earlier, Injector, Stretch, VirtualCpu};
-use fidelity::evidence::UntrueSetting;
+use counters::UntrueSetting;
 use host::node_clock::NodeClock;
 use scale::VirtualInstant;
 use site::{Continues, Injections, NodeIndex, Part, Setup, Zero};

@@ -12,6 +12,7 @@ use cpu::caches::{Sampler, Staleness};
 use host::foreign::Foreign;
 use net::Observation;
 use scale::{Tdf, VirtualDuration};
+use site::{NodeIndex, Sample};
 
 use super::Prepared;
 use super::clock::Dilation;
@@ -19,7 +20,6 @@ use super::disks::NodeDisks;
 use super::senders::Senders;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
-use site::{NodeIndex, Sample};
 
 /// What is counted while the clock runs.
 pub struct Counters {

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use counters::DiskCounters;
 use cpu::NodeClocks;
-use device::queue::Counters;
 use device::{Change, Cut, DiskSetup, Disks};
 use host::writeback::Writeback;
 use node::{Enclosure, NodeDisk};
 use scale::{JournalTimes, RealDuration, RealInstant, Tdf, page_cache_time};
+use site::{DiskConditions, NodeIndex, OtherWriteback, Setup};
 
 use crate::error::{Error, Result};
 use crate::registry::Registration;
-use site::{DiskConditions, NodeIndex, OtherWriteback, Setup};
 
 /// The disks of those nodes that have one.
 pub struct NodeDisks {
@@ -117,7 +117,7 @@ impl NodeDisks {
     }
 
     /// What has been counted, and the CPU time of the process.
-    pub fn count(&mut self) -> Result<(Vec<(NodeIndex, Counters)>, RealDuration)> {
+    pub fn count(&mut self) -> Result<(Vec<(NodeIndex, DiskCounters)>, RealDuration)> {
         let counted = self.disks.count()?;
         Ok((self.nodes.iter().copied().zip(counted.disks).collect(), counted.cpu))
     }

@@ -98,7 +98,7 @@ impl Site for LocalSite {
         Ok(self.suspend(run)?)
     }
 
-    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<cpu::Speed>> {
+    fn keep_speed(&mut self, seen: &[SpeedSeen]) -> Result<Option<counters::Speed>> {
         Ok(self.keep_speed(seen)?)
     }
 

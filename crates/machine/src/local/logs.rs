@@ -17,9 +17,9 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, fchmod, fcntl_setfl};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use site::{CutLog, NodeIndex};
 
 use crate::error::{Error, Result};
-use site::{CutLog, NodeIndex};
 
 /// How long the thread sleeps when it has read what there was.
 const PAUSE: Duration = Duration::from_millis(10);

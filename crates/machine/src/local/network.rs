@@ -122,7 +122,7 @@ impl Namespaces {
     }
 
     /// TCP's counters of all nodes; `None` for one that could not be read this time.
-    pub fn tcp_counters(&self) -> Vec<Option<host::tcp::Counters>> {
+    pub fn tcp_counters(&self) -> Vec<Option<counters::TcpCounters>> {
         let read = || self.all.iter().map(|n| host::tcp::counters(n.as_fd()).ok()).collect();
         // The thread that reads a namespace's counters has to move into it.
         std::thread::scope(|scope| scope.spawn(read).join()).unwrap_or_else(|_| vec![None; self.all.len()])

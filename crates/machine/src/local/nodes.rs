@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use node::{ExecSpec, Io, Node, NodeSpec};
 use scale::RealDuration;
+use site::{
+    Base, Command, CutLog, Execution, How, Injections, NodeIndex, NodeSetup, ProgramChange, ProgramDeed, Root, Source,
+    Start, Written,
+};
 
 use super::clock::{Dilation, waiting};
 use super::logs::Logs;
 use super::{Place, Prepared};
 use crate::error::{Error, Result};
 use crate::images;
-use site::{
-    Base, Command, CutLog, Execution, How, Injections, NodeIndex, NodeSetup, ProgramChange, ProgramDeed, Root, Source,
-    Start, Written,
-};
 
 /// How many containers are started at once: most of a start is waiting for the kernel.
 const AT_ONCE: usize = 4;

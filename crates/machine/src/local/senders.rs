@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use counters::TcpCounters;
 use host::NetNamespace;
-use host::tcp::Counters;
 use scale::{Tdf, VirtualDuration};
 
 use super::background::Background;
@@ -56,7 +56,7 @@ impl Senders {
 
     /// Adds those that were met since this was last called to those that the nodes' counters tell of; how many looks
     /// that were.
-    pub fn add_to(&self, counters: &mut [Option<Counters>]) -> u64 {
+    pub fn add_to(&self, counters: &mut [Option<TcpCounters>]) -> u64 {
         // Where no acknowledgement is delayed nobody waits for one.
         if counters.iter().flatten().any(|counted| counted.delayed_acks > 0) {
             self.seen.wanted.store(true, Ordering::Relaxed);

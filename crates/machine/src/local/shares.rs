@@ -5,9 +5,9 @@ use cpu::{CpuGroups, NodeClocks, NodeShare, Policy, Terms};
 use host::Change;
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
+use site::{Conditions, DiskConditions, NodeSetup, Setup};
 
 use crate::error::Result;
-use site::{Conditions, DiskConditions, NodeSetup, Setup};
 
 /// The control groups of the run.
 pub struct Shares {

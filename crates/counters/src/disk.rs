@@ -1,12 +1,11 @@
-//! What is counted of a disk's requests.
+//! DiskCounters of a node's disk.
 
-use disk::Op;
-use scale::{VirtualDuration, VirtualInstant};
+use scale::VirtualDuration;
 use serde::{Deserialize, Serialize};
 
-/// What a disk was asked, and how it was answered, since virtual zero. All of it only grows.
+/// Requests to a disk, and how they were answered, since virtual zero. All of it only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct DiskCounters {
     /// Reads.
     pub reads: Answered,
     /// Writes.
@@ -52,7 +51,7 @@ impl Answered {
     }
 }
 
-impl Counters {
+impl DiskCounters {
     /// Each kind of requests.
     pub fn kinds(&self) -> [&Answered; 4] {
         [&self.reads, &self.writes, &self.flushes, &self.trims]
@@ -64,22 +63,7 @@ impl Counters {
     }
 }
 
-/// How late those at most are that are counted in a place of [`Counters::lateness`]; the last has no such limit.
+/// How late those at most are that are counted in a place of [`DiskCounters::lateness`]; the last has no such limit.
 pub fn lateness_limit(place: usize) -> VirtualDuration {
     VirtualDuration::from_secs_f64(1e-6 * 2f64.powf(place as f64 / 2.0))
-}
-
-/// A request that was answered, as its model saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watched {
-    /// What was asked for.
-    pub op: Op,
-    /// Where.
-    pub offset: u64,
-    /// How many bytes.
-    pub length: u64,
-    /// When it came.
-    pub arrived: VirtualInstant,
-    /// When it was complete.
-    pub complete: VirtualInstant,
 }

@@ -1,0 +1,14 @@
+//! Counters as plain data: one type for each thing that is counted, from the mechanism that reads it over the interface
+//! of a site to the checks that judge a run by it.
+//!
+//! Mechanisms know nothing of one another and checks nothing of mechanisms, so what they all speak of lies below them.
+
+mod core;
+mod disk;
+mod found;
+mod tcp;
+
+pub use self::core::{CoreTicks, CoreWork, CpuSample, NodeUse, Speed, Staleness};
+pub use disk::{Answered, DiskCounters, lateness_limit};
+pub use found::{ForeignThread, UntrueSetting};
+pub use tcp::TcpCounters;
