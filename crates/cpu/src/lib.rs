@@ -16,19 +16,20 @@ mod measure;
 mod node_clock;
 mod share;
 
+pub use counters::{CoreWork, Speed};
 pub use keeper::process::main as keeper_main;
 pub use measure::caches::main as caches_main;
 pub use measure::sample::{Calibration, NodeUse, Sample};
 pub use measure::{caches, meter, probe};
 pub use node_clock::{BUCKETS, NodeClocks, NodeTimes};
 pub use share::{
-    CoreWork, CpuGroups, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Limit, NodeJoiner, PLANNED_USABLE, Pace, Speed, Terms,
-    USUALLY_USABLE, best_policy, limit_this, rounding, stale_limits, why_shared,
+    CpuGroups, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Limit, NodeJoiner, PLANNED_USABLE, Pace, Terms, USUALLY_USABLE,
+    best_policy, limit_this, rounding, stale_limits, why_shared,
 };
 
 use serde::{Deserialize, Serialize};
 
-/// What a node gets of its core.
+/// A node's share of its core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeShare {
     /// The node's name; becomes the name of its group.
@@ -93,7 +94,7 @@ pub enum Error {
     Io {
         /// The operation and the file.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// The kernel does not keep the clocks of nodes.

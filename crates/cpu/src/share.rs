@@ -18,4 +18,4 @@ pub use self::joiner::NodeJoiner;
 pub use self::limit::{Limit, limit_this, stale_limits};
 pub use self::policy::best_policy;
 pub use self::reservation::{PLANNED_USABLE, USUALLY_USABLE};
-pub use self::terms::{CoreWork, DEFAULT_GAIN, DEFAULT_SLICE, Pace, Speed, Terms};
+pub use self::terms::{DEFAULT_GAIN, DEFAULT_SLICE, Pace, Terms};

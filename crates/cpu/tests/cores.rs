@@ -10,7 +10,7 @@ use common::{alone, engage, left_behind, named, run_id, used, while_busy};
 use diorama_cpu::{CpuGroups, NodeShare, Terms};
 
 const WINDOW: Duration = Duration::from_millis(1000);
-/// What each core holds.
+/// The shares on each core.
 const SHARES: [f64; 2] = [0.4, 0.1];
 
 /// The cores that hold nodes.

@@ -11,7 +11,7 @@ use common::{CORE, alone, engage, engaged_on, named};
 use diorama_cpu::{CpuGroups, NodeClocks, NodeShare, Terms};
 use scale::RealDuration;
 
-/// What one thread saw of its bursts of work: their CPU time over the node's share, and how long they took by the
+/// One thread's burst of work: their CPU time over the node's share, and how long they took by the
 /// node's clock and by the run's.
 #[derive(Clone, Copy, Debug)]
 struct Burst {

@@ -19,10 +19,10 @@ use scale::RealDuration;
 const WINDOW: Duration = Duration::from_millis(1500);
 const LOOKS: u32 = 10;
 
-/// What nodes had in a window, as fractions of the core.
+/// The use of a core in a window, as fractions of it.
 struct Window {
     nodes: Vec<f64>,
-    /// What is owed to a whole core, per second: with shares of time it is 1.
+    /// The debt to a whole core, per second: with shares of time it is 1.
     owed: f64,
     wanted: f64,
     /// The part of the time in which there was too little room.
@@ -31,7 +31,7 @@ struct Window {
     speeds: [f64; 2],
 }
 
-/// What nodes had and what they were owed, from the same first sample to the same last one: on a busy machine there may
+/// Compares nodes' use and their due, from the same first sample to the same last one: on a busy machine there may
 /// be a while between two samples, in which the core goes on.
 fn observe(groups: &mut CpuGroups) -> Window {
     let mut look = || {

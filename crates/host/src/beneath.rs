@@ -50,7 +50,7 @@ impl Dir {
         Ok(Dir { fd: Arc::new(openat(found, ".", flags, Mode::empty()).map_err(|e| told(e, path))?) })
     }
 
-    /// The same; its last part is made where it is missing.
+    /// Opens it; its last part is made where it is missing.
     pub fn open_or_make(path: &Path) -> io::Result<Dir> {
         match Dir::open(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -69,7 +69,7 @@ impl Dir {
         Ok(Dir { fd: Arc::new(fd) })
     }
 
-    /// The same, made with its parents where it is missing.
+    /// Opens it, made with its parents where it is missing.
     pub fn make(&self, path: &Path) -> io::Result<Dir> {
         let mut dir = self.clone();
         for part in path.components() {
@@ -137,7 +137,7 @@ impl Dir {
         placed
     }
 
-    /// The same for a file that has been [made](Dir::create) under another name in the same directory.
+    /// Opens a file that has been [made](Dir::create) under another name in the same directory.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let ((dir, from), (other, to)) = (self.parent(from)?, self.parent(to)?);
         Ok(renameat(&dir, from, &other, to)?)

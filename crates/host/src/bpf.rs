@@ -6,7 +6,7 @@ use std::sync::{Mutex, Once};
 
 use libbpf_rs::{ErrorExt, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel};
 
-/// What libbpf complained about since the last error.
+/// Complaints of libbpf since the last error.
 static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn note(_: PrintLevel, text: String) {

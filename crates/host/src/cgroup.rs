@@ -30,7 +30,7 @@ pub use weights::{ForcedReschedule, Fraction, Weights};
 use crate::{Error, Lack};
 use hierarchies::Hierarchies;
 
-/// What the names of all trees begin with.
+/// The beginning of all trees' names.
 const PREFIX: &str = "diorama-";
 
 /// The tree of one run (or of one command with a limit): groups at the same path in every hierarchy.
@@ -66,7 +66,7 @@ impl Tree {
         Ok(ids.into_iter().map(|id| Tree { id, hierarchies: hierarchies.clone() }).collect())
     }
 
-    /// What tells it from other trees.
+    /// The id that tells it from other trees.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -76,13 +76,13 @@ impl Tree {
         self.hierarchies.group(&self.path(inside))
     }
 
-    /// What an OCI runtime is to be told for `cgroupsPath`, to make a container in that group.
+    /// The `cgroupsPath` for an OCI runtime, to make a container in that group.
     pub fn path(&self, inside: &str) -> String {
         let top = format!("/{PREFIX}{}{}", self.id, self.hierarchies.suffix());
         if inside.is_empty() { top } else { format!("{top}/{inside}") }
     }
 
-    /// What can be expressed by weights in it.
+    /// The weights that groups in it can have.
     pub fn weights(&self) -> Weights {
         self.hierarchies.weights()
     }
@@ -93,7 +93,7 @@ impl Tree {
         groups.is_ok_and(|groups| self.tops().iter().any(|top| belongs(&groups, top)))
     }
 
-    /// What there is of the tree: its directory in every hierarchy in which it exists.
+    /// The remains of the tree: its directory in every hierarchy in which it exists.
     pub fn remains(&self) -> Vec<PathBuf> {
         let places = self.tops().into_iter().flat_map(|top| self.hierarchies.places(&top));
         places.filter(|place| place.exists()).collect()
@@ -123,12 +123,12 @@ impl Tree {
     }
 }
 
-/// What everything on this machine has used, by core.
+/// Opens the counter of everything on this machine, by core.
 pub fn usage_of_machine() -> Result<UsageByCore, Error> {
     counters::usage_of_machine()
 }
 
-/// What can be expressed by weights on this machine; `None` where it has no groups that could be used.
+/// The weights that groups can have on this machine; `None` where it has no groups that could be used.
 pub fn weights() -> Option<Weights> {
     Hierarchies::discover().ok().map(|hierarchies| hierarchies.weights())
 }
@@ -152,16 +152,16 @@ pub enum Layout {
     Hybrid,
 }
 
-/// What this machine's control groups can do for this process.
+/// The abilities of this machine's control groups for this process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offers {
     /// How they are mounted.
     pub layout: Layout,
     /// Why groups cannot have processors for themselves ([`Group::take`]); `None` where they can.
     pub no_partitions: Option<String>,
-    /// What is missing for CPU time to be divided and counted.
+    /// The lack, if CPU time cannot be divided and counted.
     pub no_shares: Option<Lack>,
-    /// What is missing for nodes, whose memory, devices and processes are limited too.
+    /// The lack, if nodes cannot be had, whose memory, devices and processes are limited too.
     pub no_nodes: Option<Lack>,
     /// Whether this process may make groups.
     pub writable: bool,

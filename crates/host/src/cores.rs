@@ -47,7 +47,7 @@ pub fn on_line(cores: &[usize]) -> Result<(), Error> {
     }
 }
 
-/// What to tell of those `cores` that are not in the kernel's list of those on line.
+/// A sentence about those `cores` that are not in the kernel's list of those on line.
 fn off_line(cores: &[usize], online: &str) -> Option<Lack> {
     let online = list(online.trim())?;
     let gone: Vec<usize> = cores.iter().copied().filter(|core| !online.contains(core)).collect();
@@ -120,7 +120,7 @@ fn list(text: &str) -> Option<Vec<usize>> {
     Some(all)
 }
 
-/// What the processors of this machine call themselves, such as `AMD EPYC 7B13`; `None` if they do not say.
+/// The name that this machine's processors give themselves, such as `AMD EPYC 7B13`; `None` if they do not say.
 pub fn model() -> Option<String> {
     model_in(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }

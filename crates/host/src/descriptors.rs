@@ -19,7 +19,7 @@ pub const MOST: usize = 3;
 /// As many as anybody needs: some programs go through all that they may have.
 const ENOUGH: u64 = 1 << 20;
 
-/// What this process was allowed when it began to need more.
+/// The limit of this process when it began to need more.
 static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
 /// Lets this process, and whatever it starts from here on, have as many files open as it may have without asking
@@ -77,7 +77,7 @@ pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<Ow
     receive_with(socket, bytes, RecvFlags::empty())
 }
 
-/// The same, but if no message is there now that is an error (EAGAIN).
+/// Receives, but if no message is there now that is an error (EAGAIN).
 pub fn receive_now(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     receive_with(socket, bytes, RecvFlags::DONTWAIT)
 }

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// How a container is to be started in which experiments run: with all rights and the machine's own control groups.
 pub(crate) const CONTAINER: &str = "`--privileged --cgroupns=host`";
 
-/// What this machine lacks, withholds or already uses.
+/// A thing that this machine lacks, withholds or already uses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{what}; {help}")]
 pub struct Lack {
-    /// What is lacking or in use.
+    /// The thing that is lacking or in use.
     pub what: String,
     /// The command or setting that helps.
     pub help: String,
@@ -37,9 +37,9 @@ pub enum Error {
     /// A system call failed that should not.
     #[error("{what}: {source}")]
     System {
-        /// What was tried, as in `cannot make a network namespace`.
+        /// The attempt, as in `cannot make a network namespace`.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -33,7 +33,7 @@ impl Foreign {
         self.listed = Some(now);
         let own = std::process::id();
         let foreign = |pid: &u32| *pid != own && !self.helpers.contains(pid) && !self.own.contains(*pid);
-        // What ends while it is looked at is of no interest.
+        // A thread that ends meanwhile is of no interest.
         numbers("/proc").filter(foreign).flat_map(|pid| threads(pid).collect::<Vec<_>>()).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of this machine's kernel, asked in one place: which cores there are and who runs on them, clocks,
+//! All questions to this machine's kernel, in one place: which cores there are and who runs on them, clocks,
 //! scheduling, mounts, network namespaces, descriptors, and the counters of the machine.
 //!
 //! The mechanisms (`clock`, `net`, `tcp`, `cpu`, `node`) are built on this crate; it knows none of them, and nothing of

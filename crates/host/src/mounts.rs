@@ -1,4 +1,4 @@
-//! What is mounted where, as the calling thread sees it.
+//! The mounts that the calling thread sees.
 
 use std::ffi::OsString;
 use std::fs;

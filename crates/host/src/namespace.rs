@@ -14,7 +14,7 @@ use crate::error::{Context, Error, Lack};
 /// The kinds of which each node has some, by the kernel's names, with how many.
 const OF_A_NODE: [(&str, u64); 6] = [("cgroup", 1), ("ipc", 1), ("mnt", 2), ("net", 1), ("pid", 1), ("uts", 1)];
 
-/// What is missing if this machine does not allow as many namespaces as so many nodes have. Where one is not allowed,
+/// The lack, if this machine does not allow as many namespaces as so many nodes have. Where one is not allowed,
 /// the kernel says that no space is left, which would send people to their disks.
 pub fn too_few_namespaces(nodes: usize) -> Option<Lack> {
     let limit = |kind: &str| fs::read_to_string(setting(kind)).ok()?.trim().parse().ok();

@@ -28,7 +28,7 @@ struct Shared {
     date_drift: AtomicU64,
 }
 
-/// What a node does with its core.
+/// A node's state on its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
     /// None of its threads can run.
@@ -91,7 +91,7 @@ impl NodeClock {
         self.0.guest.as_fd()
     }
 
-    /// What the clock shows at a real instant of about now.
+    /// Reads the clock at a real instant of about now.
     pub fn at(&self, real: RealInstant) -> RealInstant {
         self.line().at(real)
     }
@@ -102,7 +102,7 @@ impl NodeClock {
         RealInstant::from_nanos(self.shared().floor.load(Ordering::Acquire))
     }
 
-    /// What the node does.
+    /// The state of the node.
     pub fn state(&self) -> NodeState {
         match self.shared().state.load(Ordering::Acquire) {
             0 => NodeState::Idle,

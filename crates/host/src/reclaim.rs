@@ -42,7 +42,7 @@ impl Reclaim {
         Reclaim(Vec::new())
     }
 
-    /// What is different on this machine because of it.
+    /// The change of this machine because of it.
     pub fn changes(&self) -> Vec<Change> {
         self.0.iter().map(|held| held.change().clone()).collect()
     }
@@ -133,7 +133,7 @@ fn scheme(damon: &Path, [kdamond, context, number]: [&str; 3]) -> Option<Scheme>
     let name = format!("{scheme_in}/access_pattern/age/min");
     let intervals: u64 = text(name.clone()).parse().ok()?;
     let age = RealDuration::from_nanos(intervals.saturating_mul(unit.as_nanos()));
-    // What is written counts once the thread is told; one that does not run looks when it begins.
+    // Numbers that are written count once the thread is told; one that does not run looks when it begins.
     let state = format!("{kdamond}/state");
     let running = text(state.clone()) == "on";
     let applied = Some(Applied { where_says: (state.clone(), "on"), written: (state, "commit") });
@@ -155,7 +155,7 @@ fn of_module(parameters: &Path) -> Option<Scheme> {
     Some(Scheme { kind, age, running })
 }
 
-/// What a file of the kernel's says; nothing if it cannot be read.
+/// Reads a file of the kernel's; nothing if it cannot be read.
 fn said(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }

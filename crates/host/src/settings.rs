@@ -27,9 +27,9 @@ pub(crate) use self::notes::Holder;
 pub struct Change {
     /// The file's name.
     pub setting: String,
-    /// What it was, before the first run that changed it, and will be after the last.
+    /// The value before the first run that changed it, and after the last.
     pub before: RealDuration,
-    /// What it is as the run chose it.
+    /// The value that the run chose.
     pub during: RealDuration,
 }
 
@@ -40,17 +40,17 @@ pub(crate) struct Kind {
     pub name: Cow<'static, str>,
     /// Where users find it.
     pub place: &'static str,
-    /// What the number counts.
+    /// The unit of the number.
     pub unit: RealDuration,
-    /// What the names of the notes about it begin with.
+    /// The beginning of the names of notes about it.
     pub noted_as: Cow<'static, str>,
-    /// What has the kernel look at it once it is written, if it does not do so by itself.
+    /// Has the kernel look at it once it is written, if it does not do so by itself.
     pub applied: Option<Applied>,
-    /// What is said to a run that wants another value than one that holds it already.
+    /// The sentence for a run that wants another value than one that holds it already.
     pub disagreed: fn(&Holder, RealDuration) -> Lack,
 }
 
-/// What is written into a file of the kernel's, where another one, or the same, says that it is to be. Both are below
+/// A word for a file of the kernel's, where another one, or the same, says that it is to be. Both are below
 /// the setting's place.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
@@ -86,7 +86,7 @@ impl Setting {
         Ok(Setting::of(kind, folder))
     }
 
-    /// The same, if it can be written: before anything is noted of it, which could not be restored.
+    /// Opens it, if it can be written: before anything is noted of it, which could not be restored.
     pub fn writable_here(kind: &Kind) -> Result<Setting, Error> {
         let setting = Setting::here(kind)?;
         let written = setting.writable();

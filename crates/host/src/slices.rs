@@ -41,7 +41,7 @@ const EEVDF: (u32, u32) = (6, 6);
 /// Who decides how long a timeslice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Slices {
-    /// What each task asked for (Linux 6.12).
+    /// Each task, by what it asked for (Linux 6.12).
     OfTasks,
     /// A setting, for all tasks of the machine together (EEVDF, Linux 6.6).
     OfHost,
@@ -89,7 +89,7 @@ fn version_in(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// What the setting is now, where one decides.
+/// Reads the setting, where one decides.
 pub fn of_host() -> Option<RealDuration> {
     setting_here().ok()?.read().ok()
 }
@@ -137,7 +137,7 @@ fn setting_in(folder: std::io::Result<OwnedFd>) -> Result<Setting, Lack> {
 
 /// Whether a folder has it; `None` if it has nothing that is known.
 fn is_there(folder: &OwnedFd) -> Option<bool> {
-    // What is locked down cannot be opened, but looked for.
+    // A file that is locked down cannot be opened, but looked for.
     let has = |name: &str| rustix::fs::statat(folder, name, AtFlags::empty()).is_ok();
     if has(&BASE_SLICE.name) { Some(true) } else { has(OF_CFS).then_some(false) }
 }
@@ -162,7 +162,7 @@ fn lacking(why: &str) -> Lack {
     Lack::new(format!("this kernel has no slices per task (Linux 6.12), nor can its scheduler be set: {why}"), help)
 }
 
-/// Of the text of `/sys/kernel/security/lockdown`, the mode in force, unless that is none.
+/// The mode in force by the text of `/sys/kernel/security/lockdown`, unless that is none.
 fn locked_down(text: &str) -> Option<&str> {
     let mode = text.split_once('[')?.1.split_once(']')?.0;
     (mode != "none").then_some(mode)

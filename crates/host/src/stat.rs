@@ -1,4 +1,4 @@
-//! What the machine's cores did, by `/proc/stat`.
+//! Ticks of the machine's cores, by `/proc/stat`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What programs have read from block devices.
+//! Bytes that programs have read from block devices.
 
 use std::path::Path;
 

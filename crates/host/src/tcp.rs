@@ -58,7 +58,7 @@ fn counter(text: &str, prefix: &str, name: &str) -> Result<u64, String> {
     value.parse().map_err(|_| format!("the counter `{prefix} {name}` is `{value}`, not a count"))
 }
 
-/// The same of the calling thread's namespace.
+/// Reads those of the calling thread's namespace.
 fn waiting_here() -> Result<u64, String> {
     let why = |e: rustix::io::Errno| e.to_string();
     let flags = SocketFlags::CLOEXEC;

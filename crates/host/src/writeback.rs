@@ -44,7 +44,7 @@ impl Writeback {
         Ok(Writeback { expire, interval: Held::take(id, Setting::writable_here(&INTERVAL)?, &wanted)? })
     }
 
-    /// What is different on this machine because of them, the age first.
+    /// The changes of this machine because of them, the age first.
     pub fn changes(&self) -> [Change; 2] {
         [&self.expire, &self.interval].map(|held| held.change().clone())
     }

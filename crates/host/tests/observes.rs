@@ -1,4 +1,4 @@
-//! What is read from this very machine. Needs root, for a network namespace.
+//! Readings of this very machine. Needs root, for a network namespace.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

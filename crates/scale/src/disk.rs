@@ -1,4 +1,4 @@
-//! What a disk takes, on the harness.
+//! The time that a disk takes on the harness.
 //!
 //! A model of a disk knows virtual time only. The harness serves its requests from a file, which takes real time of its
 //! own, and that is part of what a request takes: it is answered after TDF × modelled − spent. Both are counted from
@@ -28,12 +28,12 @@ impl DiskClock {
         DiskClock { zero, tdf, spent, waking, factor: 1.0, since: none, model_since: none }
     }
 
-    /// The same of a model that has come to this instant of its own time by virtual zero.
+    /// Starts with a model that has come to this instant of its own time by virtual zero.
     pub fn continuing(self, model: VirtualInstant) -> DiskClock {
         DiskClock { model_since: model, ..self }
     }
 
-    /// The same from a real instant on, but that all takes `factor` times as long as the model says: its time passes so
+    /// The clock from a real instant on, where all takes `factor` times as long as the model says: its time passes so
     /// much more slowly.
     pub fn slowed(self, from: RealInstant, factor: f64) -> DiskClock {
         let since = self.passed(from + self.spent);
@@ -74,7 +74,7 @@ impl DiskClock {
         self.complete(complete) - self.spent
     }
 
-    /// What is to be answered by a real instant: all that is complete at the virtual instant that this gives.
+    /// The answers due by a real instant: all that is complete at the virtual instant that this gives.
     pub fn due(&self, now: RealInstant) -> VirtualInstant {
         self.arrival(now + self.spent)
     }
@@ -113,7 +113,7 @@ pub struct JournalTimes {
 }
 
 impl JournalTimes {
-    /// What Linux has without being asked, in virtual time: 5 s and 15 ms.
+    /// Linux's default, in virtual time: 5 s and 15 ms.
     const COMMIT: VirtualDuration = VirtualDuration::from_nanos(5_000_000_000);
     const BATCH: VirtualDuration = VirtualDuration::from_nanos(15_000_000);
     /// The kernel keeps both in 32 bits, seconds as jiffies of up to 1000 a second.

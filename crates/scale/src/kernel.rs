@@ -20,11 +20,11 @@ pub struct KernelTimer {
     pub setting: &'static str,
     /// The unit of the numbers, as the kernel has it.
     pub unit: &'static str,
-    /// What the target has, in virtual time: Linux's default.
+    /// The target's value, in virtual time: Linux's default.
     pub target: u64,
-    /// What it is set to on the harness, in real time.
+    /// The setting on the harness, in real time.
     pub harness: u64,
-    /// What it would have to be, if the kernel allows no such value: the node then sees a timer that is too short (or
+    /// The right setting, if the kernel does not allow it: the node then sees a timer that is too short (or
     /// a rate that is too high).
     pub wanted: Option<u64>,
 }
@@ -60,7 +60,7 @@ const SETTINGS: [Setting; 17] = [
     ("ipv4/icmp_msgs_per_sec", Kind::Rate, "1/s", 1_000, 1),
     // Time for which a learnt path MTU is kept.
     ("ipv4/route/mtu_expires", Kind::Time, "s", 600, 2_147_483),
-    // The same of IPv6.
+    // IPv6 likewise.
     ("ipv6/ip6frag_time", Kind::Time, "s", 60, 2_147_483),
     ("ipv6/icmp/ratelimit", Kind::Time, "ms", 1_000, 2_147_483_647),
     ("ipv6/route/mtu_expires", Kind::Time, "s", 600, 2_147_483),
@@ -80,7 +80,7 @@ const PER_DEVICE: [Setting; 17] = [
     // Reports of group membership.
     ("ipv4/conf/*/igmpv2_unsolicited_report_interval", Kind::Time, "ms", 10_000, 2_147_483_647),
     ("ipv4/conf/*/igmpv3_unsolicited_report_interval", Kind::Time, "ms", 1_000, 2_147_483_647),
-    // The same of IPv6.
+    // IPv6 likewise.
     ("ipv6/neigh/*/base_reachable_time_ms", Kind::Time, "ms", 30_000, 2_147_483_647),
     ("ipv6/neigh/*/retrans_time_ms", Kind::Time, "ms", 1_000, 2_147_483_647),
     ("ipv6/neigh/*/delay_first_probe_time", Kind::Time, "s", 5, 2_147_483),
@@ -133,11 +133,11 @@ fn scaled(kind: Kind, target: u64, limit: u64, tdf: Tdf) -> (u64, Option<u64>) {
 /// A timer of the kernel that no setting scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StuckTimer {
-    /// What it is.
+    /// The timer.
     pub name: &'static str,
     /// How long it is on the harness; the node sees this divided by the TDF.
     pub real: RealDuration,
-    /// What a node sees when it fires.
+    /// The effect in a node when it fires.
     pub effect: &'static str,
 }
 
@@ -148,7 +148,7 @@ const STUCK_INITIAL_RTO: StuckTimer = StuckTimer {
     effect: "a lost SYN is sent again too early",
 };
 
-/// What cannot be scaled, whatever the TDF.
+/// Timers that cannot be scaled, whatever the TDF.
 const STUCK: [StuckTimer; 6] = [
     StuckTimer {
         name: "delayed acknowledgement, least",
@@ -182,7 +182,7 @@ const STUCK: [StuckTimer; 6] = [
     },
 ];
 
-/// What cannot be scaled; the initial time-out is among it where it is not set by a program.
+/// Timers that cannot be scaled; the initial time-out is among it where it is not set by a program.
 pub fn stuck_timers(initial_rto_scaled: bool) -> Vec<StuckTimer> {
     let first = (!initial_rto_scaled).then_some(STUCK_INITIAL_RTO);
     first.into_iter().chain(STUCK).collect()

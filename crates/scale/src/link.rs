@@ -1,4 +1,4 @@
-//! What a link does to packets: one vocabulary for the target, in virtual time, and for the harness, in real time.
+//! A link's treatment of packets: one vocabulary for the target, in virtual time, and for the harness, in real time.
 //!
 //! An experiment says what links of the target do ([`Link`] of [`Virtual`]); [`Link::to_harness`] says what the
 //! emulator has to do so that nodes see that through a TDF ([`Link`] of [`Real`]). Only what has a time in it differs:
@@ -57,14 +57,14 @@ pub struct Link<T: Time> {
 }
 
 impl<T: Time> Link<T> {
-    /// What it does to packets from one of its ends to the other.
+    /// The pipe from one of its ends to the other.
     pub fn pipe_from(&self, end: &str) -> &Pipe<T> {
         if self.a == end { &self.ab } else { &self.ba }
     }
 }
 
 impl Link<Virtual> {
-    /// What the harness has to do so that nodes see this link.
+    /// The link of the harness that nodes see as this one.
     pub fn to_harness(&self, tdf: Tdf) -> Link<Real> {
         Link {
             name: self.name.clone(),
@@ -82,9 +82,9 @@ impl Link<Virtual> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct LinkChange<T: Time> {
-    /// What changes from its first end to its second.
+    /// The change from its first end to its second.
     pub ab: PipeChange<T>,
-    /// What changes from its second end to its first.
+    /// The change from its second end to its first.
     pub ba: PipeChange<T>,
 }
 
@@ -96,7 +96,7 @@ impl<T: Time> Default for LinkChange<T> {
 }
 
 impl LinkChange<Virtual> {
-    /// What the harness has to do so that nodes see this change.
+    /// The change on the harness that nodes see as this one.
     pub fn to_harness(&self, tdf: Tdf) -> LinkChange<Real> {
         LinkChange { ab: self.ab.to_harness(tdf), ba: self.ba.to_harness(tdf) }
     }

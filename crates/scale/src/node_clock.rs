@@ -34,13 +34,13 @@ impl NodeRate {
     }
 }
 
-/// What a node's clock shows from some real instant on: the arithmetic of `include/node_clock.h`. It shows real
+/// A node's clock from some real instant on: the arithmetic of `include/node_clock.h`. It shows real
 /// instants, those at which the run's clock shows the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeClockLine {
     /// From when on.
     pub base_real: RealInstant,
-    /// What it shows then.
+    /// The time that it shows then.
     pub base: RealInstant,
     /// How fast it goes on.
     pub rate: NodeRate,
@@ -49,7 +49,7 @@ pub struct NodeClockLine {
 }
 
 impl NodeClockLine {
-    /// What the clock shows at a real instant.
+    /// Reads the clock at a real instant.
     pub fn at(&self, real: RealInstant) -> RealInstant {
         let passed = u128::from(real.since(self.base_real).as_nanos());
         let gone = (passed * u128::from(self.rate.0)) >> RATE_BITS;

@@ -27,9 +27,9 @@ pub(crate) const RTO_MAX: RealDuration = RealDuration::from_nanos(120_000_000_00
 /// A time-out on the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout {
-    /// What it is set to.
+    /// The setting.
     pub harness: RealDuration,
-    /// What it would have to be, if the kernel allows no such value.
+    /// The right setting, if the kernel does not allow it.
     pub wanted: Option<RealDuration>,
 }
 
@@ -40,7 +40,7 @@ impl Timeout {
     }
 }
 
-/// What the initial retransmission time-out has to be where it can be set.
+/// The initial retransmission time-out, where it can be set.
 pub fn initial_rto(tdf: Tdf) -> Timeout {
     let wanted = tdf.to_real(INITIAL_RTO);
     if wanted > RTO_MAX {

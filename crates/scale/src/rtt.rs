@@ -10,7 +10,7 @@ use crate::{RealDuration, Tdf, VirtualDuration};
 /// a longer round trip would resend every SYN, which the target does not. A fifth is kept for queues.
 const WITHIN_INITIAL_RTO: RealDuration = RealDuration::from_nanos(800_000_000);
 
-/// The same where that time-out is scaled, but beyond what the kernel allows.
+/// The limit where that time-out is scaled, but beyond what the kernel allows.
 const WITHIN_RTO_MAX: RealDuration = RealDuration::from_nanos(RTO_MAX.as_nanos() / 5 * 4);
 
 /// The largest factor at which a scaled initial time-out is within what the kernel allows.

@@ -22,7 +22,7 @@ impl TargetCpu {
         f64::from(self.cpus) * self.speed / tdf.as_f64()
     }
 
-    /// What the CPU time that the host's kernel accounts to the node is divided by to be the target's CPU time: TDF ×
+    /// The divisor of CPU time that the host's kernel accounts, to be the target's CPU time: TDF ×
     /// share / cpus, which is the speed whatever the TDF. A CPU of half the speed works twice as long.
     pub fn clock_divisor(self) -> f64 {
         self.speed

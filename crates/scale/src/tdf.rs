@@ -111,7 +111,7 @@ impl Tdf {
         ((u128::from(self.den) << 64) / u128::from(self.num) / SECOND) as u64
     }
 
-    /// What is left, in real time, of a wait of which `rest` was left when the factor changed from this one to `other`:
+    /// The rest, in real time, of a wait of which `rest` was left when the factor changed from this one to `other`:
     /// rounded up so that no timer is early.
     pub fn rest_under(self, other: Tdf, rest: RealDuration) -> RealDuration {
         if self == other || rest == RealDuration::ZERO {

@@ -1,4 +1,4 @@
-//! What is the same on the target and on the harness but for its time, written once.
+//! Types that differ on target and harness by their time only, written once.
 
 use std::fmt::Debug;
 use std::hash::Hash;

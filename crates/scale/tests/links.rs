@@ -1,4 +1,4 @@
-//! What a TDF makes of a link, and that links are plain data.
+//! A TDF's effect on a link, and that links are plain data.
 
 use diorama_scale as scale;
 
@@ -42,7 +42,7 @@ fn rates_are_divided_times_multiplied_and_nothing_else_changes() {
     let harness = target.to_harness(ten());
     assert_eq!(harness.ab.rate, Some(RealRate::from_bits_per_s(1e7)));
     assert_eq!((harness.ab.delay, harness.ab.jitter.spread), (real_ms(100), real_ms(20)));
-    // What is left when the times are taken away.
+    // The rest, when the times are taken away.
     fn timeless<T: Time>(pipe: &Pipe<T>) -> impl std::fmt::Debug {
         let Pipe { rate: _, delay: _, jitter, loss, duplicate, corrupt, queue, up } = pipe.clone();
         (jitter.distribution, jitter.reorder, loss, duplicate, corrupt, queue, up)

@@ -22,7 +22,7 @@ const AVAILABLE_OVER: RealDuration = RealDuration::from_nanos(400_000_000);
 
 /// Speeds at which a core has never been seen beside its reference: outside of it the measurement is wrong.
 const SANE: std::ops::RangeInclusive<f64> = 0.25..=10.0;
-/// What is owed is within these bounds, whatever was measured.
+/// The bounds of what is owed, whatever was measured.
 const OWED: std::ops::RangeInclusive<f64> = 0.5..=4.0;
 /// Less than this fraction of the core left for the run cannot be made up for.
 const LEAST_AVAILABLE: f64 = 0.2;
@@ -33,7 +33,7 @@ const FOR_THE_METER: f64 = 0.01;
 /// Changes of shares by less than this are not worth a write, which interrupts the core.
 const WORTH_IT: f64 = 0.002;
 
-/// What was measured since the window before.
+/// A measurement of the core, since the one before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measurement {
     /// Its end.
@@ -98,7 +98,7 @@ impl Books {
         Books { at, metered_ns, units, owed_ns, wanted_ns, capped_ns, available_ns, owed, wanted, capped }
     }
 
-    /// What they say at `now`, not before they were last written.
+    /// The books at `now`, not before they were last written.
     fn on(self, now: RealInstant) -> Books {
         let ns = now.since(self.at).as_nanos() as f64;
         Books {
@@ -139,7 +139,7 @@ impl Controller {
         self.keeping = Some(keeping);
     }
 
-    /// What is in the books.
+    /// Gives the books.
     pub fn books(&self) -> Books {
         self.books
     }
@@ -204,7 +204,7 @@ impl Keeping {
         self.available.clamp(LEAST_AVAILABLE, MOST_AVAILABLE)
     }
 
-    /// What nodes are owed, per share of time.
+    /// The time that nodes are owed, per share of time.
     fn wanted(&self, round: Option<f64>) -> f64 {
         let slowness = round.map_or(1.0, |round| self.slowness(round));
         (1.0 + self.pace.gain * (slowness - 1.0)).clamp(*OWED.start(), *OWED.end())

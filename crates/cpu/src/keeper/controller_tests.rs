@@ -44,7 +44,7 @@ impl Core {
         (0..windows).for_each(|_| self.window(20, speed(units), Some(available)));
     }
 
-    /// What nodes have per share of time, with the weights in force and this much of the core.
+    /// The time of nodes per share, with the weights in force and this much of the core.
     fn given(&self, available: f64) -> f64 {
         available / (self.room.sold + self.slack)
     }

@@ -26,7 +26,7 @@ const MEASURE: RealDuration = RealDuration::from_nanos(20_000_000);
 /// interrupts the core.
 const WORTH_IT: f64 = 0.002;
 
-/// The same for a node with several CPUs, where a change of one CPU is a change by a whole number.
+/// The least change for a node with several CPUs, where a change of one CPU is a change by a whole number.
 const WORTH_IT_FOR_CPUS: f64 = 0.02;
 
 /// Over how many looks the lead of a node's clock is averaged, and in how many strides it is to be made up: a stride is

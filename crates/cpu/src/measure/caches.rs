@@ -100,12 +100,12 @@ enum Who {
     Process(Child),
 }
 
-/// What all lines took that were touched [`SOON`] ago, and what those did that were left alone for longer; ns.
+/// The times of all lines that were touched [`SOON`] ago, and of all that were left alone for longer; ns.
 type Pair = [u64; 2];
 
 /// From one sample to the next.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The same, as the kernel takes it.
+/// The pause as the kernel takes it.
 const PAUSE_OF_KERNEL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// Fewer samples than this say nothing.
 const LEAST: usize = 6;
@@ -127,7 +127,7 @@ impl Sampler {
         Ok(Sampler { away, who: Who::Thread(stop, thread) })
     }
 
-    /// The same on a core on which only members of some groups can be: by a process that enters one of them.
+    /// Starts on a core on which only members of some groups can be, by a process that enters one of them.
     pub(crate) fn start_inside(joiner: NodeJoiner, away: RealDuration) -> io::Result<Sampler> {
         let away = away.min(LONGEST);
         let mut command = Command::new("/proc/self/exe");
@@ -139,7 +139,7 @@ impl Sampler {
         Ok(Sampler { away, who: Who::Process(command.spawn()?) })
     }
 
-    /// What was found over all the time; `None` if that was too short, or if this process may not measure.
+    /// The mean over all the time; `None` if that was too short, or if this process may not measure.
     pub fn finish(self) -> Option<Staleness> {
         let samples = match self.who {
             Who::Thread(stop, thread) => {
@@ -191,7 +191,7 @@ pub fn main(args: &[String]) -> ! {
     std::process::exit(i32::from(written.is_err()))
 }
 
-/// What such a process says in the end.
+/// Reads the samples of such a process.
 fn told(mut process: Child) -> Option<Vec<Pair>> {
     drop(process.stdin.take());
     let lines = BufReader::new(process.stdout.take()?).lines();

@@ -28,7 +28,7 @@ impl Interrupts {
         Ok(Interrupts { tasks: layout.keeper().threads()?.iter().filter_map(core_of).collect(), home })
     }
 
-    /// What keeps the shares has used by core, where all of it was counted as used at home.
+    /// Divides the keeper's usage by core, where all of it was counted as used at home.
     pub fn by_core(&self, mut used: Vec<u64>) -> Result<Vec<u64>, Error> {
         for (core, thread) in &self.tasks {
             moved(&mut used, self.home, *core, times_of(*thread)?.ran.as_nanos());

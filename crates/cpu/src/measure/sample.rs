@@ -1,11 +1,11 @@
-//! What is measured of the groups of a run: once when limits are applied, and again and again while they are in force.
+//! Measurements of the groups of a run: once when limits are applied, and again and again while they are in force.
 
 pub use counters::{CpuSample as Sample, NodeUse};
 use serde::{Deserialize, Serialize};
 
 use crate::Speed;
 
-/// What was measured of a core when limits were applied.
+/// The measurement of a core when limits were applied.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The core's number.

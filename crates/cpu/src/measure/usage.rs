@@ -25,9 +25,9 @@ pub(crate) enum RunUsage {
     Counted(UsageByCore, Vec<usize>),
     /// It does not, but it counts what everything on a core used.
     Inferred {
-        /// What the groups used on all their cores.
+        /// The usage of the groups on all their cores.
         groups: Usage,
-        /// What everything used, by core.
+        /// The usage of everything, by core.
         machine: UsageByCore,
         /// The groups' cores.
         cores: Vec<usize>,
@@ -56,7 +56,7 @@ impl RunUsage {
         })
     }
 
-    /// What it says of each core, in the layout's order.
+    /// Reads each core, in the layout's order.
     pub fn read(&self) -> Result<Vec<UsageSnapshot>, Error> {
         let alone = |ns| UsageSnapshot { core: ns, cores: ns, groups: ns };
         Ok(match self {
@@ -79,7 +79,7 @@ fn of_core(all: &[u64], core: usize) -> u64 {
 }
 
 impl UsageSnapshot {
-    /// What the groups had of the core since `before`. Where that is inferred, it is the core's part of what they had
+    /// Time of the groups on the core since `before`. Where that is inferred, it is the core's part of what they had
     /// of all cores: right of all cores together, and of each as far as others use all of them alike.
     pub fn since(self, before: UsageSnapshot) -> RealDuration {
         let grown = |of: fn(&UsageSnapshot) -> u64| of(&self).saturating_sub(of(&before));

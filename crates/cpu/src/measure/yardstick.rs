@@ -19,7 +19,7 @@ use scale::RealInstant;
 /// short beside a timeslice (100 µs), so that few chunks are interrupted.
 pub(crate) const ROUNDS: u64 = 4096;
 
-/// What the loads read: four cache lines, which are all that this takes of a cache.
+/// The memory of the loads: four cache lines, which are all that this takes of a cache.
 #[repr(align(64))]
 struct Table([u64; 32]);
 

@@ -40,7 +40,7 @@ pub(crate) struct Batch {
     pub spare: f64,
 }
 
-/// What each group is to be told that it has beside its siblings; in proportion to them it has that.
+/// The fraction that each group is told it has beside its siblings; in proportion to them it has that.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fractions {
     /// By node.
@@ -65,7 +65,7 @@ impl Division {
         }
         let levels: Vec<u32> = shares.iter().map(|share| level_of(*share, weights)).collect();
         let mut batches: Vec<Batch> = Vec::new();
-        // What is in each, by its level: a batch that is in another comes before it.
+        // The sum in each, by its level: a batch that is in another comes before it.
         let mut inside = vec![0.0; 1 + levels.iter().copied().max().unwrap_or(0) as usize];
         shares.iter().zip(&levels).for_each(|(share, level)| inside[*level as usize] += share);
         for level in (1..inside.len() as u32).rev() {
@@ -81,7 +81,7 @@ impl Division {
         Division { weights, levels, batches }
     }
 
-    /// The same where only so much of the core is slack, as may be too little for the spares.
+    /// The division where only so much of the core is slack, as may be too little for the spares.
     pub fn within(&self, slack: f64) -> Division {
         let part = if self.spare() > 0.0 { (slack.max(0.0) / self.spare()).min(1.0) } else { 1.0 };
         let batches = self.batches.iter().map(|batch| Batch { spare: batch.spare * part, ..*batch });
@@ -122,7 +122,7 @@ impl Division {
         self.batches.iter().map(|batch| batch.spare).sum::<f64>().max(0.0)
     }
 
-    /// What all groups are to be told, where nodes have these shares just now.
+    /// The fractions of all groups, where nodes have these shares just now.
     pub fn fractions(&self, shares: &[f64]) -> Fractions {
         let finer = |level: u32| FINER.powi(level as i32);
         let nodes = shares.iter().zip(&self.levels).map(|(share, level)| share * finer(*level)).collect();
@@ -137,7 +137,7 @@ impl Division {
         Fractions { nodes, batches: batches.collect(), spares }
     }
 
-    /// What the kernel makes of these shares, node by node, where so much of the core is left for all groups together.
+    /// The shares that the kernel makes of these, node by node, where so much of the core is left for all groups.
     pub fn realised(&self, shares: &[f64], usable: f64) -> Vec<f64> {
         let slack = (usable - shares.iter().sum::<f64>()).max(0.0);
         let division = self.within(slack);

@@ -57,7 +57,7 @@ impl OwnCores {
         }
     }
 
-    /// What the kernel says, if they were taken and are the groups' alone no more.
+    /// The kernel's word, if they were taken and are the groups' alone no more.
     pub fn lost(&self) -> Option<String> {
         self.partition.as_ref()?.lost()
     }

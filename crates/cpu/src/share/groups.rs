@@ -143,7 +143,7 @@ impl CpuGroups {
         self.layout.container(node)
     }
 
-    /// The same as OCI's `cgroupsPath`. The runtime may remove and make it again.
+    /// The container's group as OCI's `cgroupsPath`. The runtime may remove and make it again.
     pub fn container_path(&self, node: &str) -> String {
         self.layout.container_path(node)
     }
@@ -168,7 +168,7 @@ impl CpuGroups {
         self.own_cores.take(&self.layout)
     }
 
-    /// What the kernel says, if the cores were [taken](CpuGroups::take_cores) and are these groups' alone no more.
+    /// The kernel's word, if the cores were [taken](CpuGroups::take_cores) and are these groups' alone no more.
     pub fn lost_cores(&self) -> Option<String> {
         self.own_cores.lost()
     }
@@ -308,7 +308,7 @@ impl CpuGroups {
         self.shares.iter().map(|n| (self.layout.node(&n.name), n.share)).collect()
     }
 
-    /// What all groups have used of each of the nodes' cores.
+    /// Reads the usage of each of the nodes' cores by all groups.
     fn on_cores(&self) -> Result<Vec<u64>, Error> {
         let by_core = self.emulated.read(&self.used()?, &self.shares)?;
         let lack = |core| Lack::new(format!("core {core} does not exist"), "name one that `nproc --all` counts");
@@ -339,7 +339,7 @@ impl CpuGroups {
         Ok(self.cores().iter().copied().zip(work).collect())
     }
 
-    /// What each node has used.
+    /// Reads the usage of each node.
     fn used(&self) -> Result<Vec<NodeUse>, Error> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
         for (i, counters) in self.nodes.iter().enumerate() {

@@ -9,7 +9,7 @@ use host::cgroup::Tree;
 use crate::{Calibration, CpuGroups, Error, NodeShare, Terms, best_policy};
 
 const NODE: &str = "command";
-/// What the ids of such trees begin with, before the number of the process that made them.
+/// The beginning of such trees' ids, before the number of the process that made them.
 const PREFIX: &str = "dilate-";
 
 /// A limit in force. Dropping it lifts the limit and kills what still runs under it.
@@ -63,7 +63,7 @@ impl Limit {
         Ok(())
     }
 
-    /// What was measured when the limit was set up.
+    /// The measurement of the core when the limit was set up.
     pub fn calibration(&self) -> Calibration {
         self.calibration
     }

@@ -1,4 +1,4 @@
-//! What this machine's kernel can enforce.
+//! The policy that this machine's kernel can enforce.
 
 use host::slices::{self, Slices};
 use host::{cgroup, cores};

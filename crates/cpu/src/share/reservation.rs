@@ -2,11 +2,11 @@
 
 use crate::{Error, NodeShare};
 
-/// What a plan may sell of one core. The rest covers foreign work, interrupts and noise: the usable
+/// The most that a plan may sell of one core. The rest covers foreign work, interrupts and noise: the usable
 /// fraction η measured when limits are applied must not be below the sum of the shares sold.
 pub const PLANNED_USABLE: f64 = 0.90;
 
-/// What is usually left of a core for all groups, where nobody else wants it.
+/// The usual fraction of a core for all groups, where nobody else wants it.
 pub const USUALLY_USABLE: f64 = 0.99;
 
 /// The cores of these nodes, in the order in which they first appear.
@@ -35,7 +35,7 @@ pub fn slack(shares: &[NodeShare], core: usize, usable: f64) -> Result<f64, Erro
     Ok(usable - sold)
 }
 
-/// What has been sold of a core.
+/// The sum of the shares of a core.
 ///
 /// Fails if the shares are not numbers between 0 and 1.
 pub fn sold(shares: &[NodeShare], core: usize) -> Result<f64, Error> {

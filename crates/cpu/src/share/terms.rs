@@ -1,6 +1,6 @@
 //! Terms on which nodes share a core: how long a timeslice is, and whether shares are of time or of work.
 
-pub use counters::{CoreWork, Speed};
+use counters::Speed;
 use scale::{RealDuration, Timeslice};
 use serde::{Deserialize, Serialize};
 

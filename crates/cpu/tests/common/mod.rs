@@ -114,14 +114,14 @@ pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&
     })
 }
 
-/// What each node used in the next `window`, as fractions of the core: (its programs, left unused).
+/// Measures nodes in the next `window`, as fractions of the core: (its programs, left unused).
 pub fn used(groups: &mut CpuGroups, window: Duration) -> Vec<(f64, f64)> {
     // The scheduler's averages follow a change within some tens of milliseconds.
     sleep(Duration::from_millis(200));
     used_at_once(groups, window)
 }
 
-/// The same, where nothing has changed for a while.
+/// Measures at once, where nothing has changed for a while.
 pub fn used_at_once(groups: &mut CpuGroups, window: Duration) -> Vec<(f64, f64)> {
     let before = groups.sample().expect("sample");
     sleep(window);

@@ -1,4 +1,4 @@
-//! What a group has used, and who was killed in it for want of memory.
+//! Counters of a group: CPU time, and who was killed in it for want of memory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -66,7 +66,7 @@ enum Source {
     Counted(Counter),
     /// All of it is on this core.
     On(Usage, usize),
-    /// Of the whole machine, from the scheduler's own statistics.
+    /// The whole machine's, from the scheduler's own statistics.
     OfScheduler,
 }
 
@@ -96,7 +96,8 @@ impl Group {
         self.version == Version::First
     }
 
-    /// The same by core. Version 2 does not count by core: there all of it is that of `home`, on which all members run.
+    /// Opens the counter by core. Version 2 does not count by core: there all of it is that of `home`, on which all
+    /// members run.
     pub fn usage_by_core(&self, home: usize) -> Result<UsageByCore, Error> {
         match self.version {
             Version::First => {
@@ -107,7 +108,7 @@ impl Group {
     }
 }
 
-/// What everything on this machine has used.
+/// Opens the counter of everything on this machine.
 pub(super) fn usage_of_machine() -> Result<UsageByCore, Error> {
     let root = Hierarchies::discover()?.group("/");
     match root.version {

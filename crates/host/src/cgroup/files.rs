@@ -1,4 +1,4 @@
-//! What the kernel calls the files of its control groups, in either version, and where it has them: the only file of
+//! Names and places of the kernel's files for control groups, in either version: the only file of
 //! Diorama that knows.
 //!
 //! Version 1, also beside version 2 (hybrid); and version 2 where it has the controllers. There, one hierarchy counts
@@ -52,9 +52,9 @@ pub(super) const MOST_PROCESSES: &str = "pids.max";
 /// Where the scheduler tells how long tasks ran on each core.
 pub(super) const SCHEDULER: &str = "/proc/schedstat";
 
-/// What a node needs of version 1.
+/// The controllers of version 1 that a node needs.
 pub(super) const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "devices", "memory", "pids"];
-/// The same of version 2, which counts CPU time anyhow and has programs for devices.
+/// Those of version 2, which counts CPU time anyhow and has programs for devices.
 pub(super) const CONTROLLERS_2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
 /// Which of the two a hierarchy is.

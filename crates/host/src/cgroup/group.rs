@@ -23,7 +23,7 @@ pub struct Group {
     pub(super) cpuacct: PathBuf,
     pub(super) version: Version,
     pub(super) scoped: bool,
-    /// Of the hierarchy that divides CPU time.
+    /// The root of the hierarchy that divides CPU time.
     pub(super) root: PathBuf,
     pub(super) known: Known,
 }

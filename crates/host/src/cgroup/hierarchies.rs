@@ -61,7 +61,7 @@ impl Hierarchies {
         }
     }
 
-    /// What the names of trees end with.
+    /// The end of trees' names.
     pub(super) fn suffix(&self) -> &'static str {
         if self.scoped { scope::SUFFIX } else { "" }
     }
@@ -75,7 +75,7 @@ impl Hierarchies {
         &self.all
     }
 
-    /// What can be expressed by weights.
+    /// The weights that groups can have.
     pub(super) fn weights(&self) -> Weights {
         Weights::of(self.version)
     }

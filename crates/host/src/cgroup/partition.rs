@@ -33,7 +33,7 @@ impl Partition {
         self.kind == KINDS[0]
     }
 
-    /// What the kernel says now, if the processors are no longer the group's alone: as when one of them was taken off
+    /// The kernel's word now, if the processors are no longer the group's alone: as when one of them was taken off
     /// line, or somebody else has changed the groups above.
     pub fn lost(&self) -> Option<String> {
         match fs::read_to_string(&self.file) {
@@ -133,7 +133,7 @@ fn is_partition(group: &Path) -> bool {
 
 fn give_back(group: &Path) {
     if is_partition(group) {
-        // What cannot be given back goes with the group.
+        // A processor that cannot be given back goes with the group.
         let _ = fs::write(group.join(PARTITION), NONE);
     }
 }

@@ -1,5 +1,5 @@
-//! What groups of version 2 pass on to those below them: switched on from the root down as a tree grows, looked at once
-//! for each group, and at the root as it was before when the last tree is gone.
+//! Controllers that groups of version 2 pass on to those below: switched on from the root down as a tree grows, looked
+//! at once for each group, and at the root as it was before when the last tree is gone.
 
 use std::collections::HashSet;
 use std::fs;
@@ -71,7 +71,7 @@ pub(super) fn note_first(root: &Path) -> Result<(), Error> {
     set.map_err(|e| Error::file("make a note on", root, e))
 }
 
-/// What was noted on the root.
+/// Reads the note on the root.
 fn noted(root: &Path) -> Option<String> {
     let mut buffer = [0u8; 256];
     let n = rustix::fs::getxattr(root, PASSED_ON_BEFORE, &mut buffer[..]).ok()?;

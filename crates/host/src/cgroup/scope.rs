@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::files::MEMBERS;
 use crate::error::{CONTAINER, Error, Lack};
 
-/// What the name of a scope ends with.
+/// The end of a scope's name.
 pub(super) const SUFFIX: &str = ".scope";
 /// The group in it of the process without which systemd would take an empty scope back.
 const KEEPER: &str = "keeper";

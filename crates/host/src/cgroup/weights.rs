@@ -9,7 +9,7 @@ use super::group::Group;
 use super::sweep::gone;
 use crate::error::Error;
 
-/// What can be expressed by weights: integers within bounds, of which a whole core has so many that there is some room
+/// The range of weights: integers within bounds, of which a whole core has so many that there is some room
 /// for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
@@ -49,7 +49,7 @@ impl Weights {
         ((fraction * self.of_core as f64).round() as u64).clamp(least, most)
     }
 
-    /// What a weight is worth to the scheduler, in any unit: in version 2 it counts in 1024ths of a hundred, and rounds
+    /// The worth of a weight to the scheduler, in any unit: in version 2 it counts in 1024ths of a hundred, and rounds
     /// to whole ones (`sched_weight_from_cgroup` in the kernel's `sched.h`).
     pub fn worth(self, weight: u64) -> u64 {
         match self.version {
@@ -154,7 +154,7 @@ impl Group {
     }
 }
 
-/// What a group has of its parent's time beside its siblings; see [`super::divide`].
+/// A group's fraction of its parent's time beside its siblings; see [`super::divide`].
 #[derive(Debug)]
 pub struct Fraction {
     weight: File,

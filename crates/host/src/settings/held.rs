@@ -46,7 +46,7 @@ impl Held {
         Host::with(setting)?.take(id, wanted)
     }
 
-    /// What is different on this machine because of it.
+    /// The change of this machine because of it.
     pub fn change(&self) -> &Change {
         &self.change
     }
@@ -70,7 +70,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What was not restored is, by the next command.
+        // The next command restores what was not.
         let _ = self.let_go();
     }
 }

@@ -1,4 +1,4 @@
-//! What runs leave behind about a setting, in Diorama's state directory: a note of what it was, and a
+//! Notes of runs about a setting, in Diorama's state directory: a note of what it was, and a
 //! file for each run that has changed it, locked for as long as its run lives.
 //!
 //! The kernel drops such a lock however a process ends. The note says at which boot it was written: with the next one
@@ -31,7 +31,7 @@ pub(super) struct Notes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub id: String,
-    /// What it wants the setting to be.
+    /// The value that it wants.
     pub wants: RealDuration,
     pub process: u32,
 }
@@ -49,7 +49,7 @@ impl Notes {
         self.directory.join(format!("{}.before", self.kind.noted_as))
     }
 
-    /// What the name of a run's file begins with; its id follows.
+    /// The beginning of a run's file name; its id follows.
     fn of_runs(&self) -> String {
         format!("{}.of-", self.kind.noted_as)
     }
@@ -112,7 +112,7 @@ impl Notes {
         self.directory.join(self.of_runs() + id)
     }
 
-    /// What the setting was; `None` if nothing is noted, or it was before this boot.
+    /// The value before; `None` if nothing is noted, or it was before this boot.
     pub fn before(&self) -> Result<Option<RealDuration>, Error> {
         let path = self.note();
         match fs::read_to_string(&path) {
@@ -129,7 +129,7 @@ impl Notes {
         let write = || {
             let mut file = written_anew(&part)?;
             file.write_all(self.text(before).as_bytes())?;
-            // What is changed after it must not reach the kernel before it has reached the disk.
+            // A change after it must not reach the kernel before it has reached the disk.
             file.sync_all()?;
             fs::rename(&part, &path)
         };
@@ -146,7 +146,7 @@ impl Notes {
         format!("{BOOT} {boot}\n{} {}\n", kind.name, before.as_nanos() / kind.unit.as_nanos())
     }
 
-    /// What a note says; `None` if it is of another boot, or is none.
+    /// Reads a note; `None` if it is of another boot, or is none.
     fn parse(&self, text: &str) -> Option<RealDuration> {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
         (lines.next()? == (BOOT, self.boot.as_str())).then_some(())?;

@@ -36,7 +36,7 @@ const INET_DIAG_INFO: u16 = 2;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
-/// What one datagram of the answer holds.
+/// The size of one datagram of the answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// How many sockets in it wait.

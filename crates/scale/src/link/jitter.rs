@@ -18,7 +18,7 @@ pub struct Jitter<T: Time> {
 }
 
 impl Jitter<Virtual> {
-    /// The same jitter, longer.
+    /// Stretches the jitter.
     pub fn to_harness(self, tdf: Tdf) -> Jitter<Real> {
         Jitter { distribution: self.distribution, spread: tdf.to_real(self.spread), reorder: self.reorder }
     }

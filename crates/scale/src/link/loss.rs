@@ -36,7 +36,7 @@ impl Loss {
     /// No loss.
     pub const NONE: Loss = Loss::Random(0.0);
 
-    /// What is wrong with a number; none if all are in their range.
+    /// A complaint about a number; none if all are in their range.
     pub fn wrong(&self) -> Option<String> {
         let chance = |name: &str, p: f64| {
             (!(0.0..=1.0).contains(&p)).then(|| format!("a loss whose {name} is {p}; it must be from 0 to 1"))

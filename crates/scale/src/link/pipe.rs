@@ -58,7 +58,7 @@ impl<T: Time> Pipe<T> {
         }
     }
 
-    /// What is wrong with a number, for a link whose largest frame has this many bytes; none if all are in their range.
+    /// A complaint about a number, for a link whose largest frame has this many bytes; none if all are in their range.
     pub fn wrong(&self, largest: usize) -> Option<String> {
         let rate = self.rate.map(T::bits_per_s).filter(|rate| !(rate.is_finite() && *rate > 0.0));
         let chance = |name: &str, p: f64| {
@@ -73,7 +73,7 @@ impl<T: Time> Pipe<T> {
 }
 
 impl Pipe<Virtual> {
-    /// What the harness has to do so that nodes see this pipe: 100 Mbit/s with 10 ms are, at TDF 10, 10 Mbit/s with
+    /// The pipe of the harness that nodes see as this one: 100 Mbit/s with 10 ms are, at TDF 10, 10 Mbit/s with
     /// 100 ms (NSDI 2006, §2.1).
     pub fn to_harness(&self, tdf: Tdf) -> Pipe<Real> {
         Pipe {
@@ -146,7 +146,7 @@ impl<T: Time> PipeChange<T> {
 }
 
 impl PipeChange<Virtual> {
-    /// What the harness has to do so that nodes see this change.
+    /// The change on the harness that nodes see as this one.
     pub fn to_harness(&self, tdf: Tdf) -> PipeChange<Real> {
         PipeChange {
             rate: self.rate.map(|rate| rate.map(|rate| tdf.to_real_rate(rate))),

@@ -1,4 +1,4 @@
-//! What may wait at a pipe for transmission.
+//! The queue at the beginning of a pipe.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl Queue {
         }
     }
 
-    /// What is wrong with a number on a link whose largest frame has this many bytes; none if all are in their range.
+    /// A complaint about a number on a link whose largest frame has this many bytes; none if all are in their range.
     pub fn wrong(&self, largest: usize) -> Option<String> {
         let limit = match self.limit() {
             Limit::Packets(0) => {
@@ -85,7 +85,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// What is wrong with a number; none if all are in their range.
+    /// A complaint about a number; none if all are in their range.
     fn wrong(&self) -> Option<String> {
         let Red { min, max, max_p, weight, packet, .. } = *self;
         if min >= max {
