@@ -39,13 +39,14 @@ fn a_good_experiment_is_0_and_its_plan_is_json() {
         ("experiments/web-half", "server--core", "1 CPU at 0.36"),
         ("experiments/web-net/experiment.yaml", "server--core", "1 CPU at 0.2"),
         ("experiments/tls", "server--core", "1 CPU at 0.3"),
+        ("experiments/postgres-4", "server--core", "4 CPUs at 0.1"),
         ("experiments/lockstep", "leader--core", "1 CPU at 0.12"),
     ] {
         for variant in ["scaled", "baseline", "naive"] {
             let out = check(experiment, &["--json", "--variant", variant]);
             assert_eq!(out.status.code(), Some(0), "{experiment} {variant}: {}", text(&out.stderr));
             let plan: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-            assert_eq!(plan["tdf"] == 10, variant == "scaled", "{experiment} {variant}");
+            assert_eq!(plan["tdf"] != 1, variant == "scaled", "{experiment} {variant}");
             // On a core that is a quarter slower than usual, nodes can still be given the work that they are to have.
             let sold = plan["sold"].as_f64().unwrap();
             assert!(sold <= 0.69 || experiment.ends_with("web-busy"), "{experiment} {variant}: {sold} is sold");
