@@ -54,10 +54,10 @@ pub struct CoreWork {
     /// The work in rounds of the yardstick that a whole core would have done in that time; its mean [`Speed`] is
     /// [`CoreWork::speed_since`].
     pub units: u64,
-    /// What a node with a whole core would have been entitled to, in ns of CPU time: a node's CPU time must grow by its
+    /// The claim of a node with a whole core, in ns of CPU time: a node's CPU time must grow by its
     /// share of what this grows by. With shares of time it is the time that went by.
     pub owed_ns: u64,
-    /// What that would be had there always been room for all of it; beyond `owed_ns` is what nodes lacked.
+    /// That claim had there always been room for all of it; beyond `owed_ns` is what nodes lacked.
     pub wanted_ns: u64,
     /// Real time in which there was too little room.
     pub capped_ns: u64,
@@ -84,13 +84,13 @@ pub struct CpuSample {
     pub run_ns: Vec<u64>,
     /// By core: everything on this machine, in ns. Less `run_ns` it is foreign (or the engine's own) load.
     pub all_ns: Vec<u64>,
-    /// What each of the nodes' cores did and what nodes were owed of it, in the order of
+    /// The reading of each core that holds nodes, in the order of
     /// the cores of the groups; empty where it is not metered.
     pub work: Vec<(usize, CoreWork)>,
 }
 
 impl CpuSample {
-    /// What a core did and what nodes were owed of it; `None` where that is not metered.
+    /// The reading of a core; `None` where it is not metered.
     pub fn work_of(&self, core: usize) -> Option<CoreWork> {
         self.work.iter().find(|(number, _)| *number == core).map(|(_, work)| *work)
     }
@@ -101,13 +101,13 @@ impl CpuSample {
 pub struct NodeUse {
     /// When these counters were read.
     pub at: RealInstant,
-    /// What the node's programs used, in ns.
+    /// CPU time of the node's programs, in ns.
     pub container_ns: u64,
-    /// What the core's burner burnt of its share while all threads of the node slept, in ns.
+    /// CPU time that the core's burner burnt of its share while all threads of the node slept, in ns.
     pub unused_ns: u64,
 }
 
-/// What one core did since boot, in ticks of `/proc/stat`.
+/// The ticks of one core since boot, as in `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreTicks {
     /// Nothing ran.
@@ -118,7 +118,7 @@ pub struct CoreTicks {
     pub total: u64,
 }
 
-/// What it costs on a core to come back to data.
+/// The cost on a core of coming back to data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staleness {
     /// Mean real time to fetch a line of memory that was touched 1 ms ago.

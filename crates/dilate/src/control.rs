@@ -31,7 +31,7 @@ impl Control {
     /// ends.
     pub fn open(path: &Path, rate: &RateChanger) -> Result<Control, Error> {
         let failed = |e: std::io::Error| wrong(path, e);
-        // What a killed `dilate` has left refuses connections.
+        // The socket of a killed `dilate` refuses connections.
         let stale = path.metadata().is_ok_and(|m| m.file_type().is_socket()) && UnixStream::connect(path).is_err();
         if stale {
             std::fs::remove_file(path).map_err(failed)?;

@@ -13,7 +13,7 @@ use scale::{TargetCpu, Tdf};
 
 use self::control::Control;
 
-/// What is to be dilated, and how.
+/// A command that is to be dilated, and how.
 #[derive(Clone, Debug)]
 pub struct Dilation {
     /// Real seconds for each second that the command sees.
@@ -45,7 +45,7 @@ pub enum Error {
     Control {
         /// The socket.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
     /// The command that runs refused another factor.

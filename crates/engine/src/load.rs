@@ -13,7 +13,7 @@ use site::{CoreChoice, Error, Result};
 /// How often a TDF is looked for that fits; the first that is found fits in all cases known.
 const TRIES: usize = 8;
 
-/// What the user says an experiment is.
+/// An experiment as the user named it.
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
     /// Its folder, its YAML file, or its ns script.
@@ -24,7 +24,7 @@ pub struct Description<'a> {
     pub hardware: Option<&'a Path>,
     /// For a script: whether commands that cannot be carried out are passed over.
     pub lenient: bool,
-    /// What was said of cores.
+    /// The user's choice of cores.
     pub cores: CoreChoice,
 }
 
@@ -33,7 +33,7 @@ pub struct Description<'a> {
 pub struct Opened {
     /// The experiment.
     pub experiment: Experiment,
-    /// What a script asks for and is different here, and what it prints.
+    /// Notes on what a script asks for and is different here, and what it prints.
     pub notes: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct Opened {
 ///
 /// # Errors
 ///
-/// What is wrong with it, each place with its line and a pointer into that line.
+/// If it is wrong: each place with its line and a pointer into that line.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
     let experiment = model::load(path, overrides).map_err(|e| Error::input(e.render()))?;
     must_be_kept(&experiment)?;
@@ -53,7 +53,7 @@ impl Description<'_> {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, each place with its line.
+    /// If it is wrong: each place with its line.
     pub fn open(&self) -> Result<Opened> {
         if !ns::is_script(self.path) {
             let experiment = load(self.path, self.overrides)?;

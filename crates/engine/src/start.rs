@@ -12,7 +12,7 @@ use run::confirm::Seconds;
 use run::{Answer, Asked, Desk, Notice, Outcome, Suspension, Wish};
 use site::{CoreChoice, Error, Result, Site, Suspended};
 
-/// What to run, and where its results go.
+/// A run that is to be made, and where its results go.
 pub struct Request<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     pub accuracy: Accuracy,
     /// Whether the nodes stay until an interrupt.
     pub keep: bool,
-    /// What was said of cores, for when the run is suspended and goes on.
+    /// The user's choice of cores, for when the run is suspended and goes on.
     pub choice: CoreChoice,
     /// The suspended run with which this one goes on.
     pub earlier: Option<(Suspended, Files)>,

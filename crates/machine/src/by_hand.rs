@@ -20,7 +20,7 @@ const WAITING: usize = 16;
 ///
 /// # Errors
 ///
-/// What is wrong with the event, or that the run cannot be reached.
+/// If the event is wrong, or the run cannot be reached.
 pub fn event(run: &LiveRun, event: &str) -> Result<f64> {
     match ask(run, &RunRequest::Event(event.to_owned()), "the event happened")? {
         EventReply::Happened(at) | EventReply::Suspended { at, .. } => Ok(at),
@@ -60,7 +60,7 @@ fn ask(run: &LiveRun, request: &RunRequest, what: &str) -> Result<EventReply> {
     }
 }
 
-/// What listens for requests to a run, until it is dropped: who comes then is refused.
+/// A listener for requests to a run, until it is dropped: who comes then is refused.
 pub struct Requests {
     /// Closed to end the thread.
     stop: Option<OwnedFd>,
@@ -69,7 +69,7 @@ pub struct Requests {
 
 /// Something that somebody waits for.
 pub struct Request {
-    /// What is to happen.
+    /// The request.
     pub what: RunRequest,
     client: OwnedFd,
 }
@@ -123,7 +123,7 @@ impl Callers {
         interrupted || (polled.is_ok() && fds[0].revents().is_empty())
     }
 
-    /// What is asked for now, if anything is.
+    /// The next request, if there is one.
     pub fn asked(&mut self) -> Option<Request> {
         while self.waiting.len() < WAITING && is_ready(&self.listener) {
             let Ok(client) = control::accept(self.listener.as_fd()) else { break };

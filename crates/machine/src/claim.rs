@@ -21,7 +21,7 @@ use crate::registry::{CoreLocks, Held, in_use, told};
 /// How often it is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What a plan is made of.
+/// The wish for a run, before it has cores.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The experiment.
@@ -30,7 +30,7 @@ pub struct Wanted<'a> {
     pub variant: Variant,
     /// Another factor than the experiment's.
     pub tdf: Option<Tdf>,
-    /// What was said of cores.
+    /// The user's choice of cores.
     pub cores: CoreChoice,
 }
 
@@ -154,7 +154,7 @@ fn sentence(held: &[Held], free: &[usize]) -> String {
     format!("{}; {left}", told(held))
 }
 
-/// What others leave of a machine's processors, by physical core: nothing of one of which they have a hyper-thread,
+/// Processors that others leave free, by physical core: nothing of one of which they have a hyper-thread,
 /// unless both may be used.
 fn left_for(physical: &[Vec<usize>], held: &[Held], both: bool) -> Vec<Vec<usize>> {
     let is_held = |core: &usize| held.iter().any(|held| held.core == *core);

@@ -21,7 +21,7 @@ use site::Base;
 /// one of its words 128 KiB.
 const LONGEST: usize = 192 * 1024;
 
-/// What is asked about a node.
+/// A request about a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeRequest {
@@ -62,7 +62,7 @@ pub enum ExecReply {
     Refused(site::Error),
 }
 
-/// What a run is to do now.
+/// A request to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunRequest {
@@ -72,7 +72,7 @@ pub enum RunRequest {
     SwapOut,
 }
 
-/// What came of that.
+/// The answer to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventReply {

@@ -1,4 +1,4 @@
-//! What this machine offers and lacks, and what that costs in fidelity.
+//! Offers and lacks of this machine, and what they cost in fidelity.
 //!
 //! Whatever can be tried is tried and not guessed: BPF programs are loaded and let go of again, a namespace gets its
 //! settings, a thread becomes a real-time one. Nothing of it stays.
@@ -10,7 +10,7 @@ mod timing;
 
 use serde::Serialize;
 
-/// What a finding means for a run.
+/// The meaning of a finding for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -25,13 +25,13 @@ pub enum State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject.
     pub name: String,
-    /// What was found, in a word or two.
+    /// The finding, in a word or two.
     pub found: String,
-    /// What it means for a run.
+    /// Its meaning for a run.
     pub state: State,
-    /// What that means, and what helps.
+    /// A sentence on what that means, and what helps.
     pub says: String,
 }
 
@@ -41,7 +41,7 @@ impl Finding {
         Finding { name: name.into(), found: found.into(), state: State::Ok, says: says.into() }
     }
 
-    /// The same thing found, but at a cost.
+    /// A finding that costs something.
     fn degraded(name: &str, found: impl Into<String>, says: impl Into<String>) -> Finding {
         Finding { state: State::Degraded, ..Finding::ok(name, found, says) }
     }

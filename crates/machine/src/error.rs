@@ -15,7 +15,7 @@ pub enum Error {
     /// The machine lacks something, or something is in use.
     #[error("{what}\n  help: {help}")]
     Machine {
-        /// What is lacking or in use.
+        /// The lack, or what is in use.
         what: String,
         /// The command or setting that helps.
         help: String,
@@ -46,12 +46,12 @@ pub enum Error {
     /// A file of the run, or a system call, failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried, and with which file.
+        /// The attempt, and the file.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// What another process reported of its failure.
+    /// A failure that another process reported.
     #[error(transparent)]
     Reported(site::Error),
     /// Dilation failed.

@@ -1,4 +1,4 @@
-//! What a core of this host usually does, and what it does at its best, kept from run to run.
+//! Usual and best speed of this host's cores, kept from run to run.
 //!
 //! A core of a virtual machine slows down to half while a neighbour computes on its sibling hyper-thread, for minutes
 //! or hours. "Half a core" must mean the same at every hour, so shares are related to one speed, the *reference*: what
@@ -34,21 +34,22 @@ const STEP: f64 = 1.02;
 /// different speeds.
 const MOVED: f64 = 0.15;
 
-/// What was seen for less than this, s, is not yet usual.
+/// The least time, s, for which a speed was seen before it counts as usual.
 const LEAST_SECONDS: f64 = 60.0;
 
-/// What was seen so many measured seconds ago counts half: a host that gets other neighbours gets another usual speed.
+/// The age, in measured seconds, at which what was seen counts half: a host that gets other neighbours gets another
+/// usual speed.
 const HALF_LIFE_SECONDS: f64 = 3.0 * 3600.0;
 
 /// How often, and for how long each time, a core is measured that nothing is known of.
 const WINDOWS: usize = 20;
 const WINDOW: RealDuration = RealDuration::from_nanos(50_000_000);
 
-/// What processors that do not say their model are called.
+/// The name of processors that do not say their model.
 pub(crate) const NAMELESS: &str = "unknown";
 
-/// What a unit of work is. Raise it when the yardstick of `crates/cpu` becomes another: what was kept is worth nothing
-/// then.
+/// The version of the unit of work. Raise it when the yardstick of `crates/cpu` becomes another: what was kept is
+/// worth nothing then.
 const YARDSTICK: u32 = 2;
 
 /// All of the file, by model.
@@ -104,19 +105,19 @@ pub struct HostSpeed {
     model: String,
 }
 
-/// What is known of it.
+/// What is written of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
     /// This.
     Speeds {
-        /// What shares are related to.
+        /// The speed to which shares are related.
         reference: Speed,
         /// The best that was seen.
         best: Speed,
     },
     /// No run has measured it yet on such a processor.
     Nothing,
-    /// What was kept cannot be read, and why.
+    /// The file cannot be read, and why.
     Unreadable(String),
 }
 
@@ -130,7 +131,7 @@ impl HostSpeed {
         HostSpeed { file: StateFile::new(folder, FILE), model: model.unwrap_or_else(|| NAMELESS.into()) }
     }
 
-    /// What is known.
+    /// The speeds, as far as they are known.
     pub fn known(&self) -> Known {
         match self.read() {
             Ok(kept) => match (kept.usual.get(&self.model), kept.best_units_per_us.get(&self.model)) {
@@ -141,7 +142,7 @@ impl HostSpeed {
         }
     }
 
-    /// What shares are related to, if it is known.
+    /// The speed to which shares are related, if it is known.
     pub fn reference(&self) -> Option<Speed> {
         match self.known() {
             Known::Speeds { reference, .. } => Some(reference),
@@ -180,7 +181,7 @@ impl HostSpeed {
     pub fn add(&self, windows: &[SpeedSeen]) -> Result<Option<Speed>> {
         let (Some(median), Some(best)) = (median_of(windows), best_of(windows)) else { return Ok(None) };
         let _locked = self.file.lock()?;
-        // What cannot be read is written anew.
+        // A file that cannot be read is written anew.
         if self.file.read::<Kept>().is_err() {
             self.file.set_apart();
         }
@@ -209,7 +210,7 @@ impl HostSpeed {
     }
 }
 
-/// What a core does now; takes a second.
+/// Measures a core now; takes a second.
 pub fn measured(core: usize) -> Result<Vec<SpeedSeen>> {
     let window = |_| Ok(SpeedSeen { speed: cpu::meter::measure(core, WINDOW)?, lasted: WINDOW });
     (0..WINDOWS).map(window).collect()

@@ -34,19 +34,19 @@ use crate::suspended::suspended_runs;
 
 /// Below the runs' state: where the images are.
 const IMAGES: &str = "images";
-/// What is known of one.
+/// The file that describes one.
 const ABOUT: &str = "image.json";
 /// Its layout.
 const LAYOUT: &str = "oci";
 /// Its files, and what else is known of them.
 const TREE: &str = "tree";
 const UNPACKED: &str = "unpacked.json";
-/// What begins the names of those that are being made, and of those that are being removed.
+/// The prefix of those that are being made, and of those that are being removed.
 const PART: &str = ".part-";
 /// How much a command that saves gives way to the run whose node it reads.
 const NICE: i32 = 19;
 
-/// What is known of an image.
+/// The description of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptAbout {
     /// Its name.
@@ -61,7 +61,7 @@ pub struct KeptAbout {
     pub node: String,
     /// When it was saved: s since 1970.
     pub saved_unix_s: u64,
-    /// What it is called where it was fetched from; none of one that was saved from a node.
+    /// Its name where it was fetched from; none of one that was saved from a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// The sum that names all that is in it.
@@ -83,7 +83,7 @@ pub struct KeptAbout {
 /// An image in the list of those that are kept.
 #[derive(Clone, Debug)]
 pub struct ListedImage {
-    /// What is known of it.
+    /// What is written of it.
     pub about: KeptAbout,
     /// How long ago it was saved.
     pub age: Duration,

@@ -23,7 +23,7 @@ pub(crate) const SWEEP: &str = "__sweep";
 /// The exit code of a run that was asked to end.
 const INTERRUPTED: i32 = 130;
 
-/// What is done in the last moment of a process that ends while it sets a run up.
+/// The last act of a process that ends while it sets a run up.
 type LastWords = Box<dyn FnOnce() + Send>;
 
 /// Whether a run is being set up; and if so, with which last words.
@@ -73,7 +73,7 @@ pub fn listen() -> io::Result<Interrupts> {
     Ok(receive)
 }
 
-/// What the process becomes that has ended while it set a run up: it removes what the kernel does not.
+/// The process that has ended while it set a run up becomes this: it removes what the kernel does not.
 pub(crate) fn sweep_and_exit() -> ! {
     crate::sweep::sweep();
     std::process::exit(INTERRUPTED);

@@ -15,7 +15,7 @@ use crate::places::{LIVE, STATE, lock_file, private_dir};
 /// The file of a live run that says for how long nobody has done anything in it.
 pub(crate) const IDLE: &str = "idle";
 
-/// What other commands need to know about a live run.
+/// A live run, as other commands need to know it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LiveRun {
     /// The run's identity on this machine.

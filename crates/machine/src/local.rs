@@ -74,7 +74,7 @@ pub struct Place {
     pub results: RunDir,
 }
 
-/// What is there before the nodes are, in the order in which it is dropped.
+/// Parts that are there before the nodes are, in the order in which they are dropped.
 struct Prepared {
     network: Network,
     shares: Shares,
@@ -89,7 +89,7 @@ struct Prepared {
     setup: Setup,
 }
 
-/// What there is while the clock runs.
+/// Parts that there are while the clock runs.
 struct Counting {
     captures: Captures,
     counters: Counters,
@@ -142,7 +142,7 @@ impl LocalSite {
     fn boot(&mut self, node: NodeIndex) -> Result<()> {
         let Some(nodes) = self.nodes.clone() else { return there(None) };
         nodes.await_end(node);
-        // What is open on it.
+        // Programs that are open on it.
         self.programs.close();
         nodes.unmount(node)?;
         let disks = there(there(self.prepared.as_mut())?.disks.as_mut())?;
@@ -174,7 +174,7 @@ fn only(setup: &Setup) -> Option<usize> {
     own.first().copied().filter(|_| own.len() == 1)
 }
 
-/// What is missing if a call comes too early, or after the site was taken down.
+/// Fails for a part that is missing if a call comes too early, or after the site was taken down.
 fn there<T>(part: Option<T>) -> Result<T> {
     part.ok_or_else(|| Error::SiteLost("the site was asked for something that is not there yet, or no more".into()))
 }
@@ -261,7 +261,7 @@ impl LocalSite {
 
     fn start_clock(&mut self, at: RealInstant) -> Result<Zero> {
         self.place()?.registration.note_begin()?;
-        // What was written to the disks by now takes no time.
+        // Writes to the disks until now take no time.
         self.nodes()?.sync_disks()?;
         std::thread::sleep(Duration::from(at.since(host::now())));
         let prepared = self.prepared()?;
@@ -353,11 +353,11 @@ impl LocalSite {
     fn finish(&mut self) -> Result<Closing> {
         let network = self.prepared()?.network.end_series();
         let sample = network.and_then(|network| self.sample_with(network)).map_err(site::Error::from);
-        // What is read from now on are results.
+        // Reads from now on are of results.
         if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
             disks.pass()?;
         }
-        // What is on the disks of nodes without power is what those find who look after it.
+        // Disks of nodes without power hold what those find who look after it.
         for node in std::mem::take(&mut self.off) {
             // Where that is nothing that can be mounted, nothing is found.
             let _ = self.boot(node);
@@ -409,7 +409,7 @@ impl LocalSite {
         }
         self.prepared = None;
         let kept = match &self.place {
-            // What could be written is kept in any case.
+            // Everything that could be written is kept in any case.
             Some(place) if self.keeps => place.registration.suspend(),
             _ => Ok(()),
         };

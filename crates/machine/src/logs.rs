@@ -20,7 +20,7 @@ struct Tail {
     offset: u64,
     /// Which file that was: one from which something was cut out is another.
     inode: u64,
-    /// What came after the last whole line.
+    /// Bytes after the last whole line.
     rest: Vec<u8>,
 }
 
@@ -121,7 +121,7 @@ impl Tail {
         let inode = file.metadata()?.ino();
         if self.inode != inode {
             if self.inode != 0 {
-                // What was cut out is said where that was, which is before all that is new.
+                // The mark of a cut stands where that was, which is before all that is new.
                 self.offset = after_cut(&mut file, self.offset)?;
             }
             self.inode = inode;

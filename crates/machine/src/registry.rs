@@ -108,7 +108,7 @@ fn holder(core: usize, live: &[LiveRun], noted: Option<String>) -> String {
     }
 }
 
-/// What to tell who wants cores that others have.
+/// The error for who wants cores that others have.
 pub fn in_use(held: &[Held]) -> Error {
     Error::machine(
         told(held),
@@ -139,7 +139,7 @@ pub struct Registration {
     pub id: String,
     live: PathBuf,
     state: PathBuf,
-    /// What the run goes on with.
+    /// The files of the suspended run that this one goes on with.
     kept: Option<Files>,
     _lock: File,
     _cores: CoreLocks,

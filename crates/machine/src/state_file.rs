@@ -29,7 +29,7 @@ impl StateFile {
         self.folder.join(self.name)
     }
 
-    /// What is in it; `None` if it is not there. The error is why it cannot be read, as a sentence without its end.
+    /// Reads it; `None` if it is not there. The error is why it cannot be read, as a sentence without its end.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, String> {
         let path = self.path();
         match fs::read_to_string(&path) {
@@ -68,7 +68,7 @@ impl StateFile {
             fs::rename(&part, self.path())
         };
         write().map_err(|e| {
-            // What is half written is of use to nobody.
+            // A file that is half written is of use to nobody.
             let _ = fs::remove_file(&part);
             Error::file(&self.path(), "write")(e)
         })

@@ -1,6 +1,6 @@
 //! Suspended runs: `diorama swap`.
 //!
-//! What is kept of one lies in `STATE/swapped/ID/`: what its nodes have written (`nodes`), the files behind their disks
+//! The files of one lie in `STATE/swapped/ID/`: what its nodes have written (`nodes`), the files behind their disks
 //! (`disks`), and `aside.json`, which says what it takes to go on. The directory appears there by one rename, complete.
 //! Who goes on with it holds its file `lock`.
 
@@ -53,15 +53,15 @@ fn text_of(run: &Suspended) -> Result<Vec<u8>> {
 /// A suspended run in the list of all.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// What is known of it.
+    /// What is written of it.
     pub run: Suspended,
     /// How long ago it was suspended.
     pub age: std::time::Duration,
-    /// What has become of it since.
+    /// Its state.
     pub state: State,
 }
 
-/// What has become of a suspended run.
+/// The state of a suspended run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
@@ -80,7 +80,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// What the nodes have written, by their names.
+    /// Files of the nodes, by their names.
     pub(crate) fn nodes(&self) -> PathBuf {
         self.dir.join("nodes")
     }
@@ -155,7 +155,7 @@ fn name(dir: &Path) -> Option<String> {
     Some(dir.file_name()?.to_str()?.to_owned())
 }
 
-/// What is wrong with what was written down of a run; none also of what is no run.
+/// The damage to the file of a suspended run; none also of what is no run.
 fn damage(dir: &Path) -> Option<String> {
     let file = dir.join(FILE);
     match fs::read(&file).map(|text| serde_json::from_slice::<Suspended>(&text)) {

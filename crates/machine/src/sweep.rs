@@ -80,7 +80,7 @@ pub(crate) fn remove_run(id: &str) {
         return;
     }
     for dir in [Path::new(STATE).join(id), Path::new(LIVE).join(id)] {
-        // What a node wrote may be deeper than the standard library could remove.
+        // Folders of a node may be deeper than the standard library could remove.
         if let Err(e) = node::remove_tree(&dir) {
             warn(format_args!("{}: left behind by run {id}: {e}", dir.display()));
             // The live directory goes last, and stays if the state could not be removed.

@@ -63,7 +63,7 @@ impl Supply {
             return Err(too_few(all.len(), harness, choice));
         }
         let harness: Vec<usize> = all.drain(1..=harness).collect();
-        // What shares its units with the harness comes last.
+        // Cores that share their units with the harness come last.
         let beside = |core: &usize| {
             physical.iter().any(|threads| threads.contains(core) && harness.iter().any(|h| threads.contains(h)))
         };

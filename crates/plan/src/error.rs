@@ -13,7 +13,7 @@ pub enum Error {
     /// The machine lacks something.
     #[error("{what}\n  help: {help}")]
     Machine {
-        /// What is lacking.
+        /// The lack.
         what: String,
         /// The command or setting that helps.
         help: String,
@@ -30,7 +30,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// What sort of failure it is.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Error::Machine { .. } => Kind::Machine,

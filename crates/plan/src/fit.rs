@@ -1,4 +1,4 @@
-//! What the harness could not keep to, and which TDF it could.
+//! Refusals of experiments that the harness could not keep to, and which TDF it could.
 
 use cpu::{PLANNED_USABLE, Speed};
 use model::{Action, Experiment, Link, Pipe, PipeChange};

@@ -37,7 +37,7 @@ use site::{CaptureSetup, NodeSetup, Root, Setup, Source};
 /// How the pipes of a link are told apart: from its first end to its second, and back.
 const DIRECTIONS: [&str; 2] = ["ab", "ba"];
 
-/// What a run is going to do: what `plan.json` says, and what only the run itself needs to know.
+/// The plan of a run: its record in `plan.json`, and what only the run itself needs to know.
 #[derive(Clone, Debug)]
 pub struct Plan {
     record: record::plan::Plan,
@@ -51,14 +51,14 @@ pub struct Plan {
     pub terms: Terms,
 }
 
-/// What a plan has to know of the machine that it is for.
+/// Facts of the machine that a plan is for.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What it offers to TCP.
+    /// Its offers to TCP.
     pub offers: Offers,
     /// Which of its cores there are.
     pub cores: Supply,
-    /// What a core of it usually does, to which shares are related, if that is known.
+    /// The usual speed of a core of it, to which shares are related, if that is known.
     pub reference: Option<Speed>,
     /// By what its kernel divides a core, if it does.
     pub weights: Option<Weights>,
@@ -201,7 +201,7 @@ impl Plan {
         }
     }
 
-    /// What `plan.json` says.
+    /// The record of it in `plan.json`.
     pub fn recorded(&self) -> &record::plan::Plan {
         &self.record
     }
@@ -220,7 +220,7 @@ impl Plan {
         (self.variant == Variant::Naive).then_some(self.sold)
     }
 
-    /// What a site has to know to carry the plan out.
+    /// The part of the plan that a site has to know to carry it out.
     pub fn setup(&self, experiment: &Experiment, seed: u64) -> Setup {
         let captures = experiment.captures.iter().map(|capture| {
             let link = experiment.links[capture.link].name.clone();
@@ -285,14 +285,14 @@ impl Plan {
         }
     }
 
-    /// What the emulator is to do when the experiment changes a link, from its first end to its second, and back.
+    /// Changes of a link's pipes when the experiment changes the link, from its first end to its second, and back.
     pub fn harness_changes(&self, change: &LinkChange) -> [PipeChange; 2] {
         let change = change.to_harness(self.tdf);
         [change.ab, change.ba]
     }
 }
 
-/// What a node asks for, or else what Linux has: CUBIC, in every variant by the same program. Reno where that program
+/// A node's choice, or else Linux's: CUBIC, in every variant by the same program. Reno where that program
 /// cannot be had, in every variant too, so that they can be compared.
 fn congestion_of(node: &model::Node, offers: Offers) -> Result<Congestion> {
     match (node.congestion, offers.cubic) {
@@ -352,15 +352,15 @@ pub fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
     }
 }
 
-/// What Ethernet, IPv4 and UDP put before what a packet carries, in bytes.
+/// Headers of Ethernet, IPv4 and UDP before what a packet carries, in bytes.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// What a frame of a flow carries, in bytes.
+/// The payload of a flow's frame, in bytes.
 pub fn carried(frame: usize) -> u64 {
     frame.saturating_sub(HEADERS) as u64
 }
 
-/// What the emulator is to send for a source of a flow.
+/// The load that the emulator sends for a source of a flow.
 pub fn harness_load(load: &model::Load, tdf: Tdf) -> net::Load {
     let real = |seconds: f64| tdf.to_real(VirtualDuration::from_secs_f64(seconds)).as_secs_f64();
     net::Load { frame: load.packet as usize + HEADERS, pattern: load.pattern.with_times(real) }

@@ -1,4 +1,4 @@
-//! What `plan.json` says of each direction of a link: on the target in virtual time, on the harness in real time.
+//! Directions of links in `plan.json`: on the target in virtual time, on the harness in real time.
 //!
 //! Plain values as the file has them; they are made from the vocabulary of [`scale::link`], which both times share.
 
@@ -6,7 +6,7 @@ use record::plan::{JitterValues, LossModel, PipeValues, PlannedPipe, RedValues};
 use scale::link::{GilbertElliott, Limit, Link, Loss, Pipe, Queue, Red};
 use scale::{Tdf, Time, Virtual};
 
-/// What `plan.json` says of one direction of a link, `pipe`, at a TDF.
+/// The record of one direction of a link, `pipe`, at a TDF.
 pub(super) fn planned(pipe: &Pipe<Virtual>, link: &Link<Virtual>, tdf: Tdf) -> PlannedPipe {
     PlannedPipe { target: values(pipe), harness: values(&pipe.to_harness(tdf)), mtu: link.mtu, tso: link.tso }
 }

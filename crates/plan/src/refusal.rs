@@ -3,7 +3,7 @@
 use record::Variant;
 use scale::{RealDuration, RealRate, Tdf, Timeslice, VirtualDuration};
 
-/// What the harness could not keep to, or what contradicts itself; each says what would be right.
+/// Reasons against a plan: the harness could not keep to it, or it contradicts itself. Each says what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// A TDF was given for a variant that runs in real time.
@@ -24,7 +24,7 @@ pub enum Refusal {
         variant: Variant,
         /// By which the shares were divided.
         tdf: Tdf,
-        /// What the nodes ask for, in cores.
+        /// The sum of the nodes' shares, in cores.
         sold: f64,
         /// How many cores there are for nodes.
         cores: usize,
@@ -34,7 +34,7 @@ pub enum Refusal {
         several: bool,
         /// Who asks for how much.
         by_group: String,
-        /// What a core usually does, in units of work per µs, where speeds are in those.
+        /// The usual speed of a core in units of work per µs, where speeds are in those.
         reference: Option<f64>,
         /// The smallest TDF that would fit.
         fits: Option<Tdf>,
@@ -61,12 +61,12 @@ pub enum Refusal {
         /// The largest TDF that would leave it enough.
         fits: Option<Tdf>,
     },
-    /// What must be slower for one reason must not be for another.
+    /// A bound from below and one from above that contradict each other.
     #[error("no TDF fits, for the nodes have room on the cores only from TDF {least} on, and there: {why}")]
     NoTdf {
         /// The smallest at which the nodes have room on the cores.
         least: Tdf,
-        /// What is in the way there.
+        /// The reason there.
         why: Box<Refusal>,
     },
     /// An absolute speed is no speed that a node can have on this host.
@@ -82,9 +82,9 @@ pub enum Refusal {
         experiment: String,
         /// The class of hardware.
         machine: String,
-        /// What was asked for, in units of work per µs.
+        /// The speed that was asked for, in units of work per µs.
         units: f64,
-        /// What a core of this host does.
+        /// The speed of a core of this host.
         reference: f64,
         /// The least and the most that a node can do here.
         possible: [f64; 2],
@@ -170,7 +170,7 @@ pub enum Refusal {
         experiment: String,
         /// When the event is, in virtual s.
         at_s: f64,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }
@@ -184,7 +184,7 @@ impl Refusal {
         }
     }
 
-    /// The same where another TDF is no way out.
+    /// The refusal without advice on the TDF, where another is no way out.
     pub(super) fn at_any_tdf(mut self) -> Refusal {
         if let Refusal::TooLittleCpu { fits, .. } | Refusal::RoundTripTooLong { fits, .. } = &mut self {
             *fits = None;
@@ -201,7 +201,7 @@ fn of_cores(cores: usize) -> String {
     }
 }
 
-/// What is in the way, where it is not only that there is too little of all cores together.
+/// The obstacle, where it is not only that there is too little of all cores together.
 fn does_not_fit(cores: usize, sold: f64, too_large: Option<&str>) -> String {
     match too_large {
         _ if cores == 1 => String::new(),

@@ -90,7 +90,7 @@ pub(super) fn planned_slice(slice: Timeslice) -> PlannedTimeslice {
     PlannedTimeslice { lead_s: slice.lead.as_secs_f64(), real_s: slice.length.as_secs_f64() }
 }
 
-/// What `plan.json` says of shares.
+/// The record of shares in `plan.json`.
 /// `fullest` is what is sold of the core of which most is.
 pub(super) fn planned(mode: Cpu, fullest: f64, reference: Option<Speed>) -> PlannedCpu {
     PlannedCpu {

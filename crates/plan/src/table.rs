@@ -121,7 +121,7 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
     text
 }
 
-/// What each core gives, and to whom.
+/// The cores, what each gives, and to whom.
 fn packing(plan: &Plan, usable: &str) -> String {
     const NAMED: usize = 6;
     let row = |(core, sold): (usize, f64)| {
@@ -235,7 +235,7 @@ fn delay(pipe: &PipeValues, real: bool) -> String {
     format!("{mean} ± {}{shape}{order}", time(jitter.spread_s))
 }
 
-/// What befalls packets beside delay.
+/// Loss, duplication and limits of a pipe's queue.
 fn harm(pipe: &PipeValues) -> String {
     let mut text = match &pipe.loss_model {
         None => percent(pipe.loss),
@@ -267,7 +267,7 @@ fn queue(pipe: &PipeValues) -> String {
     }
 }
 
-/// What becomes of each timer of a node's kernel; all nodes have the same. *Exact*: as on the target, for it follows
+/// The timers of a node's kernel; all nodes have the same. *Exact*: as on the target, for it follows
 /// from measured round trips or is not dilated. *Scaled*: set to what it has to be. *Short*: scaled as far as the
 /// kernel allows. *Stuck*: in real time. Unless `verbose`, only of the last two.
 fn timers(plan: &Plan, verbose: bool) -> String {

@@ -7,10 +7,10 @@ use record::Accuracy;
 
 use crate::error::{Error, Result};
 
-/// What may be asked for, in percent.
+/// The range of what may be asked for, in percent.
 const POSSIBLE: std::ops::RangeInclusive<f64> = 0.1..=100.0;
 
-/// What an experiment asks for, or `given` in its place: each for one statistic, or for all
+/// The accuracy that an experiment asks for, or `given` in its place: each for one statistic, or for all
 /// ([`fidelity::accuracy`] says how much more tails may be off).
 ///
 /// # Errors
@@ -29,7 +29,7 @@ pub fn asked(experiment: &Experiment, given: &[Bound]) -> Result<Accuracy> {
             POSSIBLE.end()
         )));
     }
-    // What is given for all takes the place of all that the experiment says.
+    // A bound that is given for all takes the place of all that the experiment says.
     if given.iter().any(|b| b.statistic.is_none()) {
         bounds.clear();
     }

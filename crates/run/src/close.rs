@@ -10,15 +10,15 @@ use crate::error::Error;
 use crate::links::PipeSums;
 use crate::{End, Run, results};
 
-/// What the end of counting gave.
+/// The result of the end of counting.
 pub(crate) struct Closed {
     pub judged: Judged,
     pub recordings: Vec<Recording>,
 }
 
-/// What the counters of a run say.
+/// The counters of a run, judged.
 pub(crate) struct Judged {
-    /// What the checks found; nothing, if they were not made.
+    /// Findings of the checks; none, if they were not made.
     pub findings: Findings,
     /// CPU time that each node's programs used, in the order of the plan; empty if it is not known.
     pub used: Vec<RealDuration>,

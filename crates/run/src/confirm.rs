@@ -51,7 +51,7 @@ impl Seconds {
     }
 }
 
-/// What one run was made with.
+/// The conditions of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Its factor.
@@ -70,7 +70,7 @@ impl Conditions {
 /// How a second run compares with the first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// What moved by more than both intervals allow, a sentence for each metric.
+    /// Statistics that moved by more than both intervals allow, a sentence for each metric.
     pub moved: Vec<String>,
     /// The metrics that were compared.
     pub compared: Vec<String>,
@@ -78,11 +78,11 @@ pub struct Comparison {
     pub unknown: Vec<String>,
 }
 
-/// What a second run says of the first.
+/// The verdict of a second run on the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confirmed {
-    /// What could be compared stayed where it was.
+    /// Everything that could be compared stayed where it was.
     Yes,
     /// Something moved.
     No,
@@ -161,7 +161,7 @@ impl Judged {
         let also: Vec<_> = moved.iter().filter(|m| m.statistic != *statistic).map(|m| m.statistic.as_str()).collect();
         let also = if also.is_empty() { String::new() } else { format!(" (so do {})", also.join(", ")) };
         let in_other_turns = first.slice.lead != second.slice.lead;
-        // What grows with the factor has grown from the target, at TDF 1, to here, too.
+        // A number that grows with the factor has grown from the target, at TDF 1, to here, too.
         let too = match (in_other_turns, (there > here) == (second.tdf > first.tdf)) {
             (true, _) => "with the TDF or the length of turns, so one of the two makes it wrong",
             (false, true) => "it grows with the TDF, so it is probably too large here already",

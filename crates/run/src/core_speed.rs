@@ -16,7 +16,7 @@ const WINDOW: RealDuration = RealDuration::from_nanos(900_000_000);
 #[derive(Debug)]
 pub struct CoreSpeeds {
     dir: RunDir,
-    /// What shares are related to; `None` for shares of time.
+    /// The speed to which shares are related; `None` for shares of time.
     reference: Option<Speed>,
     /// By core.
     followed: BTreeMap<usize, CoreSpeed>,
@@ -24,13 +24,13 @@ pub struct CoreSpeeds {
     log: Option<SpeedLog>,
 }
 
-/// What has been seen of one core.
+/// The speed of one core as far as it was seen.
 #[derive(Debug, Default)]
 struct CoreSpeed {
     last: Option<(VirtualInstant, CoreWork)>,
     /// Speeds in windows that were long enough.
     windows: Vec<SpeedSeen>,
-    /// What is left of a window that is not yet long enough: when it began.
+    /// The beginning of a window that is not yet long enough.
     window: Option<CoreWork>,
 }
 
@@ -61,7 +61,7 @@ impl CoreSpeeds {
         Ok(self.log.as_mut().map_or(Ok(()), SpeedLog::flush)?)
     }
 
-    /// What the cores did, in windows that were long enough.
+    /// Speeds of the cores, in windows that were long enough.
     pub fn windows(&self) -> Vec<SpeedSeen> {
         self.followed.values().flat_map(|core| core.windows.iter().copied()).collect()
     }

@@ -26,7 +26,7 @@ pub enum Wish {
     Suspend,
 }
 
-/// What came of a wish.
+/// The answer to a wish.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// It has happened at this virtual time, in seconds.
@@ -51,7 +51,7 @@ pub struct Desk {
     /// Where it is written for how long nobody has done anything.
     idle: PathBuf,
     asked: Receiver<Asked>,
-    /// What listens for those who ask, until nothing can happen any more.
+    /// The listener for those who ask, until nothing can happen any more.
     listener: Option<Box<dyn Any>>,
     /// When the run's nodes had ended, if it is suspended.
     pub(crate) at: Option<VirtualInstant>,

@@ -1,4 +1,4 @@
-//! What the nodes' disks do during a run.
+//! Disks of the nodes during a run.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::error::Result;
 pub struct DiskSeries {
     /// When each was last looked at, and what it had counted then.
     last: BTreeMap<NodeIndex, (VirtualInstant, String, DiskCounters)>,
-    /// What the programs of each node have read from block devices: when last looked at, and since virtual zero.
+    /// Bytes that the programs of each node have read from block devices: when last looked at, and since virtual zero.
     reads: BTreeMap<NodeIndex, (u64, u64)>,
-    /// What each disk had answered of that before.
+    /// Counters of each disk when it was looked at first.
     first: BTreeMap<NodeIndex, DiskCounters>,
     /// Begun when there is something to write.
     log: Option<DiskLog>,
@@ -57,7 +57,7 @@ impl DiskSeries {
         }
     }
 
-    /// What of that was not read from the node's own disk.
+    /// Bytes of these that were not read from the node's own disk.
     fn read_of_host(&self, index: NodeIndex, counters: &DiskCounters) -> Option<u64> {
         let (_, all) = self.reads.get(&index)?;
         let first = self.first.get(&index).map_or(0, |first| first.reads.bytes);
@@ -69,7 +69,7 @@ impl DiskSeries {
         Ok(self.log.as_mut().map_or(Ok(()), DiskLog::flush)?)
     }
 
-    /// What each did in all.
+    /// Totals of each disk.
     pub fn all(&self) -> Vec<DiskUse> {
         let of = |(index, (_, node, counters)): (&NodeIndex, &(VirtualInstant, String, DiskCounters))| DiskUse {
             node: node.clone(),
@@ -82,7 +82,7 @@ impl DiskSeries {
     }
 }
 
-/// What a disk did between two looks at it; none if it did nothing.
+/// The interval of a disk between two looks at it; none if it did nothing.
 fn interval(
     node: &str,
     (from, before): (VirtualInstant, &DiskCounters),

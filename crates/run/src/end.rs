@@ -11,7 +11,7 @@ use crate::schedule::Ending;
 const GRACE: VirtualDuration = VirtualDuration::from_nanos(1_500_000_000);
 /// The most of it, in real time.
 const LONGEST_GRACE: Duration = Duration::from_secs(60);
-/// What they get in real time if the user wants an end, or the harness has failed.
+/// Their grace in real time if the user wants an end, or the harness has failed.
 const SHORT_GRACE: Duration = Duration::from_millis(1500);
 
 /// The end of a run.
@@ -20,7 +20,7 @@ pub struct End {
     pub ending: Ending,
     /// When.
     pub at: RealInstant,
-    /// What broke first, if anything did.
+    /// The first failure, if there was one.
     pub broken: Option<Error>,
 }
 
@@ -64,7 +64,7 @@ impl End {
         }
     }
 
-    /// What the whole run is told to have been; `unread` says that the user did not wait for its results.
+    /// The result of the whole run; `unread` says that the user did not wait for its results.
     pub fn result(self, unread: bool) -> Result<()> {
         match self.broken {
             _ if unread || self.ending == Ending::Interrupted => Err(Error::Interrupted),

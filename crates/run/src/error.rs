@@ -28,9 +28,9 @@ pub enum Error {
     /// A file, or a system call, failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried, and with which file.
+        /// The attempt, and the file.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The network is none that the emulator could have.

@@ -5,7 +5,7 @@ use scale::{VirtualDuration, VirtualInstant};
 /// A node that uses less than this part of its share of the core is asleep: what is left are its kernel's timers.
 const ASLEEP: f64 = 0.01;
 
-/// What has been counted of a run until some instant.
+/// Signs of activity in a run, counted until some instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
     /// Frames that the emulator has delivered.

@@ -46,7 +46,7 @@ use self::schedule::{Rules, Schedule};
 /// How often the user is listened to while a site is waited for.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// What to run.
+/// A run that is to be made.
 pub struct Request<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -58,18 +58,18 @@ pub struct Request<'a> {
     pub accuracy: Accuracy,
     /// Whether the nodes stay until an interrupt.
     pub keep: bool,
-    /// What was said of cores, for when the run is suspended and goes on.
+    /// The user's choice of cores, for when the run is suspended and goes on.
     pub choice: CoreChoice,
     /// The suspended run with which this one goes on.
     pub earlier: Option<Suspended>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The run directory.
     pub dir: PathBuf,
-    /// What `result.json` says.
+    /// Its record in `result.json`.
     pub result: RunResult,
     /// The captures.
     pub recordings: Vec<Recording>,
@@ -101,7 +101,7 @@ pub fn conduct(
     let nodes = run.schedule.suspended();
     desk.close();
     tell(&Notice::Step("collecting the results".into()));
-    // What fails from here on costs its own part of the results and no other.
+    // A failure from here on costs its own part of the results and no other.
     let closed = run.close(&mut end);
     end.conclude();
     let stays = keep && end.is_regular();
@@ -111,7 +111,7 @@ pub fn conduct(
     run.suspend_at(&mut end, nodes, desk);
     let (result, unread) = match run.write_results(&end, closed.judged, interrupts) {
         Ok(written) => written,
-        // What broke the run, such as a full disk, is the reason for this too.
+        // The first failure, such as a full disk, is the reason for this too.
         Err(e) => return Err(end.broken.unwrap_or(e)),
     };
     if stays {
@@ -141,9 +141,9 @@ struct Run<'a> {
     cores_lost: bool,
     seed: u64,
     choice: CoreChoice,
-    /// What this run goes on with.
+    /// The suspended run that this one goes on with.
     earlier: Option<Suspended>,
-    /// What has happened by hand, and when; also in earlier parts of the run.
+    /// Events by hand, and when they happened; also in earlier parts of the run.
     by_hand: Vec<(VirtualInstant, String)>,
 }
 
@@ -198,7 +198,7 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
     Schedule::new(rules.collect(), timed.collect(), experiment.ends.limit).waiting(waiting.collect())
 }
 
-/// What is done to a node, as the schedule has it.
+/// An event of a node, as the schedule has it.
 fn of_node(node: NodeIndex, act: NodeAction) -> schedule::Event {
     match act {
         NodeAction::Kill => schedule::Event::Kill(node),

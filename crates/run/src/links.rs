@@ -12,7 +12,7 @@ use crate::error::Result;
 /// No more pipes than this are looked at, those that were busiest.
 const MOST: usize = 16;
 
-/// What each pipe did.
+/// Sums over the intervals of each pipe.
 #[derive(Clone, Debug)]
 pub struct PipeSums {
     window: (VirtualInstant, Option<VirtualInstant>),
@@ -73,7 +73,7 @@ impl PipeSums {
         };
         let uses = self.pipes.iter().map(use_of).enumerate();
         let mut busy: Vec<(usize, PipeUse)> = uses.filter(|(_, pipe)| pipe.may_decide()).collect();
-        // What goes through a link beside the nodes' own traffic is not told apart from that.
+        // Traffic on a link beside the nodes' own is not told apart from that.
         if busy.is_empty() || !experiment.background.is_empty() {
             return Ok(LinkUse::default());
         }

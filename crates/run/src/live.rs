@@ -224,7 +224,7 @@ impl Run<'_> {
             self.site.start(&starts)?;
         }
         let experiment = self.experiment;
-        // What receives is there before anything is sent, as far as nodes start at one moment.
+        // Receivers are there before anything is sent, as far as nodes start at one moment.
         for receives in [true, false] {
             for start in &starts {
                 for beside in experiment.nodes[start.node].beside.iter().filter(|b| b.receives == receives) {

@@ -1,11 +1,11 @@
-//! What a run reports while it goes on, to be shown to the user.
+//! Notices of a run while it goes on, to be shown to the user.
 
 use scale::{RealDuration, VirtualInstant};
 
 /// Something to show.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// What the engine is doing before t = 0 or after the end.
+    /// The step that is being done before t = 0 or after the end.
     Step(String),
     /// The run goes on.
     Tick(Tick),

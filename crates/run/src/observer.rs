@@ -1,4 +1,4 @@
-//! What is observed during a run, and what the checks find in it.
+//! Observation of a run, and the checks of what was observed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -88,12 +88,12 @@ impl Observer {
         Ok(())
     }
 
-    /// What flows of the emulator's did, so far.
+    /// Intervals of the emulator's flows, so far.
     pub fn flows(&self) -> &[FlowInterval] {
         &self.flows
     }
 
-    /// What the nodes' cores did, as far as it was measured.
+    /// Speeds of the nodes' cores, as far as they were measured.
     pub fn speeds_seen(&self) -> Vec<SpeedSeen> {
         self.speed.windows()
     }

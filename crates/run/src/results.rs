@@ -1,4 +1,4 @@
-//! What a run leaves: samples from what the nodes wrote, what became of each node, and `result.json`.
+//! Results of a run: samples from what the nodes wrote, the end of each node, and `result.json`.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ const PIECE: u64 = 1 << 20;
 /// The most samples that are kept of all metrics of rows, and of one of them at least and at most.
 const MOST_SAMPLES: usize = 1 << 20;
 const OF_A_METRIC: [usize; 2] = [1 << 16, 1 << 19];
-/// What a pattern, and what is made of it while it is looked for, may take of memory, in bytes. That it is not larger
+/// The most memory for a pattern, and for what is made of it while it is looked for, in bytes. That it is not larger
 /// is known since the experiment was read.
 const LARGEST_PATTERN: usize = 4 << 20;
 /// How long results are read that belong to a run which somebody wants to end.
@@ -105,7 +105,7 @@ impl Run<'_> {
                 }
                 // A flow need not have sent anything.
                 Err(Error::Metric(MetricError::Missing { .. })) if metric.of_flow => {}
-                // What is not there yet may come when the run goes on.
+                // A sample that is not there yet may come when the run goes on.
                 Err(Error::Metric(_)) if *ending == Ending::Suspended => {}
                 Err(Error::Metric(fault)) => add(&mut why, format!("metric {}: {fault}", metric.name)),
                 // It has an end all the same, and what is known until then is told.

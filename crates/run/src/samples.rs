@@ -43,7 +43,7 @@ impl Window {
     }
 }
 
-/// What a flow of the emulator's did in an interval, in the units of [`OfFlow`]; none if that cannot be said.
+/// A sample of a flow of the emulator's over an interval, in the units of [`OfFlow`]; none if that cannot be said.
 pub fn flow_sample(interval: &FlowInterval, what: OfFlow, flow: &str, timeline: &Timeline) -> Option<Sample> {
     let (from, to) = (timeline.at(interval.from).as_secs_f64(), timeline.at(interval.to).as_secs_f64());
     let FlowCounters { sent, arrived, lost, delay } = interval.grew;
@@ -68,7 +68,7 @@ pub enum MetricError {
     /// Some nodes have nothing to read.
     #[error("{looked_for} on {}", nodes.join(", "))]
     Missing {
-        /// What was looked for, and that it is not there.
+        /// A sentence on what was looked for and is not there.
         looked_for: String,
         /// On these nodes.
         nodes: Vec<String>,
@@ -82,7 +82,7 @@ pub enum MetricError {
         path: String,
         /// Counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The experiment's pattern is too large for the library that looks for it.
@@ -98,7 +98,7 @@ pub enum MetricError {
         /// The node.
         node: String,
     },
-    /// What a node left cannot be read.
+    /// A node's output cannot be read.
     #[error("{0}")]
     Unreadable(String),
     /// A sample is no number that can be reckoned with.
@@ -111,7 +111,7 @@ pub enum MetricError {
 pub struct BadRow {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
@@ -293,7 +293,7 @@ impl Lines {
         self.hold(piece);
     }
 
-    /// What was found, with a last line that has no end.
+    /// The number that was found, with a last line that has no end.
     pub fn finish(mut self) -> Option<f64> {
         let line = std::mem::take(&mut self.begun);
         if !line.is_empty() {
@@ -367,7 +367,7 @@ impl Search {
         }
     }
 
-    /// What was found when all has been read.
+    /// The number that was found when all has been read.
     pub fn finish(mut self, wanted: &dyn Fn() -> bool) -> Result<Option<f64>, Unfinished> {
         self.pieces = None;
         loop {

@@ -1,4 +1,4 @@
-//! What happens in a run, and when: the order in which nodes start, the experiment's events, and its end.
+//! The schedule of a run: the order in which nodes start, the experiment's events, and its end.
 //!
 //! This is the pure half of the engine: it is told what became of the nodes and what the virtual time is, and answers
 //! with what is to be done. It reads no clock and touches no process, so every order of events can be tested.
@@ -11,7 +11,7 @@ use site::{Ended, Exit, NodeIndex, SuspendedNode};
 /// How long a node may take to heed a `stop` before it is killed: what init systems on real machines commonly grant.
 pub const GRACE: VirtualDuration = VirtualDuration::from_nanos(10_000_000_000);
 
-/// What the schedule needs to know about a node.
+/// The rules for a node.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Nodes that must be ready before this one starts.
@@ -47,7 +47,7 @@ pub enum Event {
     End,
 }
 
-/// What the engine is to do now.
+/// Something that is to be done now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Start a node's program for the first time.
@@ -97,7 +97,7 @@ pub enum Ending {
     Suspended,
 }
 
-/// What had still to happen when the limit was reached.
+/// Everything that had still to happen when the limit was reached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Late {
     /// Awaited nodes that had still to exit.
@@ -142,7 +142,7 @@ pub struct Schedule {
     events: VecDeque<(VirtualInstant, Event)>,
     /// Nodes that were asked to stop, by when they will be killed.
     graces: BTreeMap<(VirtualInstant, NodeIndex), ()>,
-    /// What waits for the end of a step, and how long after that it happens.
+    /// Events that wait for the end of a step, and how long after that they happen.
     waiting: Vec<(usize, VirtualDuration, Event)>,
     limit: VirtualInstant,
     /// An event has ended the run.
@@ -173,7 +173,7 @@ impl Schedule {
         Schedule { nodes, events: events.into(), graces, waiting, limit, ended: false, over: false }
     }
 
-    /// The same with events that wait for steps: which one, and how long after its end they happen.
+    /// Adds events that wait for steps: which one, and how long after its end they happen.
     pub fn waiting(mut self, events: Vec<(usize, VirtualDuration, Event)>) -> Schedule {
         self.waiting = events;
         self
@@ -203,7 +203,7 @@ impl Schedule {
         self
     }
 
-    /// What is known of the nodes, for a run that goes on with this one.
+    /// The nodes as a run has to know them that goes on with this one.
     pub fn suspended(&self) -> Vec<SuspendedNode> {
         let of = |node: &NodeState| {
             let ended = node.state == State::Ended || node.dismissed.is_some();
@@ -230,7 +230,7 @@ impl Schedule {
         self.nodes.iter().all(|a| matches!(a.state, State::Ready | State::Ended))
     }
 
-    /// What became of a node, if it ran and has ended.
+    /// The end of a node, if it ran and has ended.
     pub fn outcome(&self, node: NodeIndex) -> Option<(Ended, Exit)> {
         self.nodes[node].outcome
     }
@@ -252,7 +252,7 @@ impl Schedule {
         self.events.insert(place, (at, event));
     }
 
-    /// What is to be done at `now`. To be called at the start, at every deadline and after every report.
+    /// Actions that are due at `now`. To be called at the start, at every deadline and after every report.
     pub fn advance(&mut self, now: VirtualInstant) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.over {
@@ -298,7 +298,7 @@ impl Schedule {
     /// A node's program has ended.
     pub fn exited(&mut self, node: NodeIndex, exit: Exit) {
         let node_state = &mut self.nodes[node];
-        // What waited in a container whose node had ended in an earlier run.
+        // A container waits whose node had ended in an earlier run.
         if node_state.state == State::Ended {
             return;
         }
@@ -529,7 +529,7 @@ mod tests {
         let kept = schedule.suspended();
         assert_eq!(kept.iter().map(|k| k.ended).collect::<Vec<_>>(), [false, true, false]);
         let mut later = server_and_clients(events()).go_on(at(4), &kept);
-        // What has happened does not happen again, and who has ended stays so; the others boot in their order.
+        // Past events do not happen again, and who has ended stays so; the others boot in their order.
         assert_eq!(later.advance(at(5)), [Action::Start(0)]);
         later.ready(0);
         assert_eq!(later.advance(at(6)), [Action::Start(2)]);
@@ -598,7 +598,7 @@ mod tests {
         assert_eq!(schedule.advance(at(0)), [Action::Start(0)]);
         assert_eq!(schedule.advance(at(1)), []);
         assert_eq!(schedule.advance(at(2)), [Action::Start(1)]);
-        // The same if a busy machine sees both events too late, before it has started anything.
+        // Nothing else if a busy machine sees both events too late, before it has started anything.
         let events = vec![(at(1), Event::Stop(0)), (at(2), Event::Start(0))];
         assert_eq!(server_and_clients(events).advance(at(3)), [Action::Start(0)]);
     }

@@ -121,18 +121,18 @@ pub struct Command {
     pub limit: RealDuration,
 }
 
-/// What happens to a program beside a node's own.
+/// A change of a program beside a node's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramChange {
     /// The node.
     pub node: NodeIndex,
-    /// What the program is called in it.
+    /// The program's name in it.
     pub program: String,
-    /// What is done.
+    /// The change.
     pub what: ProgramDeed,
 }
 
-/// What is done to a program.
+/// Changes of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProgramDeed {
     /// It is started: the program and its arguments. What it prints is added to the node's own logs.
@@ -143,14 +143,14 @@ pub enum ProgramDeed {
     Signal(i32),
 }
 
-/// What came of a command in a node.
+/// The result of a command in a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
     /// How it ended.
     pub exit: Exit,
-    /// What it wrote to its standard output; the first MiB.
+    /// Its standard output; the first MiB.
     pub stdout: Vec<u8>,
-    /// What it wrote to its standard error; the first MiB.
+    /// Its standard error; the first MiB.
     pub stderr: Vec<u8>,
 }
 
@@ -159,7 +159,7 @@ pub struct Execution {
 pub enum Written {
     /// A file, by its absolute path inside the node.
     File(String),
-    /// What its program printed.
+    /// The log of its program.
     Log(LogStream),
     /// The end of that: its last `limit` bytes.
     LogEnd(LogStream),

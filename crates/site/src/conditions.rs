@@ -16,15 +16,15 @@ pub struct Conditions {
     pub policy_because: Option<String>,
     /// Whether the nodes' cores are theirs alone.
     pub exclusive: Exclusive,
-    /// What is different for the whole machine as long as the run lasts.
+    /// A setting of the whole machine that is another one while the run lasts.
     pub host_setting: Option<Change>,
-    /// What was measured of each core that holds nodes.
+    /// The calibration of each core that holds nodes.
     pub cores: Vec<Calibration>,
     /// The terms on which nodes share them.
     pub terms: Terms,
     /// Kernel settings that could not be applied.
     pub not_applied: Vec<NotApplied>,
-    /// Of the nodes' disks, if any node has one.
+    /// Conditions of the nodes' disks, if any node has one.
     pub disks: Option<DiskConditions>,
     /// After how long the machine pages out memory that is not used, where it does: what is different for the whole
     /// machine, or why that is not as it should be for this run.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What sort of failure an error is.
+/// Kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -37,7 +37,7 @@ impl Kind {
 pub struct Error {
     /// Its kind.
     pub kind: Kind,
-    /// What happened.
+    /// The failure, as a sentence.
     pub what: String,
     /// The command or setting that helps, if it is something of the machine.
     pub help: Option<String>,

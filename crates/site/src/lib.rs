@@ -34,7 +34,7 @@ pub use self::timeline::Timeline;
 /// A node, by its place in the plan.
 pub type NodeIndex = usize;
 
-/// What a machine does for a run. Calls come in the order of the methods; those from `start` to `sample` come again and
+/// One machine's part of a run. Calls come in the order of the methods; those from `start` to `sample` come again and
 /// again between `start_clock` and `finish`.
 pub trait Site {
     /// Makes the enclosure, the clock, the control groups and the network. Nothing of a node runs yet.
@@ -97,11 +97,11 @@ pub trait Site {
     /// Ends counting and capturing, all at one instant. Nodes that run are left alone.
     fn finish(&mut self) -> Result<Closing>;
 
-    /// What only the end of the nodes tells.
+    /// Collects results that only the end of the nodes tells.
     fn collect(&mut self) -> Result<Collected>;
 
-    /// What a node wrote: at most `limit` bytes of a file or a log from `offset` on, nothing behind its end. `None`:
-    /// there is no such file. Logs are as they were when they were [collected](Site::collect).
+    /// Reads output of a node: at most `limit` bytes of a file or a log from `offset` on, nothing behind its end.
+    /// `None`: there is no such file. Logs are as they were when they were [collected](Site::collect).
     fn read(&mut self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>>;
 
     /// Writes down what it takes to go on with the run some day: its nodes' files are kept when it is taken down. What

@@ -15,11 +15,11 @@ use crate::error::Error;
 /// All counters of the machine and of the run at one instant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// What the emulator counted.
+    /// Counters of the emulator.
     pub network: Observation,
     /// CPU time by node and by core.
     pub cpu: CpuSample,
-    /// What each core did since boot.
+    /// Ticks of each core since boot.
     pub ticks: Vec<CoreTicks>,
     /// TCP's counters node by node; `None` for one that could not be read this time.
     pub tcp: Vec<Option<TcpCounters>>,
@@ -27,9 +27,9 @@ pub struct Sample {
     pub foreign: Vec<ForeignThread>,
     /// CPU time of the site's own process, all threads, and of the one that serves disks.
     pub own: RealDuration,
-    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    /// The kernel's reason, if the nodes' cores were theirs alone and are no more.
     pub cores_lost: Option<String>,
-    /// What the disks of those nodes have counted that have one.
+    /// Counters of the disks of those nodes that have one.
     pub disks: Vec<(NodeIndex, DiskCounters)>,
     /// Bytes that these nodes' programs have read from block devices, their own and the host's, where that is known.
     pub device_reads: Vec<(NodeIndex, u64)>,
@@ -42,7 +42,7 @@ pub struct Sample {
     pub commands: [u64; 2],
 }
 
-/// What a site tells when counting ends.
+/// The last counters of a site, and all that only the end of counting tells.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Closing {
     /// The last counters.
@@ -51,9 +51,9 @@ pub struct Closing {
     pub clock_error_ppm: Option<Result<f64, String>>,
     /// By core that holds nodes, what its caches forgot between two turns, where that was measured.
     pub caches: Vec<(usize, Staleness)>,
-    /// What became of the programs that were to be dilated; `None` in real time.
+    /// The programs that were dilated, or could not be; `None` in real time.
     pub injections: Option<Injections>,
-    /// What the captures hold.
+    /// The captures.
     pub recordings: Result<Vec<Recording>, Error>,
 }
 
@@ -68,7 +68,7 @@ pub struct Injections {
     pub untrue_settings: Vec<UntrueSetting>,
 }
 
-/// What was recorded of one link.
+/// The capture of one link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// The link.
@@ -81,7 +81,7 @@ pub struct Recording {
     pub missed: u64,
 }
 
-/// What a site tells when the nodes have ended.
+/// The results of a site that only the end of its nodes tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collected {
     /// Node by node, whether the kernel ended a process of it for want of memory.

@@ -31,15 +31,15 @@ pub struct Setup {
     pub seed: u64,
     /// Whether the nodes' initial retransmission time-out is scaled by a program in the kernel.
     pub scales_initial_timeout: bool,
-    /// What is recorded of the links' traffic.
+    /// The links whose traffic is recorded.
     pub captures: Vec<CaptureSetup>,
     /// How many bytes are kept of what each node prints.
     pub logs: u64,
-    /// What this run goes on with, whose nodes' files the machine has.
+    /// The suspended run that this one goes on with, whose nodes' files the machine has.
     pub continues: Option<Continues>,
 }
 
-/// What a run knows of the one that it goes on with.
+/// The beginning of a run that goes on with a suspended one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continues {
     /// The virtual time at which that ended, and this begins.
@@ -50,7 +50,7 @@ pub struct Continues {
     pub parts: Vec<Part>,
 }
 
-/// What a site has to know about a node.
+/// A node as a site has to know it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeSetup {
     /// Its name and host name.
@@ -65,7 +65,7 @@ pub struct NodeSetup {
     pub cwd: Option<String>,
     /// As whom its program runs: the numbers of the user and the group.
     pub user: (u32, u32),
-    /// What it is called by itself; none: by its name.
+    /// Its own host name; none: its name.
     pub hostname: Option<String>,
     /// Further names by which all nodes know it.
     pub names: Vec<String>,
@@ -81,7 +81,7 @@ pub struct NodeSetup {
     pub share: f64,
     /// Its memory limit.
     pub memory_bytes: u64,
-    /// What its CPU clocks are divided by.
+    /// The divisor of its CPU clocks.
     pub cpu_clock_divisor: f64,
     /// Whether rdtsc and rdtscp show virtual time in it.
     pub dilated_tsc: bool,
@@ -104,7 +104,7 @@ pub struct NodeSetup {
 pub enum Source {
     /// Below the experiment's folder, wherever the machine has that.
     Experiment(PathBuf),
-    /// Of the machine itself, by the path that the user wrote.
+    /// A path on the machine itself, as the user wrote it.
     Machine(PathBuf),
 }
 
@@ -132,7 +132,7 @@ pub struct CaptureSetup {
     pub snap: usize,
 }
 
-/// What a node's files lie over.
+/// The root that a node's own files lie over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Base {
@@ -146,7 +146,7 @@ pub enum Base {
     Image(String),
 }
 
-/// What the user says of cores.
+/// The user's choice of cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreChoice {
     /// How many are for the emulator, the injector and the engine; one up to eight cores and two above, if nothing is

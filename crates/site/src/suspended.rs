@@ -18,7 +18,7 @@ pub struct Part {
     pub virt: [u64; 2],
 }
 
-/// What it takes to go on with a run.
+/// All that it takes to go on with a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspended {
     /// Its identity, under which its files lie.
@@ -33,11 +33,11 @@ pub struct Suspended {
     pub folder: PathBuf,
     /// The time dilation factor.
     pub tdf: Tdf,
-    /// What all chance follows from.
+    /// The seed of all chance.
     pub seed: u64,
     /// How exact its results must be.
     pub accuracy: Accuracy,
-    /// What was said of cores.
+    /// The user's choice of cores.
     pub cores: CoreChoice,
     /// The virtual time at which its nodes had ended.
     pub at: VirtualInstant,
@@ -47,16 +47,16 @@ pub struct Suspended {
     pub zero_unix_ns: u64,
     /// Its parts so far.
     pub parts: Vec<Part>,
-    /// What its nodes are, in the order of the experiment.
+    /// Its nodes, in the order of the experiment.
     pub nodes: Vec<SuspendedNode>,
-    /// What has happened by hand, and when.
+    /// Events by hand, and when they happened.
     pub by_hand: Vec<(VirtualInstant, String)>,
     /// The images that its nodes have as their roots.
     #[serde(default)]
     pub images: Vec<String>,
 }
 
-/// What is known of a node when its run is suspended.
+/// A node of a suspended run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuspendedNode {
     /// Whether its program had ended, or was kept from starting, and no event was about to start it again.
@@ -69,7 +69,7 @@ pub struct SuspendedNode {
     pub outcome: Option<(Ended, Exit)>,
 }
 
-/// What became of a node, in the words of `result.json`.
+/// The end of a node, in the words of `result.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
     /// By itself.

@@ -1,4 +1,4 @@
-//! What the kernel offers to each mechanism.
+//! The kernel's offers to each mechanism.
 
 use std::fs;
 use std::path::Path;

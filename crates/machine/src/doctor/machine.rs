@@ -196,7 +196,7 @@ fn runtime() -> Option<Finding> {
     })
 }
 
-/// What the disks of nodes are made of.
+/// The transport of the nodes' disks.
 fn disks() -> Option<Finding> {
     let mut lacks = device::lacks();
     if lacks.is_empty() {

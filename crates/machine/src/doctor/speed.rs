@@ -6,7 +6,7 @@ use scale::Timeslice;
 use super::Finding;
 use crate::host_speed::{self, HostSpeed, Known};
 
-/// What is slower than this part of what is usual is not chance: measurements scatter by a few per cent.
+/// A speed below this part of the usual one is not chance: measurements scatter by a few per cent.
 const SLOW: f64 = 0.9;
 
 pub(super) fn findings() -> Vec<Finding> {

@@ -100,7 +100,7 @@ fn judged(soon: RealDuration, late: RealDuration) -> Finding {
     }
 }
 
-/// What the cores have done so far; nothing, if that cannot be read.
+/// Ticks of the cores so far; none, if they cannot be read.
 fn ticks() -> Vec<CoreTicks> {
     stat::core_ticks().unwrap_or_default()
 }

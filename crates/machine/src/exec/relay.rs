@@ -1,4 +1,5 @@
-//! What a command in a node has in the place of who gave it: a pseudo-terminal for a terminal, and pipes for files.
+//! Relay between a command in a node and the terminal or files of who gave it: a pseudo-terminal for a terminal, and
+//! pipes for files.
 //!
 //! A node that had the terminal itself could type into it, and read what is typed there later; one that had a file of
 //! the host's could make a setuid program of it. Pipes, sockets and `/dev/null` are no more than what goes through
@@ -21,16 +22,16 @@ use rustix::pipe::{PipeFlags, pipe_with};
 const SILENCE: Duration = Duration::from_millis(200);
 /// The device `/dev/null`.
 const NULL: (u32, u32) = (1, 3);
-/// What ends the input of a terminal.
+/// The character that ends the input of a terminal.
 const END_OF_INPUT: u8 = 4;
 
-/// What passes on between the caller and a command, until it is dropped.
+/// A relay between the caller and a command, until it is dropped.
 pub struct Relay {
     /// The harness's end, and whose terminal it stands for.
     pty: Option<(File, OwnedFd)>,
     /// Puts the caller's terminal back.
     passed_on: Option<PassedOn>,
-    /// What the command prints: how much came, and who has come to its end.
+    /// Bytes that the command has printed, and which of its outputs have ended.
     came: Arc<AtomicU64>,
     printing: usize,
     ended: Receiver<()>,

@@ -1,4 +1,4 @@
-//! What images say of themselves, for those who make experiments of other people's files.
+//! Contents of images, for those who make experiments of other people's files.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum ImageFile {
 }
 
 impl ImageFile {
-    /// What it says of itself.
+    /// Its own description.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use crate::live::{LiveRun, control_socket_of};
 use crate::logs::find_live;
 use crate::suspended::{Files, read_experiment, suspended_runs, take_suspended};
 
-/// What a root is, with `here` to find what the experiment names.
+/// The base of a root, with `here` to find what the experiment names.
 pub(crate) fn base_of(root: &Root, here: impl Fn(&Source) -> PathBuf) -> Base {
     match root {
         Root::Host => Base::Host,
@@ -56,7 +56,7 @@ pub(super) struct Opened {
     pub(super) origin: Origin,
     pub(super) base: node::Base,
     pub(super) written: OwnedFd,
-    /// What keeps them where they are.
+    /// Locks that keep them where they are.
     _held: (Option<Files>, Option<File>),
 }
 
@@ -126,7 +126,7 @@ fn ask(run: &LiveRun, node: &str) -> Result<(Base, OwnedFd)> {
     }
 }
 
-/// What a node has written whose run was put aside.
+/// Files of a node whose run is suspended.
 fn aside(which: &str, node: &str) -> Result<(Origin, Base, OwnedFd, Option<Files>)> {
     let (found, files) = take_suspended(which)?;
     let aside = found.run;

@@ -15,7 +15,7 @@ use super::reference::{image_reference, local_name};
 use super::{KeptAbout, LAYOUT, all, begin, is_taken, keep, unix_s};
 use crate::error::{Error, Result};
 
-/// What fetches images.
+/// The program that fetches images.
 const SKOPEO: &str = "skopeo";
 /// How often it is looked whether it is done, and whether there is room.
 const LOOK: Duration = Duration::from_millis(50);

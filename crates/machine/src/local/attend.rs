@@ -40,7 +40,7 @@ pub fn serve(path: &Path, nodes: &Arc<Nodes>) -> io::Result<()> {
     Ok(())
 }
 
-/// What is answered, and the descriptor that goes with it.
+/// Answers a request, with the descriptor that goes with the answer.
 fn attend(connection: &OwnedFd, nodes: &Weak<Nodes>) -> (ExecReply, Option<OwnedFd>) {
     let (request, fds) = match control::receive_message::<NodeRequest>(connection) {
         Ok(Some(heard)) => heard,

@@ -61,7 +61,7 @@ impl Dilation {
         launched(&["--slice", &self.slice_ns, "--"], argv)
     }
 
-    /// The same for a node's program: it does nothing until a byte comes from descriptor `gate`.
+    /// The command line that dilates a node's program: it does nothing until a byte comes from descriptor `gate`.
     pub fn waiting(&self, gate: usize, argv: &[String]) -> Vec<String> {
         launched(&["--wait", &gate.to_string(), "--slice", &self.slice_ns, "--"], argv)
     }
@@ -72,12 +72,12 @@ impl Dilation {
         Ok(self.injector.admit_as(name, *cpu, self.clocks.get(node))?)
     }
 
-    /// The same for a process of the engine's own that is to run under the run's clock.
+    /// The socket for a process outside the nodes that is to run under the run's clock.
     pub fn admit_outsider(&self) -> Result<OwnedFd> {
         Ok(self.injector.admit(VirtualCpu::NATIVE)?)
     }
 
-    /// What the injector has done.
+    /// Counts of the injector.
     pub fn injections(&self) -> Injections {
         let counters = self.injector.counters();
         let untrue = self.injector.untrue_settings().into_iter().map(|setting| UntrueSetting {

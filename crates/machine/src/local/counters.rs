@@ -1,4 +1,4 @@
-//! What is counted on this machine during a run, beside what the emulator counts.
+//! Counters of this machine during a run, beside those of the emulator.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ use super::senders::Senders;
 use crate::error::{Error, Result};
 use crate::registry::Registration;
 
-/// What is counted while the clock runs.
+/// Counters that are read while the clock runs.
 pub struct Counters {
     foreign: Foreign,
     /// Reads the nodes' clock; none in real time.
@@ -33,11 +33,11 @@ pub struct Counters {
     senders: Option<Senders>,
 }
 
-/// What only the end of counting tells.
+/// Results that only the end of counting tells.
 pub struct Last {
     /// How far off the rate of the nodes' clocks was, or why that is not known; `None` in real time.
     pub clock_error_ppm: Option<Result<f64, String>>,
-    /// What each core's caches forgot, where that was measured.
+    /// Forgetfulness of each core's caches, where that was measured.
     pub caches: Vec<(usize, Staleness)>,
 }
 

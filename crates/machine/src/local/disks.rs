@@ -32,7 +32,7 @@ impl NodeDisks {
         clocks: Option<&NodeClocks>,
     ) -> Result<Option<NodeDisks>> {
         let with = |(index, node): (NodeIndex, &site::NodeSetup)| {
-            // What each leaves to chance is its own.
+            // Chance on each disk is its own.
             let seed = setup.seed.wrapping_add(index as u64);
             let parameters = node.disk.clone()?;
             let site::NodeSetup { may_lose_power, durable, .. } = *node;
@@ -116,7 +116,7 @@ impl NodeDisks {
         Ok(self.disks.pass()?)
     }
 
-    /// What has been counted, and the CPU time of the process.
+    /// Reads the counters, and the CPU time of the process.
     pub fn count(&mut self) -> Result<(Vec<(NodeIndex, DiskCounters)>, RealDuration)> {
         let counted = self.disks.count()?;
         Ok((self.nodes.iter().copied().zip(counted.disks).collect(), counted.cpu))

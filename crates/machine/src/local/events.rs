@@ -1,4 +1,4 @@
-//! What the site tells without being asked: which nodes and commands have ended.
+//! Events that the site tells without being asked: which nodes and commands have ended.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;

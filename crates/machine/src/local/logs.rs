@@ -1,4 +1,4 @@
-//! What nodes print: through pipes, which one thread reads for all of them, into files of the harness's own.
+//! Logs of the nodes: through pipes, which one thread reads for all of them, into files of the harness's own.
 //!
 //! A node never holds a file of the host: what it can do to its end of a pipe concerns nobody else. The thread runs on
 //! the harness's cores, behind the emulator, and sleeps between two looks, so that nodes which print line by line wake
@@ -29,7 +29,7 @@ const PIPE: usize = 1 << 20;
 const PIECE: usize = 1 << 16;
 /// How much is read of one pipe before it is another's turn.
 const TURN: usize = 1 << 18;
-/// What the thread hears besides pipes: that it is to end.
+/// The mark, among those of pipes, that the thread is to end.
 const END: u64 = u64::MAX;
 
 /// The logs of all nodes of a run.
@@ -41,7 +41,7 @@ pub struct Logs {
 struct Shared {
     epoll: OwnedFd,
     ends: AtomicBool,
-    /// What wakes the thread for that.
+    /// An eventfd that wakes the thread for that.
     end: OwnedFd,
     pipes: Vec<[Pipe; 2]>,
     kept: Mutex<Kept>,
@@ -87,7 +87,7 @@ impl Logs {
         Ok(Logs { shared, thread: Some(thread) })
     }
 
-    /// What a program of a node is to have as its standard output and error.
+    /// Copies of the pipes for a program's standard output and error.
     pub fn ends(&self, node: NodeIndex) -> Result<[File; 2]> {
         let copy = |pipe: &Pipe| pipe.write.try_clone().map(File::from).map_err(Error::io("a pipe of a node's log"));
         let [stdout, stderr] = &self.shared.pipes[node];
@@ -98,7 +98,7 @@ impl Logs {
     pub fn settle(&self) -> Result<Vec<CutLog>> {
         let mut kept = self.shared.kept();
         for pipe in 0..2 * self.shared.pipes.len() as u64 {
-            // What is printed meanwhile, and that may be without an end, is of later.
+            // Output that comes meanwhile, and that may be without an end, is of later.
             kept.drain(&self.shared.pipes, pipe, PIPE);
         }
         if let Some(failure) = kept.failure.take() {
@@ -112,7 +112,7 @@ impl Logs {
         Ok(cuts)
     }
 
-    /// What is in a log from a place on, at most `limit` bytes.
+    /// Reads a log from a place on, at most `limit` bytes.
     pub fn read(&self, node: NodeIndex, stream: LogStream, offset: u64, limit: u64) -> io::Result<Vec<u8>> {
         self.shared.kept().logs[node].read(stream, offset, limit)
     }
@@ -132,7 +132,7 @@ impl Drop for Logs {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // What nodes have printed at their very end. There is nobody left to tell what goes wrong.
+        // The last output of nodes. There is nobody left to tell what goes wrong.
         let _ = self.settle();
     }
 }

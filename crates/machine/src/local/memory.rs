@@ -17,7 +17,7 @@ impl IdleMemory {
         IdleMemory(Reclaim::take(id, |usually| page_cache_time(tdf, usually)).map_err(|e| e.to_string()))
     }
 
-    /// What is different for the whole machine, or why that is not as it should be.
+    /// Settings that are other ones for the whole machine, or why they are not as they should be.
     pub fn conditions(&self) -> Result<Vec<Change>, String> {
         self.0.as_ref().map(Reclaim::changes).map_err(String::clone)
     }

@@ -65,7 +65,7 @@ impl Network {
         &self.emulator
     }
 
-    /// What each node finds in its `/etc/hosts`.
+    /// The `/etc/hosts` of each node.
     pub fn hosts(&self) -> &[Vec<(String, IpAddr)>] {
         &self.hosts
     }
@@ -142,7 +142,7 @@ fn of_ports(setup: &Setup, network: &net::Network, clocks: &NodeClocks) -> Resul
     Ok(Clocks { stamper: Some(clocks.stamper()?), of_ports })
 }
 
-/// What a node has of the network, before the emulator connects it.
+/// A node's part of the network, before the emulator connects it.
 struct NodeNetwork {
     namespace: NetNamespace,
     taps: Vec<Tap>,
@@ -174,7 +174,7 @@ impl NodeNetwork {
     }
 }
 
-/// What each node has, in their order: made on all of the run's cores, for the nodes have nothing to do yet.
+/// Makes each node's part, in their order, made on all of the run's cores, for the nodes have nothing to do yet.
 fn of_nodes(setup: &Setup, network: &net::Network, cubic: &str, clocks: &Clocks) -> Result<Vec<NodeNetwork>> {
     let (all, parent) = (setup.cores.all(), ParentNamespace::create()?);
     let nodes = setup.nodes.iter().map(|node| (node, network.ports_of(&node.name).collect::<Vec<_>>()));

@@ -39,9 +39,9 @@ pub struct Nodes {
     pids: Pids,
     /// Programs beside the nodes' own, by node and name.
     programs: Mutex<HashMap<(NodeIndex, String), node::Exec>>,
-    /// What their files lie over.
+    /// The roots that their own files lie over.
     bases: Vec<Base>,
-    /// What they print.
+    /// Their logs.
     logs: Logs,
     /// Commands from outside: how many have begun, and have ended.
     begun: AtomicU64,
@@ -289,7 +289,7 @@ impl Nodes {
         self.logs.settle()
     }
 
-    /// What a node wrote, from a place on.
+    /// Reads output of a node, from a place on.
     pub fn read(&self, node: NodeIndex, what: &Written, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
         let read = match what {
             Written::File(path) => self.with(node, |n| n.read_file(Path::new(path))).and_then(|mut file| {
@@ -314,7 +314,7 @@ impl Nodes {
         }
     }
 
-    /// What became of the programs that were to be dilated; none in real time.
+    /// Programs that were dilated, or could not be; none in real time.
     pub fn injections(&self) -> Option<Injections> {
         self.dilation.as_ref().map(|d| d.injections())
     }
@@ -382,7 +382,7 @@ fn gate_of(is_dilated: bool) -> usize {
     if is_dilated { 4 } else { 3 }
 }
 
-/// What a node prints to, for a dilated one the socket to the injector, and what it waits for.
+/// Descriptors of a node: its logs, for a dilated one the socket to the injector, and the pipe that it waits for.
 fn io_of([stdout, stderr]: [File; 2], injector: Option<OwnedFd>) -> Result<Io> {
     let (waits, gate) = io::pipe().map_err(Error::io("a pipe"))?;
     let preserve = injector.into_iter().chain([waits.into()]).collect();

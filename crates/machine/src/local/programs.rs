@@ -25,7 +25,7 @@ pub struct Programs {
 enum Program {
     /// Its file.
     Open(File),
-    /// What `versions` says of its content.
+    /// The checksum of its content.
     Summed(String),
 }
 
@@ -123,7 +123,7 @@ fn debian_packages<'a>(paths: &[&'a str]) -> BTreeMap<&'a str, String> {
     owners.into_iter().map(|(path, owner)| (path, version(owner))).collect()
 }
 
-/// What packages may call a path: on a merged-/usr system they may still list /bin/sh for what is /usr/bin/sh.
+/// Names of a path in packages: on a merged-/usr system they may still list /bin/sh for what is /usr/bin/sh.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     [Some(path), path.strip_prefix("/usr")].into_iter().flatten()
 }

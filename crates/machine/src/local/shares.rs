@@ -77,7 +77,7 @@ impl Shares {
         Ok(self.groups.sample()?)
     }
 
-    /// What the kernel says, if the nodes' cores were theirs alone and are no more.
+    /// The kernel's reason, if the nodes' cores were theirs alone and are no more.
     pub fn lost_cores(&self) -> Option<String> {
         self.groups.lost_cores()
     }
