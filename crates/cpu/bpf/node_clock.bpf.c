@@ -123,6 +123,8 @@ struct task {
 	__u32 node;
 	__u32 counted; /* among `runnable` */
 	__u64 own;     /* until when it has worked, by the node's clock, where the node has several CPUs */
+	__u64 seen;    /* not before this has it worked for what it does since `seen_at`; 0: nothing */
+	__u64 seen_at; /* real ns */
 };
 
 struct {
@@ -293,11 +295,24 @@ static __always_inline __u64 begin_to_work(struct node *n, struct task *task, __
 	return from;
 }
 
+/* Until when the thread that has the core has worked. */
+static __always_inline __u64 worked_until(const struct node_clock *c, const struct task *task, __u64 now)
+{
+	__u64 own = c->base + passed_on(c, now);
+	if (task->seen) {
+		__u64 since = now > task->seen_at ? now - task->seen_at : 0;
+		__u64 then = task->seen + (since * c->rate >> NODE_CLOCK_RATE_BITS);
+		if (own < then)
+			own = then;
+	}
+	return own;
+}
+
 static __always_inline __u64 end_of_work(struct node *n, struct node_clock *c, struct task *task, __u64 now)
 {
-	__u64 work = passed_on(c, now);
-	n->all_cpus += work / (n->cpus ? n->cpus : 1);
-	task->own = c->base + work;
+	n->all_cpus += passed_on(c, now) / (n->cpus ? n->cpus : 1);
+	task->own = worked_until(c, task, now);
+	task->seen = 0;
 	if (task->own < n->all_cpus)
 		task->own = n->all_cpus;
 	return task->own;
@@ -465,6 +480,45 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+/*
+ * The thread that has the core takes data of a frame: it does what it does with them after that has come. Without this
+ * a thread that is behind, and finds a frame that came for others or while it worked, would answer before its time.
+ * Which frame it is cannot be told here; none came after the last.
+ */
+static __always_inline void receives(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct core *core = has_nodes(cpu) ? bpf_map_lookup_elem(&cores, &cpu) : 0;
+	if (!core || !core->running)
+		return;
+	struct node *n = node_at(core->running);
+	struct node_clock *c = clock_at(core->running);
+	struct task *task = n && n->cpus > 1 ? bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0) : 0;
+	if (!c || !task)
+		return;
+	__u64 now = bpf_ktime_get_ns(), delivered = *(const volatile __u64 *)&c->delivered;
+	if (delivered > worked_until(c, task, now)) {
+		task->seen_at = now;
+		task->seen = delivered;
+	}
+}
+
+/* From Linux 6.3 on. */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_receive)
+{
+	receives();
+	return 0;
+}
+
+/* Before, where short datagrams do not come this way. */
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(on_copy)
+{
+	receives();
+	return 0;
+}
+
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_precise_timer, struct hrtimer *timer)
 {
@@ -529,8 +583,9 @@ int stamp(struct __sk_buff *skb)
 	if (!c)
 		return TC_ACT_OK;
 	struct node *n = node_at(*node);
+	struct task *task = n && n->cpus > 1 ? bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0) : 0;
 	__u64 now = bpf_ktime_get_ns();
-	__u64 at = (n && n->cpus > 1 ? c->base + passed_on(c, now) : shown(c, now)) >> 4;
+	__u64 at = (task ? worked_until(c, task, now) : shown(c, now)) >> 4;
 	frame[6] = (at >> 40 & 0x7f) << 1 | 1;
 	frame[7] = at >> 32;
 	frame[8] = at >> 24;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use host::bpf;
 use host::node_clock::NodeClock;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramType};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramMut, ProgramType};
 use scale::{NodeRate, RealDuration, RealInstant};
 
 use crate::keeper::protocol::Maps;
@@ -115,7 +115,6 @@ impl NodeClocks {
         let count = u32::try_from(shares.len().max(1)).map_err(|e| Error::Clocks(e.to_string()))?;
         let most = burners.iter().max().map_or(1, |most| most + 1) as u32;
 
-        let mut open = bpf::open(PROGRAM).map_err(why)?;
         let mut cores = [0u64; MOST_CPUS / 64];
         for node in shares {
             let word = cores.get_mut(node.core / 64).ok_or_else(|| Error::Clocks("too many processors".into()))?;
@@ -123,14 +122,27 @@ impl NodeClocks {
         }
         let mut config = cores.map(u64::to_ne_bytes).concat();
         config.extend(slice.as_nanos().to_ne_bytes());
-        let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
-        bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
-        for (map, entries) in
-            [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
-        {
-            bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
-        }
-        let object = open.load().map_err(refused)?;
+        // Of two programs that notice what a thread receives, older kernels take only the second.
+        let several = shares.iter().any(|node| node.cpus > 1);
+        let load = |left_out: &[&str]| {
+            let mut open = bpf::open(PROGRAM).map_err(why)?;
+            for mut program in open.progs_mut() {
+                let out = left_out.contains(&program.name().to_string_lossy().as_ref());
+                program.set_autoload(!out);
+            }
+            let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
+            bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
+            for (map, entries) in
+                [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
+            {
+                bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
+            }
+            open.load().map_err(refused)
+        };
+        let object = match several {
+            false => load(&["on_receive", "on_copy"])?,
+            true => load(&["on_copy"]).or_else(|_| load(&["on_receive"]))?,
+        };
 
         let nodes = SharedArray::<NodeWords>::map(map(&object, "nodes")?.as_fd(), shares.len())?;
         let (outer, groups_map) = (map(&object, "clocks")?, map(&object, "groups")?);
@@ -153,7 +165,8 @@ impl NodeClocks {
             }
         }
         let mut links = Vec::new();
-        for program in object.progs_mut().filter(|program| program.prog_type() == ProgramType::Tracing) {
+        let traces = |program: &ProgramMut| program.prog_type() == ProgramType::Tracing && program.autoload();
+        for program in object.progs_mut().filter(traces) {
             links.push(program.attach().map_err(refused)?);
         }
         Ok(NodeClocks { clocks, numbers, nodes, burners: most as usize, _links: links, object })

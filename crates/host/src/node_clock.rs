@@ -26,6 +26,7 @@ struct Shared {
     floor: AtomicU64,
     date_offset: AtomicU64,
     date_drift: AtomicU64,
+    delivered: AtomicU64,
 }
 
 /// A node's state on its core.
@@ -111,8 +112,9 @@ impl NodeClock {
         }
     }
 
-    /// From now on the clock shows no less than this: for who tells the node of something that happens then.
+    /// From now on the clock shows no less than this: for who hands the node a frame then.
     pub fn raise(&self, to: RealInstant) {
+        self.shared().delivered.fetch_max(to.as_nanos(), Ordering::AcqRel);
         self.shared().floor.fetch_max(to.as_nanos(), Ordering::AcqRel);
     }
 

@@ -34,6 +34,7 @@ struct node_clock {
 	/* For what sets one node's date off against the others': not read yet. */
 	long long date_offset;
 	long long date_drift;
+	unsigned long long delivered; /* when the node was handed a frame last, by the run's clock */
 };
 
 #endif

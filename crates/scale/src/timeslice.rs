@@ -34,8 +34,12 @@ impl Timeslice {
     /// The slice that suits nodes whose shortest path from one to another has this delay; without a path, the longest.
     pub fn suiting(shortest_path: Option<VirtualDuration>, nodes: &[TargetCpu]) -> Timeslice {
         let fastest = nodes.iter().map(|node| node.speed).max_by(f64::total_cmp).unwrap_or(1.0);
+        // Threads of a node with several CPUs take turns and wait for one another, so that what one of its CPUs gets
+        // ahead by in a slice is in what all of them do.
+        let several = nodes.iter().filter(|node| node.cpus > 1).map(|node| node.speed);
+        let speed = several.fold(fastest, f64::min);
         let length =
-            shortest_path.map_or(Timeslice::LONGEST, |path| RealDuration::from_secs_f64(path.as_secs_f64() * fastest));
+            shortest_path.map_or(Timeslice::LONGEST, |path| RealDuration::from_secs_f64(path.as_secs_f64() * speed));
         Timeslice::of_length(length.clamp(Timeslice::SHORTEST, Timeslice::LONGEST), nodes)
     }
 
@@ -83,6 +87,16 @@ mod tests {
         assert_eq!(suiting(100_000).length, Timeslice::LONGEST);
         assert_eq!(Timeslice::suiting(None, &of(&[0.3])).length, Timeslice::LONGEST);
         assert_eq!(Timeslice::suiting(None, &[]).lead, us(3_000));
+    }
+
+    #[test]
+    fn a_node_with_several_cpus_gets_no_further_ahead_than_that_with_one_of_them() {
+        let several = |speed| TargetCpu { cpus: 4, speed };
+        let one = TargetCpu { cpus: 1, speed: 0.2 };
+        let length = |nodes: &[TargetCpu]| Timeslice::suiting(Some(us(10_000)), nodes).length.as_nanos();
+        assert_eq!(length(&[one, several(0.05)]), 500_000);
+        assert_eq!(length(&[one, several(0.25)]), 2_500_000, "it is the fastest, too");
+        assert_eq!(length(&[one, several(0.01), several(0.3)]), 100_000);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Frames whose nodes are ahead of the run's clock: each waits for the instant at which it was sent.
 //!
-//! Frames of one port that bear its node's clock keep their order, since that clock never goes back. One that bears
-//! none was sent by the kernel at the run's clock and goes before all that wait, but for those of its own stream: data
+//! Frames that bear their node's clock go in the order of their instants: threads of a node with several CPUs send in
+//! another one here than on their target. Those of one TCP connection keep the order in which they were sent. One that
+//! bears none was sent by the kernel at the run's clock and goes before all that wait, but for those of its own stream: data
 //! that the kernel sends on when an acknowledgement arrives would otherwise overtake what the program wrote before.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use scale::RealInstant;
 
@@ -26,23 +26,29 @@ pub(crate) struct Waiting {
 pub(crate) struct Held {
     /// By port, in the order of their instants.
     lines: Vec<VecDeque<Waiting>>,
-    /// The first of each line that is not empty: nothing is ever put before it.
-    heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
+    /// The first of each line that is not empty.
+    heads: BTreeSet<(RealInstant, u32)>,
 }
 
 impl Held {
     pub fn of(ports: usize) -> Held {
-        Held { lines: (0..ports).map(|_| VecDeque::new()).collect(), heads: BinaryHeap::new() }
+        Held { lines: (0..ports).map(|_| VecDeque::new()).collect(), heads: BTreeSet::new() }
     }
 
     /// When the next frame has waited long enough.
     pub fn next(&self) -> Option<RealInstant> {
-        self.heads.peek().map(|Reverse((at, _))| *at)
+        self.heads.first().map(|(at, _)| *at)
     }
 
-    /// The instant before which a frame of `port` that bears its node's clock is not sent.
-    pub fn last(&self, port: PortId) -> Option<RealInstant> {
-        self.lines[port.index()].back().map(|last| last.at)
+    /// The instant before which a frame of `port` that bears its node's clock is not sent: that of the last one of its
+    /// connection.
+    pub fn last(&self, port: PortId, frame: &Frame) -> Option<RealInstant> {
+        if self.heads.is_empty() || self.lines[port.index()].is_empty() {
+            return None;
+        }
+        let (stream, _) = stream::of(frame.bytes());
+        let mut same = self.lines[port.index()].iter().rev().filter(|w| stream.is_tcp() && w.stream == stream);
+        same.next().map(|last| last.at)
     }
 
     /// The instant of the last frame that one of `port` without a clock has to wait for, if there is one.
@@ -60,22 +66,73 @@ impl Held {
     pub fn hold(&mut self, port: PortId, at: RealInstant, frame: Frame, to: PortId) {
         let (stream, _) = stream::of(frame.bytes());
         let line = &mut self.lines[port.index()];
-        if line.is_empty() {
-            self.heads.push(Reverse((at, port.0)));
-        }
         let place = line.partition_point(|waits| waits.at <= at);
-        debug_assert!(place > 0 || line.is_empty(), "the head of a line stays its head");
+        if place == 0 {
+            if let Some(second) = line.front() {
+                self.heads.remove(&(second.at, port.0));
+            }
+            self.heads.insert((at, port.0));
+        }
         line.insert(place, Waiting { at, frame, to, stream });
     }
 
     /// Takes out the frame that has waited long enough first, and the port that it is from.
     pub fn release(&mut self) -> Option<(PortId, Waiting)> {
-        let Reverse((_, port)) = self.heads.pop()?;
+        let (_, port) = self.heads.pop_first()?;
         let line = &mut self.lines[port as usize];
         let waits = line.pop_front()?;
         if let Some(next) = line.front() {
-            self.heads.push(Reverse((next.at, port)));
+            self.heads.insert((next.at, port));
         }
         Some((PortId(port), waits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::frame::Pool;
+
+    /// A frame of IPv4 with this protocol, between always the same ports.
+    fn frame(pool: &mut Pool, protocol: u8) -> Frame {
+        let mut bytes = vec![0; 60];
+        bytes[12..14].copy_from_slice(&[0x08, 0x00]);
+        bytes[14] = 0x45;
+        bytes[16..18].copy_from_slice(&46u16.to_be_bytes());
+        bytes[23] = protocol;
+        bytes[46] = 0x50;
+        let mut frame = pool.take();
+        frame.space()[..60].copy_from_slice(&bytes);
+        frame.set_len(60);
+        frame
+    }
+
+    fn at(us: u64) -> RealInstant {
+        RealInstant::from_nanos(us * 1_000)
+    }
+
+    #[test]
+    fn threads_of_a_node_that_send_out_of_order_are_put_in_order() {
+        let (mut held, mut pool, to) = (Held::of(2), Pool::default(), PortId(0));
+        for us in [30, 10, 20] {
+            held.hold(PortId(1), at(us), frame(&mut pool, 17), to);
+        }
+        held.hold(PortId(0), at(15), frame(&mut pool, 17), to);
+        assert_eq!(held.next(), Some(at(10)));
+        let order: Vec<_> = std::iter::from_fn(|| held.release()).map(|(port, w)| (port.0, w.at)).collect();
+        assert_eq!(order, [(1, at(10)), (0, at(15)), (1, at(20)), (1, at(30))]);
+        assert_eq!(held.next(), None);
+    }
+
+    #[test]
+    fn only_frames_of_a_connection_wait_for_one_another() {
+        let (mut held, mut pool) = (Held::of(1), Pool::default());
+        let [tcp, udp] = [6, 17].map(|protocol| frame(&mut pool, protocol));
+        let [more_tcp, more_udp] = [6, 17].map(|protocol| frame(&mut pool, protocol));
+        assert_eq!(held.last(PortId(0), &tcp), None);
+        held.hold(PortId(0), at(30), tcp, PortId(0));
+        held.hold(PortId(0), at(40), udp, PortId(0));
+        assert_eq!(held.last(PortId(0), &more_tcp), Some(at(30)));
+        assert_eq!(held.last(PortId(0), &more_udp), None);
     }
 }

@@ -199,7 +199,7 @@ impl Network {
     /// frame before it, and late is only what it should have left by now, or entered later.
     pub fn inject_sent(&mut self, port: PortId, now: RealInstant, sent: RealInstant, frame: Frame) -> RealDuration {
         let Some((frame, to)) = self.admit(port, frame) else { return RealDuration::ZERO };
-        let sent = self.held.last(port).map_or(sent, |last| sent.max(last));
+        let sent = self.held.last(port, &frame).map_or(sent, |last| sent.max(last));
         if sent > now {
             self.hold(port, sent, frame, to);
             return RealDuration::ZERO;

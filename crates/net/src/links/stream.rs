@@ -19,6 +19,13 @@ pub(crate) struct Stream {
     ports: [u8; 4],
 }
 
+impl Stream {
+    /// Whether it is a connection, whose ends want all in order.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == TCP
+    }
+}
+
 /// The stream that a frame belongs to, and whether it may come out of turn all the same: if it only acknowledges.
 pub(crate) fn of(frame: &[u8]) -> (Stream, bool) {
     let kind = frame.get(12..ETHERNET).and_then(|kind| kind.first_chunk()).copied().unwrap_or_default();

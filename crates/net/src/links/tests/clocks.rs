@@ -78,15 +78,15 @@ fn one_that_is_behind_does_not_undo_what_its_pipe_has_done_since() {
 }
 
 #[test]
-fn frames_of_a_node_s_clock_keep_their_order() {
+fn frames_go_in_the_order_of_their_nodes_clock() {
     let mut n = delayed(us(100));
     send(&mut n, at(10), at(500), 1);
     send(&mut n, at(11), at(500), 2);
-    // No clock goes back; whatever wrote this comes behind.
+    // Another thread of a node with several CPUs, which has not worked for so long.
     send(&mut n, at(12), at(300), 3);
     send(&mut n, at(13), at(5), 4);
     assert_eq!(n.inside(), 4);
-    assert_eq!(arrivals(&mut n, at(5_000)), [(600, 1), (600, 2), (600, 3), (600, 4)]);
+    assert_eq!(arrivals(&mut n, at(5_000)), [(105, 4), (400, 3), (600, 1), (600, 2)]);
 }
 
 #[test]
