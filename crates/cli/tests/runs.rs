@@ -225,14 +225,14 @@ fn a_run_has_as_many_files_open_as_it_may_and_its_nodes_as_many_as_the_shell_say
     let mut command = lab.command(&["run", "lab", "--variant", "baseline"]);
     let few = || {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let few = rustix::process::Rlimit { current: Some(64), ..limit };
+        let few = rustix::process::Rlimit { current: Some(300), ..limit };
         Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, few)?)
     };
     // SAFETY: between fork and exec the child makes two system calls.
     unsafe { command.pre_exec(few) };
     let done = command.output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(lab.result("many/baseline").metrics["files"].summary.mean, 64.0);
+    assert_eq!(lab.result("many/baseline").metrics["files"].summary.mean, 300.0);
 }
 
 #[test]

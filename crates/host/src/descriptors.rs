@@ -19,6 +19,10 @@ pub const MOST: usize = 3;
 /// As many as anybody needs: some programs go through all that they may have.
 const ENOUGH: u64 = 1 << 20;
 
+/// The fewest for programs in nodes: their runtime mounts under the same limit, with a descriptor for each of some
+/// hundred mounts and masks.
+const LEAST_OF_PROGRAMS: u64 = 256;
+
 /// The limit of this process when it began to need more.
 static BEFORE: OnceLock<Rlimit> = OnceLock::new();
 
@@ -35,10 +39,10 @@ pub fn raise_limit() {
 }
 
 /// How many files programs may have open that are not the harness's, and how many they may ask for: what this process
-/// was started with.
+/// was started with, but 256 at least.
 pub fn limit_of_programs() -> [u64; 2] {
     let limit = BEFORE.get().copied().unwrap_or_else(|| getrlimit(Resource::Nofile));
-    [limit.current, limit.maximum].map(|limit| limit.unwrap_or(u64::MAX))
+    [limit.current, limit.maximum].map(|limit| limit.unwrap_or(u64::MAX).max(LEAST_OF_PROGRAMS))
 }
 
 /// `/dev/null` for reading and writing.

@@ -2,8 +2,9 @@
 //!
 //! Frames that bear their node's clock go in the order of their instants: threads of a node with several CPUs send in
 //! another one here than on their target. Those of one TCP connection keep the order in which they were sent. One that
-//! bears none was sent by the kernel at the run's clock and goes before all that wait, but for those of its own stream: data
-//! that the kernel sends on when an acknowledgement arrives would otherwise overtake what the program wrote before.
+//! bears none was sent by the kernel at the run's clock and goes before all that wait, but for those of its own stream:
+//! data that the kernel sends on when an acknowledgement arrives would otherwise overtake what the program wrote
+//! before.
 
 use std::collections::{BTreeSet, VecDeque};
 
