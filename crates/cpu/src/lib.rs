@@ -8,7 +8,7 @@
 //! so no sibling profits, the kernel's fair scheduler rotates all groups, and each node has a clock that
 //! follows its work. `docs/cpu.md` has the whole story.
 //!
-//! [`share`] is what nodes have bought and the groups for that, [`keeper`] the process that keeps it, [`measure`] how
+//! `share` is what nodes have bought and the groups for that, `keeper` the process that keeps it, `measure` how
 //! fast a core is and who used it. This room knows only real time: the shares it gets are already divided by the TDF.
 
 mod keeper;

@@ -28,7 +28,7 @@ pub fn counters(netns: BorrowedFd<'_>) -> Result<TcpCounters, Error> {
 /// How many TCP sockets of a network namespace keep a small segment back at this instant until an acknowledgement
 /// comes.
 ///
-/// The calling thread moves into the namespace and stays there, as for [`counters`].
+/// The calling thread moves into the namespace and stays there, as for [`counters()`].
 pub fn waiting_senders(netns: BorrowedFd<'_>) -> Result<u64, Error> {
     move_into_netns(netns)?;
     waiting_here().map_err(|why| Error::system(why, std::io::ErrorKind::Other))
