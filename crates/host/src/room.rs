@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rustix::fs::statvfs;
+use rustix::fs::{stat, statvfs};
 
 use crate::Lack;
 use crate::error::Error;
@@ -12,14 +12,22 @@ const PART: u64 = 20;
 /// More than this is not kept free, however large a disk is, in bytes.
 const MOST: u64 = 16 << 30;
 
-/// That a disk has more free than what is to be kept free: 5 % of it, and 5 % of its inodes, or 16 GiB;
-/// and that it will have after so many bytes `more`.
+/// Where others of the host need room: a file system that holds none of these is nobody else's.
+const OF_OTHERS: [&str; 4] = ["/", "/var", "/tmp", "/home"];
+
+/// Checks that a disk has more free than what is to be kept free: 5 % of it, and 5 % of its inodes, or 16 GiB; and that
+/// it will have after so many bytes `more`. One that nobody else is on may be filled.
 ///
 /// # Errors
 ///
 /// [`Error::Machine`] if it has not: how much there is, and how much it should be.
 pub fn check(place: &Path, more: u64) -> Result<(), Error> {
     let found = statvfs(place).map_err(|e| Error::file("look at the disk of", place, e))?;
+    let device = |place: &Path| stat(place).map(|stat| stat.st_dev);
+    let own = device(place).is_ok_and(|own| OF_OTHERS.iter().all(|other| device(Path::new(other)) != Ok(own)));
+    if own {
+        return Ok(());
+    }
     let block = found.f_frsize.max(1);
     match lack(found.f_blocks * block, (found.f_bavail * block).saturating_sub(more), (found.f_files, found.f_ffree)) {
         None => Ok(()),
