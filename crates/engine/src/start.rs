@@ -56,8 +56,8 @@ pub fn run(request: Request, interrupts: &Receiver<i32>, tell: &mut dyn FnMut(&N
     run_through(request, interrupts, tell, |site| Box::new(site))
 }
 
-/// Runs an experiment as [`run()`] does, where the run does not ask this machine's site itself but what `reach` makes of
-/// it, such as a connection.
+/// Runs an experiment as [`run()`] does, where the run does not ask this machine's site itself but what `reach` makes
+/// of it, such as a connection.
 pub fn run_through(
     request: Request,
     interrupts: &Receiver<i32>,
