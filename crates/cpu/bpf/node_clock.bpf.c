@@ -109,6 +109,8 @@ struct core {
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
+	__u64 seen;    /* not before this has its thread worked for what it does since `seen_at`; 0: nothing */
+	__u64 seen_at; /* real ns */
 };
 
 struct {
@@ -123,8 +125,6 @@ struct task {
 	__u32 node;
 	__u32 counted; /* among `runnable` */
 	__u64 own;     /* until when it has worked, by the node's clock, where the node has several CPUs */
-	__u64 seen;    /* not before this has it worked for what it does since `seen_at`; 0: nothing */
-	__u64 seen_at; /* real ns */
 };
 
 struct {
@@ -296,23 +296,24 @@ static __always_inline __u64 begin_to_work(struct node *n, struct task *task, __
 }
 
 /* Until when the thread that has the core has worked. */
-static __always_inline __u64 worked_until(const struct node_clock *c, const struct task *task, __u64 now)
+static __always_inline __u64 worked_until(const struct node_clock *c, const struct core *core, __u64 now)
 {
 	__u64 own = c->base + passed_on(c, now);
-	if (task->seen) {
-		__u64 since = now > task->seen_at ? now - task->seen_at : 0;
-		__u64 then = task->seen + (since * c->rate >> NODE_CLOCK_RATE_BITS);
+	if (core->seen) {
+		__u64 since = now > core->seen_at ? now - core->seen_at : 0;
+		__u64 then = core->seen + (since * c->rate >> NODE_CLOCK_RATE_BITS);
 		if (own < then)
 			own = then;
 	}
 	return own;
 }
 
-static __always_inline __u64 end_of_work(struct node *n, struct node_clock *c, struct task *task, __u64 now)
+static __always_inline __u64 end_of_work(
+	struct node *n, struct node_clock *c, struct task *task, struct core *core, __u64 now)
 {
 	n->all_cpus += passed_on(c, now) / (n->cpus ? n->cpus : 1);
-	task->own = worked_until(c, task, now);
-	task->seen = 0;
+	task->own = worked_until(c, core, now);
+	core->seen = 0;
 	if (task->own < n->all_cpus)
 		task->own = n->all_cpus;
 	return task->own;
@@ -390,7 +391,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 	return 0;
 }
 
-static __always_inline void leaves(struct task *task, bool sleeps, bool stays, __u64 now)
+static __always_inline void leaves(struct task *task, struct core *core, bool sleeps, bool stays, __u64 now)
 {
 	struct node *n = node_at(task->node);
 	struct node_clock *c = clock_at(task->node);
@@ -402,7 +403,7 @@ static __always_inline void leaves(struct task *task, bool sleeps, bool stays, _
 	}
 	if (stays && n->cpus == 1)
 		return;
-	__u64 own = shown(c, now), worked = n->cpus > 1 ? end_of_work(n, c, task, now) : 0;
+	__u64 own = shown(c, now), worked = n->cpus > 1 ? end_of_work(n, c, task, core, now) : 0;
 	if (own < worked)
 		own = worked;
 	n->worked += passed_on(c, now);
@@ -473,7 +474,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	bool stays = from && to && to->node == from->node;
 	if (from)
-		leaves(from, sleeps, stays, now);
+		leaves(from, core, sleeps, stays, now);
 	if (to)
 		comes(to, stays, now);
 	core->running = to ? to->node : 0;
@@ -493,13 +494,12 @@ static __always_inline void receives(void)
 		return;
 	struct node *n = node_at(core->running);
 	struct node_clock *c = clock_at(core->running);
-	struct task *task = n && n->cpus > 1 ? bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0) : 0;
-	if (!c || !task)
+	if (!c || !n || n->cpus < 2)
 		return;
 	__u64 now = bpf_ktime_get_ns(), delivered = *(const volatile __u64 *)&c->delivered;
-	if (delivered > worked_until(c, task, now)) {
-		task->seen_at = now;
-		task->seen = delivered;
+	if (delivered > worked_until(c, core, now)) {
+		core->seen_at = now;
+		core->seen = delivered;
 	}
 }
 
@@ -583,9 +583,8 @@ int stamp(struct __sk_buff *skb)
 	if (!c)
 		return TC_ACT_OK;
 	struct node *n = node_at(*node);
-	struct task *task = n && n->cpus > 1 ? bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), 0, 0) : 0;
 	__u64 now = bpf_ktime_get_ns();
-	__u64 at = (task ? worked_until(c, task, now) : shown(c, now)) >> 4;
+	__u64 at = (n && n->cpus > 1 ? worked_until(c, core, now) : shown(c, now)) >> 4;
 	frame[6] = (at >> 40 & 0x7f) << 1 | 1;
 	frame[7] = at >> 32;
 	frame[8] = at >> 24;
