@@ -2,43 +2,18 @@
 
 mod common;
 
-use common::{load, machine};
+use common::{experiment, machine, near};
 use cpu::Speed;
 use diorama_plan::{Facts, Plan, Result};
-use model::Experiment;
 use record::Variant;
 use site::Kind;
 use tcp::Offers;
-
-const WEB: &str = r#"
-name: web
-tdf: 10
-machines:
-  server: { speed: 0.5, memory: 256MiB }
-  client: { speed: 0.08, memory: 128MiB }
-nodes:
-  server: { machine: server, run: "nginx", ready: { tcp: 80 } }
-  client: { count: 4, machine: client, after: [server], run: "h2load" }
-links:
-  - { from: server, to: core, bandwidth: 100Mbit/s, delay: 10ms }
-  - { from: "client-*", to: core, delay: 5ms }
-switches: [core]
-ends: { exited: ["client-*"], limit: 60s }
-"#;
-
-fn experiment(overrides: &[(&str, &str)]) -> Experiment {
-    load(WEB, overrides)
-}
 
 fn refused(plan: Result<Plan>) -> String {
     match plan {
         Err(e) if e.kind() == Kind::Input => e.to_string(),
         other => panic!("{other:?}"),
     }
-}
-
-fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-12
 }
 
 /// The plan on a machine that has so many cores.

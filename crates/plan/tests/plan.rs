@@ -2,38 +2,15 @@
 
 mod common;
 
-use common::{load, machine};
+use common::{experiment, load, machine, near};
 use cpu::Speed;
 use diorama_plan::{Error, Facts, Plan, Result};
 use host::cgroup::Weights;
-use model::Experiment;
 use record::Variant;
 use record::plan::{Congestion, PipeValues};
 use scale::{Tdf, VirtualDuration};
 use site::Kind;
 use tcp::Offers;
-
-const WEB: &str = r#"
-name: web
-tdf: 10
-machines:
-  server: { speed: 0.5, memory: 256MiB }
-  client: { speed: 0.08, memory: 128MiB }
-nodes:
-  server: { machine: server, run: "nginx", ready: { tcp: 80 } }
-  client: { count: 4, machine: client, after: [server], run: "h2load" }
-links:
-  - { from: server, to: core, bandwidth: 100Mbit/s, delay: 10ms }
-  - { from: "client-*", to: core, delay: 5ms, loss: 1%, queue: 7 }
-switches: [core]
-events:
-  - { at: 5s, link: server--core, set: { up: false, bandwidth: 10Mbit/s, delay: 1ms } }
-ends: { exited: ["client-*"], limit: 60s }
-"#;
-
-fn experiment(overrides: &[(&str, &str)]) -> Experiment {
-    load(WEB, overrides)
-}
 
 fn plan(variant: Variant, tdf: Option<&str>, overrides: &[(&str, &str)]) -> Result<Plan> {
     with(Offers::ALL, variant, tdf, overrides)
@@ -58,10 +35,6 @@ fn refused(plan: Result<Plan>) -> String {
         Err(e) if e.kind() == Kind::Input => e.to_string(),
         other => panic!("{other:?}"),
     }
-}
-
-fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-12
 }
 
 #[test]
