@@ -44,23 +44,32 @@ impl Held {
     /// The instant before which a frame of `port` that bears its node's clock is not sent: that of the last one of its
     /// connection.
     pub fn last(&self, port: PortId, frame: &Frame) -> Option<RealInstant> {
-        if self.heads.is_empty() || self.lines[port.index()].is_empty() {
-            return None;
-        }
-        let (stream, _) = stream::of(frame.bytes());
-        let mut same = self.lines[port.index()].iter().rev().filter(|w| stream.is_tcp() && w.stream == stream);
-        same.next().map(|last| last.at)
+        self.last_of_stream(port, frame, |stream, _| stream.is_tcp())
     }
 
     /// The instant of the last frame that one of `port` without a clock has to wait for, if there is one.
     pub fn ahead_of(&self, port: PortId, frame: &Frame) -> Option<RealInstant> {
-        // Nearly always there is none.
-        if self.heads.is_empty() || self.lines[port.index()].is_empty() {
+        self.last_of_stream(port, frame, |_, out_of_turn| !out_of_turn)
+    }
+
+    /// The instant of the last frame of the stream of this one that waits at `port`, if its order is one to `keep`:
+    /// decided by the stream, and by whether the frame may come out of turn.
+    fn last_of_stream(
+        &self,
+        port: PortId,
+        frame: &Frame,
+        keep: impl FnOnce(&Stream, bool) -> bool,
+    ) -> Option<RealInstant> {
+        let line = &self.lines[port.index()];
+        // Nearly always nothing waits, anywhere.
+        if self.heads.is_empty() || line.is_empty() {
             return None;
         }
         let (stream, out_of_turn) = stream::of(frame.bytes());
-        let mut same = self.lines[port.index()].iter().rev().filter(|w| !out_of_turn && w.stream == stream);
-        same.next().map(|waits| waits.at)
+        if !keep(&stream, out_of_turn) {
+            return None;
+        }
+        line.iter().rev().find(|waits| waits.stream == stream).map(|waits| waits.at)
     }
 
     /// Has a frame of `port` wait until `at`, behind those of the port that wait as long.

@@ -196,7 +196,7 @@ impl Network {
     /// much later than it should it is seen, if it is. The network must have been advanced to `now`.
     ///
     /// One that is ahead is held until then. One that is behind enters its pipe at that instant, or at that of the
-    /// frame before it, and late is only what it should have left by now, or entered later.
+    /// frame before it of its connection, and late is only what it should have left by now, or entered later.
     pub fn inject_sent(&mut self, port: PortId, now: RealInstant, sent: RealInstant, frame: Frame) -> RealDuration {
         let Some((frame, to)) = self.admit(port, frame) else { return RealDuration::ZERO };
         let sent = self.held.last(port, &frame).map_or(sent, |last| sent.max(last));
