@@ -51,9 +51,8 @@ struct node {
 	__u32 round;        /* how many threads are still to have the core in this round */
 	__u64 round_from;   /* until when the one of this round had worked that had worked least */
 	__u64 all_cpus;     /* by when all of its CPUs together could have done its work, by its clock */
-	__u64 counted; /* until when `wanted` and `shared` are counted: real ns */
+	__u64 counted; /* until when `wanted` is counted: real ns */
 	__u64 wanted;  /* integral of its CPUs at work over real time, in ns of a CPU */
-	__u64 shared;  /* the part of it in which it had the core */
 	__s64 lead;    /* of its clock over the run's when it last got the core or left it, real ns */
 	__u64 since;  /* when it last began to run, to wait or to be idle: real ns */
 	__u64 ran;    /* for how long it had its core, real ns */
@@ -176,10 +175,16 @@ static __always_inline struct node_clock *clock_at(__u32 node)
 	return inner ? bpf_map_lookup_elem(inner, &first) : 0;
 }
 
+/* By how much a clock at this rate goes on between two real instants. */
+static __always_inline __u64 gone_on(const struct node_clock *c, __u64 from, __u64 real)
+{
+	__u64 passed = real > from ? real - from : 0;
+	return passed * c->rate >> NODE_CLOCK_RATE_BITS;
+}
+
 static __always_inline __u64 passed_on(const struct node_clock *c, __u64 real)
 {
-	__u64 passed = real > c->base_real ? real - c->base_real : 0;
-	return passed * c->rate >> NODE_CLOCK_RATE_BITS;
+	return gone_on(c, c->base_real, real);
 }
 
 static __always_inline __u64 shown(const struct node_clock *c, __u64 real)
@@ -234,13 +239,10 @@ static __always_inline __u32 at_work(const struct node *n)
 }
 
 /* Counts how many CPUs have been at work until now. */
-static __always_inline void tally_cpus(struct node *n, __u64 now, bool runs)
+static __always_inline void tally_cpus(struct node *n, __u64 now)
 {
-	__u64 done = now > n->counted ? (now - n->counted) * at_work(n) : 0;
+	n->wanted += now > n->counted ? (now - n->counted) * at_work(n) : 0;
 	n->counted = now;
-	n->wanted += done;
-	if (runs)
-		n->shared += done;
 }
 
 /* The nodes of a burner want more of the core, or less. */
@@ -257,11 +259,10 @@ static __always_inline void change_awake(struct node *n, __u64 now, __s64 cpus)
 }
 
 /* One thread more of a node can run, or one less. */
-static __always_inline void change_runnable(struct node *n, struct node_clock *c, __s32 by, __u64 now)
+static __always_inline void change_runnable(struct node *n, __s32 by, __u64 now)
 {
-	bool runs = c->state == NODE_RUNS;
 	__u32 before = at_work(n);
-	tally_cpus(n, now, runs);
+	tally_cpus(n, now);
 	if (by > 0 || n->runnable)
 		n->runnable += by;
 	__s64 change = (__s64)at_work(n) - before;
@@ -300,8 +301,7 @@ static __always_inline __u64 worked_until(const struct node_clock *c, const stru
 {
 	__u64 own = c->base + passed_on(c, now);
 	if (core->seen) {
-		__u64 since = now > core->seen_at ? now - core->seen_at : 0;
-		__u64 then = core->seen + (since * c->rate >> NODE_CLOCK_RATE_BITS);
+		__u64 then = core->seen + gone_on(c, core->seen_at, now);
 		if (own < then)
 			own = then;
 	}
@@ -328,7 +328,7 @@ static __always_inline void count(struct task *task, __u64 now)
 		return;
 	task->counted = 1;
 	bool slept = !n->runnable;
-	change_runnable(n, c, 1, now);
+	change_runnable(n, 1, now);
 	if (!slept)
 		return;
 	n->since = now;
@@ -399,7 +399,7 @@ static __always_inline void leaves(struct task *task, struct core *core, bool sl
 		return;
 	if (sleeps && task->counted) {
 		task->counted = 0;
-		change_runnable(n, c, -1, now);
+		change_runnable(n, -1, now);
 	}
 	if (stays && n->cpus == 1)
 		return;
@@ -410,7 +410,7 @@ static __always_inline void leaves(struct task *task, struct core *core, bool sl
 	raise(c, own);
 	if (stays)
 		return;
-	tally_cpus(n, now, 1);
+	tally_cpus(n, now);
 	n->ran += now > n->since ? now - n->since : 0;
 	n->since = now;
 	n->lead = own - now;
@@ -431,7 +431,7 @@ static __always_inline void comes(struct task *task, bool stays, __u64 now)
 		return;
 	__u64 clock = c->floor, from = n->cpus > 1 ? begin_to_work(n, task, clock) : clock;
 	if (!stays) {
-		tally_cpus(n, now, 0);
+		tally_cpus(n, now);
 		n->waited += now > n->since ? now - n->since : 0;
 		n->since = now;
 		n->slices++;

@@ -37,7 +37,6 @@ pub(crate) struct NodeWords {
     all_cpus: u64,
     counted: u64,
     wanted: u64,
-    shared: u64,
     lead: i64,
     since: u64,
     ran: u64,
@@ -74,8 +73,6 @@ pub struct NodeTimes {
     pub worked: RealDuration,
     /// How many of its CPUs its threads wanted, over time: CPUs × real time.
     pub wanted: RealDuration,
-    /// The part of that in which it had the core, so that its threads shared it.
-    pub shared: RealDuration,
     /// How often its clock was so far behind the run's when it got the core: below 1 µs of real time, below 2, 4 and
     /// so on.
     pub behind: [u32; BUCKETS],
@@ -206,10 +203,10 @@ impl NodeClocks {
     pub fn times(&self, node: usize) -> NodeTimes {
         // SAFETY: the mapping lives as long as `self`. What is read while the program writes it is off by one slice.
         let words = unsafe { self.nodes.at(node).read_volatile() };
-        let [ran, waited, worked, wanted, shared] =
-            [words.ran, words.waited, words.worked, words.wanted, words.shared].map(RealDuration::from_nanos);
+        let [ran, waited, worked, wanted] =
+            [words.ran, words.waited, words.worked, words.wanted].map(RealDuration::from_nanos);
         let NodeWords { slices, behind, ahead, .. } = words;
-        NodeTimes { ran, waited, slices, worked, wanted, shared, behind, ahead }
+        NodeTimes { ran, waited, slices, worked, wanted, behind, ahead }
     }
 
     /// Where another process finds what nodes want.
@@ -244,11 +241,16 @@ pub(crate) unsafe fn awake_on_average(
 ) -> f64 {
     // SAFETY: as this function asks of its callers. What is read while the programs write it is off by one slice.
     let BurnerWords { awake, since, owed, .. } = unsafe { words.read_volatile() };
-    let until_now = (awake >> 16) * now.since(RealInstant::from_nanos(since)).as_nanos();
-    let owed = owed.saturating_add(until_now);
-    let (grown, passed) = (owed.saturating_sub(before.0), now.since(before.1).as_nanos().max(1));
-    *before = (owed, now);
-    (grown as f64 / passed as f64 / (SHARE_UNIT / 65_536.0)).min(1.0)
+    (on_average(awake >> 16, (owed, since), now, before) / (SHARE_UNIT / 65_536.0)).min(1.0)
+}
+
+/// The average since `before` of what is `value` now, and whose integral over real time was `counted` at an instant in
+/// ns. `before` is such an integral and its instant, and is brought up to `now`.
+fn on_average(value: u64, counted: (u64, u64), now: RealInstant, before: &mut (u64, RealInstant)) -> f64 {
+    let integral = counted.0.saturating_add(value * now.since(RealInstant::from_nanos(counted.1)).as_nanos());
+    let (grown, passed) = (integral.saturating_sub(before.0), now.since(before.1).as_nanos().max(1));
+    *before = (integral, now);
+    grown as f64 / passed as f64
 }
 
 /// How many CPUs of a node are at work, and how far its clock is ahead of the run's.
@@ -273,11 +275,7 @@ pub(crate) unsafe fn at_work(words: *const NodeWords, now: RealInstant, before: 
     // SAFETY: as this function asks of its callers. What is read while the programs write it is off by one slice.
     let NodeWords { rate, cpus, runnable, counted, wanted, lead, .. } = unsafe { words.read_volatile() };
     let at_once = runnable.min(cpus);
-    let until_now = u64::from(at_once) * now.since(RealInstant::from_nanos(counted)).as_nanos();
-    let wanted = wanted.saturating_add(until_now);
-    let (grown, passed) = (wanted.saturating_sub(before.0), now.since(before.1).as_nanos().max(1));
-    *before = (wanted, now);
-    let on_average = (grown as f64 / passed as f64).min(f64::from(cpus));
+    let on_average = on_average(u64::from(at_once), (wanted, counted), now, before).min(f64::from(cpus));
     let rate = rate as f64 / NodeRate::UNIT.bits() as f64;
     AtWork { at_once: f64::from(at_once), on_average, lead_ns: lead as f64, rate }
 }
