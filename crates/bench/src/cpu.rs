@@ -17,7 +17,7 @@ use crate::{Error, Notify, Row};
 
 /// The CPUs of the demo's server and clients, as fractions of one core: their shares at TDF 1.
 const SPEEDS: [f64; 5] = [0.5, 0.08, 0.08, 0.08, 0.08];
-/// What entitlement is judged over, as in a run; a real second of a small share is too few timeslices.
+/// Window over which entitlement is judged, as in a run; a real second of a small share is too few timeslices.
 const ENTITLEMENT_WINDOW: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
 /// What shares are told over.
 const SHARE_WINDOW: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{Dilation, compile, run};
 
-/// What `cpus N` prints on a machine of so many CPUs.
+/// Prints as `cpus N` does on a machine of so many CPUs.
 fn expected(cpus: usize) -> String {
     let list = |set: &[usize]| set.iter().map(|cpu| format!(" {cpu}")).collect::<String>();
     // 32 CPUs a word, the last word first, each digit four.

@@ -65,7 +65,7 @@ const LONGEST: usize = 16 << 20;
 /// Nobody reads more notes.
 const MOST_NOTES: usize = 1000;
 
-/// What a file of settings is, for messages.
+/// Names and bounds a file of settings, for messages.
 const SETTINGS: Kind = Kind {
     the: "the file of settings",
     is: "a file of settings has lines such as NAME=VALUE",

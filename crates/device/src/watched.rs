@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A request that was answered, as its model saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
-    /// What was asked for.
+    /// Operation that was asked for.
     pub op: Op,
     /// Where.
     pub offset: u64,

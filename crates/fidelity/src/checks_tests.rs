@@ -294,7 +294,7 @@ fn crossings(late_us: u64) -> Crossings {
 #[test]
 fn what_a_link_could_not_make_up_for_is_a_late_frame() {
     let told = clock_lead(&usual(), Some(&crossings(200)), tdf(TEN));
-    // Of the tail nothing: what later links do not make up for makes a delivery late, and is counted there.
+    // The tail is not counted here: what later links do not make up for makes a delivery late, and counts there.
     assert_eq!(told.found, Found::Effects(vec![Effect::EachFrame { mean: 10e-6, late: 10e-6 }]));
     assert!(near(told.value.unwrap(), 0.02) && told.unit == "virtual ms");
     for words in [

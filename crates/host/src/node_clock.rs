@@ -112,7 +112,7 @@ impl NodeClock {
         }
     }
 
-    /// From now on the clock shows no less than this: for who hands the node a frame then.
+    /// Raises the clock to the instant at which the node is handed a frame: it shows no less from then on.
     pub fn raise(&self, to: RealInstant) {
         self.shared().delivered.fetch_max(to.as_nanos(), Ordering::AcqRel);
         self.shared().floor.fetch_max(to.as_nanos(), Ordering::AcqRel);

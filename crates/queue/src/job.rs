@@ -65,7 +65,7 @@ impl fmt::Display for State {
 pub struct Job {
     /// Its number in the queue, from 1 on.
     pub id: i64,
-    /// What was asked for.
+    /// The request that it was made for.
     pub wanted: Wanted,
     /// Where the results of its first try go, absolute; those of the second to the same with `.2` behind it, and so on.
     pub place: PathBuf,

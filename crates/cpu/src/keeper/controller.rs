@@ -131,7 +131,7 @@ impl Controller {
         Controller { last: at, books: Books::open(at), round: None, keeping: None }
     }
 
-    /// From now on keeps shares of work. The burner is to have what is usable and not sold.
+    /// Switches to shares of work, with the slack at what is usable and not sold.
     pub fn keep(&mut self, pace: Pace, room: Room) {
         let slack = room.usable - room.sold;
         let keeping = Keeping { pace, room, available: room.usable, slack };

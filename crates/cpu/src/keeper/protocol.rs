@@ -59,7 +59,7 @@ impl Method {
 pub(crate) enum Request {
     /// Burners begin to burn, and slices to be ended.
     Begin,
-    /// From now on weights and rates follow who sleeps, and how fast cores are.
+    /// Makes weights and clock rates follow who sleeps, and how fast cores are, from now on.
     Follow(Orders),
     /// Asks for the counters of all cores.
     Work,
