@@ -13,7 +13,7 @@ CHECKS :=
 # `make cases CASES=dir` runs all; with CHECKS='mtu link' only those whose names contain one of these words.
 CASES :=
 
-.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test cases test-stock test-stock-quick stock-ready \
+.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test cases test-stock test-stock-quick stock-ready attack fuzz \
 	conformance conformance-compose demo bench work tcp-dilation clean
 .NOTPARALLEL:
 
@@ -87,6 +87,17 @@ in-guests = status=0; for guest in $(1); do for again in once ''; do \
 		case $$code in 0$(if $(4), | $(4))) break ;; esac; \
 	done; if [ $$code = "$(4)" ]; then echo "$$guest: not judged: this machine is too busy"; \
 	elif [ $$code != 0 ]; then status=1; fi; done; exit $$status
+
+# Attacks, in a guest in which one that succeeds hurts nobody: `make attack CHECKS='image root'` are those whose names
+# contain one of the words. `scripts/attack --here` has those that are harmless on this machine itself.
+attack: stock-ready
+	scripts/stock 6.12 --systemd --bare --limit 5400 -- scripts/attack $(CHECKS)
+
+# Each reader, on inputs that are changed at random, for so many seconds, at low priority.
+FUZZ := 600
+READERS := model ns compose map node record site
+fuzz: machine
+	DIORAMA_FUZZ_SECONDS=$(FUZZ) nice $(CARGO) test --locked $(READERS:%=--package diorama-%) --test mutated -- --nocapture
 
 # Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages. No registry has LTP and
 # Shadow: `make conformance LTP=/opt/ltp SHADOW=~/shadow` runs their tests, too, which takes another half hour.

@@ -72,6 +72,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             let text =
                 if json { format!("{:#}\n", json!(all.iter().map(as_json).collect::<Vec<_>>())) } else { table(&all) };
             terminal::print(text)?;
+            for (name, why) in engine::damaged_images() {
+                let help = format!("`diorama image remove {name}` removes it");
+                engine::warn(format_args!("the image {name} is damaged: {why}; {help}"));
+            }
         }
         What::Remove { name } => {
             engine::remove_image(&name)?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use host::rights::Rights;
 use machine::{Wanted, must_be_kept};
 use model::Experiment;
 use ns::Converted;
@@ -43,7 +44,9 @@ pub struct Opened {
 ///
 /// If it is wrong: each place with its line and a pointer into that line.
 pub fn load(path: &Path, overrides: &[(String, String)]) -> Result<Experiment> {
+    let rights = Rights::of_caller(path);
     let experiment = model::load(path, overrides).map_err(|e| Error::input(e.render()))?;
+    drop(rights);
     must_be_kept(&experiment)?;
     Ok(experiment)
 }
@@ -59,7 +62,7 @@ impl Description<'_> {
             let experiment = load(self.path, self.overrides)?;
             return Ok(Opened { notes: experiment.notes.clone(), experiment });
         }
-        let converted = ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)?;
+        let converted = self.script()?;
         let (experiment, _) = self.at_its_tdf(&converted)?;
         must_be_kept(&experiment)?;
         let notes = notes(&converted).into_iter().chain(experiment.notes.clone()).collect();
@@ -76,13 +79,22 @@ impl Description<'_> {
             let shown = self.path.display();
             return Err(Error::input(format_args!("{shown} is no ns script: the name of one ends in .ns or .tcl")));
         }
-        let converted = ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)?;
+        let converted = self.script()?;
         let (_, tdf) = self.at_its_tdf(&converted)?;
         Ok((converted.text(&tdf.to_string()), notes(&converted)))
     }
 
+    /// Runs the script, which is read as who called could read it.
+    fn script(&self) -> Result<Converted> {
+        let _rights = Rights::of_caller(self.path);
+        ns::convert(self.path, self.hardware, self.lenient).map_err(of_script)
+    }
+
     fn at_its_tdf(&self, converted: &Converted) -> Result<(Experiment, Tdf)> {
-        let load = |set: &[(String, String)]| converted.load(set).map_err(of_script);
+        let load = |set: &[(String, String)]| {
+            let _rights = Rights::of_caller(self.path);
+            converted.load(set).map_err(of_script)
+        };
         let experiment = load(self.overrides)?;
         if self.overrides.iter().any(|(path, _)| path == "tdf") {
             let tdf = experiment.tdf;

@@ -18,6 +18,7 @@ mod namespace;
 pub mod node_clock;
 pub mod processes;
 pub mod reclaim;
+pub mod rights;
 pub mod room;
 pub mod sched;
 mod settings;

@@ -8,7 +8,7 @@ pub fn become_helper(mut arguments: impl Iterator<Item = String>) {
         Some("__keeper") => cpu::keeper_main(arguments.collect()),
         Some("__disks") => device::disks_main(),
         Some("__caches") => cpu::caches_main(&arguments.collect::<Vec<_>>()),
-        Some(crate::interrupt::SWEEP) => crate::interrupt::sweep_and_exit(),
+        Some(crate::interrupt::SWEEP) => crate::interrupt::sweep_and_exit(arguments.next().is_some()),
         _ => {}
     }
 }

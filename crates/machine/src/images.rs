@@ -353,6 +353,24 @@ fn dir_of(name: &str) -> PathBuf {
     home().join(name)
 }
 
+/// What is where images are and cannot be read as one: its name, and why. It can be removed by that.
+pub fn damaged_images() -> Vec<(String, String)> {
+    let entries = fs::read_dir(home()).into_iter().flatten().flatten();
+    let why = |dir: &Path| match fs::read(dir.join(ABOUT)).map(|text| serde_json::from_slice::<KeptAbout>(&text)) {
+        Ok(Ok(about)) if dir.file_name().is_some_and(|name| *name == *about.name) => None,
+        Ok(Ok(about)) => Some(format!("it says that it is `{}`", about.name)),
+        Ok(Err(e)) => Some(e.to_string()),
+        Err(e) => Some(e.to_string()),
+    };
+    let damaged = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).filter_map(|entry| {
+        let name = entry.file_name().into_string().ok().filter(|name| !name.starts_with(PART))?;
+        why(&entry.path()).map(|why| (name, why))
+    });
+    let mut damaged: Vec<_> = damaged.collect();
+    damaged.sort();
+    damaged
+}
+
 fn all() -> Vec<KeptAbout> {
     let about = |dir: PathBuf| serde_json::from_slice(&fs::read(dir.join(ABOUT)).ok()?).ok();
     let kept = |e: &fs::DirEntry| !e.file_name().to_string_lossy().starts_with(PART);

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,10 @@ use signal_hook::iterator::Signals;
 const ONE_REQUEST: Duration = Duration::from_millis(300);
 
 /// While a run is set up, it has so long to end in order; then the process ends, whatever it waits for.
-const SETTING_UP: Duration = Duration::from_millis(1500);
+const SETTING_UP: Duration = Duration::from_millis(700);
+
+/// So long it is waited for what is left to be removed.
+const SWEEPING: Duration = Duration::from_millis(900);
 
 /// The word by which the process becomes one that removes what is left.
 pub(crate) const SWEEP: &str = "__sweep";
@@ -31,7 +34,7 @@ static SETTING: Mutex<Option<LastWords>> = Mutex::new(None);
 
 /// From now on a run is set up: an experiment is read, an image fetched or unpacked, cores are waited for, nodes made.
 /// All this waits for files, other processes and the kernel, and looks for no interrupt meanwhile, so a signal that
-/// asks to end has the process end within 1.5 s, after `last_words`, and remove what is left.
+/// asks to end has the process end within 2 s, after `last_words`, and remove what is left.
 pub fn setting_up(last_words: impl FnOnce() + Send + 'static) {
     *SETTING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last_words));
 }
@@ -73,9 +76,22 @@ pub fn listen() -> io::Result<Interrupts> {
     Ok(receive)
 }
 
-/// The process that has ended while it set a run up becomes this: it removes what the kernel does not.
-pub(crate) fn sweep_and_exit() -> ! {
-    crate::sweep::sweep();
+/// The process that has ended while it set a run up becomes this: it has a process of its own remove what the kernel
+/// does not, and ends when that is done, or takes too long for who waits. `is_sweeper`: it is that process.
+pub(crate) fn sweep_and_exit(is_sweeper: bool) -> ! {
+    if is_sweeper {
+        crate::sweep::sweep();
+        std::process::exit(0);
+    }
+    let until = Instant::now() + SWEEPING;
+    let mut sweeper = Command::new("/proc/self/exe");
+    sweeper.args([SWEEP, "all"]).process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // If there can be none, the next command does it.
+    if let Ok(mut sweeper) = sweeper.spawn() {
+        while Instant::now() < until && matches!(sweeper.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
     std::process::exit(INTERRUPTED);
 }
 

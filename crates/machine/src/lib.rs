@@ -31,8 +31,8 @@ pub use exec::exec;
 pub use facts::{plan_on, supply_of_plan};
 pub use helper::become_helper;
 pub use images::{
-    ImageFile, ImageSource, KeptAbout, ListedImage, image_reference, images, kept_image, must_be_kept, pull_image,
-    remove_image, save_image,
+    ImageFile, ImageSource, KeptAbout, ListedImage, damaged_images, image_reference, images, kept_image, must_be_kept,
+    pull_image, remove_image, save_image,
 };
 pub use interrupt::{Interrupts, listen as interrupts, set_up, setting_up};
 pub use live::{LiveRun, begun, idle_s, live_runs, with_live_directories};

@@ -87,8 +87,20 @@ pub(crate) fn over_host(layer: &Path, hide: &[PathBuf]) -> Result<(), Error> {
     }
     let state = mounts::points_of_state()?;
     let state = state.iter().filter_map(|p| p.strip_prefix("/").ok()).map(Into::into).collect();
-    let mask = Mask { host: Path::new("/"), layer, state };
+    let mask = Mask { host: Path::new("/"), layer, state, owner: None };
     mask.build(hide).map_err(|e| Error::file("hide the host's files below", layer, e))
+}
+
+/// Makes the layer at `layer` that hides what is below `root` and the user who owns that could not read himself, by the
+/// bits of files: who names a directory of his as a node's root sees no more in it than before.
+pub(crate) fn over_directory(layer: &Path, root: &Path, owner: (u32, u32)) -> Result<(), Error> {
+    let mask = Mask { host: root, layer, state: HashSet::new(), owner: Some(owner) };
+    let build = || -> io::Result<()> {
+        fs::create_dir_all(layer)?;
+        copy_owner(layer, &root.metadata()?)?;
+        mask.search(Path::new(""), DEPTH)
+    };
+    build().map_err(|e| Error::file("hide files of others below", layer, e))
 }
 
 /// Whether `path` (relative to the root) lies below a top-level directory that is shown.
@@ -111,6 +123,8 @@ struct Mask<'a> {
     layer: &'a Path,
     /// Where the host has file systems that are the kernel's state, such as the `/proc` of a chroot.
     state: HashSet<PathBuf>,
+    /// Whose rights count, by user and group; without one, what everybody may.
+    owner: Option<(u32, u32)>,
 }
 
 impl Mask<'_> {
@@ -147,7 +161,13 @@ impl Mask<'_> {
 
     /// Hides `path` if the host keeps it from some of its users, or else what is below it and is kept from them.
     fn inspect(&self, path: &Path, found: &Metadata, depth: usize) -> io::Result<()> {
-        let everybody = |bits| found.mode() & bits == bits;
+        // Of the bits for the owner, the group and others, those that count.
+        let shift = match self.owner {
+            Some((user, _)) if user == found.uid() => 6,
+            Some((_, group)) if group == found.gid() => 3,
+            _ => 0,
+        };
+        let everybody = |bits| (found.mode() >> shift) & bits == bits;
         match found.file_type() {
             t if t.is_symlink() || (!t.is_dir() && everybody(0o004)) => Ok(()),
             t if !t.is_dir() => self.whiteout(path),

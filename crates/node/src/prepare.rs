@@ -4,8 +4,11 @@ use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use host::beneath::Dir;
+use host::rights::Rights;
 use host::{NetNamespace, cgroup, mounts};
 use rustix::fs::CWD;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
@@ -182,24 +185,40 @@ fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<
     match &spec.root {
         Root::Host => over_host(shared, None, disk, target),
         Root::Image(image) if image.over.is_some() => over_host(shared, Some(&image.root), disk, target),
-        Root::Image(image) => whole(&image.root, disk, target),
+        Root::Image(image) => whole(std::slice::from_ref(&image.root), disk, target),
         Root::OciArchive(_) => unreachable!("unpack() has made a directory of it"),
         Root::Dir(dir) => {
-            let dir = dir.canonicalize().map_err(|e| {
+            let unusable = |e: io::Error| {
                 Error::Input(format!("node {}: its root {} cannot be used: {e}", spec.name, dir.display()))
-            })?;
-            if !dir.is_dir() || dir == Path::new("/") {
+            };
+            let rights = Rights::of_caller(dir);
+            let opened = Dir::open(dir).map_err(unusable)?;
+            drop(rights);
+            let (here, host) = (rustix::fs::fstat(&opened), rustix::fs::stat("/"));
+            let (here, host) = (here.map_err(|e| unusable(e.into()))?, host.map_err(|e| unusable(e.into()))?);
+            if (here.st_dev, here.st_ino) == (host.st_dev, host.st_ino) {
                 let what = "is not a directory of its own; for the host's root leave `root` out";
                 return Err(Error::Input(format!("node {}: its root {} {what}", spec.name, dir.display())));
             }
-            whole(&dir, disk, target)
+            // Whatever is at its path by now, this is what was opened.
+            let place = target.with_file_name("root-of");
+            fs::create_dir_all(&place).map_err(|e| Error::file("make", &place, e))?;
+            bind(&opened, &place)?;
+            if here.st_uid == 0 {
+                return whole(&[place], disk, target);
+            }
+            let layer = shared.once.get(&format!("root {}:{}", here.st_dev, here.st_ino), |n| {
+                let layer = shared.staging.join(format!("root-mask-{n}"));
+                mask::over_directory(&layer, &place, (here.st_uid, here.st_gid)).map(|()| layer)
+            })?;
+            whole(&[layer, place], disk, target)
         }
     }
 }
 
-/// A root that is all in one directory.
-fn whole(dir: &Path, disk: &Path, target: &Path) -> Result<RootFs, Error> {
-    let root = RootFs::mount(&[dir.to_owned()], disk, target)?;
+/// A root that is all in one directory, with what hides parts of it above.
+fn whole(layers: &[PathBuf], disk: &Path, target: &Path) -> Result<RootFs, Error> {
+    let root = RootFs::mount(layers, disk, target)?;
     for (path, mode) in NEEDED {
         root.ensure(Path::new(path), mode).map_err(|e| Error::file("make a directory in", target, e))?;
     }
@@ -282,11 +301,16 @@ fn files(root: &RootFs, spec: &NodeSpec) -> Result<(), Error> {
 /// Gives the namespace a path that exists inside the enclosure only, for the runtime.
 fn bind_netns(netns: &NetNamespace, path: &Path) -> Result<(), Error> {
     fs::write(path, "").map_err(|e| Error::file("write", path, e))?;
+    bind(netns, path)
+}
+
+/// Shows at a path what is open.
+fn bind(opened: impl AsFd, path: &Path) -> Result<(), Error> {
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let tree =
-        rustix::mount::open_tree(netns, "", clone).context(|| "cannot take hold of a network namespace".into())?;
+    let tree = rustix::mount::open_tree(opened, "", clone)
+        .context(|| format!("cannot take hold of what is to be at {}", path.display()))?;
     rustix::mount::move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(|e| Error::file("mount a network namespace at", path, e))
+        .map_err(|e| Error::file("mount at", path, e))
 }
 
 /// The files in which the node sees its own machine, shared by nodes that are alike and have no disk.

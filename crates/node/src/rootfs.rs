@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use host::Lack;
 use host::beneath::Dir;
+use host::rights::Rights;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -82,18 +83,26 @@ impl RootFs {
     /// it when the experiment was read; one that is there now is somebody else's doing.
     pub(crate) fn copy(&self, path: &Path, from: &Path) -> io::Result<()> {
         let below = from.strip_prefix("/").map_err(io::Error::other)?;
-        self.copy_below(path, &Dir::open(Path::new("/"))?, below)
+        self.copy_below(path, &Dir::open(Path::new("/"))?, below, from)
     }
 
-    fn copy_below(&self, path: &Path, dir: &Dir, from: &Path) -> io::Result<()> {
-        if let Ok(folder) = dir.dir(from) {
+    /// `named` says by whose rights it is read.
+    fn copy_below(&self, path: &Path, dir: &Dir, from: &Path, named: &Path) -> io::Result<()> {
+        let folder = {
+            let _rights = Rights::of_caller(named);
+            dir.dir(from).and_then(|folder| Ok((folder.names()?, folder)))
+        };
+        if let Ok((names, folder)) = folder {
             self.directory(path)?;
-            for name in folder.names()? {
-                self.copy_below(&path.join(&name), &folder, Path::new(&name))?;
+            for name in names {
+                self.copy_below(&path.join(&name), &folder, Path::new(&name), named)?;
             }
             return Ok(());
         }
-        let mut source = dir.read(from)?;
+        let mut source = {
+            let _rights = Rights::of_caller(named);
+            dir.read(from)?
+        };
         let found = source.metadata()?;
         let mut target = self.create(path, found.permissions().mode() & 0o777)?;
         io::copy(&mut source, &mut target).map(drop)

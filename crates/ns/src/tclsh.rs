@@ -289,6 +289,11 @@ impl Shut {
 
     /// Gives up all rights.
     fn go(&self) -> io::Result<()> {
+        // Whoever read the script may have done so with somebody else's rights, by which nothing can be mounted.
+        if self.root.is_some() {
+            // SAFETY: a plain number.
+            unsafe { libc::setfsuid(0) };
+        }
         // SAFETY: plain numbers.
         check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
         let own = libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
