@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use model::yaml::Span;
 
+pub(crate) use self::ready::Ready;
 use crate::load::Loader;
 use crate::options::{Fate, option};
 use crate::project::{Project, Service};
@@ -53,7 +54,7 @@ pub(crate) struct Node {
     /// Paths in the node, and in the folder.
     pub files: Vec<(String, String)>,
     pub after: Vec<String>,
-    pub ready: Option<u16>,
+    pub ready: Option<Ready>,
     /// Bytes, as an experiment writes them.
     pub memory: Option<String>,
     /// How many CPUs it has, and how fast each is, of one core.
@@ -112,7 +113,7 @@ fn node(loader: &mut Loader, project: &Project, service: &Service, options: &Opt
         }
     }
     node.after = after(loader, project, service);
-    node.ready = ready::port(loader, service, found.as_ref());
+    node.ready = ready::ready(loader, service, found.as_ref());
     files::files(loader, project, service, &mut node.files);
     node.memory = service.memory.map(|(bytes, _)| amount(bytes));
     node.cpus = service.cpus.map(|(limit, span)| cpus(loader, service, limit, span));

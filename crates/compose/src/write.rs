@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::lans::Lan;
-use crate::node::Node;
+use crate::node::{Node, Ready};
 use crate::{Note, quoted};
 
 /// The speed of a machine of which the file says nothing, of a core of the host.
@@ -88,8 +88,15 @@ fn node(text: &mut String, node: &Node, nodes: &[Node], notes: &[Note]) {
         let after: Vec<String> = node.after.iter().map(|name| quoted(&pattern(name))).collect();
         let _ = writeln!(text, "    after: [{}]", after.join(", "));
     }
-    if let Some(port) = node.ready {
-        let _ = writeln!(text, "    ready: {{ tcp: {port} }}");
+    match &node.ready {
+        None => {}
+        Some(Ready::Tcp(port)) => drop(writeln!(text, "    ready: {{ tcp: {port} }}")),
+        Some(Ready::Run { argv, every, limit }) => {
+            let words: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
+            let times = [("every", every), ("limit", limit)];
+            let times = times.iter().filter_map(|(key, time)| Some(format!(", {key}: {}", quoted(time.as_ref()?))));
+            let _ = writeln!(text, "    ready: {{ run: [{}]{} }}", words.join(", "), times.collect::<String>());
+        }
     }
 }
 

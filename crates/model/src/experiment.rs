@@ -276,10 +276,19 @@ pub enum Congestion {
 }
 
 /// When a node counts as ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// When something in it listens on this TCP port.
     Tcp(u16),
+    /// When a command that is run in it ends with 0.
+    Run {
+        /// The command and its arguments.
+        argv: Vec<String>,
+        /// How long after its end it is run again.
+        every: VirtualDuration,
+        /// It is killed when it has not ended after this time.
+        limit: VirtualDuration,
+    },
 }
 
 /// A link whose packets are recorded.

@@ -255,13 +255,20 @@ pub(crate) enum Congestion {
     Reno,
 }
 
-/// When a node counts as ready
+/// When a node counts as ready: when it listens on a port, or a command in it ends with 0
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ready {
     /// When something listens on this TCP port
     #[schemars(range(min = 1))]
-    pub(crate) tcp: u16,
+    pub(crate) tcp: Option<u16>,
+    /// When this command, which is run in the node again and again, ends with 0: words as in a POSIX shell (no shell
+    /// runs), or a list
+    pub(crate) run: Option<Command>,
+    /// With `run`: how long after its end the command is run again; without it 1s
+    pub(crate) every: Option<Time>,
+    /// With `run`: how long it may take before it is killed, and run again; without it 30s
+    pub(crate) limit: Option<Time>,
 }
 
 /// A program and its arguments.

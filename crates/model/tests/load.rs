@@ -64,6 +64,31 @@ fn the_web_busy_experiment_is_read_whole() {
 }
 
 #[test]
+fn a_node_is_ready_by_its_port_or_by_a_command() {
+    let ready = |written: &str| match good("web-busy.yaml", &[("nodes.server.ready", written)]) {
+        Ok(experiment) => Ok(experiment.nodes[0].ready.clone().unwrap()),
+        Err(e) => Err(e.render()),
+    };
+    let ms = |ms: u64| VirtualDuration::from_nanos(ms * 1_000_000);
+    let argv = ["pg_isready", "-q"].map(str::to_owned).to_vec();
+    let expected = Ready::Run { argv: argv.clone(), every: ms(1000), limit: ms(30_000) };
+    assert_eq!(ready("{ run: pg_isready -q }"), Ok(expected));
+    let expected = Ready::Run { argv, every: ms(250), limit: ms(2000) };
+    assert_eq!(ready("{ run: [pg_isready, -q], every: 250ms, limit: 2s }"), Ok(expected));
+    for (wrong, words) in [
+        ("{}", "write one of them"),
+        ("{ tcp: 80, run: x }", "write one of them"),
+        ("{ tcp: 80, every: 1s }", "remove them"),
+        ("{ tcp: 0 }", "1 to 65535"),
+        ("{ run: [] }", "no command"),
+        ("{ run: x, every: 1ms }", "10ms at least"),
+    ] {
+        let said = ready(wrong).unwrap_err();
+        assert!(said.contains(words), "{wrong}: {said}");
+    }
+}
+
+#[test]
 fn a_machine_has_a_disk_of_the_catalogue_or_one_like_it() {
     let disk = |written: &str| {
         let e = good("web-busy.yaml", &[("machines.server.disk", written)]).unwrap();

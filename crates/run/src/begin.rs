@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::links::PipeSums;
 use crate::notice::Notice;
 use crate::observer::Observer;
+use crate::readiness::Readiness;
 use crate::{Request, Run, event_at, schedule_of};
 
 impl<'a> Run<'a> {
@@ -75,6 +76,7 @@ impl<'a> Run<'a> {
             events,
             timeline,
             schedule,
+            readiness: Readiness::default(),
             observer,
             accuracy,
             asked,

@@ -16,6 +16,7 @@ mod links;
 mod live;
 mod notice;
 mod observer;
+mod readiness;
 mod results;
 mod samples;
 pub mod schedule;
@@ -39,6 +40,7 @@ use self::end::End;
 pub use self::error::{Error, Result};
 pub use self::notice::{Notice, Tick};
 use self::observer::Observer;
+use self::readiness::Readiness;
 pub use self::results::unmeasured;
 pub use self::samples::MetricError;
 use self::schedule::{Rules, Schedule};
@@ -133,6 +135,7 @@ struct Run<'a> {
     events: EventLog,
     timeline: Timeline,
     schedule: Schedule,
+    readiness: Readiness,
     observer: Observer,
     accuracy: Accuracy,
     /// When the user asked for the run.

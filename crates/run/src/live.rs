@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Select, TryRecvError};
 use device::Change;
 use host::warn;
-use model::{Action as EventAction, DiskChange, FlowAction, LinkChange, ProgramAction, Ready};
+use model::{Action as EventAction, DiskChange, FlowAction, LinkChange, ProgramAction};
 use net::FlowChange;
 use plan::harness_load;
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
@@ -50,7 +50,7 @@ impl Run<'_> {
                 self.site.note_programs()?;
                 return Ok(ending);
             }
-            if self.look_for_readiness()? | self.look_for_ended_steps(&mut steps)? {
+            if self.look_for_readiness(now)? | self.look_for_ended_steps(&mut steps)? {
                 continue;
             }
             if !all_ready && self.schedule.all_ready() {
@@ -104,7 +104,7 @@ impl Run<'_> {
                     self.schedule.exited(node, exit);
                     self.event("exit", Some(node), json!({ "status": exit.to_string() }));
                 }
-                Ok(Event::CommandEnded(..)) => {}
+                Ok(Event::CommandEnded(id, done)) => self.command_ended(id, &done),
                 Ok(Event::Lost(e)) => return Err(e.into()),
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) => {
@@ -340,21 +340,6 @@ impl Run<'_> {
             self.record(host::now(), "link", Some(name.clone()), detail);
         }
         Ok(())
-    }
-
-    /// Whether a node has become ready just now.
-    fn look_for_readiness(&mut self) -> Result<bool> {
-        let port = |node: usize| self.experiment.nodes[node].ready.map(|Ready::Tcp(port)| (node, port));
-        let waiting: Vec<_> = self.schedule.awaiting_readiness().into_iter().filter_map(port).collect();
-        if waiting.is_empty() {
-            return Ok(false);
-        }
-        let ready = self.site.listening(&waiting)?;
-        for (node, port) in waiting.iter().filter(|(node, _)| ready.contains(node)) {
-            self.schedule.ready(*node);
-            self.event("ready", Some(*node), json!({ "tcp": port }));
-        }
-        Ok(!ready.is_empty())
     }
 
     /// Whether a step is over: all its programs have been started, and none of them runs any more.

@@ -275,9 +275,12 @@ impl Run<'_> {
                     text += &format!(" before {} had exited", self.names(running).join(", "));
                 }
                 for node in unready {
-                    let Some(Ready::Tcp(port)) = experiment.nodes[*node].ready else { continue };
-                    let words = self.last_words(*node);
-                    text += &format!("; node {} never listened on TCP port {port} (`ready`){words}", name(node));
+                    let never = match &experiment.nodes[*node].ready {
+                        None => continue,
+                        Some(Ready::Tcp(port)) => format!("listened on TCP port {port} (`ready`)"),
+                        Some(Ready::Run { argv, .. }) => format!("was ready: `{}` did not end with 0", argv.join(" ")),
+                    };
+                    text += &format!("; node {} never {never}{}", name(node), self.last_words(*node));
                 }
                 if !unstarted.is_empty() {
                     let waiting = self.names(unstarted).join(", ");

@@ -1,4 +1,4 @@
-//! When a service is ready: once it listens on the port at which it would be asked how it does.
+//! When a service is ready: once it listens on the port at which it would be asked how it does, or a command says so.
 
 use model::yaml::Span;
 
@@ -26,8 +26,17 @@ const ASKING: &[(&str, u16, &str)] = &[
     ("kafka-topics", 9092, ""),
 ];
 
-/// The port on which a node listens once it is ready; nothing if it is ready as soon as it runs.
-pub(super) fn port(loader: &mut Loader, service: &Service, image: Option<&Image>) -> Option<u16> {
+/// When a node is ready.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ready {
+    /// When it listens on this port.
+    Tcp(u16),
+    /// When this command ends with 0, with times as an experiment writes them.
+    Run { argv: Vec<String>, every: Option<String>, limit: Option<String> },
+}
+
+/// When the node of a service is ready; nothing if it is as soon as it runs.
+pub(super) fn ready(loader: &mut Loader, service: &Service, image: Option<&Image>) -> Option<Ready> {
     let node = Some(service.name.as_str());
     if let Some(check) = &service.healthcheck
         && !check.disable
@@ -36,18 +45,53 @@ pub(super) fn port(loader: &mut Loader, service: &Service, image: Option<&Image>
         let at = check.span;
         if let Some(port) = asked(check) {
             loader.note(at, node, format!("`healthcheck` is not run: the node is ready when it listens on {port}"));
-            return Some(port);
+            return Some(Ready::Tcp(port));
         }
-        let is_listening = listed(service).is_some() || image.is_some_and(|image| lowest(image).is_some());
-        let instead = if is_listening { "when it listens" } else { "as soon as it runs: write `ready: { tcp: PORT }`" };
-        loader.note(at, node, format!("`healthcheck` is not run: the node is ready {instead}"));
+        if let Some(argv) = command(check) {
+            let says = "`healthcheck` is run until it has succeeded once: then the node is ready, and stays so";
+            loader.note(at, node, says);
+            let [every, limit] = [&check.interval, &check.timeout].map(|time| time.as_deref().and_then(duration));
+            return Some(Ready::Run { argv, every, limit });
+        }
     }
     if let Some((port, _)) = listed(service) {
-        return Some(port);
+        return Some(Ready::Tcp(port));
     }
     let port = lowest(image?)?;
     loader.note(service.span, node, format!("it is ready when it listens on {port}, which its image exposes"));
-    Some(port)
+    Some(Ready::Tcp(port))
+}
+
+/// The words of a health check's command.
+fn command(check: &Healthcheck) -> Option<Vec<String>> {
+    match check.test.split_first()? {
+        (first, [line, ..]) if first == "CMD-SHELL" => Some(["sh", "-c", line].map(str::to_owned).to_vec()),
+        (first, words @ [_, ..]) if first == "CMD" => Some(words.to_vec()),
+        _ => None,
+    }
+}
+
+/// A time of Compose's, such as `1m30s`, as an experiment writes it, in whole ms; none for what is none.
+fn duration(text: &str) -> Option<String> {
+    let (mut ms, mut rest) = (0.0, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let value: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = &rest[..rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len())];
+        ms += value
+            * match unit {
+                "ns" => 1e-6,
+                "us" | "µs" | "μs" => 1e-3,
+                "ms" => 1.0,
+                "s" => 1e3,
+                "m" => 60e3,
+                "h" => 3600e3,
+                _ => return None,
+            };
+        rest = &rest[unit.len()..];
+    }
+    (ms >= 10.0).then(|| format!("{}ms", ms.round()))
 }
 
 /// The first port that the service lists.
@@ -115,8 +159,15 @@ mod tests {
             (&["CMD", "test", "-f", "/tmp/ready"], None),
         ] {
             let test = test.iter().map(|word| (*word).to_owned()).collect();
-            let check = Healthcheck { span: Span::default(), test, disable: false };
+            let check = Healthcheck { span: Span::default(), test, disable: false, interval: None, timeout: None };
             assert_eq!(asked(&check), expected, "{check:?}");
         }
+    }
+
+    #[test]
+    fn times_are_as_experiments_write_them() {
+        let all = ["1m30s", "1.5s", "500ms", "2h", "0s", "", "5", "5 s", "x"].map(duration);
+        let right = [Some("90000ms"), Some("1500ms"), Some("500ms"), Some("7200000ms"), None, None, None, None, None];
+        assert_eq!(all, right.map(|time| time.map(str::to_owned)));
     }
 }

@@ -122,6 +122,9 @@ pub(crate) struct Healthcheck {
     /// Its command: CMD or CMD-SHELL, and what is run.
     pub test: Vec<String>,
     pub disable: bool,
+    /// How often it is run, and how long it may take, as they are written.
+    pub interval: Option<String>,
+    pub timeout: Option<String>,
 }
 
 impl Service {
@@ -445,7 +448,9 @@ impl Service {
             None => Vec::new(),
         };
         let disable = value.get("disable").is_some_and(|value| value.data == Data::Bool(true));
-        self.healthcheck = Some(Healthcheck { span: value.span, test, disable });
+        let mut time = |key| value.get(key).and_then(|value| text(loader, value));
+        let (interval, timeout) = (time("interval"), time("timeout"));
+        self.healthcheck = Some(Healthcheck { span: value.span, test, disable, interval, timeout });
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use scale::VirtualDuration;
+
 use super::{Entry, MANY, NODES, disk, identity, key_span, select};
 use crate::error::Problems;
 use crate::experiment::{Beside, Congestion, Machine, Node, Ready, Root};
@@ -10,7 +12,7 @@ use crate::file::{self, Command};
 use crate::names::{did_you_mean, wrong_label, wrong_node, wrong_word};
 use crate::paths;
 use crate::tree::{Value, shorten};
-use crate::units::Speed;
+use crate::units::{Speed, Time};
 
 /// How many CPUs a machine may have. They are all on one core of a harness, so more of them would be very slow ones.
 const CPUS: std::ops::RangeInclusive<u32> = 1..=256;
@@ -262,10 +264,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
     identity::identity(entry, read, &mut node, problems);
     node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
     if let Some(ready) = &read.ready {
-        if ready.tcp == 0 {
-            problems.add(entry.at("ready"), "a TCP port is 1 to 65535: write the one that the program listens on");
-        }
-        node.ready = Some(Ready::Tcp(ready.tcp));
+        node.ready = self::ready(ready, entry, problems);
     }
     for (inside, path) in &read.files {
         if let Some(what) = paths::wrong_inside(inside) {
@@ -280,6 +279,34 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         }
     }
     node
+}
+
+/// When a node is ready; none, with a note, if that is wrong.
+fn ready(read: &file::Ready, entry: &Entry<'_, file::Node>, problems: &mut Problems) -> Option<Ready> {
+    const SECOND: u64 = 1_000_000_000;
+    let at = entry.at("ready");
+    let time = |time: Option<Time>, otherwise| time.map_or(VirtualDuration::from_nanos(otherwise), |time| time.0);
+    match (read.tcp, &read.run) {
+        (Some(0), None) => {
+            problems.add(at, "a TCP port is 1 to 65535: write the one that the program listens on");
+        }
+        (Some(_), None) if read.every.is_some() || read.limit.is_some() => {
+            problems.add(at, "`every` and `limit` are for a command, `run: WORDS`: remove them");
+        }
+        (Some(port), None) => return Some(Ready::Tcp(port)),
+        (None, Some(run)) => {
+            let (every, limit) = (time(read.every, SECOND), time(read.limit, 30 * SECOND));
+            if every.as_nanos() < SECOND / 100 || limit.as_nanos() < SECOND / 100 {
+                problems.add(at, "a command is run again after 10ms at least, and may take so long: `every: 1s`");
+            }
+            match argv(run) {
+                Ok(argv) => return Some(Ready::Run { argv, every, limit }),
+                Err(what) => problems.add(at, what),
+            }
+        }
+        _ => problems.add(at, "a node is ready either by `tcp: PORT` or by a command, `run: WORDS`: write one of them"),
+    }
+    None
 }
 
 pub(super) fn argv(run: &Command) -> Result<Vec<String>, String> {
