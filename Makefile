@@ -13,8 +13,8 @@ CHECKS :=
 # `make cases CASES=dir` runs all; with CHECKS='mtu link' only those whose names contain one of these words.
 CASES :=
 
-.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build test cases test-stock test-stock-quick stock-ready attack fuzz \
-	conformance conformance-compose demo bench work tcp-dilation clean
+.PHONY: all root machine setup setup-tests setup-lint fmt lint doc build check test cases test-stock test-stock-quick stock-ready attack fuzz promises \
+	conformance conformance-compose demo bench clean
 .NOTPARALLEL:
 
 all: build
@@ -47,6 +47,15 @@ doc:
 # ignored if whoever called make ignores it, as a script's `&` does.
 test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
+
+# No root, no services, no experiment: style, lints, and all tests of what is pure. Tests beside the code that need root are
+# in modules called `as_root`, and of those in crates/*/tests these do not.
+PURE := tree conversions links bad fuzz load mutated language reads reference catalogs quality rules wide cloud hdd laws \
+	published ssd queue directory placing plan sharing halves
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked --quiet --workspace --no-fail-fast --lib --bins $(PURE:%=--test %) -- --skip as_root::
 
 cases: machine setup build
 	@scripts/cases '$(CASES)' $(CHECKS)
@@ -88,6 +97,10 @@ in-guests = status=0; for guest in $(1); do for again in once ''; do \
 	done; if [ $$code = "$(4)" ]; then echo "$$guest: not judged: this machine is too busy"; \
 	elif [ $$code != 0 ]; then status=1; fi; done; exit $$status
 
+# The promises of SPECIFICATION.md, each by its command: twenty minutes, on a machine that does nothing else.
+promises: machine setup build
+	@scripts/promises
+
 # Attacks, in a guest in which one that succeeds hurts nobody: `make attack CHECKS='image root'` are those whose names
 # contain one of the words. `scripts/attack --here` has those that are harmless on this machine itself.
 attack: stock-ready
@@ -106,7 +119,6 @@ conformance: root setup build
 	target/release/diorama-trials conformance --into docs/compatibility.md
 	target/release/diorama-trials behaviours --into docs/compatibility.md
 	target/release/diorama-trials cpython --into docs/compatibility.md
-	target/release/diorama-trials costs --into docs/compatibility.md
 ifdef LTP
 	target/release/diorama-trials ltp --path '$(LTP)' --into docs/compatibility.md
 else
@@ -124,7 +136,7 @@ conformance-compose:
 	cd crates/compose/tests/reference && go build -o ../../../../target/compose-reference .
 	COMPOSE_REFERENCE='$(CURDIR)/target/compose-reference' COMPOSE_KEEP='$(KEEP)' \
 		$(if $(CASES),COMPOSE_CASES='$(abspath $(CASES))') \
-		$(CARGO) test --locked --package diorama-compose --test reference -- --nocapture
+		$(CARGO) test --locked --package diorama-compose --test reference -- --nocapture $(if $(CASES),--include-ignored)
 
 demo: machine setup build
 	target/release/diorama-trials demo
@@ -133,16 +145,6 @@ demo: machine setup build
 bench: machine setup build
 	target/release/diorama-trials bench $(BENCH)
 	target/release/diorama-trials scale-up
-
-# What dilation costs a build, redis and PostgreSQL: twenty minutes.
-work: root setup build
-	scripts/setup --work
-	scripts/sources
-	target/release/diorama-trials work
-
-# CUBIC dilated and not, second by second: ten minutes.
-tcp-dilation: machine setup build
-	target/release/diorama-trials tcp-dilation
 
 clean:
 	$(CARGO) clean

@@ -1,5 +1,6 @@
 //! `diorama bench`: how accurate and how fast each mechanism is, here and now.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ pub struct Args {
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// Fail if a row of this name misses its goal, or there is none. Can be repeated.
+    #[arg(long, value_name = "ROW")]
+    must: Vec<String>,
     /// With `trust`: how many pairs of runs; a pair takes about a minute [default: 40]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,
@@ -86,7 +90,28 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         Mechanism::Disk => bench::disk(args.all, &args.tdfs, |sentence| engine::warn(sentence))?,
     };
     terminal::print(if args.json { bench::json(&rows)? + "\n" } else { bench::text(&rows) })?;
+    held(&rows, &args.must)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether all rows of these names meet their goals; one without a goal of its own meets any.
+fn held(rows: &[bench::Row], names: &[String]) -> Result<(), Failure> {
+    for name in names {
+        let mut found = rows.iter().filter(|row| row.name == *name && row.ok.is_some()).peekable();
+        if found.peek().is_none() {
+            let with_goals: BTreeSet<_> = rows.iter().filter(|row| row.ok.is_some()).map(|row| &*row.name).collect();
+            let known = with_goals.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(Failure::input(format!("--must {name}: no row of this name has a goal; these do: {known}")));
+        }
+        if let Some(row) = found.find(|row| row.ok == Some(false)) {
+            let goal = row.goal.map_or_else(String::new, |goal| format!(" where {goal} is allowed"));
+            return Err(Failure::failed(format!(
+                "{name} misses its goal: {} {}{goal} ({})",
+                row.value, row.unit, row.params
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn trust(trust: &bench::Trust) -> Result<Vec<bench::Row>, Failure> {

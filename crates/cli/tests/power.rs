@@ -1,6 +1,5 @@
 //! A run in which the power of PostgreSQL's machine is cut.
 //!
-//! Twenty cuts at random, of SQLite's machine too, are `diorama-trials power-cuts`.
 
 mod support;
 

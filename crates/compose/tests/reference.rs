@@ -153,10 +153,10 @@ fn compose_files_are_read_as_composes_own_reader_reads_them() {
 }
 
 #[test]
+#[ignore = "asks a program in Go about files from elsewhere: make conformance-compose CASES=DIR"]
 fn other_peoples_compose_files_are_read_alike() {
-    let (Ok(program), Ok(place)) = (std::env::var("COMPOSE_REFERENCE"), std::env::var("COMPOSE_CASES")) else {
-        return;
-    };
+    let told = |name| std::env::var(name).unwrap_or_else(|_| panic!("{name} says where they are"));
+    let (program, place) = (told("COMPOSE_REFERENCE"), told("COMPOSE_CASES"));
     let folders = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path().canonicalize().unwrap());
     let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join("compose.yaml").is_file()).collect();
     folders.sort();

@@ -129,6 +129,14 @@ pub struct Staleness {
     pub late: RealDuration,
 }
 
+impl Staleness {
+    /// The bytes of a line of memory.
+    pub const LINE: usize = 64;
+    /// How many lines are looked at: 64 KiB, as much as a busy program keeps close, which is twice the smallest cache
+    /// and a part of the next.
+    pub const LINES: usize = (64 << 10) / Staleness::LINE;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -62,7 +62,7 @@ fn look(shared: &Shared, disk: usize, device: &Path, drift: &mut Option<Drift>, 
     for _ in 0..TRIES {
         let own = || {
             let state = shared.state();
-            let queue = &state.queues[disk];
+            let queue = &state.disks[disk].queue;
             (queue.expected(), queue.is_idle())
         };
         let before = own();
@@ -79,7 +79,7 @@ fn look(shared: &Shared, disk: usize, device: &Path, drift: &mut Option<Drift>, 
             Some(drift) => {
                 let changes = drift.follow(&sums, &expected);
                 let mut state = shared.state();
-                changes.into_iter().for_each(|change| state.queues[disk].change_way(change));
+                changes.into_iter().for_each(|change| state.disks[disk].queue.change_way(change));
                 drop(state);
                 if quiet {
                     drift.reconcile(&sums, &expected);

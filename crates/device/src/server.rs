@@ -126,11 +126,11 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
             let (now, mut state) = (host::now(), shared.state());
             match change {
                 Change::Full => {}
-                Change::Slow(factor) => state.queues[disk].slow_down(now, factor),
-                Change::Fail => state.broken[disk] = true,
+                Change::Slow(factor) => state.disks[disk].queue.slow_down(now, factor),
+                Change::Fail => state.disks[disk].broken = true,
                 Change::PowerOff => unreachable!("done above"),
-                Change::PowerOn => state.off[disk] = false,
-                Change::Resume => state.queues[disk].resume(),
+                Change::PowerOn => state.disks[disk].off = false,
+                Change::Resume => state.disks[disk].queue.resume(),
             }
             shared.reschedule(&mut state, disk);
             Answer::Done
@@ -139,7 +139,7 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
             let state = shared.state();
             let mut disk = 0..;
             if let Devices::Loop(devices) = devices {
-                devices.retain(|_| !all && disk.next().is_some_and(|disk| state.undo[disk].is_some()));
+                devices.retain(|_| !all && disk.next().is_some_and(|disk| state.disks[disk].undo.is_some()));
             }
             Answer::Done
         }
@@ -151,10 +151,10 @@ fn obey(order: Order, made: &mut Option<Made>) -> Result<Answer, Error> {
         Order::Count => {
             let now = host::now();
             let mut state = shared.state();
-            let disks = state.queues.iter_mut().map(|queue| queue.counters(now)).collect();
+            let disks = state.disks.iter_mut().map(|disk| disk.queue.counters(now)).collect();
             Answer::Counted { disks, cpu: host::time::of_this_process(), failure: state.failure.clone() }
         }
-        Order::Watch { disk } if disk < shared.disks() => Answer::Watched(shared.state().queues[disk].watch()),
+        Order::Watch { disk } if disk < shared.disks() => Answer::Watched(shared.state().disks[disk].queue.watch()),
         Order::Watch { disk } => return Err(Error::Server(format!("there is no disk {disk}"))),
         Order::Null => {
             shared.null();

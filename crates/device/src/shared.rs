@@ -71,14 +71,7 @@ pub(crate) struct Taken {
 
 /// What the threads have in common.
 pub(crate) struct Shared {
-    files: Vec<File>,
-    /// Where these are.
-    paths: Vec<PathBuf>,
-    capacities: Vec<u64>,
-    /// Which are to be durable on the host.
-    durable: Vec<bool>,
-    /// The clocks of the nodes that have them, if those have clocks of their own.
-    clocks: Vec<Option<NodeClock>>,
+    backings: Vec<Backing>,
     state: Mutex<State>,
     /// Wakes the thread that answers.
     alarm: Alarm,
@@ -89,25 +82,42 @@ pub(crate) struct Shared {
     null: AtomicBool,
 }
 
+/// A disk's file on the host, and what never changes of the disk.
+struct Backing {
+    file: File,
+    path: PathBuf,
+    capacity: u64,
+    /// Whether it is to be durable on the host.
+    durable: bool,
+    /// The clock of the node that has it, if that has one of its own.
+    clock: Option<NodeClock>,
+}
+
 pub(crate) struct State {
-    pub queues: Vec<Queue>,
-    /// What is done and has not been answered.
-    done: HashMap<(usize, RequestId), Reply>,
-    /// When there is something to do for each disk, and by time.
-    wake: Vec<Option<RealInstant>>,
+    /// By the disks' places.
+    pub disks: Vec<DiskState>,
+    /// When there is something to do for which disk.
     by_time: BTreeSet<(RealInstant, usize)>,
     /// Until when the thread that answers sleeps: its alarm is set to that. None while it is awake.
     asleep_until: Option<RealInstant>,
-    /// The disks that do nothing any more.
-    pub broken: Vec<bool>,
-    /// Those without power.
-    pub off: Vec<bool>,
-    /// How many requests are being done in each file.
-    working: Vec<u32>,
-    /// What a power cut would take back; none of disks whose power is never cut.
-    pub undo: Vec<Option<Undo>>,
     /// The first request that could not be done, and why.
     pub failure: Option<String>,
+}
+
+pub(crate) struct DiskState {
+    pub queue: Queue,
+    /// What is done and has not been answered.
+    done: HashMap<RequestId, Reply>,
+    /// When there is something to do.
+    wake: Option<RealInstant>,
+    /// It does nothing any more.
+    pub broken: bool,
+    /// It has no power.
+    pub off: bool,
+    /// How many requests are being done in the file.
+    working: u32,
+    /// What a power cut would take back; none of a disk whose power is never cut.
+    pub undo: Option<Undo>,
 }
 
 impl Shared {
@@ -118,47 +128,46 @@ impl Shared {
         setups: &[DiskSetup],
         alarm: Alarm,
     ) -> Shared {
-        let capacities = queues.iter().map(Queue::capacity_bytes).collect();
-        let state = State {
+        let mut backings = Vec::new();
+        for ((((path, file), clock), setup), queue) in files.into_iter().zip(clocks).zip(setups).zip(&queues) {
+            backings.push(Backing { file, path, capacity: queue.capacity_bytes(), durable: setup.durable, clock });
+        }
+        let disk = |(queue, setup): (Queue, &DiskSetup)| DiskState {
+            queue,
             done: HashMap::new(),
-            wake: vec![None; queues.len()],
-            broken: vec![false; queues.len()],
-            off: vec![false; queues.len()],
-            working: vec![0; queues.len()],
-            undo: setups.iter().map(|disk| disk.may_lose_power.then(Undo::default)).collect(),
-            by_time: BTreeSet::new(),
-            asleep_until: None,
-            failure: None,
-            queues,
+            wake: None,
+            broken: false,
+            off: false,
+            working: 0,
+            undo: setup.may_lose_power.then(Undo::default),
         };
-        let (left, blocks) = (Condvar::new(), Blocks::default());
-        let (paths, files) = files.into_iter().unzip();
-        let (state, null) = (Mutex::new(state), AtomicBool::new(false));
-        let durable = setups.iter().map(|disk| disk.durable).collect();
-        Shared { files, paths, capacities, durable, clocks, state, alarm, left, blocks, null }
+        let disks = queues.into_iter().zip(setups).map(disk).collect();
+        let state = Mutex::new(State { disks, by_time: BTreeSet::new(), asleep_until: None, failure: None });
+        let (left, blocks, null) = (Condvar::new(), Blocks::default(), AtomicBool::new(false));
+        Shared { backings, state, alarm, left, blocks, null }
     }
 
     pub fn disks(&self) -> usize {
-        self.files.len()
+        self.backings.len()
     }
 
     pub fn capacity(&self, disk: usize) -> u64 {
-        self.capacities[disk]
+        self.backings[disk].capacity
     }
 
     /// What is behind a disk.
     pub fn file(&self, disk: usize) -> &File {
-        &self.files[disk]
+        &self.backings[disk].file
     }
 
     /// Whether what a disk has made durable is to be durable on the host.
     pub fn is_durable(&self, disk: usize) -> bool {
-        self.durable[disk]
+        self.backings[disk].durable
     }
 
     /// Makes durable on the host what a disk's file has, if that was asked for.
     pub fn flush(&self, disk: usize, file: &File) -> io::Result<()> {
-        if self.durable[disk] { file.sync_data() } else { Ok(()) }
+        if self.is_durable(disk) { file.sync_data() } else { Ok(()) }
     }
 
     /// From now on nothing is done: each request is answered as soon as it has come.
@@ -202,15 +211,16 @@ impl Shared {
         }
         let met = host::now();
         let mut state = self.state();
-        if state.broken[disk] || state.off[disk] {
+        let of_disk = &mut state.disks[disk];
+        if of_disk.broken || of_disk.off {
             drop(state);
             reply.refuse(Errno::EIO);
             return None;
         }
-        let asked = self.clocks[disk].as_ref().map_or(met, |clock| clock.at(met));
-        match state.queues[disk].ask(met, asked, op, offset, length) {
+        let asked = self.backings[disk].clock.as_ref().map_or(met, |clock| clock.at(met));
+        match of_disk.queue.ask(met, asked, op, offset, length) {
             Ok(id) => {
-                let keep = state.begin(disk, id, op, offset, length);
+                let keep = of_disk.begin(id, op, offset, length);
                 Some(Taken { disk, id, op, offset, length, keep, reply })
             }
             Err(refused) => {
@@ -227,26 +237,25 @@ impl Shared {
     pub fn finish(&self, taken: Taken, before: Vec<u8>, done: io::Result<()>) {
         let Taken { disk, id, op, offset, length, keep, reply } = taken;
         let mut state = self.state();
-        state.working[disk] -= 1;
-        if state.off[disk] {
-            // Whoever cuts the power waits for this.
+        let of_disk = &mut state.disks[disk];
+        of_disk.working -= 1;
+        of_disk.keep(id, keep, before);
+        if of_disk.off {
+            // Whoever cuts the power waits for this. It was cut meanwhile: nobody will know.
             self.left.notify_all();
-            // The power was cut meanwhile: nobody will know.
-            state.keep(disk, id, keep, before);
             drop(state);
             return reply.refuse(Errno::EIO);
         }
-        state.keep(disk, id, keep, before);
         if let Err(e) = done {
-            state.queues[disk].fail(id);
-            state.fail(failure(&self.paths[disk], op, offset, length, &e));
+            of_disk.queue.fail(id);
+            state.fail(failure(&self.backings[disk].path, op, offset, length, &e));
             self.reschedule(&mut state, disk);
             drop(state);
             return reply.refuse(Errno::EIO);
         }
-        state.queues[disk].done(id, host::now());
-        state.done.insert((disk, id), reply);
-        let answers = state.answer(disk, host::now());
+        of_disk.queue.done(id, host::now());
+        of_disk.done.insert(id, reply);
+        let answers = of_disk.answer(host::now());
         self.reschedule(&mut state, disk);
         drop(state);
         answers.into_iter().for_each(|reply| reply.send(&self.blocks));
@@ -279,10 +288,10 @@ impl Shared {
             let now = host::now();
             let mut answers = Vec::new();
             while let Some((at, disk)) = state.by_time.first().copied().filter(|(at, _)| *at <= now) {
-                answers.extend(state.answer(disk, now));
+                answers.extend(state.disks[disk].answer(now));
                 state.schedule(disk);
                 // A model whose event is a rounding error away: not again at this instant.
-                if state.wake[disk] == Some(at) {
+                if state.disks[disk].wake == Some(at) {
                     break;
                 }
             }
@@ -307,15 +316,16 @@ impl Shared {
     /// Cuts the power of a disk: puts back what was there before all that is lost.
     pub fn cut_power(&self, disk: usize) -> io::Result<Cut> {
         let mut state = self.state();
-        state.off[disk] = true;
-        while state.working[disk] > 0 {
+        state.disks[disk].off = true;
+        while state.disks[disk].working > 0 {
             state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let lost = state.queues[disk].cut_power(host::now());
-        state.note_durable(disk);
-        let unanswered: Vec<_> = state.done.extract_if(|(of, _), _| *of == disk).map(|(_, reply)| reply).collect();
+        let of_disk = &mut state.disks[disk];
+        let lost = of_disk.queue.cut_power(host::now());
+        of_disk.note_durable();
+        let unanswered = std::mem::take(&mut of_disk.done);
+        let back = of_disk.undo.as_mut().map(|undo| undo.cut(&lost)).unwrap_or_default();
         self.reschedule(&mut state, disk);
-        let back = state.undo[disk].as_mut().map(|undo| undo.cut(&lost)).unwrap_or_default();
         let mut cut = Cut::default();
         for lost in &lost {
             *(if lost.completed { &mut cut.lost } else { &mut cut.unfinished }) += 1;
@@ -323,8 +333,8 @@ impl Shared {
         cut.lost_bytes = back.iter().map(|(_, before)| before.len() as u64).sum();
         drop(state);
         // Nobody else is at the file: it has no power.
-        back.iter().try_for_each(|(offset, before)| self.files[disk].write_all_at(before, *offset))?;
-        unanswered.into_iter().for_each(|reply| reply.refuse(Errno::EIO));
+        back.iter().try_for_each(|(offset, before)| self.file(disk).write_all_at(before, *offset))?;
+        unanswered.into_values().for_each(|reply| reply.refuse(Errno::EIO));
         Ok(cut)
     }
 
@@ -332,7 +342,7 @@ impl Shared {
     pub fn change(&self, change: impl Fn(&mut Queue)) {
         let mut state = self.state();
         for disk in 0..self.disks() {
-            change(&mut state.queues[disk]);
+            change(&mut state.disks[disk].queue);
             self.reschedule(&mut state, disk);
         }
     }
@@ -358,20 +368,20 @@ fn failure(path: &Path, op: Op, offset: u64, length: u64, e: &io::Error) -> Stri
     format!("cannot {what} {length} bytes at {offset} of {}, which is behind a disk: {e}{helps}", path.display())
 }
 
-impl State {
-    /// What is to be answered of a disk.
-    fn answer(&mut self, disk: usize, now: RealInstant) -> Vec<Reply> {
+impl DiskState {
+    /// What is to be answered.
+    fn answer(&mut self, now: RealInstant) -> Vec<Reply> {
         let mut ids = Vec::new();
-        self.queues[disk].advance(now, &mut ids);
-        self.note_durable(disk);
-        ids.into_iter().filter_map(|id| self.done.remove(&(disk, id))).collect()
+        self.queue.advance(now, &mut ids);
+        self.note_durable();
+        ids.into_iter().filter_map(|id| self.done.remove(&id)).collect()
     }
 
     /// Notes that a request is being done; whether what was there before is to be kept.
-    fn begin(&mut self, disk: usize, id: RequestId, op: Op, offset: u64, length: u64) -> bool {
-        self.working[disk] += 1;
-        let modelled = self.queues[disk].is_modelled();
-        let Some(undo) = self.undo[disk].as_mut().filter(|_| modelled) else { return false };
+    fn begin(&mut self, id: RequestId, op: Op, offset: u64, length: u64) -> bool {
+        self.working += 1;
+        let modelled = self.queue.is_modelled();
+        let Some(undo) = self.undo.as_mut().filter(|_| modelled) else { return false };
         let writes = matches!(op, Op::Write | Op::WriteThrough);
         if writes || op == Op::Trim {
             undo.begin(id, Span { begin: offset, end: offset + length });
@@ -383,28 +393,31 @@ impl State {
         writes
     }
 
-    fn keep(&mut self, disk: usize, id: RequestId, keep: bool, before: Vec<u8>) {
-        if let Some(undo) = self.undo[disk].as_mut().filter(|_| keep) {
+    fn keep(&mut self, id: RequestId, keep: bool, before: Vec<u8>) {
+        if let Some(undo) = self.undo.as_mut().filter(|_| keep) {
             undo.before(id, before);
         }
     }
 
-    fn note_durable(&mut self, disk: usize) {
-        let undo = self.undo[disk].as_mut();
-        let durable = self.queues[disk].durable();
-        match undo {
+    fn note_durable(&mut self) {
+        let durable = self.queue.durable();
+        match self.undo.as_mut() {
             Some(undo) => durable.for_each(|id| undo.durable(id)),
             None => drop(durable),
         }
     }
+}
 
+impl State {
     fn schedule(&mut self, disk: usize) {
-        if let Some(old) = self.wake[disk].take() {
-            self.by_time.remove(&(old, disk));
+        let State { disks, by_time, .. } = self;
+        let of_disk = &mut disks[disk];
+        if let Some(old) = of_disk.wake.take() {
+            by_time.remove(&(old, disk));
         }
-        self.wake[disk] = self.queues[disk].next_event();
-        if let Some(at) = self.wake[disk] {
-            self.by_time.insert((at, disk));
+        of_disk.wake = of_disk.queue.next_event();
+        if let Some(at) = of_disk.wake {
+            by_time.insert((at, disk));
         }
     }
 

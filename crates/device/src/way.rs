@@ -77,7 +77,7 @@ fn measure_here(shared: &Shared, device: &Path) -> Result<Way, Error> {
     shared.change(|queue| queue.answer_after(PROBE));
     let mut read = of(Probe::Read(SHORT))?;
     let outside = outside(before, blk_queue::stat(device), [&read, &write, &flush]);
-    let mut waking = shared.state().queues[0].waking().to_vec();
+    let mut waking = shared.state().disks[0].queue.waking().to_vec();
     let now = host::now();
     shared.change(|queue| queue.pass(now));
     let ([long_read, long_write], [read, write, flush]) =

@@ -1,5 +1,5 @@
-//! Disks by name: one for each family, and others that they are compared with. `docs/disk.md` says which figure of
-//! each is from which document, which were fitted to the published performance, and which are estimates.
+//! Disks by name: one for each family, and others that they are compared with. `docs/disk-models.md` says which figure
+//! of each is from which document, which were fitted to the published performance, and which are estimates.
 
 mod cloud;
 mod hdd;

@@ -12,8 +12,8 @@
 //! let lost = disk.cut_power(now, &mut events); // which writes did not survive
 //! ```
 //!
-//! `docs/disk.md` says what is modelled, from which sources the parameters are, how close the models come, and what
-//! they leave out. Nothing here knows the time dilation factor: what a disk does takes virtual time.
+//! `docs/disk-models.md` says what is modelled, from which sources the parameters are, how close the models come, and
+//! what they leave out. Nothing here knows the time dilation factor: what a disk does takes virtual time.
 
 pub mod catalogue;
 pub mod cloud;

@@ -1,5 +1,6 @@
 //! The disks of the catalogue against what is published of them: in order, at random, and at several queue depths.
-//! `docs/disk.md` has the table that `cargo test -p diorama-disk --test published -- --nocapture` prints.
+//! `docs/notebook/2026-11-disks.md` has the table that `cargo test -p diorama-disk --test published -- --nocapture`
+//! prints.
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! One check per promise: what was observed goes in, and what it does to times comes out.
 //!
-//! Why each effect is as large as it is, and what to do about it, is in `docs/fidelity.md`.
+//! Why each effect is as large as it is, and what to do about it, is in `docs/checks.md`.
 
 mod caches;
 mod clock;

@@ -433,6 +433,24 @@ fn early_acknowledgements_shorten_what_senders_wait_for() {
     assert_eq!(timers(&[node("a", probes)], tdf(TEN), ALL).found, Found::Unsized);
 }
 
+/// Why nodes are looked through more often than counters are read (`senders` of the local site): in ten virtual seconds
+/// a client sends 25 requests a second in two small writes, each of which waits for 4 virtual ms in place of 40.
+#[test]
+fn a_look_in_each_second_would_miss_what_ten_looks_find() {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    let run = |looks_per_s: f64| {
+        let waits = |at: f64| (at - 0.01).rem_euclid(0.04) < 0.004;
+        let looks = (0..).map(|k| (f64::from(k) + (f64::from(k) * GOLDEN) % 1.0) / looks_per_s);
+        let met = looks.take_while(|at| *at < 10.0).filter(|at| waits(*at)).count() as u64;
+        let server = TcpCounters { in_segs: 1000, delayed_acks: 250, waiting: Some(0), ..Default::default() };
+        let client = TcpCounters { in_segs: 1000, waiting: Some(met), ..Default::default() };
+        kernel_timers(&[node("server", server), node("client", client)], tdf(TEN), ALL, looks_per_s)
+    };
+    assert_eq!(run(1.0).found, HARMLESS, "a run whose answers come ten times too soon would be trustworthy");
+    let [(count, sooner)] = firings(&run(10.0))[..] else { panic!("{}", run(10.0).says) };
+    assert!((150.0..=250.0).contains(&count) && sooner == -0.036, "{count} of 250 were waited for");
+}
+
 /// A quiet run at TDF 10, but for what is given.
 fn judged(
     lateness: &Histogram<u64>,
@@ -588,7 +606,7 @@ fn every_check_is_made_once() {
 
 #[test]
 fn the_documentation_has_every_check_in_its_order() {
-    let page = include_str!("../../../docs/fidelity.md");
+    let page = include_str!("../../../docs/checks.md");
     let rows =
         page.lines().skip_while(|line| !line.starts_with("| check |")).skip(2).take_while(|l| l.starts_with('|'));
     let names: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap_or(row)).collect();

@@ -13,7 +13,7 @@
 //!
 //! From samples to errors: [`statistics`], and [`compare`], which pairs runs.
 //!
-//! What each check means, and why its effect is as large as it is, is in `docs/fidelity.md`.
+//! What each check means, and why its effect is as large as it is, is in `docs/checks.md`.
 
 pub mod accuracy;
 mod budget;

@@ -140,7 +140,7 @@ fn checked(code: libc::c_long) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+mod as_root {
     use super::*;
 
     #[test]

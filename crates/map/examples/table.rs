@@ -1,5 +1,5 @@
-//! The table of `docs/map.md`: how long mappings take, and how good they are. Not judged: times depend on the
-//! machine, and on what else it does.
+//! The table of `docs/notebook/2026-11-map.md`: how long mappings take, and how good they are. Not judged: times depend
+//! on the machine, and on what else it does.
 //!
 //! `cargo run --release -p diorama-map --example table`
 

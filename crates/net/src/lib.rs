@@ -6,7 +6,7 @@
 //! real-time thread that carries frames between interfaces and a `Network`.
 //!
 //! Everything here is in *real* time and real rates: a dilated link has been scaled before it arrives here.
-//! `docs/network.md` describes the model.
+//! `docs/links.md` describes the model.
 
 mod error;
 mod host;

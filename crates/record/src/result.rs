@@ -182,7 +182,7 @@ impl MetricRecord {
     }
 }
 
-/// What a check is about; `docs/fidelity.md` describes each of them.
+/// What a check is about; `docs/checks.md` describes each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckName {
@@ -333,7 +333,7 @@ pub struct Fidelity {
     /// How fast the nodes' core was; `None` if it was not measured.
     #[serde(default)]
     pub core_speed: Option<CoreSpeed>,
-    /// In the order of `docs/fidelity.md`.
+    /// In the order of `docs/checks.md`.
     pub checks: Vec<Check>,
 }
 

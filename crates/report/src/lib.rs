@@ -3,7 +3,6 @@
 //! - [`write_report`] makes `report.html` of a run directory.
 //! - [`compare`] compares runs with a base, and shows what came of it as a table, as a page or as JSON.
 //! - [`Swept`] is a sweep over parameters: its table, its page, and a file for notebooks.
-//! - [`lines_page`] draws lines over one another.
 //!
 //! Only what a run has left behind is read here, through `record`; what it means is said by `fidelity`.
 
@@ -23,6 +22,5 @@ pub use comparison::{Comparisons, compare};
 pub use error::Error;
 pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
 pub use fidelity::wording::significant;
-pub use lines::{Line, lines_page};
 pub use run::write_report;
 pub use sweep::{SweepRun, Swept};

@@ -1,8 +1,8 @@
-//! A page with lines drawn over one another, and the table that they come from.
+//! A chart with lines drawn over one another.
 
 use std::fmt::Write;
 
-use crate::page::{Text, page};
+use crate::page::Text;
 use crate::ticks;
 
 const WIDTH: f64 = 800.0;
@@ -16,7 +16,7 @@ const TICKS: u32 = 6;
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub(crate) struct Line {
     /// What it is called below the chart.
     pub name: String,
     /// Its points, by ascending x.
@@ -31,12 +31,6 @@ impl Line {
         let all = self.points.iter().zip(&self.spread).map(|((x, y), s)| (*x, y - s, y + s));
         all.filter(|(x, from, to)| [x, from, to].iter().all(|v| v.is_finite()))
     }
-}
-
-/// A page with one chart, whose vertical axis begins at zero, and with `table`, which is plain text.
-pub fn lines_page(title: &str, x: &str, y: &str, lines: &[Line], table: &str) -> String {
-    let chart = chart(title, x, y, lines);
-    page(title, &format!("<h1>{}</h1>\n{chart}<pre>{}</pre>", Text(title), Text(table)))
 }
 
 /// A chart whose vertical axis begins at zero, with what its lines are; without points, that alone.
@@ -119,11 +113,11 @@ mod tests {
             points: (0..5).map(|i| (i.into(), k * f64::from(i))).collect(),
             spread: vec![k; 5],
         };
-        let page = lines_page("a < b", "s", "Mbit", &[line("one", 1.0), line("two", 20.0)], "1 2 3");
+        let page = chart("a < b", "s", "Mbit", &[line("one", 1.0), line("two", 20.0)]);
         assert_eq!(page.matches("<polyline").count(), 2);
         // Five bars of each line, and a mark in the legend.
         assert_eq!(page.matches("<path class=\"line s1\"").count(), 6);
-        assert!(page.contains("a &lt; b") && page.contains("<pre>1 2 3</pre>") && !page.contains("NaN"));
-        assert!(!lines_page("none", "s", "B", &[], "").contains("<svg"));
+        assert!(page.contains("a &lt; b") && !page.contains("NaN"));
+        assert!(!chart("none", "s", "B", &[]).contains("<svg"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_rules::{Breach, modules, names, paths, rooms, words};
+use diorama_rules::{Breach, modules, names, pages, paths, rooms, words};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -92,6 +92,13 @@ fn no_line_is_longer_than_120_columns() {
 #[test]
 fn comments_cite_only_what_is_in_the_repository() {
     holds(words::citations);
+}
+
+#[test]
+fn pages_are_short_enough_to_be_read() {
+    let docs = files("docs", |path| path.ends_with(".md"));
+    none(docs.iter().filter_map(|(path, text)| pages::length(path, text)).collect());
+    none(docs.iter().flat_map(|(path, text)| pages::rows(path, text)).collect());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! rates are divided, delays and jitters multiplied. Probabilities, ordinal numbers and lengths of queues stay what
 //! they are; RED counts idle times in packets of the pipe's own rate, so it scales with that.
 //!
-//! `docs/network.md` says what each property means for a packet.
+//! `docs/links.md` says what each property means for a packet.
 
 mod jitter;
 mod loss;

@@ -251,10 +251,10 @@ mod tests {
 
     #[test]
     fn a_name_without_a_script_is_an_error() {
-        let of = |names: &[&str]| scripts("work", &names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        let of = |names: &[&str]| scripts("conformance", &names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
         let error = of(&["redis", "pgbench"]).unwrap_err().message;
-        assert_eq!(error, "work has no `pgbench`; it has build, postgresql, redis");
-        assert_eq!(of(&["redis"]).unwrap(), [PathBuf::from("work/redis.sh")]);
-        assert_eq!(of(&[]).unwrap().len(), 3);
+        assert!(error.starts_with("conformance has no `pgbench`; it has apache, "), "{error}");
+        assert_eq!(of(&["redis"]).unwrap(), [PathBuf::from("conformance/redis.sh")]);
+        assert!(of(&[]).unwrap().len() > 20);
     }
 }

@@ -7,9 +7,7 @@ mod behaviours;
 mod bench;
 mod choice;
 mod conformance;
-mod costs;
 mod cpython;
-mod dbench;
 mod demo;
 mod driver;
 mod failure;
@@ -17,19 +15,13 @@ mod goals;
 mod ltp;
 mod machine;
 mod page;
-mod power_cuts;
 mod reasons;
 mod results;
 mod scale_up;
 mod shadow;
 mod suite;
-mod suspects;
 mod table;
-mod tcp_dilation;
-mod tcp_flows;
-mod tcp_packets;
 mod way;
-mod work;
 
 use std::process::ExitCode;
 
@@ -58,18 +50,8 @@ enum Verb {
     Ltp(ltp::Args),
     /// Run the tests of system calls of the simulator Shadow, natively and dilated: does each end alike?
     Shadow(shadow::Args),
-    /// Measure what dilation and libfaketime cost, side by side
-    Costs(costs::Args),
-    /// Measure what dilation costs a build, redis and PostgreSQL
-    Work(work::Args),
     /// Time how long a hundred nodes on a star take to be ready, and to be gone
     ScaleUp(scale_up::Args),
-    /// Run dbench under several TDFs, with nothing, the CPU, or the CPU and the disk scaled
-    Dbench(dbench::Args),
-    /// Cut the power of databases again and again: is everything there that they have acknowledged?
-    PowerCuts(power_cuts::Args),
-    /// Compare dilated CUBIC with CUBIC that is not dilated, second by second
-    TcpDilation(tcp_dilation::Args),
 }
 
 fn main() -> ExitCode {
@@ -81,12 +63,7 @@ fn main() -> ExitCode {
         Verb::Cpython(args) => cpython::main(args),
         Verb::Ltp(args) => ltp::main(args),
         Verb::Shadow(args) => shadow::main(args),
-        Verb::Costs(args) => costs::main(args),
-        Verb::Work(args) => work::main(args),
         Verb::ScaleUp(args) => scale_up::main(args),
-        Verb::Dbench(args) => dbench::main(args),
-        Verb::PowerCuts(args) => power_cuts::main(args),
-        Verb::TcpDilation(args) => tcp_dilation::main(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

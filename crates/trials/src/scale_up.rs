@@ -17,6 +17,9 @@ pub struct Args {
     /// How many nodes
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     nodes: u32,
+    /// Fail if they are not all ready so many real seconds after the command, or not all gone so many after their end
+    #[arg(long, value_name = "SECONDS")]
+    within: Option<f64>,
 }
 
 /// A star of nodes that do nothing for one virtual second. Together they take half a core whatever their number.
@@ -61,5 +64,8 @@ pub fn main(args: Args) -> Result<(), Failure> {
     println!("  torn down, results written:    {down:.2} s after the last node ended");
     println!("  verdict: {}", result.fidelity.verdict);
     result.fidelity.breaches().for_each(|check| println!("    {}: {}", check.name, check.says));
-    Ok(())
+    match args.within {
+        Some(most) if since_command.max(down) > most => Err(Failure::failed(format!("that is more than {most} s"))),
+        _ => Ok(()),
+    }
 }

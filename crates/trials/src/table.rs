@@ -1,11 +1,16 @@
 //! The one table that the demo ends with.
 
+use fidelity::statistics;
 use record::{RunResult, Variant};
 use report::{Comparison, Statistic};
 
-use crate::costs::median;
 use crate::failure::Failure;
 use crate::reasons;
+
+/// The median; no number, if there is no value.
+fn median(values: Vec<f64>) -> f64 {
+    statistics::median(values).unwrap_or(f64::NAN)
+}
 
 /// What is told of an experiment: a metric, a statistic of it, and how its column is headed.
 const FIGURES: [(&str, Statistic, &str); 3] = [

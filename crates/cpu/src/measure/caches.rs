@@ -20,10 +20,7 @@ use host::time::sleep_until;
 
 use crate::NodeJoiner;
 
-/// As much as a busy program keeps close: twice the smallest cache, a part of the next.
-const BYTES: usize = 64 << 10;
-const LINE: usize = 64;
-const LINES: usize = BYTES / LINE;
+const LINES: usize = Staleness::LINES;
 /// Steps between two lines that follow each other: odd, so that all are visited, and far, so that nothing is fetched
 /// ahead.
 const STRIDE: usize = 389;

@@ -8,15 +8,13 @@ use crate::effects::Effect;
 use crate::evidence::Sharing;
 use crate::wording::number;
 
-/// How much a program keeps close, in lines of memory: as much as the probe looks at.
-const LINES: f64 = (64 << 10) as f64 / 64.0;
 /// No more of a slice is lost than this: a node that does nothing but fetch would do no work at all.
 const MOST: f64 = 0.8;
 
 /// The part of slices of this length that a program loses which fetches all that it keeps close once a slice, where a
 /// line of memory costs so much more after a node's absence than it would on the target.
 pub fn lost(dearer: RealDuration, slice: RealDuration) -> f64 {
-    (LINES * dearer.as_secs_f64() / slice.as_secs_f64()).min(MOST)
+    (Staleness::LINES as f64 * dearer.as_secs_f64() / slice.as_secs_f64()).min(MOST)
 }
 
 /// Not modelled: a core's caches forget in real time what a node leaves alone in virtual time. On a machine of one's

@@ -86,7 +86,7 @@ impl JsonSchema for DiskMap {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A disk of the catalogue with some parameters changed; docs/disk.md names them",
+            "description": "A disk of the catalogue with some parameters changed; docs/disk-models.md names them",
             "type": "object",
             "properties": {
                 "like": generator.subschema_for::<DiskName>(),

@@ -468,7 +468,7 @@ fn a_thousand_nodes_take_ten_times_as_long_as_a_hundred() {
 /// The table of the documentation is that of the code.
 #[test]
 fn the_documentation_has_every_command() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/netbed.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tb-compat.md");
     let row = |c: &diorama_ns::Command| {
         let (what, why) = match c.fate {
             Fate::Done("") => ("carried out", ""),
@@ -485,5 +485,5 @@ fn the_documentation_has_every_command() {
     if std::env::var_os("DIORAMA_WRITE_TB").is_some() {
         println!("{}", table.join("\n"));
     }
-    assert!(written == table, "docs/netbed.md is out of date; its rows have to be\n{}", table.join("\n"));
+    assert!(written == table, "docs/tb-compat.md is out of date; its rows have to be\n{}", table.join("\n"));
 }
