@@ -28,6 +28,7 @@ pub mod storage;
 pub mod tcp;
 pub mod terminal;
 pub mod time;
+pub mod user_limits;
 pub mod writeback;
 
 pub use awake::Awake;

@@ -24,7 +24,8 @@ use std::time::Duration;
 use cpu::NodeClocks;
 use crossbeam_channel::Receiver;
 use device::Change;
-use host::{cgroup, processes};
+use host::user_limits::UserLimits;
+use host::{cgroup, processes, warn};
 use node::{Enclosure, EnclosureOptions, Runtime};
 use record::RunDir;
 use scale::RealInstant;
@@ -80,6 +81,8 @@ struct Prepared {
     shares: Shares,
     disks: Option<NodeDisks>,
     idle_memory: IdleMemory,
+    /// Nothing where this machine does not let them be raised.
+    _user_limits: Option<UserLimits>,
     enclosure: Enclosure,
     dilation: Option<Arc<Dilation>>,
     namespaces: Namespaces,
@@ -212,6 +215,11 @@ impl LocalSite {
             hide: vec![folder, place.results.path().to_path_buf()],
         })?;
         let idle_memory = IdleMemory::take(&place.registration.id, setup.tdf);
+        let raised = UserLimits::raise(&place.registration.id);
+        if let Err(e) = &raised {
+            warn(format_args!("nodes can use up inotify and epoll of the host's root: no more can be had here: {e}"));
+        }
+        let _user_limits = raised.ok();
         let shares = Shares::create(&place.registration.id, &setup, policy, because)?;
         cgroup::Tree::of(&place.registration.id)?.limit_processes(processes::most_of_a_run())?;
         let clocks = shares.clocks();
@@ -219,8 +227,19 @@ impl LocalSite {
         let dilation = Dilation::of(&setup, clocks.map_or(&[], NodeClocks::clocks))?.map(Arc::new);
         let (network, namespaces) = Network::create(&setup, clocks)?;
         self.programs = Programs::but_own(&runtime);
-        let made =
-            Prepared { network, shares, disks, idle_memory, enclosure, dilation, namespaces, runtime, images, setup };
+        let made = Prepared {
+            network,
+            shares,
+            disks,
+            idle_memory,
+            _user_limits,
+            enclosure,
+            dilation,
+            namespaces,
+            runtime,
+            images,
+            setup,
+        };
         self.prepared = Some(made);
         Ok(())
     }

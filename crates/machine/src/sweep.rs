@@ -60,6 +60,12 @@ pub(crate) fn sweep_dead(_registry: &File) {
             Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
         }
     }
+    match host::user_limits::sweep() {
+        Ok(all) => all.iter().for_each(|(setting, before, during)| {
+            warn(format_args!("{setting} was still {during}, by a run that was killed: it is {before} again"));
+        }),
+        Err(e) => warn(format_args!("left behind by a run that was killed: {e}")),
+    }
     // Those of a killed `dilate --cpu`, which is no run.
     for dead in cpu::stale_limits().unwrap_or_default() {
         if let Err(e) = dead.sweep() {

@@ -2,10 +2,13 @@
 //!
 //! `enclosed __init` answers as the `diorama` binary does. `enclosed hold STATE CGROUP` opens an
 //! enclosure, starts a node in it, prints `ready` and sleeps. `enclosed attack` runs in a node, tries
-//! to break out of it and prints what it could do. `enclosed eat BYTES` uses that much memory.
+//! to break out of it and prints what it could do. `enclosed hoard` takes all that it
+//! gets of what is counted per user. `enclosed eat BYTES` uses that much memory.
 
 #[path = "enclosed/attack.rs"]
 mod attack;
+#[path = "enclosed/hoard.rs"]
+mod hoard;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,8 +23,9 @@ fn main() {
         Some("__init") => diorama_node::init_main(),
         Some("hold") => hold(&args[2], &args[3]),
         Some("attack") => attack::main(),
+        Some("hoard") => hoard::main(),
         Some("eat") => attack::eat(args[2].parse().expect("a number of bytes")),
-        _ => panic!("usage: enclosed __init | hold STATE CGROUP | attack | eat BYTES"),
+        _ => panic!("usage: enclosed __init | hold STATE CGROUP | attack | hoard | eat BYTES"),
     }
 }
 

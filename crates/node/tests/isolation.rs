@@ -1,11 +1,13 @@
 //! A node's root tries to break out, or to see what is not its own, with every runtime.
 
 mod common;
+#[path = "../examples/enclosed/hoard.rs"]
+mod hoard;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -252,6 +254,41 @@ fn memory_beyond_the_limit_ends_the_program_and_is_noticed() {
         };
         assert_eq!(run("modest", 32 << 20), (true, false));
         assert_eq!(run("greedy", 256 << 20), (false, true));
+    });
+}
+
+/// Root of a node has the number of the host's root, for which the kernel counts these.
+#[test]
+fn a_node_cannot_use_up_what_the_hosts_root_has() {
+    // As a run does.
+    let _raised = host::user_limits::UserLimits::raise(&format!("hoard-{}", std::process::id())).unwrap();
+    with_each_runtime(|world| {
+        let mut spec = world.spec("hoarder", "");
+        spec.files.push(("/srv/enclosed".into(), program()));
+        spec.argv = ["/srv/enclosed", "hoard"].map(String::from).to_vec();
+        let (node, output) = world.create(spec);
+        node.start().unwrap();
+        let until = Instant::now() + common::PATIENCE;
+        // The place where the node writes is the file's, and stays.
+        let said = || {
+            let mut text = [0; 1000];
+            let length = output.read_at(&mut text, 0).unwrap();
+            String::from_utf8_lossy(&text[..length]).into_owned()
+        };
+        while !said().contains("full") {
+            assert!(node.try_wait().is_none() && Instant::now() < until, "it takes all that there is: {}", said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let said = said();
+        let count = |what: &str| -> u64 {
+            let mut words = said.split_whitespace().skip_while(|word| *word != what);
+            words.nth(1).unwrap_or_else(|| panic!("{what}: {said}")).parse().unwrap()
+        };
+        assert!(count("inotify") > 200 && count("aio") == 4, "more than the host's root had until now: {said}");
+        assert!(count("timers") > 100 && count("queues") > 1 && count("shm") > 100, "{said}");
+        let refused: Vec<_> = hoard::one_of_each().into_iter().filter(|(_, taken)| taken.is_err()).collect();
+        assert!(refused.is_empty(), "the host's root gets no more: {refused:?}; the node had {said}");
+        node.delete().unwrap();
     });
 }
 

@@ -16,7 +16,7 @@ use super::Finding;
 pub(super) fn findings() -> Vec<Finding> {
     let mut all = vec![release(), namespaces(), overlay(), tun(), notifications(), ptrace()];
     let groups = cgroup::offers();
-    all.extend([cgroups(&groups), shares(), slices(), writeback()]);
+    all.extend([cgroups(&groups), shares(), slices(), writeback(), user_limits()]);
     all.extend(bpf());
     all.extend(settings());
     all.extend(stuck());
@@ -157,6 +157,22 @@ fn writeback() -> Finding {
         Err(e) => {
             let says = format!("stays in real time: a run with disks that is longer than that is suspect: {e}");
             Finding::degraded(name, now, says)
+        }
+    }
+}
+
+/// What the kernel counts per user, and nodes have in common with the host's root.
+fn user_limits() -> Finding {
+    let name = "limits of users";
+    match host::user_limits::raisable() {
+        Ok(()) => {
+            let says = "of inotify, epoll and aio (fs.inotify, fs.epoll, fs.aio-max-nr): a run raises them, so that \
+                        nodes cannot use up the host's, and sets them back at its end";
+            Finding::ok(name, "raised", says)
+        }
+        Err(e) => {
+            let says = format!("nodes can use up inotify, epoll and aio of the host's root: {e}");
+            Finding::degraded(name, "fixed", says)
         }
     }
 }
