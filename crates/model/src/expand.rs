@@ -23,7 +23,7 @@ use crate::file;
 use crate::glob;
 use crate::names::{self, did_you_mean};
 use crate::tree::{Data, Key, Span, Value, shorten};
-use crate::units::{Factor, Grain, Size, Window};
+use crate::units::{Bandwidth, Factor, Grain, Size, Window};
 
 /// The most nodes that an experiment may have.
 const NODES: usize = 10_000;
@@ -75,6 +75,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let traffic = top.entries("traffic", false, "flows");
     let metrics = top.entries("metrics", false, "metrics");
     let logs: Option<Size> = top.one("logs", false);
+    let log_rate: Option<Bandwidth> = top.one("log_rate", false);
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
     let idle: Option<file::Idle> = top.one("idle", false);
@@ -152,6 +153,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         background,
         metrics,
         logs: logs.map(|logs| logs.0),
+        log_rate: log_rate.map(|rate| rate.0),
         events: behaviour::in_order(events),
         steps,
         ends,

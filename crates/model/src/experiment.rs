@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use scale::{Tdf, VirtualDuration, VirtualInstant};
+use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
 use crate::file::{FlowChange, FlowKind};
 use crate::link::{Link, LinkChange};
@@ -62,6 +62,8 @@ pub struct Experiment {
     pub metrics: Vec<Metric>,
     /// How many bytes are kept of what each node prints; none: as many as usual.
     pub logs: Option<u64>,
+    /// How fast each node prints at most.
+    pub log_rate: Option<VirtualRate>,
     /// What happens, in order of time; simultaneous events keep the order of the file.
     pub events: Vec<Event>,
     /// Steps for whose end events wait, by name.

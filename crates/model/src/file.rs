@@ -18,7 +18,7 @@ pub(crate) use self::flow::{Flow, FlowChange, FlowKind, Transport};
 pub(crate) use self::link::{
     Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
 };
-use crate::units::{Factor, Grain, Percent, Size, Speed, Time, Window};
+use crate::units::{Bandwidth, Factor, Grain, Percent, Size, Speed, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
@@ -112,6 +112,8 @@ pub(crate) struct File {
     metrics: Option<BTreeMap<String, Metric>>,
     /// How much is kept of what each node prints, its beginning and its end; without it 64MiB
     logs: Option<Size>,
+    /// How fast each node prints at most, as on a console of that rate; without it as fast as it can
+    log_rate: Option<Bandwidth>,
     /// What happens during the run
     events: Option<Vec<Event>>,
     /// When the run is over
@@ -121,7 +123,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 24] = [
+pub(crate) const KEYS: [&str; 25] = [
     "name",
     "tdf",
     "measure",
@@ -143,6 +145,7 @@ pub(crate) const KEYS: [&str; 24] = [
     "traffic",
     "metrics",
     "logs",
+    "log_rate",
     "events",
     "ends",
     "idle",

@@ -239,6 +239,7 @@ impl Plan {
             scales_initial_timeout: self.offers.initial_timeout,
             captures: captures.collect(),
             logs: experiment.logs.unwrap_or(record::USUAL_LOGS),
+            log_rate: experiment.log_rate.map(|rate| self.tdf.to_real_rate(rate)),
             continues: None,
         }
     }

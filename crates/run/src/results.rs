@@ -27,9 +27,10 @@ use crate::schedule::{Ending, Late};
 const LONGEST_FILE: u64 = 1 << 30;
 /// How much of it is read at once.
 const PIECE: u64 = 1 << 20;
-/// The most samples that are kept of all metrics of rows, and of one of them at least and at most.
-const MOST_SAMPLES: usize = 1 << 20;
-const OF_A_METRIC: [usize; 2] = [1 << 16, 1 << 19];
+/// The most samples that are kept of all metrics of rows, and of one of them at least and at most. One takes 40 bytes,
+/// and some 200 while its interval is looked for.
+const MOST_SAMPLES: usize = 1 << 18;
+const OF_A_METRIC: [usize; 2] = [1 << 12, 1 << 17];
 /// The most memory for a pattern, and for what is made of it while it is looked for, in bytes. That it is not larger
 /// is known since the experiment was read.
 const LARGEST_PATTERN: usize = 4 << 20;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cpu::Terms;
 use net::NetworkSpec;
 use record::plan::{Congestion, Cores};
-use scale::{Tdf, VirtualInstant};
+use scale::{RealRate, Tdf, VirtualInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::suspended::Part;
@@ -35,6 +35,9 @@ pub struct Setup {
     pub captures: Vec<CaptureSetup>,
     /// How many bytes are kept of what each node prints.
     pub logs: u64,
+    /// How fast each node prints at most, in bits per real second.
+    #[serde(default)]
+    pub log_rate: Option<RealRate>,
     /// The suspended run that this one goes on with, whose nodes' files the machine has.
     pub continues: Option<Continues>,
 }

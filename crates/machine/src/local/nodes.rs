@@ -97,7 +97,8 @@ impl Nodes {
     pub fn create(prepared: &Prepared, place: &Place) -> Result<Nodes> {
         let Prepared { setup, dilation, .. } = prepared;
         let folder = place.folder.canonicalize().map_err(Error::io(place.folder.display()))?;
-        let logs = Logs::begin(&place.results, setup.nodes.iter().map(|node| node.name.as_str()), setup.logs)?;
+        let names = setup.nodes.iter().map(|node| node.name.as_str());
+        let logs = Logs::begin(&place.results, names, setup.logs, setup.log_rate)?;
         let mut specs = Vec::new();
         for (index, node) in setup.nodes.iter().enumerate() {
             let io = io_of(logs.ends(index)?, admission(dilation.as_deref(), index)?)?;
