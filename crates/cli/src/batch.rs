@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use engine::Interrupts;
+use engine::{Interrupts, Rights, starts_as_root};
 use queue::{Job, Queue, State, Wanted, Worked, ask_to_end};
 use serde_json::json;
 
@@ -53,11 +53,27 @@ struct Place {
 }
 
 impl Place {
-    fn open(&self) -> Result<Queue, Failure> {
+    /// Opens the queue, and gives this thread the rights of who called for as long as it is used: where it is his, he
+    /// can put anything in the place of it and of its logs.
+    fn open(&self) -> Result<(Option<Rights>, Queue), Failure> {
         if self.queue == Path::new(QUEUE) {
             engine::make_state_directory()?;
         }
-        Ok(Queue::open(&self.queue)?)
+        let rights = Rights::of_caller(&self.queue);
+        let opened = Queue::open(&self.queue).and_then(|queue| queue.jobs().map(|_| queue));
+        match opened {
+            // One that somebody has named may be any file of his.
+            Err(queue::Error::Damaged { file, what }) if file == Path::new(QUEUE) => {
+                engine::set_apart(&file, &what);
+                // It would be played back into the next one.
+                let journal = PathBuf::from(format!("{QUEUE}-journal"));
+                if journal.exists() {
+                    engine::set_apart(&journal, "its queue is");
+                }
+                Ok((rights, Queue::open(&self.queue)?))
+            }
+            opened => Ok((rights, opened?)),
+        }
     }
 }
 
@@ -121,7 +137,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         What::List(list) => listed(&list),
         What::Show(show) => shown(&show),
         What::Cancel(which) => {
-            let was = which.place.open()?.cancel(which.job)?;
+            let (_rights, mut queue) = which.place.open()?;
+            let was = queue.cancel(which.job)?;
             let says = if was.state == State::Running { "is asked to end" } else { "is cancelled" };
             terminal::print(format_args!("job {} {says}\n", which.job))?;
             Ok(ExitCode::SUCCESS)
@@ -140,13 +157,15 @@ fn added(add: &Add) -> Result<ExitCode, Failure> {
     crate::run::check_later(&add.words)?;
     let job = Wanted { dir: dir.clone(), words: add.words.clone(), priority: add.priority };
     let out = |id: i64, _: &Wanted| dir.join(add.out.clone().unwrap_or_else(|| format!("runs/batch/{id}").into()));
-    let ids = add.place.open()?.add([job], out)?;
+    let (_rights, mut queue) = add.place.open()?;
+    let ids = queue.add([job], out)?;
     ids.iter().try_for_each(|id| terminal::print(format_args!("{id}\n")))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn listed(list: &List) -> Result<ExitCode, Failure> {
-    let jobs = list.place.open()?.jobs()?;
+    let (_rights, queue) = list.place.open()?;
+    let jobs = queue.jobs()?;
     if list.json {
         let all: Vec<_> = jobs.iter().map(as_json).collect();
         terminal::print(format_args!("{:#}\n", json!(all)))?;
@@ -193,7 +212,7 @@ fn as_json(job: &Job) -> serde_json::Value {
 }
 
 fn shown(show: &Show) -> Result<ExitCode, Failure> {
-    let queue = show.which.place.open()?;
+    let (_rights, queue) = show.which.place.open()?;
     let job = queue.job(show.which.job)?;
     let mut text = format!(
         "job {}: {}{}\n  diorama run {}\n  in {}\n  results: {}\n  priority {}, begun {} times\n",
@@ -220,7 +239,7 @@ fn shown(show: &Show) -> Result<ExitCode, Failure> {
 /// Starts workers, each of which makes one run: what becomes of this process is nothing to the runs that it has begun.
 fn made(run: &Run) -> Result<ExitCode, Failure> {
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
-    let mut queue = run.place.open()?;
+    let (_rights, mut queue) = run.place.open()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let at_once = run.at_once.map_or((cores / 2).max(1), |n| n as usize);
     let (mut workers, mut failed): (Vec<Child>, bool) = (Vec::new(), false);
@@ -282,12 +301,14 @@ fn worker(queue: &Path) -> Result<Child, Failure> {
     let mut command = Command::new(this_program()?);
     // The terminal's Ctrl-C is for who waits for it, which asks it to end.
     command.args(["batch", "work", "--queue"]).arg(queue).process_group(0);
+    starts_as_root(&mut command);
     command.spawn().map_err(|e| Failure::failed(format!("no worker can be started: {e}")))
 }
 
 fn worked(place: &Place) -> Result<ExitCode, Failure> {
     let interrupts = engine::interrupts().map_err(|e| Failure::failed(format!("cannot listen to signals: {e}")))?;
-    let worked = make_one(&mut place.open()?, &interrupts)?;
+    let (_rights, mut queue) = place.open()?;
+    let worked = make_one(&mut queue, &interrupts)?;
     Ok(ExitCode::from(if worked == Worked::Nothing { NOTHING } else { 0 }))
 }
 
@@ -298,6 +319,7 @@ pub fn make_one(queue: &mut Queue, interrupts: &Interrupts) -> Result<Worked, Fa
         let mut command = Command::new(&program);
         let words = job.wanted.words.iter().filter(|word| *word != "--wait");
         command.arg("run").args(words).arg("--wait").arg("--out").arg(job.out()).process_group(0);
+        starts_as_root(&mut command);
         command
     };
     Ok(queue.work(run, || !interrupts.is_empty())?)

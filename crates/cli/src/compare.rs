@@ -31,7 +31,7 @@ pub struct Args {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let compared = report::compare(&args.base, &args.others, &args.within).map_err(Failure::input)?;
     if let Some(file) = &args.html {
-        std::fs::write(file, compared.page())
+        engine::write_file(file, compared.page().as_bytes())
             .map_err(|e| Failure::failed(format!("{}: cannot write: {e}", file.display())))?;
     }
     terminal::print(if args.json { compared.json() } else { compared.table() })?;

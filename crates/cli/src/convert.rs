@@ -5,7 +5,7 @@ mod images;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use engine::Wanted;
+use engine::{Rights, Wanted, as_root};
 use record::Variant;
 
 use self::images::Images;
@@ -51,16 +51,18 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 /// A Compose file says no TDF: it gets the smallest at which its nodes have room on this machine.
 fn of_compose(args: &Args) -> Result<(String, Vec<String>), Failure> {
     let wrong = |e: compose::Error| Failure::input(e.render());
+    // All of it as who called could read it, his archives of images included; what the machine keeps is root's.
+    let _rights = args.files.iter().find_map(|file| Rights::of_caller(file));
     let images = Images::new(&args.files[0], &args.images, args.pull)?;
     let options = compose::Options {
         environment: &|name| std::env::var(name).ok(),
         profiles: &args.profile,
-        images: &|wanted| images.find(wanted),
-        accounts: &|root| images.accounts(root),
+        images: &|wanted| as_root(|| images.find(wanted)),
+        accounts: &|root| as_root(|| images.accounts(root)),
     };
     let converted = compose::convert(&args.files, &options).map_err(wrong)?;
     let experiment = converted.load().map_err(wrong)?;
     let wanted = Wanted { experiment: &experiment, variant: Variant::Scaled, tdf: None, cores: args.cores.into() };
-    let tdf = wanted.smallest_tdf()?;
+    let tdf = as_root(|| wanted.smallest_tdf())?;
     Ok((converted.text(&tdf.to_string()), converted.notes))
 }

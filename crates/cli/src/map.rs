@@ -1,11 +1,10 @@
 //! `diorama map`: find machines of a harness for the nodes of an experiment; nothing is started.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::host_speed::HostSpeed;
-use engine::{PLANNED_USABLE, SMALLEST_SHARE};
+use engine::{PLANNED_USABLE, Rights, SMALLEST_SHARE, write_file};
 use map::{Mapping, Terms, Weights};
 
 use crate::experiment::{TdfArg, parse_override};
@@ -65,7 +64,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mapping = mapped(&args)?;
     if let Some(out) = &args.out {
         let failed = |e| Failure::failed(format!("cannot write {}: {e}", out.display()));
-        fs::write(out, mapping.to_json() + "\n").map_err(failed)?;
+        write_file(out, (mapping.to_json() + "\n").as_bytes()).map_err(failed)?;
     }
     terminal::print(if args.json { mapping.to_json() + "\n" } else { mapping.to_text() })?;
     Ok(ExitCode::from(u8::from(!mapping.fits)))
@@ -85,7 +84,10 @@ fn mapped(args: &Args) -> Result<Mapping, Failure> {
         return Err(Failure::input("--set cannot be given with a .top file: change the file"));
     }
     let experiment = if is_top { None } else { Some(engine::load(&args.experiment, &args.set)?) };
-    let harness = map::load_harness(&args.machines).map_err(wrong)?;
+    let harness = {
+        let _rights = Rights::of_caller(&args.machines);
+        map::load_harness(&args.machines).map_err(wrong)?
+    };
     let weights = match (args.weights, harness.paths.is_empty()) {
         (Some(_), true) => {
             let says = "--weights is for catalogs with measured paths, and this one has none: leave it out";
@@ -94,7 +96,12 @@ fn mapped(args: &Args) -> Result<Mapping, Failure> {
         (weights, _) => weights.unwrap_or_default(),
     };
     match experiment {
-        None => map::map(&map::load_top(&args.experiment).map_err(wrong)?, &harness, &terms, weights, args.seed),
+        None => {
+            let rights = Rights::of_caller(&args.experiment);
+            let topology = map::load_top(&args.experiment).map_err(wrong)?;
+            drop(rights);
+            map::map(&topology, &harness, &terms, weights, args.seed)
+        }
         Some(experiment) => match args.tdf {
             Some(TdfArg::Auto) => map::map_at_smallest_tdf(&experiment, &harness, &terms, weights, args.seed),
             Some(TdfArg::Given(tdf)) => {

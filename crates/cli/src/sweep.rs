@@ -1,9 +1,9 @@
 //! `diorama sweep`: an experiment over values of its parameters.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use engine::Rights;
 use queue::{Axis, Point, Queue, State, Sweep, Wanted, Worked};
 use record::RunDir;
 use report::{SweepRun, Swept};
@@ -49,6 +49,8 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
     let out = args.out.unwrap_or_else(|| Path::new("runs").join(&name).join("sweep"));
     let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
+    // What is in its directory is read and written as who called could, if he can change it.
+    let _rights = Rights::of_caller(&out);
     if !sweep.is_in(&out)? {
         sweep.begin(&out)?;
     }
@@ -126,7 +128,8 @@ fn written(name: &str, out: &Path, points: &[Point], queue: &Queue) -> Result<Sw
     let swept = Swept { name: name.to_owned(), runs: runs.collect() };
     for (file, text) in [("table.md", swept.table()), ("sweep.csv", swept.csv()), ("sweep.html", swept.page())] {
         let path = out.join(file);
-        fs::write(&path, text).map_err(|e| Failure::failed(format!("{}: cannot write: {e}", path.display())))?;
+        engine::write_file(&path, text.as_bytes())
+            .map_err(|e| Failure::failed(format!("{}: cannot write: {e}", path.display())))?;
     }
     Ok(swept)
 }

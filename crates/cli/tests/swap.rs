@@ -227,3 +227,27 @@ fn a_run_that_is_killed_while_it_is_put_aside_is_there_whole_or_not_at_all() {
         assert_eq!(left_behind(true), Vec::<String>::new(), "after {delay_ms} ms");
     }
 }
+
+#[test]
+fn what_is_damaged_is_set_apart_and_listed_until_somebody_removes_it() {
+    let lab = Lab::new(LONG);
+    let swapped = std::path::Path::new("/var/lib/diorama/swapped");
+    let id = format!("{:x}-da3a6ed", std::process::id());
+    let (dir, apart) = (swapped.join(&id), swapped.join(format!("{id}.damaged")));
+    std::fs::create_dir_all(dir.join("nodes/a/upper")).unwrap();
+    std::fs::write(dir.join("aside.json"), "{\"id\":").unwrap();
+    let told = lab.diorama(&["swap", "in", &id]);
+    assert_eq!(told.code, 2, "{}", told.stderr);
+    assert!(told.stderr.contains("aside.json is not what was written"), "{}", told.stderr);
+    assert!(apart.join("nodes/a/upper").exists() && !dir.exists(), "nothing of it is lost");
+    let listed = lab.diorama(&["swap", "list"]).stdout;
+    assert!(listed.contains(&format!("`diorama swap remove {id}.damaged`")), "{listed}");
+    assert_eq!(lab.diorama(&["swap", "remove", &id]).code, 0, "by the name that it had, too");
+    assert!(!apart.exists());
+    // So a file that runs share.
+    let file = format!("/var/lib/diorama/test-{id}.json.damaged");
+    std::fs::write(&file, "{").unwrap();
+    assert!(lab.diorama(&["swap", "list"]).stdout.contains(&format!("test-{id}.json.damaged  damaged")));
+    assert_eq!(lab.diorama(&["swap", "remove", &format!("test-{id}.json.damaged")]).code, 0);
+    assert!(!std::path::Path::new(&file).exists());
+}

@@ -41,6 +41,47 @@ pub fn caller() -> Option<(Uid, Gid)> {
     real.then(|| (Uid::from_raw(user), Gid::from_raw(group)))
 }
 
+/// Opens the regular file that somebody has named, for reading. Symbolic links count as for [`Dir::open`], also the
+/// last: none of another user's.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let name = path.file_name().ok_or_else(|| no_place(&path))?;
+        let parent = walk(path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")))?;
+        // A FIFO must not block, nor a terminal become this process's own.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match openat(&parent, name, flags, Mode::empty()) {
+            Ok(opened) => {
+                let file = File::from(opened);
+                return regular(&file).map(|()| file);
+            }
+            Err(Errno::LOOP) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let link = openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let target = target_of(&link, name, &path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Writes a file that somebody has named: in the place of a regular file whole or not at all, in his name, and through
+/// no link of another user's. Where only root can put anything (`/dev/stdout`, say), it is written to what is there.
+pub fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| no_place(path))?;
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    if crate::rights::is_of_root(parent) {
+        return std::fs::write(path, text);
+    }
+    let dir = Dir::open(parent)?;
+    match statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
+            Err(io::Error::other("something else than a regular file is there: name another"))
+        }
+        _ => dir.replace(Path::new(name), text),
+    }
+}
+
 impl Dir {
     /// The directory that somebody has named. On the way to it symbolic links are followed that belong to root or to
     /// who has asked, and no others: what another user has put there could be any place at any moment.
@@ -229,24 +270,29 @@ fn walk(path: &Path) -> io::Result<OwnedFd> {
         if links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        let whose = Uid::from_raw(found.st_uid);
-        let ours = whose.is_root() || whose == rustix::process::geteuid() || caller().is_some_and(|(c, _)| c == whose);
-        if !ours {
-            let what = format!(
-                "`{}` on the way is a symbolic link of another user (number {}), which root does not follow",
-                part.to_string_lossy(),
-                found.st_uid
-            );
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
-        }
-        let target = readlinkat(&next, "", Vec::new()).map_err(|e| told(e, path))?;
-        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        let target = target_of(&next, &part, path)?;
         if target.is_absolute() {
             at = start(&target)?;
         }
         left.extend(parts(&target));
     }
     Ok(at)
+}
+
+/// Where a symbolic link leads that is `part` of a path; refused if it is neither root's nor of who has asked.
+fn target_of(link: &OwnedFd, part: &OsStr, path: &Path) -> io::Result<PathBuf> {
+    let whose = Uid::from_raw(fstat(link)?.st_uid);
+    let ours = whose.is_root() || whose == rustix::process::geteuid() || caller().is_some_and(|(c, _)| c == whose);
+    if !ours {
+        let what = format!(
+            "`{}` on the way is a symbolic link of another user (number {}), which root does not follow",
+            part.to_string_lossy(),
+            whose.as_raw()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    let target = readlinkat(link, "", Vec::new()).map_err(|e| told(e, path))?;
+    Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
 }
 
 /// The parts of a path, the first of them last.
@@ -337,6 +383,48 @@ mod tests {
         assert!(dir.read(Path::new(".")).is_err(), "a directory is no file");
         assert_eq!(dir.names().unwrap(), ["log"]);
         std::fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_named_is_opened_through_links_of_ones_own_alone() {
+        let place = scratch("named");
+        symlink("secret", place.join("last")).unwrap();
+        symlink("own/../last", place.join("chain")).unwrap();
+        let read = |name: &str| {
+            let mut text = String::new();
+            open_file(&place.join(name))?.read_to_string(&mut text).map(|_| text)
+        };
+        assert_eq!(read("secret").unwrap() + &read("last").unwrap() + &read("chain").unwrap(), "secretsecretsecret");
+        symlink("round", place.join("round")).unwrap();
+        rustix::fs::mknodat(CWD, place.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        for name in ["round", "own", "fifo", "none"] {
+            assert!(read(name).is_err(), "{name} is no regular file");
+        }
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(place.join("last"), Some(65534), None).unwrap();
+            assert!(read("chain").unwrap_err().to_string().contains("of another user"));
+        }
+        std::fs::remove_dir_all(place).unwrap();
+    }
+
+    /// Left out of `make check`.
+    mod as_root {
+        use super::*;
+
+        #[test]
+        fn a_file_that_is_named_is_written_in_its_place_and_through_no_link() {
+            let place = scratch("write");
+            // So that somebody else may change what is there.
+            std::os::unix::fs::chown(&place, Some(65534), None).unwrap();
+            write_file(&place.join("own/page"), b"page").unwrap();
+            assert_eq!(std::fs::read(place.join("own/page")).unwrap(), b"page");
+            symlink("../secret", place.join("own/link")).unwrap();
+            assert!(write_file(&place.join("own/link"), b"x").is_err());
+            assert_eq!(std::fs::read(place.join("secret")).unwrap(), b"secret");
+            write_file(Path::new("/dev/null"), b"x").unwrap();
+            assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+            std::fs::remove_dir_all(place).unwrap();
+        }
     }
 
     #[test]

@@ -4,15 +4,22 @@
 //! looked at, a link to one of root's can be when it is opened. Read with his own rights, it shows him nothing new.
 
 use std::io;
+use std::marker::PhantomData;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use crate::beneath::caller;
 
 /// The user and group that decide about files for this thread, until it is dropped.
 #[derive(Debug)]
 pub struct Rights {
+    /// Who decided before.
+    before: (libc::uid_t, libc::gid_t),
     groups: Vec<libc::gid_t>,
+    /// They are a thread's: dropped by another, they would stay with this one.
+    of_thread: PhantomData<*const ()>,
 }
 
 impl Rights {
@@ -23,26 +30,58 @@ impl Rights {
         if is_of_root(path) {
             return None;
         }
-        let groups = groups()?;
+        let (before, groups) = (now(), groups()?);
         // In this order: whoever is not root cannot change groups.
         set_groups(&[group.as_raw()]).ok()?;
         set(user.as_raw(), group.as_raw());
-        Some(Rights { groups })
+        Some(Rights { before, groups, of_thread: PhantomData })
     }
+}
+
+/// Does what only root can, in a thread that has the rights of who called: starting a program that he cannot read.
+pub fn as_root<R>(work: impl FnOnce() -> R) -> R {
+    let (user, group) = now();
+    if user == 0 || !rustix::process::geteuid().is_root() {
+        return work();
+    }
+    set(0, 0);
+    let done = work();
+    set(user, group);
+    done
 }
 
 impl Drop for Rights {
     fn drop(&mut self) {
-        set(0, 0);
+        set(self.before.0, self.before.1);
         // They were this thread's own before.
         let _ = set_groups(&self.groups);
     }
 }
 
-/// Whether only root can put something else at a path: it, and all that it lies in, is root's.
-fn is_of_root(path: &Path) -> bool {
+/// Whether only root can put something else at a path: it, or what is there of it, and all that it lies in, is root's.
+pub(crate) fn is_of_root(path: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return false };
     let owned = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.uid() == 0);
-    path.canonicalize().is_ok_and(|real| real.ancestors().all(owned))
+    let mut there = path.ancestors().filter(|path| path.symlink_metadata().is_ok());
+    there.next().and_then(|path| path.canonicalize().ok()).is_some_and(|real| real.ancestors().all(owned))
+}
+
+/// Has a program started with root's rights to files, whatever those of the thread are that starts it.
+pub fn starts_as_root(command: &mut Command) {
+    if now().0 != 0 && rustix::process::geteuid().is_root() {
+        let work = || {
+            set(0, 0);
+            Ok(())
+        };
+        // SAFETY: between fork and exec this makes two system calls; it takes no lock and allocates nothing.
+        unsafe { command.pre_exec(work) };
+    }
+}
+
+/// By whom is decided about files in this thread.
+fn now() -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: plain numbers, which are those of nobody; both calls only tell what there is.
+    unsafe { (libc::setfsuid(u32::MAX) as u32, libc::setfsgid(u32::MAX) as u32) }
 }
 
 /// Decides about files by another user from now on, in this thread.
@@ -84,6 +123,7 @@ mod tests {
 
         #[test]
         fn what_the_caller_cannot_read_is_not_read_until_the_rights_are_given_back() {
+            assert!(rustix::process::geteuid().is_root(), "only root has rights to give away: run the tests as root");
             let place = std::env::temp_dir().join(format!("diorama-rights-{}", std::process::id()));
             fs::create_dir_all(&place).unwrap();
             let secret = place.join("secret");
@@ -92,10 +132,18 @@ mod tests {
             let before = groups().unwrap();
             set_groups(&[65534]).unwrap();
             set(65534, 65534);
-            let rights = Rights { groups: before.clone() };
+            let rights = Rights { before: (0, 0), groups: before.clone(), of_thread: PhantomData };
             assert_eq!(fs::read(&secret).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(as_root(|| fs::read(&secret)).unwrap(), b"root's");
+            assert_eq!(fs::read(&secret).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            let mut program = Command::new("/bin/cat");
+            starts_as_root(program.arg(&secret));
+            assert_eq!(program.output().unwrap().stdout, b"root's");
             drop(rights);
             assert_eq!((fs::read(&secret).unwrap().as_slice(), groups().unwrap()), (&b"root's"[..], before));
+            assert!(is_of_root(Path::new("/etc/passwd")) && is_of_root(Path::new("/etc/none/at/all")));
+            std::os::unix::fs::chown(&place, Some(65534), None).unwrap();
+            assert!(!is_of_root(&secret) && !is_of_root(&place.join("none/at/all")), "it is of another user");
             fs::remove_dir_all(place).unwrap();
         }
     }

@@ -27,6 +27,7 @@ pub use self::origin::ImageSource;
 pub(crate) use self::origin::base_of;
 pub use self::pull::{kept_image, pull_image};
 pub use self::reference::image_reference;
+use crate::damaged::{is_apart, set_apart};
 use crate::error::{Error, Result};
 use crate::live::live_runs;
 use crate::places::{STATE, lock_file, private_dir, unused_id};
@@ -114,9 +115,17 @@ impl KeptImage {
                 other => other,
             })?;
         }
-        let file = tree.join(UNPACKED);
-        let read = fs::read(&file).and_then(|text| Ok(serde_json::from_slice(&text)?));
-        let unpacked: Unpacked = read.map_err(Error::file(&file, "read"))?;
+        let unpacked: Unpacked = match read_unpacked(&tree) {
+            Ok(unpacked) => unpacked,
+            // All of it can be had again.
+            Err(e) if e.kind() == io::ErrorKind::InvalidData || e.kind() == io::ErrorKind::UnexpectedEof => {
+                warn(format_args!("{} is damaged ({e}); it is unpacked anew", tree.join(UNPACKED).display()));
+                node::remove_tree(&tree).map_err(Error::file(&tree, "remove"))?;
+                unpack(&dir)?;
+                read_unpacked(&tree).map_err(Error::file(&tree.join(UNPACKED), "read"))?
+            }
+            Err(e) => return Err(Error::file(&tree.join(UNPACKED), "read")(e)),
+        };
         Ok(KeptImage { unpacked: Unpacked { root: tree.join("root"), ..unpacked }, _lock: lock })
     }
 
@@ -124,6 +133,11 @@ impl KeptImage {
     pub(crate) fn unpacked(&self) -> &Unpacked {
         &self.unpacked
     }
+}
+
+/// What is known of the files of an image that are unpacked.
+fn read_unpacked(tree: &Path) -> io::Result<Unpacked> {
+    Ok(serde_json::from_slice(&fs::read(tree.join(UNPACKED))?)?)
 }
 
 /// Unpacks an image into its own directory: all of it, or nothing.
@@ -262,7 +276,8 @@ fn unix_s() -> u64 {
 ///
 /// If there is none of this name, or a run needs it.
 pub fn remove_image(name: &str) -> Result<()> {
-    if let Some(what) = wrong_word(name) {
+    let plain = if is_apart(name) { name.rsplit_once('.').map_or(name, |(plain, _)| plain) } else { name };
+    if let Some(what) = wrong_word(plain) {
         return Err(Error::Usage(what));
     }
     let all = lock_all()?;
@@ -336,10 +351,14 @@ impl Drop for Part {
 fn share(name: &str) -> Result<(PathBuf, File)> {
     let dir = dir_of(name);
     let _all = lock_all()?;
-    if !dir.join(ABOUT).exists() {
+    if !dir.exists() {
         return Err(missing(name, ""));
     }
     let lock = lock_file(&dir.join("lock"))?;
+    if let Some(why) = damage(&dir) {
+        let what = format!("the image `{name}` is damaged: {why}; `diorama image list` sets it apart");
+        return Err(Error::Usage(what));
+    }
     // A command that has saved it, and that ends just now, may have all of it for another moment.
     flock(&lock, FlockOperation::LockShared).map_err(Error::file(&dir, "lock"))?;
     Ok((dir, lock))
@@ -353,18 +372,32 @@ fn dir_of(name: &str) -> PathBuf {
     home().join(name)
 }
 
-/// What is where images are and cannot be read as one: its name, and why. It can be removed by that.
-pub fn damaged_images() -> Vec<(String, String)> {
-    let entries = fs::read_dir(home()).into_iter().flatten().flatten();
-    let why = |dir: &Path| match fs::read(dir.join(ABOUT)).map(|text| serde_json::from_slice::<KeptAbout>(&text)) {
+/// What is wrong with the description of an image; none if it can be used.
+fn damage(dir: &Path) -> Option<String> {
+    match fs::read(dir.join(ABOUT)).map(|text| serde_json::from_slice::<KeptAbout>(&text)) {
         Ok(Ok(about)) if dir.file_name().is_some_and(|name| *name == *about.name) => None,
         Ok(Ok(about)) => Some(format!("it says that it is `{}`", about.name)),
-        Ok(Err(e)) => Some(e.to_string()),
-        Err(e) => Some(e.to_string()),
-    };
+        Ok(Err(e)) => Some(format!("its {ABOUT} is not what was written: {e}")),
+        Err(e) => Some(format!("its {ABOUT} cannot be read: {e}")),
+    }
+}
+
+/// Images that cannot be read any more: by name, and why. One that nobody has is set apart, and its name is free.
+pub fn damaged_images() -> Vec<(String, String)> {
+    let Ok(_all) = lock_all() else { return Vec::new() };
+    let entries = fs::read_dir(home()).into_iter().flatten().flatten();
     let damaged = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).filter_map(|entry| {
         let name = entry.file_name().into_string().ok().filter(|name| !name.starts_with(PART))?;
-        why(&entry.path()).map(|why| (name, why))
+        let why = damage(&entry.path())?;
+        if is_apart(&name) {
+            return Some((name, why));
+        }
+        let lock = lock_file(&entry.path().join("lock")).ok()?;
+        let dir = match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => set_apart(&entry.path(), &why),
+            Err(_) => entry.path(),
+        };
+        Some((dir.file_name()?.to_str()?.to_owned(), why))
     });
     let mut damaged: Vec<_> = damaged.collect();
     damaged.sort();

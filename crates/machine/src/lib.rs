@@ -6,6 +6,7 @@
 mod by_hand;
 mod claim;
 mod control;
+mod damaged;
 pub mod doctor;
 mod error;
 mod exec;
@@ -26,6 +27,7 @@ mod sweep;
 pub use by_hand::{Request, Requests, event, swap_out};
 pub use claim::{Wanted, claim_one};
 pub use control::RunRequest;
+pub use damaged::set_apart;
 pub use error::{Error, Result};
 pub use exec::exec;
 pub use facts::{plan_on, supply_of_plan};

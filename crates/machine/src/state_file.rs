@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use host::warn;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::damaged;
 use crate::error::{Error, Result};
 
 /// A file of this machine, in JSON.
@@ -44,10 +44,7 @@ impl StateFile {
 
     /// Puts a file apart that is not what was written: what is to be written next would take its place.
     pub fn set_apart(&self) {
-        let apart = self.folder.join(format!("{}.damaged", self.name));
-        if fs::rename(self.path(), &apart).is_ok() {
-            warn(format_args!("{} is damaged; it is kept as {}", self.path().display(), apart.display()));
-        }
+        damaged::set_apart(&self.path(), "it is not what was written");
     }
 
     /// Makes the folder and locks it, until what is returned is dropped: runs may end at once, and each must see what

@@ -14,6 +14,7 @@ use model::Experiment;
 use rustix::fs::{FlockOperation, flock};
 use site::Suspended;
 
+use crate::damaged::{APART, files, is_apart, remove_file, set_apart};
 use crate::error::{Error, Result};
 use crate::places::{STATE, lock_file, private_dir};
 
@@ -133,20 +134,33 @@ pub fn suspended_runs() -> Vec<Listed> {
     all
 }
 
-/// Suspended runs of which it cannot be read any more what they were, by identity, and why.
+/// Suspended runs, and other files of this machine's state, that cannot be read any more: by name, and why. Such a run
+/// is set apart, unless somebody has it.
 pub fn damaged() -> Vec<(String, String)> {
     let entries = fs::read_dir(Path::new(STATE).join(SWAPPED)).into_iter().flatten().flatten();
-    let mut all: Vec<_> = entries.filter_map(|entry| Some((name(&entry.path())?, damage(&entry.path())?))).collect();
+    let runs = entries.filter_map(|entry| {
+        let (mut dir, why) = (entry.path(), damage(&entry.path())?);
+        if !is_apart(&name(&dir)?) && lock(&dir).is_ok() {
+            dir = set_apart(&dir, &why);
+        }
+        Some((name(&dir)?, why))
+    });
+    let mut all: Vec<_> = runs.collect();
+    all.extend(files().into_iter().map(|name| (name, "it was not what was written".to_owned())));
     all.sort();
     all
 }
 
-/// Removes one of them, with its nodes' files; whether there was one.
+/// Removes one of them, a run with its nodes' files; whether there was one.
 pub fn remove_damaged(id: &str) -> Result<bool> {
-    if !damaged().iter().any(|(other, _)| other == id) {
+    let apart = format!("{id}{APART}");
+    let Some((name, _)) = damaged().into_iter().find(|(name, _)| name == id || *name == apart) else {
         return Ok(false);
+    };
+    if remove_file(&name)? {
+        return Ok(true);
     }
-    let dir = Path::new(STATE).join(SWAPPED).join(id);
+    let dir = Path::new(STATE).join(SWAPPED).join(name);
     let lock = Arc::new(lock(&dir)?);
     Files { dir, _lock: lock }.remove().map(|()| true)
 }
@@ -161,8 +175,8 @@ fn damage(dir: &Path) -> Option<String> {
     match fs::read(&file).map(|text| serde_json::from_slice::<Suspended>(&text)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Ok(Ok(_)) => None,
-        Err(e) => Some(format!("{} cannot be read ({e})", file.display())),
-        Ok(Err(e)) => Some(format!("{} is not what was written ({e})", file.display())),
+        Err(e) => Some(format!("its {FILE} cannot be read: {e}")),
+        Ok(Err(e)) => Some(format!("its {FILE} is not what was written: {e}")),
     }
 }
 
@@ -189,7 +203,9 @@ pub fn take_suspended(which: &str) -> Result<(Listed, Files)> {
     let (first, more) = (found.next().cloned(), found.next().is_some());
     let known: Vec<_> = all.iter().map(|l| format!("{} ({})", l.run.id, l.run.name)).collect();
     let known = if known.is_empty() { "there is none".to_string() } else { format!("there are {}", known.join(", ")) };
-    if let Some((id, why)) = damaged().into_iter().find(|(id, _)| first.is_none() && id == which) {
+    let apart = format!("{which}{APART}");
+    let is_it = |(name, _): &(String, String)| first.is_none() && (name == which || *name == apart);
+    if let Some((id, why)) = damaged().into_iter().find(is_it) {
         return Err(Error::Usage(format!("nobody can go on with {id}: {why}; `diorama swap remove {id}` removes it")));
     }
     let Some(found) = first.filter(|_| !more) else {

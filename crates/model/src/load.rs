@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -148,8 +149,10 @@ fn locate(path: &Path) -> Result<(PathBuf, PathBuf), Error> {
 /// If there is no such file, or it cannot be one.
 pub fn read(file: &Path, kind: &Kind) -> Result<String, Error> {
     let unreadable = |why: String| Error::Unreadable { path: file.to_owned(), why };
-    let meta = file.metadata().map_err(|e| unreadable(format!("{}; {}", reason(&e), kind.missing)))?;
-    // Opening a FIFO would wait for ever.
+    // Opening a FIFO would wait for ever, and a terminal would become this process's own.
+    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file);
+    let opened = opened.map_err(|e| unreadable(format!("{}; {}", reason(&e), kind.missing)))?;
+    let meta = opened.metadata().map_err(|e| unreadable(reason(&e)))?;
     if !meta.is_file() {
         return Err(unreadable(format!("this is not a file: {}", kind.is)));
     }
@@ -158,8 +161,7 @@ pub fn read(file: &Path, kind: &Kind) -> Result<String, Error> {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
-    let opened = File::open(file).and_then(|f| f.take(kind.longest + 1).read_to_end(&mut bytes));
-    opened.map_err(|e| unreadable(reason(&e)))?;
+    opened.take(kind.longest + 1).read_to_end(&mut bytes).map_err(|e| unreadable(reason(&e)))?;
     if bytes.len() as u64 > kind.longest {
         return Err(too_long());
     }

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -119,16 +119,16 @@ impl Place {
         let step = || -> io::Result<()> {
             fs::create_dir(&files)?;
             fs::create_dir(scratch.path().join("root"))?;
-            fs::copy(script, files.join(name))?;
+            copied(script, &files.join(name))?;
             fs::write(files.join(".prelude"), PRELUDE)?;
-            let mut copied = 0;
+            let mut beside = 0;
             for entry in fs::read_dir(&folder)? {
                 let entry = entry?;
                 let (path, meta) = (entry.path(), entry.metadata()?);
                 let wanted = path.extension().is_some_and(|e| e == "ns" || e == "tcl");
-                if wanted && meta.is_file() && meta.len() <= LONGEST && entry.file_name() != name && copied < FILES {
-                    fs::copy(&path, files.join(entry.file_name()))?;
-                    copied += 1;
+                if wanted && meta.is_file() && meta.len() <= LONGEST && entry.file_name() != name && beside < FILES {
+                    copied(&path, &files.join(entry.file_name()))?;
+                    beside += 1;
                 }
             }
             for entry in fs::read_dir(&files)? {
@@ -218,6 +218,15 @@ fn listen(child: &mut Child) -> (String, Ended) {
     };
     // Not a copy of it, where it need not be.
     (String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()), ended)
+}
+
+/// Copies a script that somebody may exchange meanwhile: opening a FIFO would wait for ever, and it may have grown.
+fn copied(from: &Path, to: &Path) -> io::Result<()> {
+    let from = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(from)?;
+    if !from.metadata()?.is_file() {
+        return Err(io::Error::other("this is not a file"));
+    }
+    io::copy(&mut from.take(LONGEST), &mut fs::File::create(to)?).map(drop)
 }
 
 /// Removes what was left behind by those who were killed while a script ran.

@@ -9,6 +9,14 @@ pub enum Error {
     /// The file is none of ours, or there is no such job.
     #[error("{0}")]
     Input(String),
+    /// The file is no database, or not what was written.
+    #[error("{}: {what}; name another file with --queue", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What the database says of it.
+        what: String,
+    },
     /// The disk, the file system or the database fails.
     #[error("{}: {what}", file.display())]
     Failed {
@@ -23,7 +31,7 @@ impl Error {
     /// 1 for what fails, 2 for bad input.
     pub fn code(&self) -> u8 {
         match self {
-            Error::Input(_) => 2,
+            Error::Input(_) | Error::Damaged { .. } => 2,
             Error::Failed { .. } => 1,
         }
     }
@@ -36,8 +44,9 @@ impl Error {
     pub(crate) fn database(file: impl Into<PathBuf>) -> impl FnOnce(rusqlite::Error) -> Error {
         let file = file.into();
         move |e| match e.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::NotADatabase) => {
-                Error::Input(format!("{}: this is no queue; name another file with --queue", file.display()))
+            Some(rusqlite::ErrorCode::NotADatabase) => Error::Damaged { file, what: "this is no queue".into() },
+            Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
+                Error::Damaged { file, what: format!("this queue is not what was written ({e})") }
             }
             Some(rusqlite::ErrorCode::DiskFull) => {
                 let what = "the disk is full; nothing of the queue is lost: make room, and do the same again";

@@ -164,6 +164,14 @@ fn what_is_no_queue_is_refused_and_left_alone() {
     let text = dir.path().join("notes.txt");
     fs::write(&text, "these are notes, and no database; there are so many of them that nobody could think so").unwrap();
     let refused = Queue::open(&text).unwrap_err();
-    assert!(matches!(refused, Error::Input(_)) && refused.to_string().contains("notes.txt: this is no queue"));
+    assert!(refused.code() == 2 && refused.to_string().contains("notes.txt: this is no queue"));
     assert!(fs::read_to_string(&text).unwrap().starts_with("these are notes"));
+    // One whose pages are not what was written is damaged, which is another matter than a full disk.
+    let file = dir.path().join("queue.db");
+    add(&mut Queue::open(&file).unwrap(), &["true"]);
+    let mut pages = fs::read(&file).unwrap();
+    pages[100..].fill(0x5a);
+    fs::write(&file, pages).unwrap();
+    let told = Queue::open(&file).and_then(|queue| queue.jobs().map(drop)).unwrap_err();
+    assert!(matches!(told, Error::Damaged { .. }) && told.to_string().contains("not what was written"), "{told}");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use compose::{Image, Wanted};
-use engine::{ImageContents, ImageFile, image_reference};
+use engine::{ImageContents, ImageFile, as_root, image_reference};
 
 use crate::failure::Failure;
 
@@ -41,7 +41,7 @@ impl Images {
                 false => archives.push(path),
             }
         }
-        let inspected = |path: PathBuf| Ok((path.clone(), ImageFile::Archive(path).contents()?));
+        let inspected = |path: PathBuf| Ok((path.clone(), as_root(|| ImageFile::Archive(path).contents())?));
         let given = archives.into_iter().map(inspected).collect::<Result<_, engine::Error>>()?;
         Ok(Images { folder, given, pull })
     }

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use host::beneath::{self, Dir};
+use host::rights::Rights;
 use oci_spec::image::{Arch, Descriptor, ImageConfiguration, ImageIndex, ImageManifest, MediaType};
 use serde::Deserialize;
 
@@ -46,16 +48,21 @@ pub(super) enum Source {
     /// A tar file whose members can be read in any order: where the content of each begins, and its length in bytes.
     Archive { file: File, members: HashMap<PathBuf, (u64, u64)> },
     /// The directory of a layout.
-    Layout(PathBuf),
+    Layout { dir: Dir, path: PathBuf },
 }
 
 impl Source {
     /// Opens an archive, or a layout. The error is what is wrong with it.
     pub(super) fn open(path: &Path) -> Result<Source, String> {
-        let file = File::open(path).map_err(|e| e.to_string())?;
-        if file.metadata().map_err(|e| e.to_string())?.is_dir() {
-            return Ok(Source::Layout(path.to_owned()));
-        }
+        let rights = Rights::of_caller(path);
+        let file = match Dir::open(path) {
+            Ok(dir) => return Ok(Source::Layout { dir, path: path.to_owned() }),
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+                beneath::open_file(path).map_err(|e| e.to_string())?
+            }
+            Err(e) => return Err(e.to_string()),
+        };
+        drop(rights);
         let members = index(&file).map_err(|e| format!("is not a tar file of an image: {e}"))?;
         Ok(Source::Archive { file, members })
     }
@@ -112,7 +119,7 @@ impl Source {
     fn has(&self, name: &str) -> bool {
         match self {
             Source::Archive { members, .. } => members.contains_key(Path::new(name)),
-            Source::Layout(dir) => dir.join(name).is_file(),
+            Source::Layout { dir, .. } => dir.read(Path::new(name)).is_ok(),
         }
     }
 
@@ -124,8 +131,8 @@ impl Source {
                 let (start, length) = members.get(&plain(Path::new(name))).copied().ok_or_else(lacks)?;
                 Ok(Part { file: file.try_clone().map_err(|e| e.to_string())?, start, length })
             }
-            Source::Layout(dir) => {
-                let file = File::open(dir.join(plain(Path::new(name)))).map_err(|e| format!("{}: {e}", lacks()))?;
+            Source::Layout { dir, .. } => {
+                let file = dir.read(&plain(Path::new(name))).map_err(|e| format!("{}: {e}", lacks()))?;
                 let length = file.metadata().map_err(|e| e.to_string())?.len();
                 Ok(Part { file, start: 0, length })
             }
@@ -136,7 +143,7 @@ impl Source {
     pub(super) fn file_of(&self, name: &str) -> Option<PathBuf> {
         match self {
             Source::Archive { .. } => None,
-            Source::Layout(dir) => Some(dir.join(plain(Path::new(name)))),
+            Source::Layout { path, .. } => Some(path.join(plain(Path::new(name)))),
         }
     }
 }
