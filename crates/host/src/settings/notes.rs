@@ -127,10 +127,8 @@ impl Notes {
         let path = self.note();
         let part = self.directory.join(format!(".{}.part", self.kind.noted_as));
         let write = || {
-            let mut file = written_anew(&part)?;
-            file.write_all(self.text(before).as_bytes())?;
-            // A change after it must not reach the kernel before it has reached the disk.
-            file.sync_all()?;
+            // It need not reach the disk: a machine that crashes has the kernel's own value when it is up again.
+            written_anew(&part)?.write_all(self.text(before).as_bytes())?;
             fs::rename(&part, &path)
         };
         write().map_err(|e| Error::file("write", &path, e))
