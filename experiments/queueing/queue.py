@@ -12,7 +12,11 @@ import time
 
 PORT = 900
 ASK = struct.Struct("!Id")  # number, s of work
-ANSWER = struct.Struct("!Idd")  # number, s that the work took by the server's clock and by its CPU's
+# Number; when the request came and was done, by the server's clock, s; how long that took from when it was begun; how
+# long the work took by the CPU's clock, and how long by that since the one before was done.
+ANSWER = struct.Struct("!Iddddd")
+SO_TIMESTAMPNS = 35
+STAMP = struct.Struct("qq")  # s, ns
 LOOPS = 2_000
 
 
@@ -34,17 +38,22 @@ def loops_per_second():
 def serve(workers):
     asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    asked.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     asked.bind(("", PORT))
     speed = loops_per_second()
 
     def answer():
+        before = time.thread_time()
         while True:
-            message, client = asked.recvfrom(64)
-            begun, cpu = time.monotonic(), time.thread_time()
+            message, [(_, _, stamp)], _, client = asked.recvmsg(64, 64)
+            begun, cpu = time.time(), time.thread_time()
             number, length = ASK.unpack(message)
             work(int(length * speed))
-            took = (time.monotonic() - begun, time.thread_time() - cpu)
-            asked.sendto(ANSWER.pack(number, *took), client)
+            done, by_cpu = time.time(), time.thread_time()
+            seconds, ns = STAMP.unpack(stamp)
+            times = (seconds + ns / 1e9, done, done - begun, by_cpu - cpu, by_cpu - before)
+            before = by_cpu
+            asked.sendto(ANSWER.pack(number, *times), client)
 
     others = [multiprocessing.get_context("fork").Process(target=answer) for _ in range(workers)]
     for other in others:
@@ -55,13 +64,23 @@ def serve(workers):
         ready.accept()[0].close()
 
 
-def expected(arrivals, services, workers, path):
-    """When each answer comes: whoever came first is served first, by whichever worker is free first."""
+def expected(arrivals, services, workers):
+    """When each is done: whoever came first is served first, by whichever worker is free first."""
     free = [0.0] * workers
     for at, service in zip(arrivals, services):
-        begun = max(at + path / 2, heapq.heappop(free))
-        heapq.heappush(free, begun + service)
-        yield begun + service + path / 2 - at
+        done = max(at, heapq.heappop(free)) + service
+        heapq.heappush(free, done)
+        yield done
+
+
+def compare(load, where, times):
+    """Prints by how much times are off; each comes with what it should be."""
+    is_, should = (sorted(column) for column in zip(*times))
+    both = [("mean", sum(is_) / len(times), sum(should) / len(times))]
+    both += [(f"p{q}", is_[len(times) * q // 100], should[len(times) * q // 100]) for q in (50, 90)]
+    for name, took, expects in both:
+        error = 100 * (took - expects) / expects
+        print(f"load {load} {where} {name}: {took * 1e3:.2f} ms, should be {expects * 1e3:.2f}, off by {error:+.2f} %")
 
 
 def ask(server, workers, kind, mean, path, seconds):
@@ -72,18 +91,22 @@ def ask(server, workers, kind, mean, path, seconds):
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     link.bind(("", PORT + 1))
-    came = {}
+    came, services = {}, []
 
     def listen():
         while True:
-            number, clock, cpu = ANSWER.unpack(link.recv(64))
-            came[number] = (time.monotonic(), clock if workers == 1 else cpu)
+            number, arrived, done, clock, cpu, since = ANSWER.unpack(link.recv(64))
+            # Where several work at once, none sees by the clock for how long it did. What a server does besides, it does
+            # while it could serve the next.
+            took = clock if workers == 1 else services[number]
+            came[number] = (time.monotonic(), arrived, done, took * since / cpu)
 
     threading.Thread(target=listen, daemon=True).start()
     loads = {}
     for load in [0.3, 0.6, 0.8]:
         came.clear()
-        sent, services = [], []
+        services.clear()
+        sent = []
         at = begun = time.monotonic()
         while True:
             at += draw.expovariate(load * workers / mean)
@@ -94,24 +117,23 @@ def ask(server, workers, kind, mean, path, seconds):
             sent.append(time.monotonic())
             link.sendto(ASK.pack(len(sent) - 1, services[-1]), server)
         time.sleep(30 * mean + path)
-        loads[load] = (sent, services, dict(came))
+        loads[load] = (sent, dict(came))
     with open("/out/log", "w") as log:
-        for load, (sent, services, came) in loads.items():
-            # What was lost, or is still to come, is served for as long as it asked to be.
-            services = [came[i][1] if i in came else length for i, length in enumerate(services)]
-            wanted = list(expected(sent, services, workers, path))
-            pairs = [(came[i][0] - sent[i], wanted[i], sent[i]) for i in range(len(sent)) if i in came]
-            for took, should, at in pairs:
-                log.write(f"{at:.6f}\t{load}\t{took * 1e6:.0f}\t{should * 1e6:.0f}\n")
-            took, should = sorted(p[0] for p in pairs), sorted(p[1] for p in pairs)
-            off = [("mean", sum(took) / len(took), sum(should) / len(should))]
-            off += [(f"p{q}", took[len(took) * q // 100], should[len(should) * q // 100]) for q in (50, 90)]
+        for load, (sent, came) in loads.items():
+            answered = sorted((times[1], number) for number, times in came.items())
+            arrived = [at for at, _ in answered]
+            services = [came[number][3] for _, number in answered]
+            at_server, at_client = [], []
+            for (at, number), should in zip(answered, expected(arrived, services, workers)):
+                heard, _, done, _ = came[number]
+                at_server.append((done - at, should - at))
+                at_client.append((heard - sent[number], should - at + path))
+                took, expects = (1e6 * time for time in at_client[-1])
+                log.write(f"{sent[number]:.6f}\t{load}\t{took:.0f}\t{expects:.0f}\n")
             service = 1e3 * sum(services) / len(services)
-            print(f"load {load}: {len(sent) - len(pairs)} of {len(sent)} unanswered, work of {service:.2f} ms")
-            for name, is_, should_be in off:
-                # Of the time at the server: the path is no part of what is checked here.
-                error = 100 * (is_ - should_be) / (should_be - path)
-                print(f"load {load} {name}: {is_ * 1e3:.2f} ms, should be {should_be * 1e3:.2f}, off by {error:.2f} %")
+            print(f"load {load}: {len(sent) - len(came)} of {len(sent)} unanswered, work of {service:.2f} ms")
+            compare(load, "at the server", at_server)
+            compare(load, "at the client", at_client)
             sys.stdout.flush()
 
 

@@ -61,6 +61,13 @@ struct task_struct {
 	struct task_group *sched_task_group;
 };
 
+struct sk_buff {
+	__s64 tstamp;
+	__be16 protocol;
+	__u16 network_header;
+	unsigned char *head;
+};
+
 struct hrtimer_clock_base {
 	__s64 offset;
 };
@@ -90,7 +97,24 @@ struct __sk_buff {
 	__u32 tc_classid;
 	__u32 data;
 	__u32 data_end;
+	__u32 napi_id;
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 data_meta;
+	__u64 flow_keys;
+	__u64 tstamp;
 };
+
+/* Of packets, in the order of a frame's bytes. */
+#define IPV4 0x0008
+#define IPV6 0xdd86
+
+#define UDP 17
 
 #define TC_ACT_OK 0
 

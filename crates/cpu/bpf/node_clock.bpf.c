@@ -19,6 +19,8 @@ char _license[] SEC("license") = "GPL";
 /* How many slices a thread may have been kept from the core, for the work of which it catches up. */
 #define MOST_SLICES_BEHIND 8
 
+#define SECOND 1000000000ull
+
 /* `struct Config` of the loader. */
 struct {
 	__u64 cores[MOST_CPUS / 64]; /* those on which there are nodes: a bit each */
@@ -108,8 +110,6 @@ struct core {
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
-	__u64 seen;    /* not before this has its thread worked for what it does since `seen_at`; 0: nothing */
-	__u64 seen_at; /* real ns */
 };
 
 struct {
@@ -123,7 +123,7 @@ struct task {
 	__u64 group; /* address of the task's group, by which a change of group shows */
 	__u32 node;
 	__u32 counted; /* among `runnable` */
-	__u64 own;     /* until when it has worked, by the node's clock, where the node has several CPUs */
+	__u64 own;     /* until when it has worked, by the node's clock */
 };
 
 struct {
@@ -175,16 +175,11 @@ static __always_inline struct node_clock *clock_at(__u32 node)
 	return inner ? bpf_map_lookup_elem(inner, &first) : 0;
 }
 
-/* By how much a clock at this rate goes on between two real instants. */
-static __always_inline __u64 gone_on(const struct node_clock *c, __u64 from, __u64 real)
-{
-	__u64 passed = real > from ? real - from : 0;
-	return passed * c->rate >> NODE_CLOCK_RATE_BITS;
-}
-
+/* By how much the clock has gone on since its line began. */
 static __always_inline __u64 passed_on(const struct node_clock *c, __u64 real)
 {
-	return gone_on(c, c->base_real, real);
+	__u64 passed = real > c->base_real ? real - c->base_real : 0;
+	return passed * c->rate >> NODE_CLOCK_RATE_BITS;
 }
 
 static __always_inline __u64 shown(const struct node_clock *c, __u64 real)
@@ -194,14 +189,23 @@ static __always_inline __u64 shown(const struct node_clock *c, __u64 real)
 	return clock > floor ? clock : floor;
 }
 
-static __always_inline void raise(struct node_clock *c, __u64 to)
+/* Until when the thread that has the core has worked. */
+static __always_inline __u64 worked_until(const struct node_clock *c, __u64 real)
 {
-	__u64 floor = *(const volatile __u64 *)&c->floor;
-	for (int i = 0; i < 8 && floor < to; i++) {
-		__u64 was = __sync_val_compare_and_swap(&c->floor, floor, to);
-		if (was == floor)
+	__u64 own = c->base + passed_on(c, real);
+	__u64 raised = *(const volatile __u64 *)&c->raised;
+	return own > raised ? own : raised;
+}
+
+/* Has a word that only grows be no less than this. */
+static __always_inline void raise(__u64 *word, __u64 to)
+{
+	__u64 is = *(const volatile __u64 *)word;
+	for (int i = 0; i < 8 && is < to; i++) {
+		__u64 was = __sync_val_compare_and_swap(word, is, to);
+		if (was == is)
 			return;
-		floor = was;
+		is = was;
 	}
 }
 
@@ -271,18 +275,28 @@ static __always_inline void change_runnable(struct node *n, __s32 by, __u64 now)
 }
 
 /*
- * With several CPUs each thread has one of its own, so that a node's clock goes on with the work of the one that has
- * done most, and stands while the core does what others should have done at the same time. `own` of a thread is until
- * when it has worked.
+ * `own` of a thread is until when it has worked. What happens to a node, and to its other threads, while it waits for
+ * the core or works, does not move that: only what the thread itself is woken by, or takes. A node's clock shows the
+ * furthest of its threads.
  *
- * All of them together do no more than all CPUs can: `all_cpus` goes on by each one's part of its work. What could have
- * been done before the thread that has done least is lost: that thread is looked for in rounds, in which each that can
- * run has the core about once.
+ * All threads together do no more than all CPUs can: `all_cpus` goes on by each one's part of its work. With one CPU
+ * nobody begins before it; with several each has one of its own, and where there are more threads than CPUs, nobody's
+ * work ends before it. What could have been done before the thread that has done least is lost: that thread is looked
+ * for in rounds, in which each that can run has the core about once. What the node is behind by more than a few of its
+ * slices is lost, too.
  */
-static __always_inline __u64 begin_to_work(struct node *n, struct task *task, __u64 clock)
+static __always_inline __u64 begin_to_work(
+	struct node *n, const struct node_clock *c, struct task *task, __u64 clock, __u64 now)
 {
 	__u64 most = MOST_SLICES_BEHIND * (config.slice * n->rate >> NODE_CLOCK_RATE_BITS);
-	__u64 from = clock > most && task->own < clock - most ? clock - most : task->own;
+	__u64 from = task->own, raised = *(const volatile __u64 *)&c->raised;
+	__u64 reference = n->cpus == 1 ? now : clock;
+	if (reference > most && from < reference - most)
+		from = reference - most;
+	if (from < raised)
+		from = raised;
+	if (n->cpus == 1 && from < n->all_cpus)
+		from = n->all_cpus;
 	if (from < n->round_from)
 		n->round_from = from;
 	if (n->round > 1) {
@@ -296,27 +310,13 @@ static __always_inline __u64 begin_to_work(struct node *n, struct task *task, __
 	return from;
 }
 
-/* Until when the thread that has the core has worked. */
-static __always_inline __u64 worked_until(const struct node_clock *c, const struct core *core, __u64 now)
+/* Counts what the thread that has the core has done since the clock's line began; until when it has worked. */
+static __always_inline __u64 count_work(struct node *n, const struct node_clock *c, __u64 now)
 {
-	__u64 own = c->base + passed_on(c, now);
-	if (core->seen) {
-		__u64 then = core->seen + gone_on(c, core->seen_at, now);
-		if (own < then)
-			own = then;
-	}
-	return own;
-}
-
-static __always_inline __u64 end_of_work(
-	struct node *n, struct node_clock *c, struct task *task, struct core *core, __u64 now)
-{
-	n->all_cpus += passed_on(c, now) / (n->cpus ? n->cpus : 1);
-	task->own = worked_until(c, core, now);
-	core->seen = 0;
-	if (task->own < n->all_cpus)
-		task->own = n->all_cpus;
-	return task->own;
+	__u64 passed = passed_on(c, now);
+	n->worked += passed;
+	n->all_cpus += passed / (n->cpus ? n->cpus : 1);
+	return worked_until(c, now);
 }
 
 /* Counts a thread that can run among those of its node. */
@@ -364,16 +364,23 @@ static __always_inline void woken(struct task_struct *p)
 	struct task *task = task_of(p);
 	if (!task)
 		return;
+	struct node *n = node_at(task->node);
 	struct node_clock *c = clock_at(task->node);
-	if (!c)
+	if (!n || !c)
 		return;
 	__u64 now = bpf_ktime_get_ns(), event = event_for(task->node, now);
-	if (event)
-		raise(c, event);
+	if (task->counted) {
+		/* It has not slept yet, and goes on with what it is woken for. */
+		raise(&c->raised, event);
+		raise(&c->floor, event);
+		return;
+	}
 	/* It has not worked after it went to sleep, nor before it was woken: by an event, or by the thread that runs. */
 	__u64 from = event ? event : c->base + passed_on(c, now);
-	if (!task->counted && task->own < from)
+	if (task->own < from)
 		task->own = from;
+	if (!n->runnable)
+		raise(&c->floor, event);
 	count(task, now);
 }
 
@@ -391,7 +398,7 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 	return 0;
 }
 
-static __always_inline void leaves(struct task *task, struct core *core, bool sleeps, bool stays, __u64 now)
+static __always_inline void leaves(struct task *task, bool sleeps, bool stays, __u64 now)
 {
 	struct node *n = node_at(task->node);
 	struct node_clock *c = clock_at(task->node);
@@ -401,13 +408,13 @@ static __always_inline void leaves(struct task *task, struct core *core, bool sl
 		task->counted = 0;
 		change_runnable(n, -1, now);
 	}
-	if (stays && n->cpus == 1)
-		return;
-	__u64 own = shown(c, now), worked = n->cpus > 1 ? end_of_work(n, c, task, core, now) : 0;
-	if (own < worked)
-		own = worked;
-	n->worked += passed_on(c, now);
-	raise(c, own);
+	task->own = count_work(n, c, now);
+	if (n->runnable > n->cpus && task->own < n->all_cpus)
+		task->own = n->all_cpus;
+	__u64 own = shown(c, now);
+	if (own < task->own)
+		own = task->own;
+	raise(&c->floor, own);
 	if (stays)
 		return;
 	tally_cpus(n, now);
@@ -427,9 +434,9 @@ static __always_inline void comes(struct task *task, bool stays, __u64 now)
 {
 	struct node *n = node_at(task->node);
 	struct node_clock *c = clock_at(task->node);
-	if (!n || !c || (stays && n->cpus == 1))
+	if (!n || !c)
 		return;
-	__u64 clock = c->floor, from = n->cpus > 1 ? begin_to_work(n, task, clock) : clock;
+	__u64 clock = c->floor, from = begin_to_work(n, c, task, clock, now);
 	if (!stays) {
 		tally_cpus(n, now);
 		n->waited += now > n->since ? now - n->since : 0;
@@ -447,7 +454,7 @@ static __always_inline void joins(struct task *task, __u64 now)
 	struct node_clock *c = clock_at(task->node);
 	if (task->counted || !c)
 		return;
-	raise(c, now);
+	raise(&c->floor, now);
 	task->own = now;
 	count(task, now);
 }
@@ -474,7 +481,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	bool stays = from && to && to->node == from->node;
 	if (from)
-		leaves(from, core, sleeps, stays, now);
+		leaves(from, sleeps, stays, now);
 	if (to)
 		comes(to, stays, now);
 	core->running = to ? to->node : 0;
@@ -482,40 +489,56 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 /*
- * The thread that has the core takes data of a frame: it does what it does with them after that has come. Without this
- * a thread that is behind, and finds a frame that came for others or while it worked, would answer before its time.
- * Which frame it is cannot be told here; none came after the last.
+ * The thread that has the core takes data out of a frame: what it does with them it does after that has arrived. So a
+ * thread that is behind, and finds a frame that came while it worked or for others, does not answer before its time;
+ * and what arrives while it has other work to do does not move its clock.
  */
-static __always_inline void receives(void)
+static __always_inline void takes(struct sk_buff *skb)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct core *core = has_nodes(cpu) ? bpf_map_lookup_elem(&cores, &cpu) : 0;
-	if (!core || !core->running)
+	__u64 date = skb->tstamp;
+	if (!core || !core->running || !date)
 		return;
 	struct node *n = node_at(core->running);
 	struct node_clock *c = clock_at(core->running);
-	if (!c || !n || n->cpus < 2)
+	if (!n || !c)
 		return;
-	__u64 now = bpf_ktime_get_ns(), delivered = *(const volatile __u64 *)&c->delivered;
-	if (delivered > worked_until(c, core, now)) {
-		core->seen_at = now;
-		core->seen = delivered;
-	}
+	__u64 now = bpf_ktime_get_ns(), arrived = date - c->date;
+	/* It is not one that the emulator has handed over. */
+	if (arrived > now + SECOND || arrived <= worked_until(c, now))
+		return;
+	if (arrived > now)
+		arrived = now;
+	count_work(n, c, now);
+	if (n->runnable < 2 && n->all_cpus < arrived)
+		n->all_cpus = arrived;
+	set(c, NODE_RUNS, now, arrived, c->rate);
+	raise(&c->floor, arrived);
 }
 
-/* From Linux 6.3 on. */
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_receive)
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(on_copy, struct sk_buff *skb)
 {
-	receives();
+	takes(skb);
 	return 0;
 }
 
-/* Before, where short datagrams do not come this way. */
-SEC("tp_btf/skb_copy_datagram_iovec")
-int BPF_PROG(on_copy)
+/* A short datagram is copied otherwise, and this is the end of it. */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(on_consume, struct sk_buff *skb)
 {
-	receives();
+	__u32 cpu = bpf_get_smp_processor_id();
+	if (!has_nodes(cpu) || !skb->tstamp)
+		return 0;
+	__u8 protocol = 0;
+	const __u8 *packet = skb->head + skb->network_header;
+	if (skb->protocol == IPV4)
+		bpf_probe_read_kernel(&protocol, 1, packet + 9);
+	else if (skb->protocol == IPV6)
+		bpf_probe_read_kernel(&protocol, 1, packet + 6);
+	if (protocol == UDP)
+		takes(skb);
 	return 0;
 }
 
@@ -582,14 +605,31 @@ int stamp(struct __sk_buff *skb)
 	struct node_clock *c = clock_at(*node);
 	if (!c)
 		return TC_ACT_OK;
-	struct node *n = node_at(*node);
-	__u64 now = bpf_ktime_get_ns();
-	__u64 at = (n && n->cpus > 1 ? worked_until(c, core, now) : shown(c, now)) >> 4;
+	__u64 at = worked_until(c, bpf_ktime_get_ns()) >> 4;
 	frame[6] = (at >> 40 & 0x7f) << 1 | 1;
 	frame[7] = at >> 32;
 	frame[8] = at >> 24;
 	frame[9] = at >> 16;
 	frame[10] = at >> 8;
 	frame[11] = at;
+	return TC_ACT_OK;
+}
+
+/*
+ * Writes into a frame that a node is handed when it arrives, where the kernel keeps when it has come: there it is found
+ * when a thread of the node takes data out of it. What programs ask for that date have the exact one.
+ */
+SEC("tc")
+int date(struct __sk_buff *skb)
+{
+	__u8 *frame = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	if (frame + 14 > end || frame[0] != 2 || frame[1] != 0)
+		return TC_ACT_OK;
+	__u32 address;
+	__builtin_memcpy(&address, frame + 2, 4);
+	__u32 *node = bpf_map_lookup_elem(&senders, &address);
+	struct node_clock *c = node ? clock_at(*node) : 0;
+	if (c)
+		skb->tstamp = c->delivered + c->date;
 	return TC_ACT_OK;
 }

@@ -119,27 +119,15 @@ impl NodeClocks {
         }
         let mut config = cores.map(u64::to_ne_bytes).concat();
         config.extend(slice.as_nanos().to_ne_bytes());
-        // Of two programs that notice what a thread receives, older kernels take only the second.
-        let several = shares.iter().any(|node| node.cpus > 1);
-        let load = |left_out: &[&str]| {
-            let mut open = bpf::open(PROGRAM).map_err(why)?;
-            for mut program in open.progs_mut() {
-                let out = left_out.contains(&program.name().to_string_lossy().as_ref());
-                program.set_autoload(!out);
-            }
-            let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
-            bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
-            for (map, entries) in
-                [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
-            {
-                bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
-            }
-            open.load().map_err(refused)
-        };
-        let object = match several {
-            false => load(&["on_receive", "on_copy"])?,
-            true => load(&["on_copy"]).or_else(|_| load(&["on_receive"]))?,
-        };
+        let mut open = bpf::open(PROGRAM).map_err(why)?;
+        let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
+        bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
+        for (map, entries) in
+            [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
+        {
+            bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
+        }
+        let object = open.load().map_err(refused)?;
 
         let nodes = SharedArray::<NodeWords>::map(map(&object, "nodes")?.as_fd(), shares.len())?;
         let (outer, groups_map) = (map(&object, "clocks")?, map(&object, "groups")?);
@@ -162,7 +150,7 @@ impl NodeClocks {
             }
         }
         let mut links = Vec::new();
-        let traces = |program: &ProgramMut| program.prog_type() == ProgramType::Tracing && program.autoload();
+        let traces = |program: &ProgramMut| program.prog_type() == ProgramType::Tracing;
         for program in object.progs_mut().filter(traces) {
             links.push(program.attach().map_err(refused)?);
         }
@@ -193,8 +181,17 @@ impl NodeClocks {
     /// The program for the way out of interfaces (clsact, direct action) that writes into each frame when its sender
     /// sent it.
     pub fn stamper(&self) -> Result<OwnedFd, Error> {
-        let program = self.object.progs_mut().find(|program| program.name() == OsStr::new("stamp"));
-        let program = program.ok_or_else(|| Error::Clocks("its compiled program has no `stamp`".into()))?;
+        self.program("stamp")
+    }
+
+    /// The program for the way into interfaces (the same) that writes to each frame when it arrives.
+    pub fn dater(&self) -> Result<OwnedFd, Error> {
+        self.program("date")
+    }
+
+    fn program(&self, name: &str) -> Result<OwnedFd, Error> {
+        let program = self.object.progs_mut().find(|program| program.name() == OsStr::new(name));
+        let program = program.ok_or_else(|| Error::Clocks(format!("its compiled program has no `{name}`")))?;
         let kept = program.as_fd().try_clone_to_owned();
         kept.map_err(|e| Error::Clocks(e.to_string()))
     }

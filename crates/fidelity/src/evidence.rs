@@ -156,14 +156,13 @@ pub struct Crossings {
     pub stamped: u64,
     /// Those that bore none, such as what the kernel sends in an interrupt.
     pub unstamped: u64,
-    /// How much later than their sender's clock said those entered their link that bore it, beyond what the link's
-    /// delay made up for.
+    /// How much later frames entered links than they should, since others had entered that were sent later.
     pub late: Spread,
     /// Frames handed to nodes that had something to do.
     pub to_busy: u64,
     /// How far the clocks of these were ahead of the run's then.
     pub lead: Spread,
-    /// How far they were behind, and were raised.
+    /// How far they were behind.
     pub lag: Spread,
 }
 

@@ -26,7 +26,9 @@ struct Shared {
     floor: AtomicU64,
     date_offset: AtomicU64,
     date_drift: AtomicU64,
+    raised: AtomicU64,
     delivered: AtomicU64,
+    date: AtomicU64,
 }
 
 /// A node's state on its core.
@@ -112,10 +114,17 @@ impl NodeClock {
         }
     }
 
-    /// Raises the clock to the instant at which the node is handed a frame: it shows no less from then on.
+    /// Raises the clock, for an event that any thread of the node may see: it shows no less from then on.
     pub fn raise(&self, to: RealInstant) {
-        self.shared().delivered.fetch_max(to.as_nanos(), Ordering::AcqRel);
+        self.shared().raised.fetch_max(to.as_nanos(), Ordering::AcqRel);
         self.shared().floor.fetch_max(to.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Tells when the frame arrives that the node is handed next: who takes data out of it sees no earlier clock.
+    /// `date_ns` is by how much the host's CLOCK_REALTIME is ahead of real instants. One thread calls this.
+    pub fn hand(&self, arrives: RealInstant, date_ns: u64) {
+        self.shared().date.store(date_ns, Ordering::Relaxed);
+        self.shared().delivered.store(arrives.as_nanos(), Ordering::Release);
     }
 
     /// How the clock goes on until its node's state changes.

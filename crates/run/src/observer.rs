@@ -230,7 +230,7 @@ fn crossings(read: &net::Crossings) -> Crossings {
     Crossings {
         stamped: read.stamped(),
         unstamped: read.unstamped,
-        late: Spread::of(&read.unabsorbed),
+        late: Spread::of(&read.pushed),
         to_busy: read.lead.len(),
         lead: Spread::of(&read.lead),
         lag: Spread::of(&read.lag),

@@ -34,7 +34,9 @@ struct node_clock {
 	/* For what sets one node's date off against the others': not read yet. */
 	long long date_offset;
 	long long date_drift;
-	unsigned long long delivered; /* when the node was handed a frame last, by the run's clock */
+	unsigned long long raised;    /* before this none of its threads works from now on; only grows */
+	unsigned long long delivered; /* when the frame that it is handed now, or was last, arrives: by the run's clock */
+	unsigned long long date;      /* by how much the host's CLOCK_REALTIME is ahead of its CLOCK_MONOTONIC, ns */
 };
 
 #endif

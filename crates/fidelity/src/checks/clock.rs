@@ -31,9 +31,10 @@ pub fn clock_rate(clock: &ClockRate) -> Judgement {
     }
 }
 
-/// How far nodes' own clocks were from the run's when frames crossed. What a frame entered its link later than its
-/// sender's clock said, and the link's delay did not make up for, it comes too late. By how much its receiver's clock
-/// was ahead is told only: a program that computes and then looks for frames sees none of it.
+/// How far nodes' own clocks were from the run's when frames crossed. A frame that is behind enters its links after
+/// others that were sent later and seen earlier: by so much it comes too late. (What is seen so late that it should
+/// have arrived is late on delivery, and counts as that: emulator-lateness.) By how much its receiver's clock was ahead
+/// is told only: a program that computes and then looks for frames sees none of it.
 pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) -> Judgement {
     let unit = "virtual ms";
     let seen = match (sharing, crossings) {
@@ -57,15 +58,14 @@ pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) ->
     };
     let seconds = |real: RealDuration| tdf.to_virtual(real).as_secs_f64();
     let ms = |real: RealDuration| number(1e3 * seconds(real));
-    // The links that a frame comes to afterwards make up for the rest, where they have delays: what is left then makes
-    // its delivery late, and counts as that (emulator-lateness). So what is late here says nothing of the tail.
+    // Of the frames of an operation one in a hundred is that late which 1 % are.
     let mean = seconds(seen.late.mean);
     let effect = Effect::EachFrame { mean, late: mean };
     let mut says = format!(
-        "99 % of {} frames that bore their node's clock entered their links at most {} virtual ms later than that \
-         said, beyond what their first link's delay made up for, {} on average",
-        seen.stamped,
+        "99 % of frames entered their links at most {} virtual ms later than {} of them said, which bore their node's \
+         clock, since frames that were sent later had entered: {} on average",
         ms(seen.late.p99),
+        seen.stamped,
         ms(seen.late.mean)
     );
     if seen.unstamped > 0 {

@@ -139,7 +139,7 @@ fn of_ports(setup: &Setup, network: &net::Network, clocks: &NodeClocks) -> Resul
         Ok(Some(clocks.clocks()[node].clone()))
     };
     let of_ports = network.ports().iter().map(of_port).collect::<Result<_>>()?;
-    Ok(Clocks { stamper: Some(clocks.stamper()?), of_ports })
+    Ok(Clocks { stamper: Some(clocks.stamper()?), dater: Some(clocks.dater()?), of_ports })
 }
 
 /// A node's part of the network, before the emulator connects it.

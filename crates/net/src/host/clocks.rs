@@ -1,8 +1,8 @@
 //! Clocks of the nodes' own, by which frames are sent and received.
 //!
 //! A program in the kernel writes what the node's clock shows into each frame that the node sends, where the hardware
-//! address of its interface stands (`links/stamp.rs`), and the emulator reads it there. Before a frame is handed to a
-//! node, the node's clock is raised to the instant at which the frame arrives.
+//! address of its interface stands (`links/stamp.rs`), and the emulator reads it there. Another writes when a frame
+//! arrives that the node is handed, where the kernel keeps that: whoever takes data out of it sees no earlier clock.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,6 +17,8 @@ use crate::links::ids::PortId;
 pub struct Clocks {
     /// The program that writes them into frames: one for clsact that gives a verdict by itself.
     pub stamper: Option<OwnedFd>,
+    /// The program that dates frames that arrive: another for clsact.
+    pub dater: Option<OwnedFd>,
     /// The clock of each port's node, in the order of the ports' numbers. Ports beyond its end have none.
     pub of_ports: Vec<Option<NodeClock>>,
 }
@@ -32,16 +34,26 @@ impl Clocks {
         self.of_ports.get(port.index())?.as_ref()
     }
 
-    /// The program for the interface of a port, if its node has a clock.
-    pub(crate) fn stamper(&self, port: PortId) -> Option<BorrowedFd<'_>> {
-        self.of(port).and(self.stamper.as_ref()).map(AsFd::as_fd)
+    /// The programs for the interface of a port, if its node has a clock, and where they see frames.
+    pub(crate) fn programs(&self, port: PortId) -> impl Iterator<Item = (Way, BorrowedFd<'_>)> {
+        let has_clock = self.of(port).is_some();
+        let both = [(Way::Out, &self.stamper), (Way::In, &self.dater)];
+        both.into_iter().filter_map(move |(way, program)| Some((way, program.as_ref().filter(|_| has_clock)?.as_fd())))
     }
 }
 
-// From <linux/pkt_sched.h>: the place of clsact, and in it that of filters for what leaves.
+/// A direction of an interface, as its node has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Out,
+    In,
+}
+
+// From <linux/pkt_sched.h>: the place of clsact, and in it those of filters for what leaves and what enters.
 const CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = CLSACT & 0xffff_0000;
 const EGRESS: u32 = CLSACT_HANDLE | 0xfff3;
+const INGRESS: u32 = CLSACT_HANDLE | 0xfff2;
 // From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -52,18 +64,26 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// The first of the filters, which sees frames of every protocol.
 const PRIORITY: u32 = 1;
 
-/// Has `program` see all that leaves by the interface `name` of the calling thread's network namespace. It stays for
-/// as long as the interface does.
-pub(super) fn attach(netlink: &Netlink, name: &str, program: BorrowedFd) -> io::Result<()> {
+/// Has each of `programs` see all that leaves or enters by the interface `name` of the calling thread's network
+/// namespace. They stay for as long as the interface does.
+pub(super) fn attach<'a>(
+    netlink: &Netlink,
+    name: &str,
+    programs: impl Iterator<Item = (Way, BorrowedFd<'a>)>,
+) -> io::Result<()> {
     let index = netlink.index(name)?;
     netlink.ask(traffic_control(libc::RTM_NEWQDISC, index, CLSACT_HANDLE, CLSACT, 0).with(TCA_KIND, b"clsact\0"))?;
     let protocols = u32::from((libc::ETH_P_ALL as u16).to_be());
-    let mut options = Request::nested();
-    options.attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
-    options.attribute(TCA_BPF_NAME, b"node_clock\0");
-    options.attribute(TCA_BPF_FLAGS, &TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes());
-    let filter = traffic_control(libc::RTM_NEWTFILTER, index, 0, EGRESS, PRIORITY << 16 | protocols);
-    netlink.ask(filter.with(TCA_KIND, b"bpf\0").with(TCA_OPTIONS, options.bytes()))
+    for (way, program) in programs {
+        let mut options = Request::nested();
+        options.attribute(TCA_BPF_FD, &program.as_raw_fd().to_ne_bytes());
+        options.attribute(TCA_BPF_NAME, b"node_clock\0");
+        options.attribute(TCA_BPF_FLAGS, &TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes());
+        let parent = if way == Way::Out { EGRESS } else { INGRESS };
+        let filter = traffic_control(libc::RTM_NEWTFILTER, index, 0, parent, PRIORITY << 16 | protocols);
+        netlink.ask(filter.with(TCA_KIND, b"bpf\0").with(TCA_OPTIONS, options.bytes()))?;
+    }
+    Ok(())
 }
 
 /// A request with its struct tcmsg.

@@ -19,10 +19,9 @@ pub struct Crossings {
     /// By how much it was behind when the frame was read.
     #[serde(with = "crate::host::histogram")]
     pub behind: Histogram<u64>,
-    /// How much of that the frame's first pipe did not make up for: what it entered later than its instant, since
-    /// another had entered meanwhile, and what it had left by then.
+    /// By how much a frame that is handed over entered pipes later than it should, since others had entered meanwhile.
     #[serde(with = "crate::host::histogram")]
-    pub unabsorbed: Histogram<u64>,
+    pub pushed: Histogram<u64>,
     /// Frames handed to nodes that had nothing to do.
     pub to_idle: u64,
     /// Frames handed to others that only acknowledge: no program sees them, and no clock is raised for them.
@@ -31,15 +30,15 @@ pub struct Crossings {
     /// any other frame.
     #[serde(with = "crate::host::histogram")]
     pub lead: Histogram<u64>,
-    /// By how much it was behind, and was raised.
+    /// By how much it was behind.
     #[serde(with = "crate::host::histogram")]
     pub lag: Histogram<u64>,
 }
 
 impl Default for Crossings {
     fn default() -> Crossings {
-        let [ahead, behind, unabsorbed, lead, lag] = std::array::from_fn(|_| nanoseconds());
-        Crossings { unstamped: 0, ahead, behind, unabsorbed, to_idle: 0, acknowledgements: 0, lead, lag }
+        let [ahead, behind, pushed, lead, lag] = std::array::from_fn(|_| nanoseconds());
+        Crossings { unstamped: 0, ahead, behind, pushed, to_idle: 0, acknowledgements: 0, lead, lag }
     }
 }
 
@@ -55,9 +54,9 @@ impl Crossings {
         record(&mut self.behind, now.since(sent));
     }
 
-    /// The network could not make up for so much of what that frame was behind.
-    pub(crate) fn unabsorbed(&mut self, late: RealDuration) {
-        record(&mut self.unabsorbed, late);
+    /// A frame is handed over that entered pipes so much later than it should.
+    pub(crate) fn pushed(&mut self, late: RealDuration) {
+        record(&mut self.pushed, late);
     }
 
     /// A frame is handed to a node that is not idle, whose clock shows `shown`.

@@ -27,6 +27,7 @@ use crate::links::network::{Delivery, Network};
 use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
+use crate::links::stream::SeenBy;
 use crate::links::{icmp, stamp, stream};
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
@@ -40,6 +41,8 @@ const QUIET: RealDuration = RealDuration::from_nanos(50_000_000);
 const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
 /// The most that a look at the ports which finds nothing takes by itself.
 const LONGEST_ROUND: RealDuration = RealDuration::from_nanos(5_000);
+/// The date is set by others at most so long before frames bear it.
+const DATE_LASTS: RealDuration = RealDuration::from_nanos(1_000_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
 /// The event that stands for a command; all others are port numbers.
@@ -141,6 +144,9 @@ struct NodeClocks {
     /// By port: the hardware address that a stamp is written over.
     macs: Vec<[u8; 6]>,
     crossings: Crossings,
+    /// By how much the host's date is ahead of real instants, and when that was looked at.
+    date_ns: u64,
+    dated: RealInstant,
 }
 
 impl NodeClocks {
@@ -156,21 +162,33 @@ impl NodeClocks {
         sent
     }
 
-    /// Tells the node that is handed a frame at `now` that it is no earlier than when the frame arrives.
+    /// Tells the node that is handed a frame at `now` when it arrives.
     ///
-    /// A node that is behind and is raised loses the work that it would have done until then, so it is not raised for
-    /// what its programs do not see.
+    /// Whoever takes data out of the frame finds it dated. A clock that is raised loses the work that its node would
+    /// have done until then, so that is done only for what can be seen without being taken.
     fn tell(&mut self, delivery: &Delivery, now: RealInstant) {
         let Some(clock) = self.clocks.of(delivery.port) else { return };
+        clock.hand(delivery.exit, self.date_ns);
+        let seen_by = stream::seen_by(delivery.frame);
         if clock.state() == NodeState::Idle {
             self.crossings.to_idle += 1;
-        } else if stream::of(delivery.frame).1 {
+        } else if seen_by == SeenBy::Kernel {
             self.crossings.acknowledgements += 1;
             return;
         } else {
             self.crossings.received(now, clock.at(now));
+            if seen_by == SeenBy::Taker && self.clocks.dater.is_some() {
+                return;
+            }
         }
         clock.raise(delivery.exit);
+    }
+
+    /// Looks how far the date is ahead of real instants, which may change when somebody sets it.
+    fn look_at_date(&mut self, now: RealInstant) {
+        if now.since(self.dated) >= DATE_LASTS {
+            (self.dated, self.date_ns) = (now, host::time::unix_ns().wrapping_sub(host::now().as_nanos()));
+        }
     }
 }
 
@@ -180,6 +198,8 @@ impl Ports {
         let now = host::now();
         self.recorder.delivered(now, delivery.exit);
         if let Some(clocks) = &mut self.clocks {
+            clocks.look_at_date(now);
+            clocks.crossings.pushed(delivery.pushed);
             clocks.tell(&delivery, now);
         }
         let port = delivery.port.index();
@@ -211,7 +231,13 @@ impl<'a> Loop<'a> {
         }
         let now = host::now();
         let macs = network.ports().iter().map(|port| port.mac).collect();
-        let clocks = (!clocks.none()).then(|| NodeClocks { clocks, macs, crossings: Crossings::default() });
+        let clocks = (!clocks.none()).then(|| NodeClocks {
+            clocks,
+            macs,
+            crossings: Crossings::default(),
+            date_ns: 0,
+            dated: RealInstant::ZERO,
+        });
         let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now), clocks };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let rests = Rests::new(now);
@@ -337,9 +363,6 @@ impl<'a> Loop<'a> {
     fn inject_sent(&mut self, port: PortId, now: RealInstant, sent: RealInstant, frame: Frame, gap: RealDuration) {
         let late = self.network.inject_sent(port, now, sent, frame);
         self.ports.recorder.seen(gap.min(late));
-        if let Some(clocks) = &mut self.ports.clocks {
-            clocks.crossings.unabsorbed(late);
-        }
     }
 
     /// Carries out what has been asked for; false if that was to end.
@@ -418,24 +441,30 @@ mod tests {
         // struct node_clock: a node that waits, and whose clock stands at 0.
         rustix::io::pwrite(&page, &1u32.to_ne_bytes(), 4).unwrap();
         let clock = NodeClock::new(page.as_fd(), page.try_clone().unwrap()).unwrap();
-        let clocks = Clocks { stamper: None, of_ports: vec![Some(clock.clone()), None] };
-        let mut all = NodeClocks { clocks, macs: vec![[0; 6]; 3], crossings: Crossings::default() };
+        let clocks = Clocks { stamper: None, dater: None, of_ports: vec![Some(clock.clone()), None] };
+        let (macs, crossings, dated) = (vec![[0; 6]; 3], Crossings::default(), RealInstant::ZERO);
+        let mut all = NodeClocks { clocks, macs, crossings, date_ns: 0, dated };
         let at = RealInstant::from_nanos;
-        let mut tell = |port, length, exit, now| {
+        let tell = |all: &mut NodeClocks, port, length, exit, now| {
             let mut frame = ipv4(length, Ipv4Addr::new(10, 0, 0, 1), 0);
+            frame.set_destination_mac([2, 0, 0, 0, 0, 1]);
             tcp(&mut frame, [0; 4], 0x10);
-            all.tell(&Delivery { port: PortId(port), exit: at(exit), frame: frame.bytes() }, at(now));
+            let pushed = RealDuration::ZERO;
+            all.tell(&Delivery { port: PortId(port), exit: at(exit), pushed, frame: frame.bytes() }, at(now));
             clock.last()
         };
-        assert_eq!(tell(0, 54, 500, 600), at(0), "an acknowledgement");
-        assert_eq!(tell(1, 100, 500, 600), at(0), "somebody else has no clock");
-        assert_eq!(tell(2, 100, 500, 600), at(0), "nor has this one");
-        assert_eq!(tell(0, 100, 500, 600), at(500));
-        assert_eq!(tell(0, 100, 300, 450), at(500), "no clock goes back");
+        assert_eq!(tell(&mut all, 0, 54, 500, 600), at(0), "an acknowledgement");
+        assert_eq!(tell(&mut all, 1, 100, 500, 600), at(0), "somebody else has no clock");
+        assert_eq!(tell(&mut all, 2, 100, 500, 600), at(0), "nor has this one");
+        assert_eq!(tell(&mut all, 0, 100, 500, 600), at(500));
+        assert_eq!(tell(&mut all, 0, 100, 300, 450), at(500), "no clock goes back");
+        // Where frames are dated, who takes data out of them knows by that.
+        all.clocks.dater = Some(page.try_clone().unwrap());
+        assert_eq!(tell(&mut all, 0, 100, 600, 650), at(500));
         rustix::io::pwrite(&page, &0u32.to_ne_bytes(), 4).unwrap();
-        assert_eq!(tell(0, 54, 700, 700), at(700), "it has nothing to do");
+        assert_eq!(tell(&mut all, 0, 54, 700, 700), at(700), "it has nothing to do");
         let seen = all.crossings;
-        assert_eq!((seen.acknowledgements, seen.to_idle, seen.lead.len(), seen.lag.len()), (1, 1, 2, 2));
+        assert_eq!((seen.acknowledgements, seen.to_idle, seen.lead.len(), seen.lag.len()), (1, 1, 3, 3));
         assert_eq!((seen.lead.max(), seen.lag.max() / 10), (50, 60));
     }
 

@@ -90,8 +90,8 @@ impl Tap {
             if !port.tso {
                 netlink.forbid_bursts(&port.name).map_err(step("cannot turn segmentation offload off"))?;
             }
-            if let Some(stamper) = clocks.stamper(port.id) {
-                clocks::attach(&netlink, &port.name, stamper)
+            if clocks.programs(port.id).next().is_some() {
+                clocks::attach(&netlink, &port.name, clocks.programs(port.id))
                     .map_err(step("cannot have frames stamped with the node's clock (clsact and a BPF filter)"))?;
             }
             let six = Six::of(port);

@@ -1,5 +1,7 @@
 //! Frames: buffers that are used again and again, and what the emulator reads in them.
 
+use scale::RealDuration;
+
 use crate::links::six;
 use scale::link::{DEFAULT_MTU, ETHERNET_HEADER as ETHERNET, largest_frame};
 
@@ -22,11 +24,13 @@ pub struct Frame {
     /// Whether it goes where its hardware address says and not its IP address: to a member of the LAN that it was sent
     /// into, or to all. It arrives as it was sent.
     pub(crate) switched: bool,
+    /// By how much it has entered pipes later than it should, since others had entered meanwhile.
+    pub(crate) pushed: RealDuration,
 }
 
 impl Frame {
     fn new(capacity: usize) -> Self {
-        Frame { buffer: vec![0; capacity].into(), len: 0, switched: false }
+        Frame { buffer: vec![0; capacity].into(), len: 0, switched: false, pushed: RealDuration::ZERO }
     }
 
     /// The whole buffer, to read a frame into; call [`Frame::set_len`] after.
@@ -194,12 +198,14 @@ impl Pool {
         copy.buffer[..original.len].copy_from_slice(original.bytes());
         copy.len = original.len;
         copy.switched = original.switched;
+        copy.pushed = original.pushed;
         copy
     }
 
     pub fn give(&mut self, mut frame: Frame) {
         frame.len = 0;
         frame.switched = false;
+        frame.pushed = RealDuration::ZERO;
         self.free.push(frame);
     }
 

@@ -35,6 +35,8 @@ pub struct Delivery<'a> {
     pub port: PortId,
     /// The instant at which it should arrive.
     pub exit: RealInstant,
+    /// How much of that is since it was seen late, and entered pipes after others that were sent later.
+    pub pushed: RealDuration,
     /// Its bytes, with the port's hardware address as their destination.
     pub frame: &'a [u8],
 }
@@ -193,10 +195,10 @@ impl Network {
     }
 
     /// Takes a frame that is read at `now` and was sent by the node of `port` at `sent`, by the node's clock; gives how
-    /// much later than it should it is seen, if it is. The network must have been advanced to `now`.
+    /// much later than that it enters its pipe. The network must have been advanced to `now`.
     ///
-    /// One that is ahead is held until then. One that is behind enters its pipe at that instant, or at that of the
-    /// frame before it of its connection, and late is only what it should have left by now, or entered later.
+    /// One that is ahead is held until then. One that is behind enters at that instant, or with the last that entered
+    /// before it was read. What it should have left by now it leaves at once, and enters the next at that instant.
     pub fn inject_sent(&mut self, port: PortId, now: RealInstant, sent: RealInstant, frame: Frame) -> RealDuration {
         let Some((frame, to)) = self.admit(port, frame) else { return RealDuration::ZERO };
         let sent = self.held.last(port, &frame).map_or(sent, |last| sent.max(last));
@@ -206,9 +208,7 @@ impl Network {
         }
         let pipe = self.topology.ports[port.index()].pipe;
         self.enter(pipe, sent, frame, to);
-        let entered = &mut self.pipes[pipe.index()];
-        let pushed = entered.in_turn(sent).since(sent);
-        pushed + entered.tail().map_or(RealDuration::ZERO, |exit| now.since(exit))
+        self.pipes[pipe.index()].latest().since(sent)
     }
 
     /// Where a frame goes in the end; one that goes nowhere is counted, and is gone.
@@ -285,7 +285,7 @@ impl Network {
                     if !frame.switched {
                         frame.set_destination_mac(self.topology.ports[port.index()].mac);
                     }
-                    deliver(Delivery { port, exit, frame: frame.bytes() });
+                    deliver(Delivery { port, exit, pushed: frame.pushed, frame: frame.bytes() });
                     self.pool.give(frame);
                 }
             }
@@ -472,9 +472,11 @@ impl Network {
         self.pool.give(frame);
     }
 
-    fn enter(&mut self, pipe: PipeId, now: RealInstant, frame: Frame, to: PortId) {
+    fn enter(&mut self, pipe: PipeId, now: RealInstant, mut frame: Frame, to: PortId) {
         let entered = &mut self.pipes[pipe.index()];
-        let now = entered.in_turn(now);
+        let sent = now;
+        let now = entered.in_turn(sent);
+        frame.pushed = frame.pushed + now.since(sent);
         let counted = entered.counters;
         // What is no frame of anybody's has no bytes to look at.
         let sniffer = self.sniffer.as_mut().filter(|_| to.of_source().is_none());

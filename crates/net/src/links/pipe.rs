@@ -102,9 +102,9 @@ impl Pipe {
         self.latest
     }
 
-    /// When the last frame of the line leaves.
-    pub fn tail(&self) -> Option<RealInstant> {
-        self.line.back().map(|p| p.exit)
+    /// When the last frame entered.
+    pub fn latest(&self) -> RealInstant {
+        self.latest
     }
 
     /// Takes a frame in at `now`, and its copy if it gets one and there is `room`; what is dropped goes to the pool and

@@ -6,6 +6,12 @@ const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const ARP: [u8; 2] = [0x08, 0x06];
+/// How the hardware addresses of all nodes begin, and no group's.
+const OF_A_NODE: [u8; 2] = [0x02, 0x00];
+const SYN: u8 = 0b10;
+const RST: u8 = 0b100;
+const ACK: u8 = 0b1_0000;
 /// Of the flags of TCP those that take a place in the order of the data, or end it: FIN, SYN, RST.
 const IN_ORDER: u8 = 0b111;
 
@@ -41,6 +47,37 @@ pub(crate) fn of(frame: &[u8]) -> (Stream, bool) {
         stream.ports = carried.first_chunk().copied().unwrap_or_default();
     }
     (stream, stream.protocol == TCP && only_acknowledges(carried))
+}
+
+/// Who in a node can tell that a frame has come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SeenBy {
+    /// No program: the kernel alone.
+    Kernel,
+    /// The thread that takes data out of it.
+    Taker,
+    /// Whoever looks, without taking anything: at an error, say.
+    Anyone,
+}
+
+/// Who sees a frame that a node is handed.
+pub(crate) fn seen_by(frame: &[u8]) -> SeenBy {
+    let kind = frame.get(12..ETHERNET).and_then(|kind| kind.first_chunk()).copied().unwrap_or_default();
+    let ip = frame.get(ETHERNET..).unwrap_or_default();
+    let found = match kind {
+        ARP => return SeenBy::Kernel,
+        IPV4 => of_4(ip),
+        IPV6 => of_6(ip),
+        _ => None,
+    };
+    let Some((stream, carried)) = found.filter(|_| frame.starts_with(&OF_A_NODE)) else { return SeenBy::Anyone };
+    match (stream.protocol, carried.get(13)) {
+        (TCP, _) if only_acknowledges(carried) => SeenBy::Kernel,
+        (TCP, Some(flags)) if flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK => SeenBy::Anyone,
+        (TCP, Some(flags)) if flags & SYN != 0 => SeenBy::Kernel,
+        (TCP | UDP, _) => SeenBy::Taker,
+        _ => SeenBy::Anyone,
+    }
 }
 
 /// The addresses and the protocol of an IPv4 packet, and what it carries; nothing of a fragment.
@@ -88,7 +125,6 @@ pub(crate) mod tests {
     }
 
     const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-    const ACK: u8 = 0x10;
 
     #[test]
     fn frames_of_one_connection_are_one_stream_and_others_are_others() {
@@ -103,6 +139,27 @@ pub(crate) mod tests {
             assert_ne!(with(TO, [0, 80, 4, 1]), with(Ipv4Addr::new(10, 0, 0, 3), [0, 80, 4, 1]));
         }
         assert_ne!(of(ipv4(100, TO, 0).bytes()).0, of(ipv6(100, TO, 0).bytes()).0);
+    }
+
+    #[test]
+    fn data_are_seen_by_who_takes_them_and_ends_of_connections_by_anyone() {
+        let of = |len, flags| {
+            let mut frame = ipv4(len, TO, 0);
+            frame.space()[..2].copy_from_slice(&OF_A_NODE);
+            tcp(&mut frame, [0, 80, 4, 1], flags);
+            seen_by(frame.bytes())
+        };
+        assert_eq!([of(100, ACK), of(54, ACK | 1)], [SeenBy::Taker; 2], "data, and their end");
+        assert_eq!([of(54, ACK), of(54, SYN)], [SeenBy::Kernel; 2], "an acknowledgement, and a wish to connect");
+        assert_eq!([of(54, SYN | ACK), of(54, RST), of(54, RST | ACK)], [SeenBy::Anyone; 3]);
+        let mut datagram = ipv4(100, TO, 0);
+        datagram.space()[..2].copy_from_slice(&OF_A_NODE);
+        datagram.space()[23] = UDP;
+        assert_eq!(seen_by(datagram.bytes()), SeenBy::Taker);
+        datagram.space()[0] = 1;
+        assert_eq!(seen_by(datagram.bytes()), SeenBy::Anyone, "a group's");
+        datagram.space()[12..14].copy_from_slice(&ARP);
+        assert_eq!(seen_by(datagram.bytes()), SeenBy::Kernel);
     }
 
     #[test]
