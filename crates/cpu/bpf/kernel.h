@@ -61,6 +61,8 @@ struct task_struct {
 	struct task_group *sched_task_group;
 };
 
+struct sock;
+
 struct sk_buff {
 	__s64 tstamp;
 	__be16 protocol;

@@ -25,6 +25,7 @@ char _license[] SEC("license") = "GPL";
 struct {
 	__u64 cores[MOST_CPUS / 64]; /* those on which there are nodes: a bit each */
 	__u64 slice; /* how long a thread keeps the core, ns */
+	__u64 datagrams_unseen; /* whether nothing tells which datagram a thread takes */
 } const volatile config = {};
 
 /* A page for each node, which programs map. */
@@ -110,6 +111,8 @@ struct core {
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
+	__u64 taken;  /* the date of the datagram that its thread takes now; 0: none */
+	__u64 copied; /* whether what its thread receives now has been seen */
 };
 
 struct {
@@ -493,18 +496,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
  * thread that is behind, and finds a frame that came while it worked or for others, does not answer before its time;
  * and what arrives while it has other work to do does not move its clock.
  */
-static __always_inline void takes(struct sk_buff *skb)
+static __always_inline void takes(struct core *core, __u64 date)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct core *core = has_nodes(cpu) ? bpf_map_lookup_elem(&cores, &cpu) : 0;
-	__u64 date = skb->tstamp;
-	if (!core || !core->running || !date)
-		return;
 	struct node *n = node_at(core->running);
 	struct node_clock *c = clock_at(core->running);
 	if (!n || !c)
 		return;
-	__u64 now = bpf_ktime_get_ns(), arrived = date - c->date;
+	__u64 now = bpf_ktime_get_ns(), arrived = (date ? date : c->delivered + c->date) - c->date;
 	/* It is not one that the emulator has handed over. */
 	if (arrived > now + SECOND || arrived <= worked_until(c, now))
 		return;
@@ -517,19 +515,58 @@ static __always_inline void takes(struct sk_buff *skb)
 	raise(&c->floor, arrived);
 }
 
+/* The core of this processor, if a thread of a node has it. */
+static __always_inline struct core *core_of_node(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct core *core = has_nodes(cpu) ? bpf_map_lookup_elem(&cores, &cpu) : 0;
+	return core && core->running ? core : 0;
+}
+
 SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(on_copy, struct sk_buff *skb)
 {
-	takes(skb);
+	struct core *core = core_of_node();
+	if (!core)
+		return 0;
+	core->copied = 1;
+	if (skb->tstamp)
+		takes(core, skb->tstamp);
 	return 0;
 }
 
-/* A short datagram is copied otherwise, and this is the end of it. */
+/*
+ * Datagrams may be copied otherwise. That one is taken shows at its end, where programs for functions can be had, and
+ * the clock is raised when the call returns, where no other program can come between.
+ */
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(on_datagram, struct sock *sk, struct sk_buff *skb)
+{
+	struct core *core = core_of_node();
+	if (core)
+		core->taken = skb->tstamp;
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_receive)
+{
+	struct core *core = core_of_node();
+	if (!core)
+		return 0;
+	/* Where it cannot be told which: none has come after the last. */
+	if (core->taken || (config.datagrams_unseen && !core->copied))
+		takes(core, core->taken);
+	core->taken = core->copied = 0;
+	return 0;
+}
+
+/* The end of a datagram, up to Linux 6.17. */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume, struct sk_buff *skb)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	if (!has_nodes(cpu) || !skb->tstamp)
+	struct core *core = core_of_node();
+	if (!core || !skb->tstamp)
 		return 0;
 	__u8 protocol = 0;
 	const __u8 *packet = skb->head + skb->network_header;
@@ -538,7 +575,7 @@ int BPF_PROG(on_consume, struct sk_buff *skb)
 	else if (skb->protocol == IPV6)
 		bpf_probe_read_kernel(&protocol, 1, packet + 6);
 	if (protocol == UDP)
-		takes(skb);
+		takes(core, skb->tstamp);
 	return 0;
 }
 

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
@@ -233,5 +236,110 @@ fn threads_that_wait_for_one_another_work_at_the_same_time() {
         println!("{threads} threads, {work_us} us each: p10 {:.3} p50 {:.3} p90 {:.3}", of(0.1), of(0.5), of(0.9));
         // Going through the barrier is work, too. One after the other they would take as many times as long.
         assert!((0.95..1.25).contains(&of(0.5)), "{threads} threads took {} of what they should", of(0.5));
+    }
+}
+
+/// Has arrivals of what comes to this machine dated by its kernel for as long as it lives.
+fn dated(socket: &UdpSocket) {
+    let on: libc::c_int = 1;
+    let length = size_of_val(&on) as libc::socklen_t;
+    // SAFETY: the kernel reads an int, which lives during the call, through the pointer.
+    let set = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, (&raw const on).cast(), length)
+    };
+    assert_eq!(set, 0, "{}", io::Error::last_os_error());
+}
+
+/// What a node's clock showed, in ns, before data were taken and after, and when the last of them had been sent.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    before: u64,
+    after: u64,
+    sent: u64,
+}
+
+/// A node that computes, and then takes what has come meanwhile; what is sent are instants.
+fn takes_after_work(groups: &CpuGroups, mut take: impl FnMut() -> Option<u64> + Send) -> Vec<Taken> {
+    let clock = groups.clocks().expect("clocks of nodes").clocks()[0].clone();
+    let joiner = groups.joiner(&named(0)).expect("a joiner");
+    let node = move || {
+        joiner.join().expect("joined");
+        let work = |ns: u64| {
+            let (begun, mut n) = (host::time::of_this_thread(), 0u64);
+            while host::time::of_this_thread().saturating_sub(begun).as_nanos() < ns {
+                n = std::hint::black_box(n + 1);
+            }
+        };
+        let shows = || clock.at(host::now()).as_nanos();
+        let mut seen = Vec::new();
+        for _ in 0..40 {
+            // It waits for the core, and so is behind, when it has slept.
+            sleep(Duration::from_millis(20));
+            work(50_000);
+            let before = shows();
+            if let Some(sent) = take() {
+                seen.push(Taken { before, after: shows(), sent });
+            }
+        }
+        seen
+    };
+    scope(|threads| threads.spawn(node).join().expect("a node's thread"))
+}
+
+#[test]
+fn what_is_taken_has_come_by_the_clock_of_who_takes_it() {
+    let _alone = alone();
+    let (_, groups) = engaged_on(&[0.08; 4], terms(3_000));
+    // The kernel's own dates stand in for those that frames of a run bear.
+    let date = host::time::unix_ns().wrapping_sub(host::now().as_nanos());
+    let clock = &groups.clocks().expect("clocks of nodes").clocks()[0];
+    let (socket, stop) = (UdpSocket::bind("127.0.0.1:0").unwrap(), AtomicBool::new(false));
+    dated(&socket);
+    socket.set_nonblocking(true).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut stream = listener.accept().unwrap().0;
+    stream.set_nonblocking(true).unwrap();
+    let (datagrams, connection) = scope(|threads| {
+        for node in 1..4 {
+            let (joiner, stop) = (groups.joiner(&named(node)).expect("a joiner"), &stop);
+            threads.spawn(move || {
+                joiner.join().expect("joined");
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        threads.spawn(|| {
+            let (from, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), socket.local_addr().unwrap());
+            while !stop.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(1));
+                let now = host::now();
+                clock.hand(now, date);
+                from.send_to(&now.as_nanos().to_ne_bytes(), to).unwrap();
+                sender.write_all(&now.as_nanos().to_ne_bytes()).unwrap();
+            }
+        });
+        let mut word = [0; 8];
+        // All that has come; of it the last.
+        let datagrams = takes_after_work(&groups, || {
+            let all = std::iter::from_fn(|| socket.recv(&mut word).ok().map(|_| u64::from_ne_bytes(word)));
+            all.last()
+        });
+        let connection = takes_after_work(&groups, || {
+            let mut all = [0; 1 << 16];
+            let length = stream.read(&mut all).ok()? & !7;
+            all[..length].last_chunk().copied().map(u64::from_ne_bytes)
+        });
+        stop.store(true, Ordering::Relaxed);
+        (datagrams, connection)
+    });
+    for (kind, seen) in [("datagrams", datagrams), ("a connection", connection)] {
+        let behind = seen.iter().filter(|taken| taken.before < taken.sent).count();
+        println!("{kind}: {behind} of {} had come by no clock of their node", seen.len());
+        assert!(seen.len() >= 30, "{kind}: {}", seen.len());
+        for taken in seen {
+            assert!(taken.after >= taken.sent, "{kind}: {taken:?}");
+        }
     }
 }

@@ -80,7 +80,7 @@ fn tried(class: Class) -> bool {
 }
 
 /// Linux's version.
-fn version() -> Option<(u32, u32)> {
+pub fn version() -> Option<(u32, u32)> {
     version_in(&rustix::system::uname().release().to_string_lossy())
 }
 
