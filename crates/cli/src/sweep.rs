@@ -49,7 +49,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     }
     let out = args.out.unwrap_or_else(|| Path::new("runs").join(&name).join("sweep"));
     let out = std::path::absolute(out).map_err(|e| Failure::input(e.to_string()))?;
-    // What is in its directory is read and written as who called could, if he can change it.
+    // Uses the caller's rights for a directory that he can change.
     let _rights = Rights::of_caller(&out);
     if !sweep.is_in(&out)? {
         sweep.begin(&out)?;

@@ -250,7 +250,7 @@ fn dated(socket: &UdpSocket) {
     assert_eq!(set, 0, "{}", io::Error::last_os_error());
 }
 
-/// What a node's clock showed, in ns, before data were taken and after, and when the last of them had been sent.
+/// Readings of a node's clock before and after a receive, and when the last of its data had been sent, ns.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     before: u64,

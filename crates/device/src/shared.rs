@@ -106,7 +106,7 @@ pub(crate) struct State {
 
 pub(crate) struct DiskState {
     pub queue: Queue,
-    /// What is done and has not been answered.
+    /// Replies to requests that are done, not sent yet.
     done: HashMap<RequestId, Reply>,
     /// When there is something to do.
     wake: Option<RealInstant>,
@@ -116,7 +116,7 @@ pub(crate) struct DiskState {
     pub off: bool,
     /// How many requests are being done in the file.
     working: u32,
-    /// What a power cut would take back; none of a disk whose power is never cut.
+    /// Undo log of writes that a power cut would lose; none where the power is never cut.
     pub undo: Option<Undo>,
 }
 
@@ -369,7 +369,7 @@ fn failure(path: &Path, op: Op, offset: u64, length: u64, e: &io::Error) -> Stri
 }
 
 impl DiskState {
-    /// What is to be answered.
+    /// Collects the replies that are due.
     fn answer(&mut self, now: RealInstant) -> Vec<Reply> {
         let mut ids = Vec::new();
         self.queue.advance(now, &mut ids);

@@ -13,7 +13,7 @@
 //!
 //! From samples to errors: [`statistics`], and [`compare`], which pairs runs.
 //!
-//! What each check means, and why its effect is as large as it is, is in `docs/checks.md`.
+//! `docs/checks.md` explains each check and the size of its effect.
 
 pub mod accuracy;
 mod budget;

@@ -31,7 +31,7 @@ const fn kind(place: &'static str, name: &'static str, noted_as: &'static str) -
     Kind { name, place, unit: ONE, noted_as, applied: None, disagreed }
 }
 
-/// What is needed of them while a run lasts. Dropping it gives them back.
+/// Raises the kernel's limits per user while a run lasts. Dropping it restores them.
 #[derive(Debug)]
 pub struct UserLimits {
     _held: Vec<Held>,

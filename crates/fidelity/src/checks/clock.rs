@@ -58,7 +58,7 @@ pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) ->
     };
     let seconds = |real: RealDuration| tdf.to_virtual(real).as_secs_f64();
     let ms = |real: RealDuration| number(1e3 * seconds(real));
-    // Of the frames of an operation one in a hundred is that late which 1 % are.
+    // Uses the mean in the tail, too: an operation has many frames, and few of them are as late as the p99.
     let mean = seconds(seen.late.mean);
     let effect = Effect::EachFrame { mean, late: mean };
     let mut says = format!(

@@ -169,17 +169,18 @@ impl NodeClocks {
     fn tell(&mut self, delivery: &Delivery, now: RealInstant) {
         let Some(clock) = self.clocks.of(delivery.port) else { return };
         clock.hand(delivery.exit, self.date_ns);
-        let seen_by = stream::seen_by(delivery.frame);
         if clock.state() == NodeState::Idle {
             self.crossings.to_idle += 1;
-        } else if seen_by == SeenBy::Kernel {
+            return clock.raise(delivery.exit);
+        }
+        let seen_by = stream::seen_by(delivery.frame);
+        if seen_by == SeenBy::Kernel {
             self.crossings.acknowledgements += 1;
             return;
-        } else {
-            self.crossings.received(now, clock.at(now));
-            if seen_by == SeenBy::Taker && self.clocks.dater.is_some() {
-                return;
-            }
+        }
+        self.crossings.received(now, clock.at(now));
+        if seen_by == SeenBy::Taker && self.clocks.dater.is_some() {
+            return;
         }
         clock.raise(delivery.exit);
     }

@@ -34,14 +34,8 @@ impl Stream {
 
 /// The stream that a frame belongs to, and whether it may come out of turn all the same: if it only acknowledges.
 pub(crate) fn of(frame: &[u8]) -> (Stream, bool) {
-    let kind = frame.get(12..ETHERNET).and_then(|kind| kind.first_chunk()).copied().unwrap_or_default();
-    let ip = frame.get(ETHERNET..).unwrap_or_default();
-    let found = match kind {
-        IPV4 => of_4(ip),
-        IPV6 => of_6(ip),
-        _ => None,
-    };
-    let (stream, carried) = found.unwrap_or_default();
+    let (kind, packet) = packet_in(frame);
+    let (stream, carried) = packet.unwrap_or_default();
     let mut stream = Stream { kind, ..stream };
     if matches!(stream.protocol, TCP | UDP) {
         stream.ports = carried.first_chunk().copied().unwrap_or_default();
@@ -62,15 +56,11 @@ pub(crate) enum SeenBy {
 
 /// Who sees a frame that a node is handed.
 pub(crate) fn seen_by(frame: &[u8]) -> SeenBy {
-    let kind = frame.get(12..ETHERNET).and_then(|kind| kind.first_chunk()).copied().unwrap_or_default();
-    let ip = frame.get(ETHERNET..).unwrap_or_default();
-    let found = match kind {
-        ARP => return SeenBy::Kernel,
-        IPV4 => of_4(ip),
-        IPV6 => of_6(ip),
-        _ => None,
-    };
-    let Some((stream, carried)) = found.filter(|_| frame.starts_with(&OF_A_NODE)) else { return SeenBy::Anyone };
+    let (kind, packet) = packet_in(frame);
+    if kind == ARP {
+        return SeenBy::Kernel;
+    }
+    let Some((stream, carried)) = packet.filter(|_| frame.starts_with(&OF_A_NODE)) else { return SeenBy::Anyone };
     match (stream.protocol, carried.get(13)) {
         (TCP, _) if only_acknowledges(carried) => SeenBy::Kernel,
         (TCP, Some(flags)) if flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK => SeenBy::Anyone,
@@ -78,6 +68,18 @@ pub(crate) fn seen_by(frame: &[u8]) -> SeenBy {
         (TCP | UDP, _) => SeenBy::Taker,
         _ => SeenBy::Anyone,
     }
+}
+
+/// Reads a frame's type; of an IP packet also its addresses and protocol, and what it carries.
+fn packet_in(frame: &[u8]) -> ([u8; 2], Option<(Stream, &[u8])>) {
+    let kind = frame.get(12..ETHERNET).and_then(|kind| kind.first_chunk()).copied().unwrap_or_default();
+    let ip = frame.get(ETHERNET..).unwrap_or_default();
+    let packet = match kind {
+        IPV4 => of_4(ip),
+        IPV6 => of_6(ip),
+        _ => None,
+    };
+    (kind, packet)
 }
 
 /// The addresses and the protocol of an IPv4 packet, and what it carries; nothing of a fragment.
