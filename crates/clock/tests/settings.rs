@@ -168,3 +168,43 @@ fn rules_of_iptables_read_what_they_set() {
         assert!(told.contains("--limit 5/sec"), "{iptables}: {told}");
     }
 }
+
+#[test]
+fn routes_neighbours_and_spanning_trees_read_what_they_set() {
+    reads_what_it_sets(
+        "ip route add 10.7.0.0/24 dev lo rto_min 300ms rtt 40ms; ip route show 10.7.0.0/24
+         ip ntable change name arp_cache dev lo base_reachable 21000 gc_stale 70000 delay_probe 6000 retrans 1600
+         ip ntable show name arp_cache dev lo | grep -oE '(base_reachable|retrans|gc_stale|delay_probe) [0-9]+'",
+    );
+    // Longer times of a tree the kernel does not take.
+    reads_what_it_sets_at(
+        &["1.5", "5"],
+        "ip link add br7 type bridge forward_delay 300 hello_time 100 max_age 600
+         ip -d link show br7 | grep -oE '(forward_delay|hello_time|max_age) [0-9]+'",
+    );
+}
+
+#[test]
+fn sockets_are_listed_with_the_times_that_their_programs_see() {
+    let python = "
+import re, socket, struct, subprocess
+server = socket.create_server(('127.0.0.1', 0))
+near = socket.create_connection(server.getsockname())
+far = server.accept()[0]
+for _ in range(20):
+    near.sendall(b'x'); far.recv(1); far.sendall(b'y'); near.recv(1)
+info = near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+said = subprocess.run(['ss', '-tinO', 'sport', '=', ':%d' % near.getsockname()[1]], stdout=subprocess.PIPE, text=True)
+rtt, rto = (float(re.search(r' %s:([0-9.]+)' % name, said.stdout)[1]) for name in ('rtt', 'rto'))
+print(struct.unpack_from('I', info, 68)[0] / 1000, rtt, struct.unpack_from('I', info, 8)[0] / 1000, rto)
+";
+    for tdf in ["1", "10"] {
+        let ran = script(Some(&Dilation::new(tdf)), &format!("exec python3 -c \"{python}\""));
+        assert!(ran.status.success(), "{ran:?}");
+        let all: Vec<f64> = ran.stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let [rtt, listed_rtt, rto, listed_rto] = all[..] else { panic!("{ran:?}") };
+        // What ss prints is rounded.
+        assert!((rtt - listed_rtt).abs() < 0.01 && (rto - listed_rto).abs() <= 1.0, "TDF {tdf}: {ran:?}");
+        assert!(rtt > 0.0 && rtt < 5.0, "TDF {tdf}: {ran:?}");
+    }
+}
