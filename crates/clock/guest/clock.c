@@ -13,7 +13,7 @@ static u64 scale(u64 a, u64 num, u64 den, u64 more)
 	return quotient > FOREVER ? FOREVER : quotient;
 }
 
-static u64 scale_up(u64 a, u64 num, u64 den)
+u64 scale_up(u64 a, u64 num, u64 den)
 {
 	return scale(a, num, den, den - 1);
 }
@@ -31,6 +31,17 @@ u64 real_now(void)
 u64 virtual_now(void)
 {
 	return read_virtual();
+}
+
+i64 date_off_at(u64 monotonic)
+{
+	return has_own_date() ? own_date_off_at(monotonic) : 0;
+}
+
+/* By how much it is off when the others' date, counted as MONOTONIC is, would be `date` and the node's own is. */
+static __attribute__((noinline)) i64 date_off_of(i64 date)
+{
+	return has_own_date() && date < (i64)FOREVER ? own_date_off_of(date) : 0;
 }
 
 bool valid(const struct timespec *t)
@@ -167,7 +178,10 @@ i64 date_virtual(i64 date)
 	i64 at, result;
 	if (!on_monotonic(date, PAGE->host_offset, &at))
 		return date;
-	return __builtin_add_overflow(past_virtual(at), PAGE->realtime_offset, &result) ? date : result;
+	at = past_virtual(at);
+	/* What was there before the run keeps its date. */
+	i64 off = at > 0 ? date_off_at((u64)at) : 0;
+	return __builtin_add_overflow(at, PAGE->realtime_offset + off, &result) ? date : result;
 }
 
 i64 date_real(i64 date)
@@ -178,7 +192,7 @@ i64 date_real(i64 date)
 	do {
 		sequence = begin_read();
 		result = date;
-		if (on_monotonic(date, PAGE->realtime_offset, &at) && find_stretch(&s, at, true)) {
+		if (on_monotonic(date, PAGE->realtime_offset, &at) && find_stretch(&s, at -= date_off_of(at), true)) {
 			u64 span = (u64)at - s.virt;
 			u64 real = s.real + (s.virts ? scale_up(span, s.reals, s.virts) : 0);
 			/* As a date, not more than 63 bits can name. */
@@ -271,6 +285,9 @@ struct deadline first_tick(u64 virtual_ns, i64 offset, u64 interval)
 	struct deadline d = { .interval = interval };
 	if (virtual_ns >= FOREVER || __builtin_sub_overflow((i64)virtual_ns, offset, &d.virt))
 		d.virt = (i64)FOREVER;
+	/* Of the clocks only MONOTONIC has none. */
+	if (offset)
+		d.virt -= date_off_of(d.virt);
 	set_real(&d);
 	return d;
 }

@@ -1,5 +1,11 @@
 /* Clocks read by system call rather than through the vDSO. */
-#include "dilation.h"
+#include "page.h"
+
+static u64 date_now(void)
+{
+	u64 now = virtual_now();
+	return now + (u64)(PAGE->realtime_offset + date_off_at(now));
+}
 
 long call_clock_gettime(struct call *c)
 {
@@ -10,7 +16,8 @@ long call_clock_gettime(struct call *c)
 	if (missing)
 		return missing;
 	if (wall_clock(clock, &offset)) {
-		t = from_ns(virtual_now() + (u64)offset);
+		u64 now = virtual_now();
+		t = from_ns(now + (u64)(offset ? offset + date_off_at(now) : 0));
 	} else {
 		/* Unknown clocks are refused by the kernel; a device's clock (PTP) is not ours to scale. */
 		if (!cpu_clock(clock))
@@ -26,7 +33,7 @@ long call_clock_gettime(struct call *c)
 long call_gettimeofday(struct call *c)
 {
 	if (c->a[0]) {
-		u64 us = (virtual_now() + (u64)PAGE->realtime_offset) / 1000;
+		u64 us = date_now() / 1000;
 		struct timeval t = { (i64)(us / 1000000), (i64)(us % 1000000) };
 		if (!write_user(c->a[0], &t, sizeof t))
 			return -EFAULT;
@@ -36,7 +43,7 @@ long call_gettimeofday(struct call *c)
 
 long call_time(struct call *c)
 {
-	i64 now = (i64)((virtual_now() + (u64)PAGE->realtime_offset) / NS);
+	i64 now = (i64)(date_now() / NS);
 	if (c->a[0] && !write_user(c->a[0], &now, sizeof now))
 		return -EFAULT;
 	return now;
@@ -65,7 +72,7 @@ long call_sysinfo(struct call *c)
 #define ADJ_OFFSET_SINGLESHOT 0x0001
 
 /* The clock may be asked, and never set: so nothing is ever left. */
-static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
+static long ask(u64 nr, u64 clock, u64 timex)
 {
 	u32 modes;
 	i32 status;
@@ -78,7 +85,7 @@ static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
 	long result = nr == __NR_adjtimex ? syscall(nr, timex) : syscall(nr, clock, timex);
 	if (result < 0 || !read_user(&status, timex + TIMEX_STATUS, sizeof status))
 		return result;
-	u64 now = virtual_now() + (u64)offset;
+	u64 now = date_now();
 	struct timeval t = { (i64)(now / NS), (i64)(status & STA_NANO ? now % NS : now % NS / 1000) };
 	write_user(timex + TIMEX_TIME, &t, sizeof t);
 	i64 nothing = 0;
@@ -89,7 +96,7 @@ static long ask(u64 nr, u64 clock, u64 timex, i64 offset)
 
 long call_adjtimex(struct call *c)
 {
-	return ask(c->nr, 0, c->a[0], PAGE->realtime_offset);
+	return ask(c->nr, 0, c->a[0]);
 }
 
 long call_clock_adjtime(struct call *c)
@@ -97,7 +104,7 @@ long call_clock_adjtime(struct call *c)
 	/* The others cannot be adjusted, which the kernel says, or are a device's. */
 	if ((i32)c->a[0] != CLOCK_REALTIME)
 		return syscall(__NR_clock_adjtime, c->a[0], c->a[1]);
-	return ask(c->nr, CLOCK_REALTIME, c->a[1], PAGE->realtime_offset);
+	return ask(c->nr, CLOCK_REALTIME, c->a[1]);
 }
 
 /* What the kernel says of a date before it asks who sets it. */

@@ -188,6 +188,8 @@ i64 date_real(i64 date);
 struct timespec shown(struct timespec date); /* date_virtual, for any date */
 /* Whether `clock` is one of the wall clocks, and its fixed distance from virtual MONOTONIC. */
 bool wall_clock(i32 clock, i64 *offset);
+/* ceil(a * num / den), at most FOREVER. */
+u64 scale_up(u64 a, u64 num, u64 den);
 bool cpu_clock(i32 clock);
 /* What the kernel says of a CLOCK_…_ALARM on a machine that has no clock to be woken by; 0 of any other. */
 long alarm_clock_missing(i32 clock);

@@ -91,6 +91,20 @@ static inline u64 read_virtual(void)
 	return now;
 }
 
+static inline bool has_own_date(void)
+{
+	const volatile struct node_clock *c = (const volatile struct node_clock *)STATE->node_clock;
+	return __builtin_expect(c != 0, 1) && __builtin_expect(c->date_sequence != 0, 0);
+}
+
+/* By how much the node's date is off against the others' when MONOTONIC is `monotonic`. */
+i64 date_off_at(u64 monotonic);
+
+/* Where it is (settings/dates.c). */
+i64 own_date_off_at(u64 monotonic);
+i64 own_date_off_of(i64 date);
+struct timespec read_own_date(void);
+
 /*
  * The same, or the date, in seconds and ns. Dividing by 10^9 after the scaling would be a third of what dilation costs
  * a reading, so the seconds are computed beside it: rounded down at each step, and thus at most two behind.

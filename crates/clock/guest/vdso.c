@@ -5,18 +5,24 @@
 #define VDSO __attribute__((visibility("default")))
 #define ALIAS(name) __attribute__((weak, alias(#name), visibility("default")))
 
+static __attribute__((noinline)) struct timespec read_date(void)
+{
+	return has_own_date() ? read_own_date() : read_split(true);
+}
+
 VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
 {
 	i64 offset;
 	if (__builtin_expect(clock == CLOCK_MONOTONIC, 1)) {
 		*t = read_split(false);
 	} else if (__builtin_expect(clock == CLOCK_REALTIME, 1)) {
-		*t = read_split(true);
+		*t = read_date();
 	} else if (wall_clock(clock, &offset)) {
 		long missing = alarm_clock_missing(clock);
 		if (missing)
 			return (int)missing;
-		*t = from_ns(read_virtual() + (u64)offset);
+		u64 now = read_virtual();
+		*t = from_ns(now + (u64)(offset ? offset + date_off_at(now) : 0));
 	} else {
 		/* Where the program judges its own calls: the one that the kernel's vDSO makes is one. */
 		u64 kernels = STATE->sandboxed ? STATE->given.vdso_clock_gettime : 0;
@@ -32,7 +38,7 @@ VDSO int __vdso_clock_gettime(i32 clock, struct timespec *t)
 VDSO int __vdso_gettimeofday(struct timeval *t, i32 *zone)
 {
 	if (t) {
-		struct timespec now = read_split(true);
+		struct timespec now = read_date();
 		*t = (struct timeval){ now.sec, (u32)now.nsec / 1000 };
 	}
 	if (zone)
@@ -42,7 +48,7 @@ VDSO int __vdso_gettimeofday(struct timeval *t, i32 *zone)
 
 VDSO i64 __vdso_time(i64 *t)
 {
-	i64 now = read_split(true).sec;
+	i64 now = read_date().sec;
 	if (t)
 		*t = now;
 	return now;

@@ -312,7 +312,7 @@ impl ClockPage {
     }
 
     /// The guests' `CLOCK_MONOTONIC`, in ns.
-    pub(crate) fn monotonic(&self) -> u64 {
+    pub fn monotonic(&self) -> u64 {
         self.read().at(host::now().as_nanos())
     }
 

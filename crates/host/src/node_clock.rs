@@ -5,12 +5,15 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use scale::{NodeClockLine, NodeRate, RealInstant};
 
 use crate::Error;
+
+/// `NODE_CLOCK_DRIFT_BITS` of the header.
+const DRIFT_BITS: u32 = 32;
 
 /// A page of memory; the kernel maps no less.
 const PAGE_SIZE: usize = 4096;
@@ -24,11 +27,33 @@ struct Shared {
     base: AtomicU64,
     rate: AtomicU64,
     floor: AtomicU64,
-    date_offset: AtomicU64,
-    date_drift: AtomicU64,
+    date_offset: AtomicI64,
+    date_drift: AtomicI64,
     raised: AtomicU64,
     delivered: AtomicU64,
     date: AtomicU64,
+    date_since: AtomicU64,
+    date_earlier: AtomicI64,
+    date_sequence: AtomicU32,
+    unused: AtomicU32,
+}
+
+/// How a node's date is off against the others', from an instant of its own monotonic clock on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DateOff {
+    /// By how many ns at first.
+    pub offset_ns: i64,
+    /// And by how many ns more with each that passes.
+    pub drift: f64,
+    /// From which instant of its `CLOCK_MONOTONIC` on, in ns.
+    pub since_ns: u64,
+}
+
+impl DateOff {
+    /// By how many ns it is off at an instant of the monotonic clock.
+    pub fn at(&self, monotonic_ns: u64) -> i64 {
+        self.offset_ns + (self.drift * monotonic_ns.saturating_sub(self.since_ns) as f64) as i64
+    }
 }
 
 /// A node's state on its core.
@@ -127,6 +152,22 @@ impl NodeClock {
         self.shared().delivered.store(arrives.as_nanos(), Ordering::Release);
     }
 
+    /// Sets the node's date off against the others'. What is earlier keeps the date that it had.
+    ///
+    /// One thread at a time may do this.
+    pub fn set_date_off(&self, off: DateOff, earlier_ns: i64) {
+        let shared = self.shared();
+        let drift = (off.drift * (1u64 << DRIFT_BITS) as f64).round() as i64;
+        let sequence = shared.date_sequence.load(Ordering::Relaxed);
+        shared.date_sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        shared.date_offset.store(off.offset_ns, Ordering::Relaxed);
+        shared.date_drift.store(drift, Ordering::Relaxed);
+        shared.date_since.store(off.since_ns, Ordering::Relaxed);
+        shared.date_earlier.store(earlier_ns, Ordering::Relaxed);
+        shared.date_sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
+
     /// How the clock goes on until its node's state changes.
     pub fn line(&self) -> NodeClockLine {
         let shared = self.shared();
@@ -166,6 +207,14 @@ mod tests {
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     use super::*;
+
+    #[test]
+    fn the_header_counts_drifts_in_the_same_units() {
+        let header = include_str!("../../scale/include/node_clock.h");
+        assert!(header.contains(&format!("#define NODE_CLOCK_DRIFT_BITS {DRIFT_BITS}\n")));
+        let off = DateOff { offset_ns: -500, drift: 200e-6, since_ns: 1_000_000 };
+        assert_eq!([0, 1_000_000, 11_000_000].map(|at| off.at(at)), [-500, -500, 1_500]);
+    }
 
     #[test]
     fn a_raised_clock_shows_no_less() {

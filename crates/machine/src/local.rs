@@ -30,8 +30,8 @@ use node::{Enclosure, EnclosureOptions, Runtime};
 use record::RunDir;
 use scale::RealInstant;
 use site::{
-    Closing, Collected, Command, CommandId, Conditions, Event, How, NodeIndex, ProgramChange, Root, Sample, Setup,
-    SpeedSeen, Start, Stop, Suspended, Timeline, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, How, NodeIndex, ProgramChange, Root,
+    Sample, Setup, SpeedSeen, Start, Stop, Suspended, Timeline, Written, Zero,
 };
 
 use self::captures::Captures;
@@ -323,6 +323,13 @@ impl LocalSite {
 
     fn change_disk(&mut self, node: NodeIndex, change: device::Change) -> Result<()> {
         there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, change).map(drop)
+    }
+
+    fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()> {
+        match &self.prepared()?.dilation {
+            Some(dilation) => dilation.change_clock(node, change),
+            None => Err(Error::Usage("a node's clock can be set off in scaled and baseline runs only".into())),
+        }
     }
 
     fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut> {

@@ -172,12 +172,23 @@ pub struct Node {
     pub ready: Option<Ready>,
     /// Absolute paths inside the node, and the existing files or directories on the host that appear there.
     pub files: Vec<(String, PathBuf)>,
+    /// How its date is off against the others' from virtual zero on; none: not at all.
+    pub clock: Option<ClockOff>,
     /// Whether rdtsc and rdtscp show virtual time in it; else they count on in real time.
     pub dilated_tsc: bool,
     /// The file and the line, counted from 1, that describe it; none if an override does.
     pub place: Option<(String, usize)>,
     /// What runs beside its program from its start on, each time that it starts.
     pub beside: Vec<Beside>,
+}
+
+/// How the date of a node is off against the others'. CLOCK_MONOTONIC is not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockOff {
+    /// By how many ns; none: by what it is by then.
+    pub offset_ns: Option<i64>,
+    /// By how many ns more with each that passes; none: as before.
+    pub drift: Option<f64>,
 }
 
 /// A program that runs beside a node's own.
@@ -479,6 +490,13 @@ pub enum Action {
         node: usize,
         /// What is done.
         act: NodeAction,
+    },
+    /// Sets the date of a node off against the others'.
+    Clock {
+        /// A place in [`Experiment::nodes`].
+        node: usize,
+        /// By how much.
+        off: ClockOff,
     },
     /// Does something to the disk of a node.
     Disk {

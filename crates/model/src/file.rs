@@ -18,7 +18,7 @@ pub(crate) use self::flow::{Flow, FlowChange, FlowKind, Transport};
 pub(crate) use self::link::{
     Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
 };
-use crate::units::{Bandwidth, Factor, Grain, Percent, Size, Speed, Time, Window};
+use crate::units::{Bandwidth, Drift, Factor, Grain, Off, Percent, Size, Speed, Time, Window};
 
 /// The JSON Schema of the experiment file, for editors.
 pub fn schema() -> serde_json::Value {
@@ -238,8 +238,20 @@ pub(crate) struct Node {
     /// Absolute paths inside the node, and the files of the experiment's folder that appear there
     #[serde(default)]
     pub(crate) files: BTreeMap<String, String>,
+    /// How its date is off against the others', from virtual zero on
+    pub(crate) clock: Option<Clock>,
     /// What the instructions rdtsc and rdtscp show in it: `native`, real time, or `dilated`, virtual time, at a cost
     pub(crate) tsc: Option<Tsc>,
+}
+
+/// How the date of a node is off against the others'
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Clock {
+    /// By how much at first; without it not at all
+    pub(crate) offset: Option<Off>,
+    /// By how much more with the time that passes; without it by nothing
+    pub(crate) drift: Option<Drift>,
 }
 
 /// What the instructions rdtsc and rdtscp show
@@ -435,6 +447,10 @@ pub(crate) struct Event {
     /// With `slow-disk`: how many times as long everything takes from then on; less than 1 makes it faster
     #[schemars(range(min = 0.001, max = 1000))]
     pub(crate) factor: Option<f64>,
+    /// With `clock`: by how much the node's date is off against the others' from then on; without it by what it is then
+    pub(crate) offset: Option<Off>,
+    /// With `clock`: by how much more with the time that passes; without it as before
+    pub(crate) drift: Option<Drift>,
     /// What a program beside the node's own is called
     pub(crate) program: Option<String>,
     /// That program and its arguments, which is started: words as in a POSIX shell (no shell runs), or a list
@@ -490,6 +506,7 @@ pub(crate) enum NodeAction {
     FullDisk,
     PowerOff,
     PowerOn,
+    Clock,
     End,
 }
 

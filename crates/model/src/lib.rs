@@ -38,8 +38,8 @@ pub mod yaml {
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Accuracy, Action, Address, BackgroundFlow, Beside, Capture, Combine, Congestion, Cpu, Disk, DiskChange, Ends,
-    Event, Experiment, Flow, FlowAction, Idle, Lan, Load, Machine, Metric, Node, NodeAction, OfFlow, Placement,
+    Accuracy, Action, Address, BackgroundFlow, Beside, Capture, ClockOff, Combine, Congestion, Cpu, Disk, DiskChange,
+    Ends, Event, Experiment, Flow, FlowAction, Idle, Lan, Load, Machine, Metric, Node, NodeAction, OfFlow, Placement,
     ProgramAction, Ready, Root, Route, Source, Stream, Unit,
 };
 pub use file::schema;

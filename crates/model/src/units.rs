@@ -139,6 +139,31 @@ quantity!(
 );
 
 quantity!(
+    /// By how much a date is off, in ns.
+    Off(i64), "A time with its unit, which may be negative: 250ms, -3s",
+    format!("^-?{}", TIME.pattern().trim_start_matches('^')),
+    |text| {
+        let (sign, rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+        Ok(sign * duration(rest)?.as_nanos() as i64)
+    }
+);
+
+/// The most by which a clock may drift: a tenth.
+const LARGEST_DRIFT: f64 = 0.1;
+
+quantity!(
+    /// By how much a clock drifts, as a part of the time that passes.
+    Drift(f64), "A drift in ppm, which may be negative: 200ppm, -30ppm", "^-?[0-9]+(\\.[0-9]+)?ppm$",
+    |text| {
+        let number = text.strip_suffix("ppm").and_then(|number| number.trim().parse::<f64>().ok());
+        match number.map(|ppm| ppm / 1e6) {
+            Some(drift) if drift.abs() <= LARGEST_DRIFT => Ok(drift),
+            _ => Err(format!("`{}` is no drift: write ppm, such as `200ppm`, up to 100000ppm", shorten(text))),
+        }
+    }
+);
+
+quantity!(
     /// When a flow starts, since the start of the run; none: when an event says so.
     Start(Option<VirtualDuration>), "A time with its unit: ns, us, ms, s, min or h; or `event`",
     format!("^event$|{}", TIME.pattern()),

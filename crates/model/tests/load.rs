@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use diorama_model::{
-    Accuracy, Action, Address, Capture, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment, FlowAction,
-    GilbertElliott, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow, Pipe, ProgramAction, Queue, Ready, Red,
-    Root, Source, Speed, Stream, load,
+    Accuracy, Action, Address, Capture, ClockOff, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment,
+    FlowAction, GilbertElliott, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow, Pipe, ProgramAction, Queue,
+    Ready, Red, Root, Source, Speed, Stream, load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
@@ -84,6 +84,32 @@ fn a_node_is_ready_by_its_port_or_by_a_command() {
         ("{ run: x, every: 1ms }", "10ms at least"),
     ] {
         let said = ready(wrong).unwrap_err();
+        assert!(said.contains(words), "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn a_nodes_clock_is_off_by_its_description_and_by_events() {
+    let clock = |written: &str| match good("web-busy.yaml", &[("nodes.server.clock", written)]) {
+        Ok(experiment) => Ok(experiment.nodes[0].clock.unwrap()),
+        Err(e) => Err(e.render()),
+    };
+    let off = |offset_ns, drift| Ok(ClockOff { offset_ns: Some(offset_ns), drift: Some(drift) });
+    assert_eq!(clock("{ offset: 250ms, drift: -30ppm }"), off(250_000_000, -30e-6));
+    assert_eq!(clock("{ offset: -3s }"), off(-3_000_000_000, 0.0));
+    for (wrong, words) in [("{}", "is right"), ("{ drift: 1 }", "ppm"), ("{ drift: 200000ppm }", "100000ppm")] {
+        let said = clock(wrong).unwrap_err();
+        assert!(said.contains(words), "{wrong}: {said}");
+    }
+    let event = |text: &str| diorama_model::read_event(text, "0s", &good("web-busy.yaml", &[]).unwrap());
+    let events = event("node: server, do: clock, drift: 200ppm").unwrap();
+    let off = ClockOff { offset_ns: None, drift: Some(200e-6) };
+    assert_eq!(events[0].action, Action::Clock { node: 0, off });
+    for (wrong, words) in [
+        ("node: server, do: clock", "how is the clock to be off"),
+        ("node: server, do: kill, offset: 1s", "belongs to `do: clock`"),
+    ] {
+        let said = event(wrong).unwrap_err().render();
         assert!(said.contains(words), "{wrong}: {said}");
     }
 }

@@ -184,6 +184,7 @@ fn told(e: &Experiment, event: &model::Event) -> String {
         Action::End => "end".into(),
         Action::Flow { flow, .. } => e.background[*flow].name.clone(),
         Action::Disk { node, .. } => format!("disk of {}", e.nodes[*node].name),
+        Action::Clock { node, .. } => format!("clock of {}", e.nodes[*node].name),
         Action::Link { link, change } => {
             let (name, ab) = (&e.links[*link].name, &change.ab);
             let what = match () {

@@ -188,6 +188,7 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
     });
     let what = |index: usize, event: &model::Event| match &event.action {
         Action::Link { .. } => schedule::Event::Link(index),
+        Action::Clock { .. } => schedule::Event::Clock(index),
         Action::Disk { .. } => schedule::Event::Disk(index),
         Action::Flow { .. } => schedule::Event::Flow(index),
         Action::Program { .. } => schedule::Event::Program(index),

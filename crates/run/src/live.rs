@@ -5,12 +5,12 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Select, TryRecvError};
 use device::Change;
 use host::warn;
-use model::{Action as EventAction, DiskChange, FlowAction, LinkChange, ProgramAction};
+use model::{Action as EventAction, ClockOff, DiskChange, FlowAction, LinkChange, ProgramAction};
 use net::FlowChange;
 use plan::harness_load;
 use scale::{RealInstant, VirtualDuration, VirtualInstant};
 use serde_json::json;
-use site::{Event, How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
+use site::{ClockChange, Event, How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
 use crate::desk::{Answer, Asked, Desk, Wish};
 use crate::error::{Error, Result};
@@ -35,6 +35,9 @@ impl Run<'_> {
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
     ) -> Result<Ending> {
+        for (node, off) in self.experiment.nodes.iter().enumerate().filter_map(|(i, node)| Some((i, node.clock?))) {
+            self.change_clock(node, off)?;
+        }
         let mut next_sample = self.timeline.from + SAMPLE;
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
@@ -202,6 +205,11 @@ impl Run<'_> {
                 }
                 Action::Nothing(node, what) => self.event("no-effect", Some(node), json!({ "do": what })),
                 Action::Link(_) => {}
+                Action::Clock(event) => {
+                    if let EventAction::Clock { node, off } = self.experiment.events[event].action {
+                        self.change_clock(node, off)?;
+                    }
+                }
                 Action::Disk(event) => {
                     if let EventAction::Disk { node, change } = self.experiment.events[event].action {
                         self.change_disk(node, change)?;
@@ -256,6 +264,7 @@ impl Run<'_> {
         for event in &events {
             match &event.action {
                 EventAction::Link { .. } => {}
+                EventAction::Clock { node, off } => self.change_clock(*node, *off)?,
                 EventAction::Disk { node, change } => self.change_disk(*node, *change)?,
                 EventAction::Flow { flow, act } => self.change_flow(*flow, *act)?,
                 EventAction::Program { node, program, act } => {
@@ -294,6 +303,15 @@ impl Run<'_> {
         self.site.change_flow(flow, change)?;
         let name = &self.experiment.background[flow].name;
         self.event("flow", None, json!({ "flow": name, "do": what }));
+        Ok(())
+    }
+
+    /// Sets the date of a node off, as an event or its description says.
+    pub(super) fn change_clock(&mut self, node: usize, off: ClockOff) -> Result<()> {
+        self.site.change_clock(node, ClockChange { offset_ns: off.offset_ns, drift: off.drift })?;
+        let offset_s = off.offset_ns.map(|ns| ns as f64 * 1e-9);
+        let detail = json!({ "offset_s": offset_s, "drift_ppm": off.drift.map(|drift| (drift * 1e9).round() / 1e3) });
+        self.event("clock", Some(node), detail);
         Ok(())
     }
 

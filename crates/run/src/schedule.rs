@@ -27,6 +27,8 @@ pub struct Rules {
 pub enum Event {
     /// Change a link, given by its place in the list of link events of the experiment.
     Link(usize),
+    /// Set the clock of a node off, likewise.
+    Clock(usize),
     /// Change the disk of a node, likewise.
     Disk(usize),
     /// Change a flow of the emulator's, likewise.
@@ -64,6 +66,8 @@ pub enum Action {
     CutPower(NodeIndex),
     /// Apply a link event.
     Link(usize),
+    /// Apply an event of a node's clock.
+    Clock(usize),
     /// Apply an event of a disk.
     Disk(usize),
     /// Apply an event of a flow.
@@ -320,6 +324,7 @@ impl Schedule {
     fn happen(&mut self, event: Event, now: VirtualInstant, actions: &mut Vec<Action>) {
         match event {
             Event::Link(event) => actions.push(Action::Link(event)),
+            Event::Clock(event) => actions.push(Action::Clock(event)),
             Event::Disk(event) => actions.push(Action::Disk(event)),
             Event::Flow(event) => actions.push(Action::Flow(event)),
             Event::Program(event) => actions.push(Action::Program(event)),

@@ -31,12 +31,22 @@ struct node_clock {
 	unsigned long long base;
 	unsigned long long rate;
 	unsigned long long floor; /* only grows */
-	/* For what sets one node's date off against the others': not read yet. */
+	/*
+	 * How the node's date is off against the others', where an experiment says so: by `date_offset` ns from the instant
+	 * `date_since` of its MONOTONIC on, and by date_drift / 2^32 ns more with each ns since; and before by `date_earlier`.
+	 */
 	long long date_offset;
 	long long date_drift;
 	unsigned long long raised;    /* before this none of its threads works from now on; only grows */
 	unsigned long long delivered; /* when the frame that it is handed now, or was last, arrives: by the run's clock */
 	unsigned long long date;      /* by how much the host's CLOCK_REALTIME is ahead of its CLOCK_MONOTONIC, ns */
+	unsigned long long date_since;
+	long long date_earlier;
+	unsigned int date_sequence; /* odd while these four are being written; 0: the date is the run's */
+	unsigned int unused;
 };
+
+/* Of `date_drift`. */
+#define NODE_CLOCK_DRIFT_BITS 32
 
 #endif

@@ -121,6 +121,15 @@ pub struct Command {
     pub limit: RealDuration,
 }
 
+/// A change of a node's clock; what it does not name stays as it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockChange {
+    /// By how many ns its date is off against the others' from now on.
+    pub offset_ns: Option<i64>,
+    /// And by how many ns more with each that passes.
+    pub drift: Option<f64>,
+}
+
 /// A change of a program beside a node's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramChange {

@@ -22,7 +22,8 @@ use net::PipeChange;
 use scale::RealInstant;
 
 pub use self::calls::{
-    Command, CommandId, Event, Execution, Exit, How, NodeExit, ProgramChange, ProgramDeed, Start, Stop, Written, Zero,
+    ClockChange, Command, CommandId, Event, Execution, Exit, How, NodeExit, ProgramChange, ProgramDeed, Start, Stop,
+    Written, Zero,
 };
 pub use self::conditions::{Conditions, DiskConditions, OtherWriteback};
 pub use self::error::{Error, Kind, Result};
@@ -70,6 +71,9 @@ pub trait Site {
 
     /// Ends all that runs in a node which has a disk, at once, and has the disk lose what a power cut takes.
     fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut>;
+
+    /// Sets the date of a node off against the others'. What has started there before virtual zero sees it, too.
+    fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()>;
 
     /// Starts a program beside a node's own, or sends one a signal; whether there was anything to do: one that runs is
     /// not started, and one that does not run gets no signal.

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::{
-    Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Sample, Setup, Site,
-    SpeedSeen, Start, Stop, Suspended, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Sample, Setup,
+    Site, SpeedSeen, Start, Stop, Suspended, Written, Zero,
 };
 
 /// The version of the interface: raise it with every change of what is asked or answered.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A call of [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,6 +37,7 @@ enum Request {
     ChangeFlow(usize, net::FlowChange),
     ChangeDisk(NodeIndex, device::Change),
     CutPower(NodeIndex),
+    ChangeClock(NodeIndex, ClockChange),
     ChangeProgram(ProgramChange),
     ProgramsRunning(Vec<(NodeIndex, String)>),
     Listening(Vec<(NodeIndex, u16)>),
@@ -91,6 +92,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::ChangeFlow(flow, change) => answer(to, site.change_flow(flow, change)),
             Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
             Request::CutPower(node) => answer(to, site.cut_power(node)),
+            Request::ChangeClock(node, change) => answer(to, site.change_clock(node, change)),
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
             Request::ProgramsRunning(programs) => answer(to, site.programs_running(&programs)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
@@ -239,6 +241,10 @@ impl<W: Write> Site for RemoteSite<W> {
 
     fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut> {
         self.ask(&Request::CutPower(node))
+    }
+
+    fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()> {
+        self.ask(&Request::ChangeClock(node, change))
     }
 
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {

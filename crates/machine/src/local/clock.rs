@@ -1,14 +1,16 @@
 //! The run's clock, and what dilates the programs that start in its nodes.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 
 use clock::{ClockPage, Earlier, Injector, Stretch, VirtualCpu};
 use counters::UntrueSetting;
-use host::node_clock::NodeClock;
+use host::node_clock::{DateOff, NodeClock};
 use scale::VirtualInstant;
-use site::{Continues, Injections, NodeIndex, Part, Setup, Zero};
+use site::{ClockChange, Continues, Injections, NodeIndex, Part, Setup, Zero};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The clock of a dilated run.
 pub struct Dilation {
@@ -18,6 +20,8 @@ pub struct Dilation {
     cpus: Vec<(String, VirtualCpu)>,
     /// Node by node, the clock that its programs live by; empty where they live by the run's.
     clocks: Vec<NodeClock>,
+    /// By how much dates of nodes are off.
+    dates: Mutex<HashMap<NodeIndex, DateOff>>,
     /// How long they keep their core.
     slice_ns: String,
 }
@@ -41,6 +45,7 @@ impl Dilation {
             page,
             cpus,
             clocks: clocks.to_vec(),
+            dates: Mutex::default(),
             slice_ns: setup.terms.slice.as_nanos().to_string(),
         }))
     }
@@ -54,6 +59,28 @@ impl Dilation {
         let stretches = parts.iter().map(|Part { real, virt }| Stretch { real: *real, virt: *virt });
         let earlier = Earlier { unix_ns: zero_unix_ns + at.as_nanos(), stretches: stretches.collect() };
         Zero { real: self.page.start_from(Some(&earlier)).real, from: *at, unix_ns: *zero_unix_ns }
+    }
+
+    /// Sets the date of a node off against the others', from now on.
+    pub fn change_clock(&self, node: NodeIndex, change: ClockChange) -> Result<()> {
+        let Some(clock) = self.clocks.get(node) else {
+            return Err(Error::machine(
+                "a node's clock cannot be set off here: there are no clocks of nodes",
+                "`diorama doctor` says why",
+            ));
+        };
+        let mut dates = self.dates.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.page.monotonic();
+        let before = dates.get(&node).copied().unwrap_or_default();
+        let earlier = before.at(now);
+        let off = DateOff {
+            offset_ns: change.offset_ns.unwrap_or(earlier),
+            drift: change.drift.unwrap_or(before.drift),
+            since_ns: now,
+        };
+        clock.set_date_off(off, earlier);
+        dates.insert(node, off);
+        Ok(())
     }
 
     /// The command line that dilates `argv` in a node.

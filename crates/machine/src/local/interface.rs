@@ -3,8 +3,8 @@
 use crossbeam_channel::Receiver;
 use scale::RealInstant;
 use site::{
-    Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Result, Sample, Setup, Site,
-    SpeedSeen, Start, Stop, Suspended, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Result, Sample,
+    Setup, Site, SpeedSeen, Start, Stop, Suspended, Written, Zero,
 };
 
 use super::LocalSite;
@@ -52,6 +52,10 @@ impl Site for LocalSite {
 
     fn cut_power(&mut self, node: NodeIndex) -> Result<device::Cut> {
         Ok(self.cut_power(node)?)
+    }
+
+    fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()> {
+        Ok(self.change_clock(node, change)?)
     }
 
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {

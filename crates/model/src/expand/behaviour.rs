@@ -9,7 +9,7 @@ use super::nodes::argv;
 use super::{Entry, MANY, flows, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
-    Action, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+    Action, ClockOff, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
@@ -223,13 +223,29 @@ pub(super) fn events(
                     file::NodeAction::PowerOff => Box::new(of_node(NodeAction::PowerOff)),
                     file::NodeAction::PowerOn => Box::new(of_node(NodeAction::PowerOn)),
                     file::NodeAction::End => continue,
+                    file::NodeAction::Clock => {
+                        let off = ClockOff {
+                            offset_ns: read.offset.map(|offset| offset.0),
+                            drift: read.drift.map(|drift| drift.0),
+                        };
+                        if off == (ClockOff { offset_ns: None, drift: None }) {
+                            let what = "how is the clock to be off? Add `offset: 250ms`, `drift: 200ppm`, or both";
+                            problems.add(entry.at("do"), what);
+                        }
+                        Box::new(move |node| Action::Clock { node, off })
+                    }
                     file::NodeAction::SlowDisk | file::NodeAction::FailDisk | file::NodeAction::FullDisk => {
                         let change = disk_change(act, entry, read.factor, problems);
                         Box::new(move |node| Action::Disk { node, change })
                     }
                 };
-                use file::NodeAction::{Kill, SlowDisk, Start, Stop};
-                let needs_disk = !matches!(act, Kill | Stop | Start);
+                use file::NodeAction::{Clock, Kill, SlowDisk, Start, Stop};
+                let needs_disk = !matches!(act, Kill | Stop | Start | Clock);
+                for (key, is_there) in [("offset", read.offset.is_some()), ("drift", read.drift.is_some())] {
+                    if is_there && !matches!(act, Clock) {
+                        problems.add(entry.at(key), format!("`{key}` belongs to `do: clock`: remove it"));
+                    }
+                }
                 if let Some(without) = found.iter().find(|node| needs_disk && !has_disk[**node]) {
                     let without = nodes[*without];
                     let what = format!("the machine of `{without}` has no disk: give it one, such as `disk: hdd-7200`");

@@ -7,7 +7,7 @@ use scale::VirtualDuration;
 
 use super::{Entry, MANY, NODES, disk, identity, key_span, select};
 use crate::error::Problems;
-use crate::experiment::{Beside, Congestion, Machine, Node, Ready, Root};
+use crate::experiment::{Beside, ClockOff, Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
 use crate::names::{did_you_mean, wrong_label, wrong_node, wrong_word};
 use crate::paths;
@@ -216,6 +216,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         after: Vec::new(),
         ready: None,
         files: Vec::new(),
+        clock: None,
         dilated_tsc: false,
         place: problems.line(entry.key_span()),
         beside: Vec::new(),
@@ -262,6 +263,14 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         node.cwd = Some(cwd.clone());
     }
     identity::identity(entry, read, &mut node, problems);
+    node.clock = read.clock.map(|clock| {
+        if clock.offset.is_none() && clock.drift.is_none() {
+            problems
+                .add(entry.at("clock"), "this clock is right: write by how much it is off, such as `offset: 250ms`");
+        }
+        let drift = Some(clock.drift.map_or(0.0, |drift| drift.0));
+        ClockOff { offset_ns: Some(clock.offset.map_or(0, |offset| offset.0)), drift }
+    });
     node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
     if let Some(ready) = &read.ready {
         node.ready = self::ready(ready, entry, problems);

@@ -3,7 +3,7 @@
  * every dilated process has. So it is a filter here, too, which ends everything else with SIGKILL, by way of the
  * handler, as a filter's own death would be by SIGSYS.
  */
-#include "dilation.h"
+#include "../dilation.h"
 
 #include <linux/audit.h>
 #include <linux/filter.h>

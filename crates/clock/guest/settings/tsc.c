@@ -4,7 +4,7 @@
  *
  * The kernel's vDSO reads the counter too, and would fault: init.c makes us ask the kernel by a system call instead.
  */
-#include "dilation.h"
+#include "../dilation.h"
 
 #define SI_KERNEL 0x80
 #define GENERAL_PROTECTION 13

@@ -1,5 +1,5 @@
 /* Times of System V IPC objects: the kernel stamps them with the host's date, in whole seconds. */
-#include "dilation.h"
+#include "../dilation.h"
 
 
 /* The kernel has just written the structure, so it may be touched. */
