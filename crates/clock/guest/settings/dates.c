@@ -1,6 +1,6 @@
 /*
- * Dates of a node that are off against the others', as an experiment has set them: of its files, in its answers, and what
- * waits for one. `node_clock.h` says what they are computed from. Seldom: so it is not among what all programs touch.
+ * Dates of a node that are off against the others', as an experiment has set them: of its files, in its answers, and
+ * what waits for one. `node_clock.h` says what they are computed from. Seldom needed, so it has a file that few touch.
  */
 #include "../page.h"
 
