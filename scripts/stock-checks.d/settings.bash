@@ -10,11 +10,14 @@ reads_what_it_sets() { # reads_what_it_sets COMMANDS
   [ "$natively" = "$dilated" ] || { printf 'natively:\n%s\ndilated:\n%s\n' "$natively" "$dilated"; return 1; }
 }
 
-# Queues that have times or rates, with times and without; each of these is a module of Debian's kernels.
+# Queues that have times or rates, with times and without; each of these is a module of Debian's kernels. Times of pie
+# and hhf are whole ticks of 4 ms, natively, and finer in real time.
 settings_of_queues() {
   local queue failed=0
-  for queue in "netem delay 50ms 5ms rate 2mbit" "netem delay 20ms slot 2ms 4ms" "fq_codel target 7ms interval 90ms" \
-    fq_codel codel "codel target 7ms interval 90ms" "cake bandwidth 10mbit rtt 80ms" hhf "sfq perturb 10" \
+  for queue in "netem delay 50ms 5ms rate 2mbit" "netem delay 20ms slot 2ms 4ms" fq "fq maxrate 20mbit" \
+    "fq timer_slack 77us" "fq_codel target 7ms interval 90ms" fq_codel codel "codel target 7ms interval 90ms" \
+    "pie target 20ms tupdate 32ms" "fq_pie target 20ms tupdate 32ms" "cake bandwidth 10mbit rtt 80ms" hhf \
+    "hhf reset_timeout 52ms evict_timeout 2s" "sfq perturb 10" \
     "etf clockid CLOCK_TAI delta 300000 skip_sock_check" "tbf rate 1mbit burst 5kb latency 2s"; do
     reads_what_it_sets "tc qdisc add dev lo root handle 7: $queue; tc qdisc show dev lo" ||
       { echo "^ $queue"; failed=1; }

@@ -185,6 +185,16 @@ fn routes_neighbours_and_spanning_trees_read_what_they_set() {
 }
 
 #[test]
+fn routes_expire_when_they_are_said_to() {
+    let set = "ip link add br7 type bridge; ip link set br7 up; ip -6 route add fd00:77::/64 dev br7 expires 1000";
+    // Of whichever seconds have gone by meanwhile, few.
+    reads_what_it_sets(&format!("{set}; ip -6 route show fd00:77::/64 | grep -c 'expires \\(99[0-9]\\|1000\\)sec'"));
+    let told = truth("10", set, "ip -6 route show fd00:77::/64");
+    let seconds = told.split_once("expires ").and_then(|(_, rest)| rest.split_once("sec")).map(|(s, _)| s.parse());
+    assert!(matches!(seconds, Some(Ok(9900..=10_000))), "{told}");
+}
+
+#[test]
 fn sockets_are_listed_with_the_times_that_their_programs_see() {
     let python = "
 import re, socket, struct, subprocess
