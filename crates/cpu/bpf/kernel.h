@@ -21,6 +21,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
@@ -61,13 +62,30 @@ struct task_struct {
 	struct task_group *sched_task_group;
 };
 
-struct sock;
-
 struct sk_buff {
 	__s64 tstamp;
 	__be16 protocol;
 	__u16 network_header;
 	unsigned char *head;
+};
+
+struct sk_buff_head {
+	struct sk_buff *next;
+	__u32 qlen;
+};
+
+struct sock_common {
+	__u16 skc_family;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+	struct sk_buff_head sk_receive_queue;
+};
+
+struct udp_sock {
+	struct sk_buff_head reader_queue;
 };
 
 struct hrtimer_clock_base {
@@ -117,6 +135,9 @@ struct __sk_buff {
 #define IPV6 0xdd86
 
 #define UDP 17
+
+#define AF_INET 2
+#define AF_INET6 10
 
 #define TC_ACT_OK 0
 

@@ -25,7 +25,6 @@ char _license[] SEC("license") = "GPL";
 struct {
 	__u64 cores[MOST_CPUS / 64]; /* those on which there are nodes: a bit each */
 	__u64 slice; /* how long a thread keeps the core, ns */
-	__u64 datagrams_unseen; /* whether nothing tells which datagram a thread takes */
 } const volatile config = {};
 
 /* A page for each node, which programs map. */
@@ -111,8 +110,6 @@ struct core {
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
-	__u64 taken;  /* the date of the datagram that its thread takes now; 0: none */
-	__u64 copied; /* whether what its thread receives now has been seen */
 };
 
 struct {
@@ -135,6 +132,18 @@ struct {
 	__type(key, int);
 	__type(value, struct task);
 } tasks SEC(".maps");
+
+/* Of a socket for datagrams from which a node's thread has received. */
+struct datagrams {
+	__u64 first; /* the date of that which is taken next, as far as known; 0: it is not */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct datagrams);
+} sockets SEC(".maps");
 
 static __always_inline bool has_nodes(__u32 cpu)
 {
@@ -527,41 +536,15 @@ SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(on_copy, struct sk_buff *skb)
 {
 	struct core *core = core_of_node();
-	if (!core)
-		return 0;
-	core->copied = 1;
-	if (skb->tstamp)
+	if (core && skb->tstamp)
 		takes(core, skb->tstamp);
 	return 0;
 }
 
 /*
- * Datagrams may be copied otherwise. That one is taken shows at its end, where programs for functions can be had, and
- * the clock is raised when the call returns, where no other program can come between.
+ * Datagrams may be copied otherwise, and their end is traced up to Linux 6.17 only. From then on the date of the one
+ * that a socket has first is kept: it is the one that the next call takes.
  */
-SEC("fentry/skb_consume_udp")
-int BPF_PROG(on_datagram, struct sock *sk, struct sk_buff *skb)
-{
-	struct core *core = core_of_node();
-	if (core)
-		core->taken = skb->tstamp;
-	return 0;
-}
-
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_receive)
-{
-	struct core *core = core_of_node();
-	if (!core)
-		return 0;
-	/* Where it cannot be told which: none has come after the last. */
-	if (core->taken || (config.datagrams_unseen && !core->copied))
-		takes(core, core->taken);
-	core->taken = core->copied = 0;
-	return 0;
-}
-
-/* The end of a datagram, up to Linux 6.17. */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume, struct sk_buff *skb)
 {
@@ -576,6 +559,48 @@ int BPF_PROG(on_consume, struct sk_buff *skb)
 		bpf_probe_read_kernel(&protocol, 1, packet + 6);
 	if (protocol == UDP)
 		takes(core, skb->tstamp);
+	return 0;
+}
+
+static __always_inline bool is_for_datagrams(const struct sock *sk)
+{
+	__u16 family = sk->__sk_common.skc_family;
+	return sk->sk_protocol == UDP && (family == AF_INET || family == AF_INET6);
+}
+
+/* The date of the datagram that the socket has first; 0: it has none. */
+static __always_inline __u64 date_of_first(const struct sock *sk)
+{
+	const struct udp_sock *udp = (const void *)sk;
+	const struct sk_buff *first = 0;
+	if (BPF_CORE_READ(udp, reader_queue.qlen))
+		first = BPF_CORE_READ(udp, reader_queue.next);
+	else if (BPF_CORE_READ(sk, sk_receive_queue.qlen))
+		first = BPF_CORE_READ(sk, sk_receive_queue.next);
+	return first ? BPF_CORE_READ(first, tstamp) : 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_receive, struct sock *sk, int length)
+{
+	struct core *core = core_of_node();
+	if (!core || length < 0 || !is_for_datagrams(sk))
+		return 0;
+	struct datagrams *datagrams = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/* Where it is not known which it was: none has come after the last. */
+	takes(core, datagrams ? datagrams->first : 0);
+	if (datagrams)
+		datagrams->first = date_of_first(sk);
+	return 0;
+}
+
+/* A socket has something to read, where it had nothing. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(on_data, struct sock *sk)
+{
+	struct datagrams *datagrams = is_for_datagrams(sk) ? bpf_sk_storage_get(&sockets, sk, 0, 0) : 0;
+	if (datagrams && !datagrams->first)
+		datagrams->first = date_of_first(sk);
 	return 0;
 }
 

@@ -23,26 +23,11 @@ const MOST_CPUS: usize = 1024;
 /// Shares of the core count in units of 2^-32.
 const SHARE_UNIT: f64 = (1u64 << 32) as f64;
 
-/// A way to tell which datagram a thread takes.
-struct Datagrams {
-    /// The programs that do not belong to it.
-    without: &'static [&'static str],
-    /// Whether it cannot tell.
-    unseen: bool,
-}
-
-const ON_DATAGRAM: &str = "on_datagram";
-
-/// The first version of the kernel that does not trace how it ends datagrams.
+/// The first version of the kernel that does not trace how it ends datagrams, and the programs that only older ones
+/// need, and only newer ones: these tell which datagram a thread takes.
 const DATAGRAMS_END_UNTRACED: (u32, u32) = (6, 18);
-
-/// The ways, the best first: by the function that ends a datagram, where functions can be traced; by the kernel's own
-/// trace of that, which there is up to 6.17 only; none, from 6.3 on.
-const DATAGRAMS: [Datagrams; 3] = [
-    Datagrams { without: &["on_consume"], unseen: false },
-    Datagrams { without: &["on_receive", ON_DATAGRAM], unseen: false },
-    Datagrams { without: &["on_consume", ON_DATAGRAM], unseen: true },
-];
+const OF_OLDER: &[&str] = &["on_consume"];
+const OF_NEWER: &[&str] = &["on_receive", "on_data"];
 
 /// `struct node` of the program.
 #[repr(C)]
@@ -140,30 +125,21 @@ impl NodeClocks {
         }
         let mut config = cores.map(u64::to_ne_bytes).concat();
         config.extend(slice.as_nanos().to_ne_bytes());
-        let load = |datagrams: &Datagrams| {
-            let mut open = bpf::open(PROGRAM).map_err(why)?;
-            for mut program in open.progs_mut() {
-                let out = datagrams.without.contains(&program.name().to_string_lossy().as_ref());
-                program.set_autoload(!out);
-            }
-            let config = [&config[..], &u64::from(datagrams.unseen).to_ne_bytes()].concat();
-            let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
-            bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
-            for (map, entries) in
-                [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
-            {
-                bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
-            }
-            let object = open.load().map_err(refused)?;
-            // Whether a function can be traced shows when it is tried.
-            let on_datagram = object.progs_mut().find(|p| p.name() == ON_DATAGRAM && p.autoload());
-            let link = on_datagram.map(|program| program.attach().map_err(refused)).transpose()?;
-            Ok::<_, Error>((object, link))
-        };
-        let is_traced = host::slices::version().is_some_and(|version| version < DATAGRAMS_END_UNTRACED);
-        let mut ways = DATAGRAMS.iter().filter(|way| way.without.contains(&"on_consume") || is_traced).map(load);
-        let first = ways.next().expect("the first has no conditions");
-        let (object, link) = first.or_else(|e| ways.find_map(Result::ok).ok_or(e))?;
+        let is_older = host::slices::version().is_some_and(|version| version < DATAGRAMS_END_UNTRACED);
+        let without = if is_older { OF_NEWER } else { OF_OLDER };
+        let mut open = bpf::open(PROGRAM).map_err(why)?;
+        for mut program in open.progs_mut() {
+            let out = without.contains(&program.name().to_string_lossy().as_ref());
+            program.set_autoload(!out);
+        }
+        let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
+        bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
+        for (map, entries) in
+            [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
+        {
+            bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
+        }
+        let object = open.load().map_err(refused)?;
 
         let nodes = SharedArray::<NodeWords>::map(map(&object, "nodes")?.as_fd(), shares.len())?;
         let (outer, groups_map) = (map(&object, "clocks")?, map(&object, "groups")?);
@@ -185,10 +161,8 @@ impl NodeClocks {
                 (*words).counted = host::now().as_nanos();
             }
         }
-        let mut links = Vec::from_iter(link);
-        let traces = |program: &ProgramMut| {
-            program.prog_type() == ProgramType::Tracing && program.autoload() && program.name() != ON_DATAGRAM
-        };
+        let mut links = Vec::new();
+        let traces = |program: &ProgramMut| program.prog_type() == ProgramType::Tracing && program.autoload();
         for program in object.progs_mut().filter(traces) {
             links.push(program.attach().map_err(refused)?);
         }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
@@ -294,13 +294,14 @@ fn what_is_taken_has_come_by_the_clock_of_who_takes_it() {
     let date = host::time::unix_ns().wrapping_sub(host::now().as_nanos());
     let clock = &groups.clocks().expect("clocks of nodes").clocks()[0];
     let (socket, stop) = (UdpSocket::bind("127.0.0.1:0").unwrap(), AtomicBool::new(false));
+    let handed = AtomicU64::new(0);
     dated(&socket);
     socket.set_nonblocking(true).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let mut stream = listener.accept().unwrap().0;
     stream.set_nonblocking(true).unwrap();
-    let (datagrams, connection) = scope(|threads| {
+    let (datagrams, connection, ahead) = scope(|threads| {
         for node in 1..4 {
             let (joiner, stop) = (groups.joiner(&named(node)).expect("a joiner"), &stop);
             threads.spawn(move || {
@@ -316,6 +317,7 @@ fn what_is_taken_has_come_by_the_clock_of_who_takes_it() {
                 sleep(Duration::from_millis(1));
                 let now = host::now();
                 clock.hand(now, date);
+                handed.store(now.as_nanos(), Ordering::Relaxed);
                 from.send_to(&now.as_nanos().to_ne_bytes(), to).unwrap();
                 sender.write_all(&now.as_nanos().to_ne_bytes()).unwrap();
             }
@@ -327,13 +329,27 @@ fn what_is_taken_has_come_by_the_clock_of_who_takes_it() {
             all.last()
         });
         let connection = takes_after_work(&groups, || {
-            let mut all = [0; 1 << 16];
-            let length = stream.read(&mut all).ok()? & !7;
-            all[..length].last_chunk().copied().map(u64::from_ne_bytes)
+            let all = std::iter::from_fn(|| stream.read_exact(&mut word).ok().map(|()| u64::from_ne_bytes(word)));
+            all.last()
+        });
+        // The first that has come by no clock of its node, while others come after it.
+        let mut ahead = Vec::new();
+        takes_after_work(&groups, || {
+            loop {
+                let sent = socket.recv(&mut word).ok().map(|_| u64::from_ne_bytes(word))?;
+                let after = clock.at(host::now()).as_nanos();
+                let latest = handed.load(Ordering::Relaxed);
+                if latest > sent + 2_000_000 && after.abs_diff(sent) < 500_000 {
+                    ahead.push((sent, after, latest));
+                    return Some(sent);
+                }
+            }
         });
         stop.store(true, Ordering::Relaxed);
-        (datagrams, connection)
+        (datagrams, connection, ahead)
     });
+    println!("{} datagrams were taken before those that had come after them", ahead.len());
+    assert!(ahead.len() >= 5, "{ahead:?}");
     for (kind, seen) in [("datagrams", datagrams), ("a connection", connection)] {
         let behind = seen.iter().filter(|taken| taken.before < taken.sent).count();
         println!("{kind}: {behind} of {} had come by no clock of their node", seen.len());
