@@ -7,6 +7,7 @@
 
 mod counters;
 mod files;
+mod freezer;
 mod group;
 mod hierarchies;
 mod partition;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use counters::{Usage, UsageByCore, oom_kills, processes};
 pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
+pub use freezer::freeze;
 pub use group::{Group, Joiner};
 pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
 pub use partition::Partition;

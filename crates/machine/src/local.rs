@@ -339,6 +339,14 @@ impl LocalSite {
         there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, Change::PowerOff)
     }
 
+    fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {
+        Ok(self.nodes()?.with(node, |n| n.pause(paused))?)
+    }
+
+    fn cut(&mut self, pairs: &[[NodeIndex; 2]]) -> Result<()> {
+        self.prepared()?.network.cut(pairs)
+    }
+
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
         self.nodes()?.change_program(change)
     }

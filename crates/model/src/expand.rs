@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod disk;
+mod faults;
 mod flows;
 mod identity;
 mod lans;
@@ -116,7 +117,9 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
     let steps = behaviour::steps(&events, problems);
-    let (mut events, of_flows) = behaviour::events(events, &names, &has_disk, &links, &flow_names, &steps, problems);
+    let clocks = faults::clocks(&nodes);
+    let of = behaviour::Of { nodes: &names, has_disk: &has_disk, clocks: &clocks, links: &links, flows: &flow_names };
+    let (mut events, of_flows) = behaviour::events(events, &of, &steps, problems);
     deeds.extend(of_flows);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
     let idle = idle.map(|idle| behaviour::idle(idle, root.get("idle").unwrap_or(root), problems));
@@ -165,19 +168,20 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
 /// An event of an experiment that is there already.
 pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Problems) -> Vec<Event> {
     let value = de::read(root).map_err(|(at, what)| problems.add(at, what)).ok();
-    if value.as_ref().is_some_and(|e: &file::Event| e.after.is_some() || e.step.is_some()) {
-        problems.add(
-            root.span,
-            "what is done by hand happens at once, and nothing waits for it: leave `after` and `as` out",
-        );
+    let waits = |e: &file::Event| e.after.is_some() || e.step.is_some() || e.lasts.is_some() || e.flap.is_some();
+    if value.as_ref().is_some_and(waits) {
+        let what = "what is done by hand happens at once, and nothing waits for it: leave `after`, `as`, `for` and \
+                    `flap` out";
+        problems.add(root.span, what);
     }
     let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();
     let has_disk: Vec<bool> = experiment.nodes.iter().map(|n| experiment.machines[n.machine].disk.is_some()).collect();
     let entry = Entry { key: None, node: root, value };
     let (flows, background) = (&experiment.flows, &experiment.background);
     let names_of_flows = flows::names(flows, background);
-    let (mut events, deeds) =
-        behaviour::events(vec![entry], &names, &has_disk, &experiment.links, &names_of_flows, &[], problems);
+    let (clocks, links) = (faults::clocks(&experiment.nodes), &experiment.links);
+    let of = behaviour::Of { nodes: &names, has_disk: &has_disk, clocks: &clocks, links, flows: &names_of_flows };
+    let (mut events, deeds) = behaviour::events(vec![entry], &of, &[], problems);
     events.extend(flows::carried_out(deeds, flows, background, problems));
     behaviour::in_order(events)
 }

@@ -505,6 +505,15 @@ pub enum Action {
         /// What is done.
         change: DiskChange,
     },
+    /// Cuts groups of nodes off from one another, or ends that.
+    Partition {
+        /// Whom.
+        partition: Partition,
+        /// Whether they are from now on; else one such partition ends.
+        on: bool,
+    },
+    /// Ends all partitions.
+    Heal,
     /// Does something to a flow that exists only in the emulator.
     Flow {
         /// A place in [`Experiment::background`].
@@ -523,6 +532,41 @@ pub enum Action {
         /// What is done.
         act: ProgramAction,
     },
+}
+
+/// Groups of nodes that are cut off from one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Places in [`Experiment::nodes`], each in one group at most.
+    pub groups: Vec<Vec<usize>>,
+    /// Which of their packets are lost.
+    pub direction: Direction,
+}
+
+/// Which packets between groups of nodes are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// All of them.
+    #[default]
+    Both,
+    /// Those from the first group to the second.
+    To,
+    /// Those from the second group to the first.
+    From,
+}
+
+impl Partition {
+    /// Who cannot reach whom: pairs of a sender and a receiver.
+    pub fn pairs(&self) -> Vec<[usize; 2]> {
+        let mut pairs = Vec::new();
+        for (j, second) in self.groups.iter().enumerate() {
+            for (a, b) in self.groups[..j].iter().flatten().flat_map(|a| second.iter().map(move |b| (*a, *b))) {
+                pairs.extend((self.direction != Direction::From).then_some([a, b]));
+                pairs.extend((self.direction != Direction::To).then_some([b, a]));
+            }
+        }
+        pairs
+    }
 }
 
 /// What an event does to a program beside a node's own.
@@ -560,6 +604,10 @@ pub enum NodeAction {
     PowerOff,
     /// Gives it power again: it boots.
     PowerOn,
+    /// Stops all its processes where they are.
+    Pause,
+    /// Lets them go on.
+    Resume,
 }
 
 /// When nobody does anything any more, and what is done then.

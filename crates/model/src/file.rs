@@ -422,8 +422,9 @@ pub(crate) struct Simulated {
     pub(crate) count: Option<u32>,
 }
 
-/// Something that happens: to a `link` (with `set`), to a `node` (with `do`), to a `flow` (with `do: start`, `do: stop`
-/// or `change`), or to a `program` of a node (with `run` or `signal`)
+/// Something that happens: to a `link` (with `set` or `flap`), to a `node` (with `do`), between groups of nodes
+/// (`partition`), to a `flow` (with `do: start`, `do: stop` or `change`), or to a `program` of a node (with `run` or
+/// `signal`)
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {
@@ -435,6 +436,16 @@ pub(crate) struct Event {
     pub(crate) link: Option<String>,
     /// What changes
     pub(crate) set: Option<LinkChange>,
+    /// How the link goes down and up again, for as long as `for` says
+    pub(crate) flap: Option<Flap>,
+    /// Groups of nodes that cannot reach one another from then on, each a list of nodes, in which `*` stands for any
+    /// characters; of one group alone all other nodes are the second
+    pub(crate) partition: Option<Vec<Vec<String>>>,
+    /// With `partition`: whose packets are lost between two groups; without it all
+    pub(crate) direction: Option<Towards>,
+    /// How long it lasts; then what it has changed is again as the file describes it, and who was ended starts again
+    #[serde(rename = "for")]
+    pub(crate) lasts: Option<Time>,
     /// The flow of `traffic`; `*` stands for any characters
     pub(crate) flow: Option<String>,
     /// What changes of the flow, which goes on with that, or starts so when it is started
@@ -460,6 +471,26 @@ pub(crate) struct Event {
     /// With `run`: the name of the step that is over when the program has ended, for events that wait for it
     #[serde(rename = "as")]
     pub(crate) step: Option<String>,
+}
+
+/// A link that goes down and up, again and again
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flap {
+    /// The time from one going down to the next
+    pub(crate) every: Time,
+    /// How long it is down each time; without it half of that
+    pub(crate) down: Option<Time>,
+}
+
+/// Whose packets are lost: all between the groups, those from the first to the second, or those from the second to the
+/// first
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Towards {
+    Both,
+    To,
+    From,
 }
 
 /// The signal that a program is sent
@@ -494,7 +525,7 @@ impl Signal {
     }
 }
 
-/// What is done to a node, or to the run: `end`
+/// What is done to a node, or to the run: `end`, and `heal`, which ends all partitions
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum NodeAction {
@@ -506,7 +537,10 @@ pub(crate) enum NodeAction {
     FullDisk,
     PowerOff,
     PowerOn,
+    Pause,
+    Resume,
     Clock,
+    Heal,
     End,
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use diorama_model::{
-    Accuracy, Action, Address, Capture, ClockOff, Combine, Congestion, Cpu, DiskChange, Distribution, Experiment,
-    FlowAction, GilbertElliott, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow, Pipe, ProgramAction, Queue,
-    Ready, Red, Root, Source, Speed, Stream, load,
+    Accuracy, Action, Address, Capture, ClockOff, Combine, Congestion, Cpu, Direction, DiskChange, Distribution,
+    Experiment, FlowAction, GilbertElliott, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow, Partition, Pipe,
+    ProgramAction, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
@@ -533,6 +533,68 @@ fn what_is_taken_and_may_not_be_meant_is_noted() {
         "{:?}",
         e.notes
     );
+}
+
+#[test]
+fn faults_have_ends() {
+    let faults = |events: &str| good("web-busy.yaml", &[("events", events), ("ends.limit", "60s")]);
+    let e = faults(
+        "[{ at: 1s, partition: [[server]], for: 2s }, { at: 2s, partition: [[client-1], [client-2]], direction: from },
+          { at: 3s, node: client-1, do: pause, for: 1s }, { at: 4s, do: heal }, { at: 5s, node: server, do: kill, for: 1s },
+          { at: 7s, link: server--core, set: { loss: 30%, bandwidth: 1Mbit/s }, for: 1s },
+          { at: 10s, link: server--core, flap: { every: 2s }, for: 3s },
+          { at: 20s, node: client-2, do: clock, offset: 1s, for: 1s }]",
+    )
+    .unwrap();
+    let happens: Vec<(f64, &Action)> =
+        e.events.iter().map(|event| (event.at.since(VirtualInstant::ZERO).as_secs_f64(), &event.action)).collect();
+    let server = Partition { groups: vec![vec![0], vec![1, 2, 3, 4]], direction: Direction::Both };
+    assert_eq!(server.pairs().len(), 8);
+    let [(_, made), (_, other), ended, paused, resumed, healed, killed, started, worse, better, flaps @ ..] =
+        &happens[..]
+    else {
+        panic!("{happens:?}")
+    };
+    assert_eq!(**made, Action::Partition { partition: server.clone(), on: true });
+    let Action::Partition { partition: one_way, on: true } = other else { panic!("{other:?}") };
+    assert_eq!(one_way.pairs(), [[2, 1]]);
+    let end = Action::Partition { partition: server, on: false };
+    let node = |node, act| Action::Node { node, act };
+    // In one instant, in the order of the file.
+    assert_eq!((*ended, *paused), ((3.0, &end), (3.0, &node(1, NodeAction::Pause))));
+    assert_eq!((*resumed, *healed), ((4.0, &node(1, NodeAction::Resume)), (4.0, &Action::Heal)));
+    assert_eq!((*killed, *started), ((5.0, &node(0, NodeAction::Kill)), (6.0, &node(0, NodeAction::Start))));
+    let link = |action: &Action| match action {
+        Action::Link { link: 0, change } => (change.ab.clone(), change.ba.clone()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((worse.0, link(worse.1).0.loss), (7.0, Some(Loss::Random(0.3))));
+    let (back, of_link) = (link(better.1), &e.links[0]);
+    assert_eq!((better.0, back.0.loss, back.0.rate), (8.0, Some(Loss::NONE), Some(of_link.ab.rate)));
+    assert_eq!((back.1.delay, back.1.up), (None, None), "what was not changed stays");
+    let ups: Vec<(f64, Option<bool>)> = flaps[..4].iter().map(|(at, action)| (*at, link(action).1.up)).collect();
+    assert_eq!(ups, [(10.0, Some(false)), (11.0, Some(true)), (12.0, Some(false)), (13.0, Some(true))]);
+    let right = ClockOff { offset_ns: Some(0), drift: Some(0.0) };
+    assert_eq!(flaps[5], (21.0, &Action::Clock { node: 2, off: right }));
+    for (wrong, what) in [
+        ("{ at: 1s, partition: [[server], [\"*\"]] }", "`server` is in two of the groups"),
+        ("{ at: 1s, partition: [[\"*\"]] }", "a partition is between groups of nodes"),
+        ("{ at: 1s, partition: [[server], [client-1], [client-2]], direction: to }", "between two groups"),
+        ("{ at: 1s, node: server, do: pause, direction: to }", "`direction` belongs to `partition`"),
+        ("{ at: 1s, node: server, do: start, for: 1s }", "`for` is for what can end by itself"),
+        ("{ at: 1s, node: server, do: pause, for: 0s }", "lasts for no time at all"),
+        ("{ at: 1s, node: server, do: pause, for: 100s }", "after the run"),
+        ("{ at: 1s, link: server--core, flap: { every: 1s } }", "how long does the link flap?"),
+        ("{ at: 1s, link: server--core, flap: { every: 1s, down: 1s }, for: 9s }", "for less than"),
+        ("{ at: 1s, node: server, do: heal }", "`heal` is for the run"),
+        ("{ at: 1s, node: server, partition: [[server]] }", "an event is either"),
+    ] {
+        let said = faults(&format!("[{wrong}]")).unwrap_err().to_string();
+        assert!(said.contains(what), "{wrong}: {said}");
+    }
+    let by_hand = |text| diorama_model::read_event(text, "0s", &e);
+    assert_eq!(by_hand("partition: [[server], [client-1]]").unwrap().len(), 1);
+    assert!(by_hand("node: server, do: pause, for: 1s").unwrap_err().to_string().contains("`for`"));
 }
 
 /// The schema for editors is generated from the types that the file is read into.

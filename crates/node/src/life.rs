@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub struct Node {
     process: Tracked,
     /// See [`Io::gate`]; empty once the node has been started.
     gate: Mutex<Option<File>>,
+    /// Whether its processes have been stopped.
+    paused: AtomicBool,
     execs: AtomicUsize,
     oom_before: u64,
 }
@@ -93,8 +95,8 @@ impl Node {
         let oom_before = cgroup::oom_kills(&spec.cgroup);
         let (process, gate) = create(&shared, &mounted.mounts, runtime, &spec.name, 0, io)?;
         let (runtime, gate, execs) = (runtime.clone(), Mutex::new(gate), AtomicUsize::new(0));
-        let mounted = Some(mounted);
-        Ok(Node { spec, enclosure: shared, runtime, mounted, generation: 0, process, gate, execs, oom_before })
+        let (mounted, paused) = (Some(mounted), AtomicBool::new(false));
+        Ok(Node { spec, enclosure: shared, runtime, mounted, generation: 0, process, gate, paused, execs, oom_before })
     }
 
     /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
@@ -137,7 +139,21 @@ impl Node {
 
     /// Sends a signal to the node's first process; nothing happens if it has ended. SIGKILL ends all of the node.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
-        self.process.signal(signal).context(|| format!("node {}: cannot send signal {signal}", self.name()))
+        self.process.signal(signal).context(|| format!("node {}: cannot send signal {signal}", self.name()))?;
+        // Whoever is killed must be able to end, and who comes after it finds the same group.
+        if signal == libc::SIGKILL && self.is_paused() { self.pause(false) } else { Ok(()) }
+    }
+
+    /// Stops all processes of the node where they are, or lets them go on.
+    pub fn pause(&self, paused: bool) -> Result<(), Error> {
+        cgroup::freeze(&self.spec.cgroup, paused)?;
+        self.paused.store(paused, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether its processes have been stopped.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// Asks the node to end, as TERM does on a machine: a program that does not handle TERM ends at once.
@@ -252,8 +268,12 @@ impl Node {
     /// Runs a command in the node: its namespaces, its cgroup, its capabilities.
     ///
     /// # Errors
-    /// [`Error::Node`] if the node has ended or has no such program.
+    /// [`Error::Node`] if the node has ended, is paused or has no such program.
     pub fn exec(&self, spec: ExecSpec) -> Result<Exec, Error> {
+        if self.is_paused() {
+            let what = "is paused, and so would be what is run in it: resume it first".into();
+            return Err(Error::Node { node: self.name().into(), what });
+        }
         let tag = format!("exec-{}", self.execs.fetch_add(1, Ordering::Relaxed));
         let process = bundle::process(&spec.argv, &prepare::environment(&self.spec.env), &self.spec.cwd, (0, 0));
         let text = serde_json::to_string(&process).map_err(io::Error::from);

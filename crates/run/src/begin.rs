@@ -85,6 +85,7 @@ impl<'a> Run<'a> {
             choice,
             earlier,
             by_hand,
+            partitions: Vec::new(),
         };
         run.restore()?;
         Ok(run)

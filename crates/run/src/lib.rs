@@ -11,6 +11,7 @@ mod desk;
 mod disks;
 mod end;
 mod error;
+mod faults;
 mod idle;
 mod links;
 mod live;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use model::{Action, Experiment, NodeAction};
+use model::{Action, Experiment, NodeAction, Partition};
 use plan::Plan;
 use record::{Accuracy, Event, EventLog, RunDir, RunResult};
 use scale::{RealInstant, VirtualInstant};
@@ -148,6 +149,8 @@ struct Run<'a> {
     earlier: Option<Suspended>,
     /// Events by hand, and when they happened; also in earlier parts of the run.
     by_hand: Vec<(VirtualInstant, String)>,
+    /// The partitions that there are.
+    partitions: Vec<Partition>,
 }
 
 impl Run<'_> {
@@ -189,6 +192,8 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
     let what = |index: usize, event: &model::Event| match &event.action {
         Action::Link { .. } => schedule::Event::Link(index),
         Action::Clock { .. } => schedule::Event::Clock(index),
+        Action::Partition { .. } => schedule::Event::Partition(index),
+        Action::Heal => schedule::Event::Heal,
         Action::Disk { .. } => schedule::Event::Disk(index),
         Action::Flow { .. } => schedule::Event::Flow(index),
         Action::Program { .. } => schedule::Event::Program(index),
@@ -210,5 +215,7 @@ fn of_node(node: NodeIndex, act: NodeAction) -> schedule::Event {
         NodeAction::Start => schedule::Event::Start(node),
         NodeAction::PowerOff => schedule::Event::PowerOff(node),
         NodeAction::PowerOn => schedule::Event::PowerOn(node),
+        NodeAction::Pause => schedule::Event::Pause(node),
+        NodeAction::Resume => schedule::Event::Resume(node),
     }
 }

@@ -210,6 +210,14 @@ impl Run<'_> {
                         self.change_clock(node, off)?;
                     }
                 }
+                Action::Pause(node, paused) => self.pause(node, paused)?,
+                Action::Partition(event) => {
+                    let experiment = self.experiment;
+                    if let EventAction::Partition { partition, on } = &experiment.events[event].action {
+                        self.partition(partition, *on)?;
+                    }
+                }
+                Action::Heal => self.heal()?,
                 Action::Disk(event) => {
                     if let EventAction::Disk { node, change } = self.experiment.events[event].action {
                         self.change_disk(node, change)?;
@@ -265,6 +273,8 @@ impl Run<'_> {
             match &event.action {
                 EventAction::Link { .. } => {}
                 EventAction::Clock { node, off } => self.change_clock(*node, *off)?,
+                EventAction::Partition { partition, on } => self.partition(partition, *on)?,
+                EventAction::Heal => self.heal()?,
                 EventAction::Disk { node, change } => self.change_disk(*node, *change)?,
                 EventAction::Flow { flow, act } => self.change_flow(*flow, *act)?,
                 EventAction::Program { node, program, act } => {
@@ -288,7 +298,9 @@ impl Run<'_> {
         };
         detail["program"] = program.into();
         let change = ProgramChange { node, program: program.to_owned(), what };
-        let done = self.schedule.is_running(node) && self.site.change_program(&change)?;
+        let starts = !matches!(change.what, ProgramDeed::Signal(_));
+        let is_up = self.schedule.is_running(node) && !(starts && self.schedule.is_paused(node));
+        let done = is_up && self.site.change_program(&change)?;
         self.event(if done { "program" } else { "no-effect" }, Some(node), detail);
         Ok(())
     }

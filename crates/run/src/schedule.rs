@@ -45,6 +45,14 @@ pub enum Event {
     PowerOff(NodeIndex),
     /// Boot a node without power, as soon as its processes have ended.
     PowerOn(NodeIndex),
+    /// Stop the processes of a node where they are.
+    Pause(NodeIndex),
+    /// Let them go on.
+    Resume(NodeIndex),
+    /// Cut nodes off from one another, or end that, given as a link event is.
+    Partition(usize),
+    /// End all partitions.
+    Heal,
     /// End the run.
     End,
 }
@@ -66,6 +74,12 @@ pub enum Action {
     CutPower(NodeIndex),
     /// Apply a link event.
     Link(usize),
+    /// Stop the processes of a node, or let them go on.
+    Pause(NodeIndex, bool),
+    /// Apply an event of a partition.
+    Partition(usize),
+    /// End all partitions.
+    Heal,
     /// Apply an event of a node's clock.
     Clock(usize),
     /// Apply an event of a disk.
@@ -74,7 +88,7 @@ pub enum Action {
     Flow(usize),
     /// Apply an event of a program.
     Program(usize),
-    /// An event (`kill`, `stop`, `start`, `power-off`, `power-on`) found a node as it should become: nothing is to
+    /// An event (`kill`, `stop`, `start`, `pause`, `resume`, `power-off`, `power-on`) found a node as it should become: nothing is to
     /// be done but to say so.
     Nothing(NodeIndex, &'static str),
     /// The run is over.
@@ -132,6 +146,8 @@ struct NodeState {
     again: bool,
     /// It has no power, or has to boot.
     off: bool,
+    /// Its processes have been stopped.
+    paused: bool,
     /// It was ready at least once.
     was_ready: bool,
     /// An event ended it at least once, or kept it from starting.
@@ -168,6 +184,7 @@ impl Schedule {
                 started: false,
                 again: false,
                 off: false,
+                paused: false,
                 was_ready: false,
                 cut_short: false,
                 outcome: None,
@@ -250,6 +267,11 @@ impl Schedule {
         matches!(self.nodes[node].state, State::Starting | State::Ready)
     }
 
+    /// Whether a node runs and its processes have been stopped.
+    pub fn is_paused(&self, node: NodeIndex) -> bool {
+        self.is_running(node) && self.nodes[node].paused
+    }
+
     /// Has something happen that the experiment does not say: after what it says for that instant.
     pub fn add(&mut self, at: VirtualInstant, event: Event) {
         let place = self.events.partition_point(|(other, _)| *other <= at);
@@ -306,7 +328,7 @@ impl Schedule {
         if node_state.state == State::Ended {
             return;
         }
-        node_state.state = State::Ended;
+        (node_state.state, node_state.paused) = (State::Ended, false);
         let ended = node_state.dismissed.unwrap_or(match exit {
             Exit::Code(_) => Ended::Exited,
             Exit::Signal(_) => Ended::Killed,
@@ -325,6 +347,18 @@ impl Schedule {
         match event {
             Event::Link(event) => actions.push(Action::Link(event)),
             Event::Clock(event) => actions.push(Action::Clock(event)),
+            Event::Partition(event) => actions.push(Action::Partition(event)),
+            Event::Heal => actions.push(Action::Heal),
+            Event::Pause(node) if self.is_running(node) && !self.nodes[node].paused => {
+                self.nodes[node].paused = true;
+                actions.push(Action::Pause(node, true));
+            }
+            Event::Resume(node) if self.is_paused(node) => {
+                self.nodes[node].paused = false;
+                actions.push(Action::Pause(node, false));
+            }
+            Event::Pause(node) => actions.push(Action::Nothing(node, "pause")),
+            Event::Resume(node) => actions.push(Action::Nothing(node, "resume")),
             Event::Disk(event) => actions.push(Action::Disk(event)),
             Event::Flow(event) => actions.push(Action::Flow(event)),
             Event::Program(event) => actions.push(Action::Program(event)),
@@ -579,6 +613,22 @@ mod tests {
         // Its container ends without its program having started.
         later.exited(0, Exit::Signal(9));
         assert_eq!(later.advance(at(5)), [Action::Boot(0)]);
+    }
+
+    #[test]
+    fn a_node_is_paused_once_and_its_end_ends_that() {
+        let all = [Event::Pause(0), Event::Pause(0), Event::Resume(1), Event::Kill(0), Event::Resume(0)];
+        let mut schedule = server_and_clients(all.into_iter().zip(1..).map(|(event, s)| (at(s), event)).collect());
+        schedule.advance(at(0));
+        schedule.ready(0);
+        schedule.advance(at(0));
+        assert_eq!(schedule.advance(at(1)), [Action::Pause(0, true)]);
+        assert!(schedule.is_paused(0) && schedule.is_running(0) && !schedule.is_paused(1));
+        assert_eq!(schedule.advance(at(2)), [Action::Nothing(0, "pause")]);
+        assert_eq!(schedule.advance(at(3)), [Action::Nothing(1, "resume")]);
+        assert_eq!(schedule.advance(at(4)), [Action::Kill(0)]);
+        schedule.exited(0, Exit::Signal(9));
+        assert_eq!(schedule.advance(at(5)), [Action::Nothing(0, "resume")]);
     }
 
     #[test]

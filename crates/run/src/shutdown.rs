@@ -11,6 +11,7 @@ impl Run<'_> {
     /// Asks what still runs to end, and waits a little: for `grace`, or until an interrupt.
     pub(crate) fn shut_down(&mut self, grace: Duration, interrupts: &Receiver<i32>) {
         let mut running: Vec<_> = (0..self.experiment.nodes.len()).filter(|n| self.schedule.is_running(*n)).collect();
+        self.resume_all();
         for node in &running {
             let _ = self.site.stop(*node, Stop::Ask);
         }

@@ -30,6 +30,8 @@ impl Run<'_> {
             match &event.action {
                 Action::Disk { node, change } => self.change_disk(*node, *change)?,
                 Action::Flow { flow, act } => self.change_flow(*flow, *act)?,
+                Action::Partition { partition, on } => self.partition(partition, *on)?,
+                Action::Heal => self.heal()?,
                 other => self.change_links(&of_link(other).into_iter().collect::<Vec<_>>())?,
             }
         }

@@ -95,6 +95,13 @@ impl<T: Time> Default for LinkChange<T> {
     }
 }
 
+impl<T: Time> LinkChange<T> {
+    /// What this changes, back to what it is of a link.
+    pub fn back_to(&self, link: &Link<T>) -> LinkChange<T> {
+        LinkChange { ab: self.ab.back_to(&link.ab), ba: self.ba.back_to(&link.ba) }
+    }
+}
+
 impl LinkChange<Virtual> {
     /// The change on the harness that nodes see as this one.
     pub fn to_harness(&self, tdf: Tdf) -> LinkChange<Real> {

@@ -75,6 +75,12 @@ pub trait Site {
     /// Sets the date of a node off against the others'. What has started there before virtual zero sees it, too.
     fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()>;
 
+    /// Stops all processes of a node where they are, or lets them go on. Its clock goes on.
+    fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()>;
+
+    /// Which nodes cannot reach which others from now on, pairs of a sender and a receiver; all others can.
+    fn cut(&mut self, pairs: &[[NodeIndex; 2]]) -> Result<()>;
+
     /// Starts a program beside a node's own, or sends one a signal; whether there was anything to do: one that runs is
     /// not started, and one that does not run gets no signal.
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool>;

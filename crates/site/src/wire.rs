@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The version of the interface: raise it with every change of what is asked or answered.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A call of [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ enum Request {
     ChangeDisk(NodeIndex, device::Change),
     CutPower(NodeIndex),
     ChangeClock(NodeIndex, ClockChange),
+    Pause(NodeIndex, bool),
+    Cut(Vec<[NodeIndex; 2]>),
     ChangeProgram(ProgramChange),
     ProgramsRunning(Vec<(NodeIndex, String)>),
     Listening(Vec<(NodeIndex, u16)>),
@@ -93,6 +95,8 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
             Request::CutPower(node) => answer(to, site.cut_power(node)),
             Request::ChangeClock(node, change) => answer(to, site.change_clock(node, change)),
+            Request::Pause(node, paused) => answer(to, site.pause(node, paused)),
+            Request::Cut(pairs) => answer(to, site.cut(&pairs)),
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
             Request::ProgramsRunning(programs) => answer(to, site.programs_running(&programs)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
@@ -245,6 +249,14 @@ impl<W: Write> Site for RemoteSite<W> {
 
     fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()> {
         self.ask(&Request::ChangeClock(node, change))
+    }
+
+    fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {
+        self.ask(&Request::Pause(node, paused))
+    }
+
+    fn cut(&mut self, pairs: &[[NodeIndex; 2]]) -> Result<()> {
+        self.ask(&Request::Cut(pairs.to_vec()))
     }
 
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {

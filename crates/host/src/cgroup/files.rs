@@ -52,6 +52,20 @@ pub(super) const MOST_PROCESSES: &str = "pids.max";
 /// Where the scheduler tells how long tasks ran on each core.
 pub(super) const SCHEDULER: &str = "/proc/schedstat";
 
+/// Version 2: whether all processes of a group and those below are to stop, and where it says that they have.
+pub(super) const FREEZE: &str = "cgroup.freeze";
+pub(super) const FROZEN: &str = "cgroup.events";
+
+/// How version 1 stops processes.
+pub(super) struct Freezer {
+    pub controller: &'static str,
+    pub file: &'static str,
+    pub frozen: &'static str,
+    pub thawed: &'static str,
+}
+pub(super) const FREEZER: Freezer =
+    Freezer { controller: "freezer", file: "freezer.state", frozen: "FROZEN", thawed: "THAWED" };
+
 /// The controllers of version 1 that a node needs.
 pub(super) const CONTROLLERS: [&str; 6] = ["cpu", "cpuacct", "cpuset", "devices", "memory", "pids"];
 /// Those of version 2, which counts CPU time anyhow and has programs for devices.

@@ -58,6 +58,15 @@ fn kill_members(dir: &Path, tree: &Tree) {
             let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
         }
     }
+    let_go(dir);
+}
+
+/// Lets what was killed while it was stopped come to its end, where that is needed.
+fn let_go(dir: &Path) {
+    let file = dir.join(files::FREEZER.file);
+    if file.exists() {
+        let _ = files::write(&file, files::FREEZER.thawed);
+    }
 }
 
 fn remove(dir: &Path) -> Result<(), Error> {

@@ -58,6 +58,14 @@ impl Site for LocalSite {
         Ok(self.change_clock(node, change)?)
     }
 
+    fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {
+        Ok(self.pause(node, paused)?)
+    }
+
+    fn cut(&mut self, pairs: &[[NodeIndex; 2]]) -> Result<()> {
+        Ok(self.cut(pairs)?)
+    }
+
     fn change_program(&mut self, change: &ProgramChange) -> Result<bool> {
         Ok(self.change_program(change)?)
     }

@@ -82,6 +82,11 @@ impl Network {
         Ok(())
     }
 
+    /// Cuts nodes off from others: these pairs of a sender and a receiver, and no others.
+    pub fn cut(&self, pairs: &[[NodeIndex; 2]]) -> Result<()> {
+        Ok(self.emulator.cut(pairs.to_vec())?)
+    }
+
     /// Changes a flow of the emulator's own.
     pub fn change_flow(&self, flow: usize, change: net::FlowChange) -> Result<()> {
         Ok(self.emulator.change_flows(vec![(flow, change)])?)

@@ -6,7 +6,7 @@ use scale::{VirtualDuration, VirtualInstant};
 
 use super::flows::Deed;
 use super::nodes::argv;
-use super::{Entry, MANY, flows, instant, item_span, link, network, select};
+use super::{Entry, MANY, faults, flows, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
     Action, ClockOff, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
@@ -154,20 +154,32 @@ fn unit(written: &str, at: Span, problems: &mut Problems) -> Unit {
 /// What events are.
 const EITHER: &str = "an event is either `{ at: 5s, link: A--B, set: { up: false } }` or \
                       `{ at: 5s, node: NAME, do: kill }` or `{ at: 5s, flow: NAME, do: stop }` or \
-                      `{ at: 5s, node: NAME, program: NAME, run: WORDS }` or `{ at: 5s, do: end }`: complete this \
-                      one or split it";
+                      `{ at: 5s, node: NAME, program: NAME, run: WORDS }` or `{ at: 5s, partition: [[NAME], [NAME]] }` \
+                      or `{ at: 5s, do: end }`: complete this one or split it";
+
+/// Those of an experiment to whom something may happen.
+pub(super) struct Of<'a> {
+    /// The names of the nodes.
+    pub nodes: &'a [&'a str],
+    /// Which of them have a disk.
+    pub has_disk: &'a [bool],
+    /// How their dates are off.
+    pub clocks: &'a [Option<ClockOff>],
+    /// The links.
+    pub links: &'a [Link],
+    /// The names of flows: those of programs, and those in the emulator.
+    pub flows: &'a [Vec<String>; 2],
+}
 
 /// The events, in the order of the file, each with its place; one for every link or node that a pattern names. And what
 /// happens to flows.
 pub(super) fn events(
     entries: Vec<Entry<'_, file::Event>>,
-    nodes: &[&str],
-    has_disk: &[bool],
-    links: &[Link],
-    flows: &[Vec<String>; 2],
+    of: &Of<'_>,
     steps: &[String],
     problems: &mut Problems,
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
+    let Of { nodes, has_disk, clocks, links, flows } = *of;
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
     let (mut events, mut deeds) = (Vec::new(), Vec::new());
     for entry in &entries {
@@ -185,7 +197,38 @@ pub(super) fn events(
             problems.add(entry.at("after"), what);
         }
         let event = |action| (Event { at, after, step: number(&read.step), action }, place);
+        let (before, lasts) = (events.len(), read.lasts.map(|lasts| lasts.0));
+        if lasts.is_some_and(|lasts| lasts.as_nanos() == 0) {
+            problems.add(entry.at("for"), "what lasts for no time at all is nothing: write such as `for: 10s`");
+        }
+        if read.direction.is_some() && read.partition.is_none() {
+            problems.add(entry.at("direction"), "`direction` belongs to `partition`: remove it");
+        }
         match (&read.link, &read.set, &read.node, read.act, &read.program) {
+            _ if (read.flap.is_some() && (read.link.is_none() || read.set.is_some()))
+                || (read.partition.is_some() && (read.link.is_some() || read.flow.is_some())) =>
+            {
+                problems.add(entry.node.span, EITHER);
+            }
+            (None, None, None, None, None) if read.partition.is_some() => {
+                let made = faults::partition(entry, read, nodes, problems);
+                events.extend(made.map(|partition| event(Action::Partition { partition, on: true })));
+            }
+            _ if read.partition.is_some() => problems.add(entry.node.span, EITHER),
+            (None, None, None, Some(file::NodeAction::Heal), None) if read.flow.is_none() => {
+                events.push(event(Action::Heal));
+            }
+            (Some(link), None, None, None, None) if read.flap.is_some() => {
+                let Some(flap) = read.flap else { continue };
+                let found = select(link, &link_names, "link", entry.at("link"), problems);
+                let times = faults::flaps(entry, flap, lasts, at, problems);
+                let once = |link| times.iter().map(move |(at, up)| (link, *at, faults::up(*up)));
+                let all = found.into_iter().flat_map(once);
+                events.extend(all.map(|(link, at, change)| {
+                    let (of, place) = event(Action::Link { link, change });
+                    (Event { at, ..of }, place)
+                }));
+            }
             (None, None, None, _, None) if read.flow.is_some() => {
                 deeds.extend(flows::deeds(entry, read, flows, after, problems));
             }
@@ -210,8 +253,10 @@ pub(super) fn events(
             (None, None, None, Some(file::NodeAction::End), None) if read.factor.is_none() => {
                 events.push(event(Action::End));
             }
-            (None, None, Some(_), Some(file::NodeAction::End), None) => {
-                problems.add(entry.at("node"), "`end` is for the run, and not for a node: leave the node out");
+            (None, None, Some(_), Some(act @ (file::NodeAction::End | file::NodeAction::Heal)), None) => {
+                let act = if matches!(act, file::NodeAction::End) { "end" } else { "heal" };
+                let what = format!("`{act}` is for the run, and not for a node: leave the node out");
+                problems.add(entry.at("node"), what);
             }
             (None, None, Some(node), Some(act), None) => {
                 let found = select(node, nodes, "node", entry.at("node"), problems);
@@ -222,7 +267,9 @@ pub(super) fn events(
                     file::NodeAction::Start => Box::new(of_node(NodeAction::Start)),
                     file::NodeAction::PowerOff => Box::new(of_node(NodeAction::PowerOff)),
                     file::NodeAction::PowerOn => Box::new(of_node(NodeAction::PowerOn)),
-                    file::NodeAction::End => continue,
+                    file::NodeAction::Pause => Box::new(of_node(NodeAction::Pause)),
+                    file::NodeAction::Resume => Box::new(of_node(NodeAction::Resume)),
+                    file::NodeAction::End | file::NodeAction::Heal => continue,
                     file::NodeAction::Clock => {
                         let off = ClockOff {
                             offset_ns: read.offset.map(|offset| offset.0),
@@ -239,8 +286,8 @@ pub(super) fn events(
                         Box::new(move |node| Action::Disk { node, change })
                     }
                 };
-                use file::NodeAction::{Clock, Kill, SlowDisk, Start, Stop};
-                let needs_disk = !matches!(act, Kill | Stop | Start | Clock);
+                use file::NodeAction::{Clock, Kill, Pause, Resume, SlowDisk, Start, Stop};
+                let needs_disk = !matches!(act, Kill | Stop | Start | Pause | Resume | Clock);
                 for (key, is_there) in [("offset", read.offset.is_some()), ("drift", read.drift.is_some())] {
                     if is_there && !matches!(act, Clock) {
                         problems.add(entry.at(key), format!("`{key}` belongs to `do: clock`: remove it"));
@@ -261,6 +308,12 @@ pub(super) fn events(
         if (read.act.is_some() || read.set.is_some()) && (read.run.is_some() || read.signal.is_some()) {
             let at = entry.at(if read.run.is_some() { "run" } else { "signal" });
             problems.add(at, "this is for a program beside the node's own: name it, as in `program: sender`");
+        }
+        if let Some(lasts) = lasts.filter(|_| read.flap.is_none()) {
+            match faults::ends(&events[before..], lasts, links, clocks) {
+                Some(ends) if read.flow.is_none() => events.extend(ends),
+                _ => problems.add(entry.at("for"), faults::ENDLESS),
+            }
         }
         if events.len().max(deeds.len()) > MANY {
             problems.add(entry.node.span, format!("this makes more than {MANY} events"));

@@ -108,6 +108,11 @@ impl Emulator {
         self.ask(|reply| Command::Set { changes, reply })?
     }
 
+    /// Which nodes cannot reach which others from now on, by their places: see [`Network::set_cut`].
+    pub fn cut(&self, pairs: Vec<[usize; 2]>) -> Result<(), Error> {
+        self.ask(|reply| Command::Cut { pairs, reply })
+    }
+
     /// Changes flows of the network's own, by their places, all at the same instant; returns when that has taken
     /// effect.
     ///

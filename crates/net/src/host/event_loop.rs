@@ -52,6 +52,7 @@ const COMMAND: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) enum Command {
     Set { changes: Vec<(PipeId, PipeChange)>, reply: Sender<Result<RealInstant, Error>> },
+    Cut { pairs: Vec<[usize; 2]>, reply: Sender<()> },
     SetFlows { changes: Vec<(usize, FlowChange)>, reply: Sender<Result<(), Error>> },
     Observe { ends_series: bool, reply: Sender<Snapshot> },
     StartSeries { from: RealInstant, every: RealDuration },
@@ -376,6 +377,11 @@ impl<'a> Loop<'a> {
                 Command::Set { changes, reply } => {
                     let now = self.catch_up();
                     drop(reply.send(self.network.set(now, &changes).map(|()| now)));
+                }
+                Command::Cut { pairs, reply } => {
+                    self.catch_up();
+                    self.network.set_cut(&pairs);
+                    let _ = reply.send(());
                 }
                 Command::SetFlows { changes, reply } => {
                     let now = self.catch_up();

@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_missed_is_what_no_link_lost_and_no_node_refused() {
-        let refused = PortCounters { unroutable: 1, malformed: 20, no_memory: 300, uncopied: 4000 };
+        let refused = PortCounters { unroutable: 1, malformed: 20, no_memory: 300, cut: 5, uncopied: 4000 };
         let mut port = PortObservation {
             port: PortId(0),
             node: "a".into(),
@@ -178,12 +178,12 @@ mod tests {
             receive_drops: Some(7_000_000),
         };
         assert_eq!((port.missed(), port.no_memory()), (7_604_300, 4_300));
-        assert_eq!(port.values(), [1, 20, 300, 4_000, 50_000, 600_000, 7_000_000].map(Some));
-        let columns = "unroutable malformed no_memory uncopied write_errors ring_drops receive_drops";
+        assert_eq!(port.values(), [1, 20, 300, 5, 4_000, 50_000, 600_000, 7_000_000].map(Some));
+        let columns = "unroutable malformed no_memory cut uncopied write_errors ring_drops receive_drops";
         assert_eq!(PortObservation::COLUMNS.join(" "), columns);
         // The node has removed its interface.
         (port.ring_drops, port.receive_drops) = (None, None);
         assert_eq!(port.missed(), 4_300);
-        assert_eq!(port.values()[4..], [Some(50_000), None, None]);
+        assert_eq!(port.values()[5..], [Some(50_000), None, None]);
     }
 }

@@ -64,6 +64,8 @@ counters! {
         malformed,
         /// Frames for which the emulator had no memory left.
         no_memory,
+        /// Frames for nodes from which the port's node was cut off then.
+        cut,
         /// Copies of frames for this port, broadcasts too, that some pipe or LAN was to make and did not, because the
         /// emulator had no memory left.
         uncopied,

@@ -142,6 +142,11 @@ impl Frame {
         to.first_chunk().and_then(six::of_twin).ok_or(Refused::Unroutable)
     }
 
+    /// Whether it carries an IP packet, of either version.
+    pub(crate) fn carries_packet(&self) -> bool {
+        matches!(self.protocol(), Some(IPV4 | IPV6))
+    }
+
     /// The IPv4 address that the frame says it comes from, or that whose twin it does. Only for a frame that has a
     /// destination.
     pub(crate) fn source(&self) -> Option<[u8; 4]> {

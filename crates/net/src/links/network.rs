@@ -1,8 +1,8 @@
 //! The emulated network: frames in, frames out, at times that are computed and not measured.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashSet};
 use std::net::Ipv4Addr;
 
 use scale::link::{DEFAULT_MTU, largest_frame};
@@ -65,6 +65,8 @@ pub struct Network {
     inside: usize,
     /// The most frames inside.
     room: usize,
+    /// Pairs of nodes of which the first cannot reach the second.
+    cut: HashSet<[Vertex; 2]>,
     /// By link: the largest frame.
     largest: Vec<usize>,
     series: Option<Series>,
@@ -109,6 +111,7 @@ impl Network {
             pool,
             inside: 0,
             room,
+            cut: HashSet::new(),
             largest,
             series,
             flow_intervals,
@@ -213,10 +216,13 @@ impl Network {
 
     /// Where a frame goes in the end; one that goes nowhere is counted, and is gone.
     fn admit(&mut self, port: PortId, mut frame: Frame) -> Option<(Frame, PortId)> {
-        let counters = &mut self.counters[port.index()];
         let pipe = self.topology.ports[port.index()].pipe;
-        match self.topology.aim(port, &frame) {
+        let aim = self.topology.aim(port, &frame);
+        let is_cut = !self.cut.is_empty() && aim.as_ref().is_ok_and(|aim| self.is_cut(port, aim.to, &frame));
+        let counters = &mut self.counters[port.index()];
+        match aim {
             _ if frame.len() > self.largest[pipe.index() / 2] => counters.malformed += 1,
+            Ok(_) if is_cut => counters.cut += 1,
             Ok(Aim { to, switched }) => {
                 if self.inside < self.room {
                     frame.switched = switched;
@@ -230,6 +236,24 @@ impl Network {
         }
         self.pool.give(frame);
         None
+    }
+
+    /// Which nodes cannot reach which others from now on, by their places in the specification: pairs of a sender and a
+    /// receiver, and no others. What is under way arrives.
+    pub fn set_cut(&mut self, pairs: &[[usize; 2]]) {
+        self.cut = pairs.iter().copied().collect();
+    }
+
+    /// Whether a frame that came in by `port` and goes to the port `to` is between nodes that are cut off: by its
+    /// addresses, for nodes forward what others have sent. Only what carries packets, so that neighbours stay known.
+    #[cold]
+    fn is_cut(&self, port: PortId, to: PortId, frame: &Frame) -> bool {
+        let Ok(destination) = frame.destination() else { return false };
+        let from = frame.source().and_then(|source| self.topology.node_at(source));
+        let from = from.unwrap_or_else(|| self.topology.owner(port));
+        let known = || (to != PortId::ALL).then(|| self.topology.owner(to));
+        let to = self.topology.node_at(destination).or_else(known);
+        to.is_some_and(|to| self.cut.contains(&[from, to]))
     }
 
     /// Has a frame wait until `at`.
@@ -454,12 +478,22 @@ impl Network {
         }
     }
 
+    /// Whether the copy of a frame that came to a LAN by a pipe and is for all of it is not for the node of `to`.
+    #[cold]
+    fn is_cut_on(&self, from: PipeId, to: PortId, frame: &Frame) -> bool {
+        self.topology.sender(from).is_some_and(|port| frame.carries_packet() && self.is_cut_to(port, to))
+    }
+
+    fn is_cut_to(&self, from: PortId, to: PortId) -> bool {
+        self.cut.contains(&[self.topology.owner(from), self.topology.owner(to)])
+    }
+
     /// Hands a frame that came to the LAN `at` by the pipe `from` to all its other members.
     fn flood(&mut self, at: Vertex, from: PipeId, now: RealInstant, frame: Frame) {
         let mut n = 0;
         while let Some((pipe, port)) = self.topology.member(at, n) {
             n += 1;
-            if pipe == from.reverse() {
+            if pipe == from.reverse() || (!self.cut.is_empty() && self.is_cut_on(from, port, &frame)) {
                 continue;
             }
             if self.inside + 1 < self.room {

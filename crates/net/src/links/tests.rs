@@ -2,6 +2,7 @@
 
 mod background;
 mod clocks;
+mod cuts;
 mod impairments;
 mod lans;
 mod pipes;

@@ -298,6 +298,16 @@ impl Topology {
         Ok(subnets)
     }
 
+    /// The node that a port belongs to.
+    pub fn owner(&self, port: PortId) -> Vertex {
+        self.owner[port.index()]
+    }
+
+    /// The node that has an address.
+    pub fn node_at(&self, address: [u8; 4]) -> Option<Vertex> {
+        self.addresses.port(address).map(|port| self.owner(port))
+    }
+
     /// The LAN that a port is on.
     fn lan_of(&self, port: PortId) -> Option<Vertex> {
         match self.ends[self.ports[port.index()].pipe.index()] {

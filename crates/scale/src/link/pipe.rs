@@ -130,6 +130,20 @@ impl<T: Time> Default for PipeChange<T> {
 }
 
 impl<T: Time> PipeChange<T> {
+    /// What this changes, back to what it is of a pipe.
+    pub fn back_to(&self, pipe: &Pipe<T>) -> PipeChange<T> {
+        PipeChange {
+            rate: self.rate.map(|_| pipe.rate),
+            delay: self.delay.map(|_| pipe.delay),
+            jitter: self.jitter.map(|_| pipe.jitter),
+            loss: self.loss.as_ref().map(|_| pipe.loss.clone()),
+            duplicate: self.duplicate.map(|_| pipe.duplicate),
+            corrupt: self.corrupt.map(|_| pipe.corrupt),
+            queue: self.queue.map(|_| pipe.queue),
+            up: self.up.map(|_| pipe.up),
+        }
+    }
+
     /// This change, but for what `other` says.
     pub fn but(&self, other: &PipeChange<T>) -> PipeChange<T> {
         PipeChange {

@@ -1,0 +1,118 @@
+//! Faults between nodes and of nodes, as a file has them happen: seen by programs that send one another datagrams all the
+//! time. Needs root, two cores and crun or runc, as every run does, and gcc.
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use support::Lab;
+
+/// Sends its name to all others every 10 ms, and prints when it did and when it heard from whom, in us.
+const TALKER: &str = r#"
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+static long long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+int main(int argc, char **argv)
+{
+	struct sockaddr_in to[8] = { 0 }, own = { .sin_family = AF_INET, .sin_port = htons(9) };
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	bind(s, (void *)&own, sizeof own);
+	setvbuf(stdout, 0, _IOLBF, 0);
+	for (int i = 2; i < argc; i++) {
+		struct hostent *host = gethostbyname(argv[i]);
+		to[i] = own;
+		memcpy(&to[i].sin_addr, host->h_addr, 4);
+	}
+	for (long long next = now();; next += 10000) {
+		char from[9] = { 0 };
+		printf("tick %lld\n", now());
+		for (int i = 2; i < argc; i++)
+			sendto(s, argv[1], 1, 0, (void *)&to[i], sizeof to[i]);
+		for (; now() < next + 10000; usleep(1000))
+			while (recv(s, from, 1, 0) > 0)
+				printf("%s %lld\n", from, now());
+		/* Time in which it was stopped is not made up for. */
+		if (now() > next + 50000)
+			next = now();
+	}
+}
+"#;
+
+const FAULTS: &str = r#"
+name: faults
+tdf: 5
+machines: { m: { speed: 0.3, memory: 64MiB } }
+nodes:
+  a: { machine: m, run: /prog a b c, files: { /prog: prog } }
+  b: { machine: m, run: /prog b a c, files: { /prog: prog } }
+  c: { machine: m, run: /prog c a b, files: { /prog: prog } }
+links: [{ from: a, to: s, delay: 1ms }, { from: b, to: s, delay: 1ms }, { from: c, to: s, delay: 1ms }]
+switches: [s]
+events:
+  - { at: 0.5s, partition: [[a]], for: 500ms }
+  - { at: 1.2s, partition: [[a], [b]], direction: to, for: 500ms }
+  - { at: 1.9s, node: c, do: pause, for: 500ms }
+  - { at: 2.6s, link: b--s, flap: { every: 400ms, down: 200ms }, for: 800ms }
+  - { at: 3.5s, link: c--s, set: { loss: 100% }, for: 500ms }
+  - { at: 4.2s, node: c, do: pause }
+ends: { limit: 4.4s }
+"#;
+
+/// When a node did not hear of somebody for long: from when on, in ms of the clock that all share, and for how long.
+fn gaps(lab: &Lab, node: &str, who: &str) -> Vec<(f64, f64)> {
+    let log = lab.read(&format!("runs/faults/nodes/{node}/stdout.log"));
+    let of = |line: &str| line.split_once(' ').filter(|(of, _)| *of == who)?.1.parse::<f64>().ok();
+    let all: Vec<f64> = log.lines().filter_map(of).map(|us| us * 1e-3).collect();
+    all.windows(2).map(|two| (two[0], two[1] - two[0])).filter(|(_, lasts)| *lasts > 100.0).collect()
+}
+
+#[test]
+fn faults_begin_and_end_as_the_file_says() {
+    let lab = Lab::new(FAULTS);
+    let (source, program) = (lab.path().join("prog.c"), lab.path().join("lab/prog"));
+    fs::write(&source, TALKER).unwrap();
+    let gcc = Command::new("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).status();
+    assert!(gcc.expect("this test needs gcc").success());
+    let run = lab.diorama(&["run", "lab", "--out", "runs/faults"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    // The first partition is where all times are counted from: programs start when the machine lets them.
+    let zero = gaps(&lab, "a", "b")[0].0 - 500.0;
+    let (apart, deaf, away, flaps, lost) =
+        ((500.0, 500.0), (1200.0, 500.0), (1900.0, 500.0), [(2600.0, 200.0), (3000.0, 200.0)], (3500.0, 500.0));
+    for (node, who, expected) in [
+        ("a", "b", vec![apart, flaps[0], flaps[1]]),
+        ("a", "c", vec![apart, away, lost]),
+        ("b", "a", vec![apart, deaf, flaps[0], flaps[1]]),
+        ("b", "c", vec![away, flaps[0], flaps[1], lost]),
+        ("c", "a", vec![apart, away, lost]),
+        ("c", "b", vec![away, flaps[0], flaps[1], lost]),
+        // A node that is paused does nothing, and its clock goes on.
+        ("c", "tick", vec![away]),
+        ("b", "tick", vec![]),
+    ] {
+        let seen: Vec<_> = gaps(&lab, node, who).iter().map(|(at, lasts)| (at - zero, *lasts)).collect();
+        // The last pause lasts until all nodes end.
+        let seen: Vec<_> = seen.into_iter().filter(|(at, _)| *at < 4100.0).collect();
+        let is_near = |((at, lasts), (from, long)): (&(f64, f64), &(f64, f64))| {
+            (at - from).abs() < 60.0 && (lasts - long).abs() < 60.0
+        };
+        let right = seen.len() == expected.len() && seen.iter().zip(&expected).all(is_near);
+        assert!(right, "{node} heard of {who} with gaps {seen:?}, and not {expected:?}");
+    }
+    let events = lab.read("runs/faults/events.jsonl");
+    let times = |event: &str| events.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count();
+    let kinds = ["partition", "heal", "pause", "resume", "link", "no-effect"].map(times);
+    assert_eq!(kinds, [2, 2, 2, 1, 6, 0], "{events}");
+}
