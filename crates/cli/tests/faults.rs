@@ -1,5 +1,5 @@
-//! Faults between nodes and of nodes, as a file has them happen: seen by programs that send one another datagrams all the
-//! time. Needs root, two cores and crun or runc, as every run does, and gcc.
+//! Faults between nodes and of nodes, as a file has them happen: seen by programs that send one another datagrams all
+//! the time. Needs root, two cores and crun or runc, as every run does, and gcc.
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! The types of the experiment file, as a user writes it. The JSON Schema is generated from them, and
 //! `docs/experiment-file.md` describes them.
 
+mod chaos;
 mod disk;
 mod flow;
 mod link;
@@ -13,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use self::chaos::{Chaos, ChaosFault, ChaosKind, Quiet};
 pub(crate) use self::disk::{Disk, DiskMap, DiskName};
 pub(crate) use self::flow::{Flow, FlowChange, FlowKind, Transport};
 pub(crate) use self::link::{
@@ -116,6 +118,8 @@ pub(crate) struct File {
     log_rate: Option<Bandwidth>,
     /// What happens during the run
     events: Option<Vec<Event>>,
+    /// Faults at random
+    chaos: Option<Chaos>,
     /// When the run is over
     ends: Ends,
     /// What is done when nobody has done anything for a long time
@@ -123,7 +127,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 25] = [
+pub(crate) const KEYS: [&str; 26] = [
     "name",
     "tdf",
     "measure",
@@ -147,6 +151,7 @@ pub(crate) const KEYS: [&str; 25] = [
     "logs",
     "log_rate",
     "events",
+    "chaos",
     "ends",
     "idle",
 ];

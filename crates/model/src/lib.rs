@@ -7,6 +7,7 @@
 //!
 //! Nothing is read but that file and, for the paths that it names, whether they exist.
 
+mod chaos;
 mod de;
 mod emit;
 mod error;

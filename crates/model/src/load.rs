@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Problems};
 use crate::experiment::{Event, Experiment};
 use crate::tree::Value;
-use crate::{de, emit, expand, overrides, tree};
+use crate::{chaos, de, emit, expand, overrides, tree};
 
 /// What the file in an experiment's folder is called.
 const FILE: &str = "experiment.yaml";
@@ -30,7 +30,14 @@ fn experiment(
     overrides: &[(String, String)],
 ) -> Result<Experiment, Error> {
     overrides::apply(&mut root, overrides, &mut problems);
-    let experiment = expand::experiment(&root, dir, &mut problems);
+    let chaos = chaos::take(&mut root);
+    let mut experiment = expand::experiment(&root, dir, &mut problems);
+    if let (Some(chaos), Some(quiet)) = (chaos, experiment.as_ref().filter(|_| problems.none())) {
+        chaos::draw(&mut root, &chaos, quiet, &mut problems);
+        if problems.none() {
+            experiment = expand::experiment(&root, dir, &mut problems);
+        }
+    }
     match experiment {
         Some(experiment) if problems.none() => Ok(Experiment { resolved: emit::document(&root), ..experiment }),
         _ => Err(problems.into_error()),

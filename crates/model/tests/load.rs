@@ -540,7 +540,8 @@ fn faults_have_ends() {
     let faults = |events: &str| good("web-busy.yaml", &[("events", events), ("ends.limit", "60s")]);
     let e = faults(
         "[{ at: 1s, partition: [[server]], for: 2s }, { at: 2s, partition: [[client-1], [client-2]], direction: from },
-          { at: 3s, node: client-1, do: pause, for: 1s }, { at: 4s, do: heal }, { at: 5s, node: server, do: kill, for: 1s },
+          { at: 3s, node: client-1, do: pause, for: 1s }, { at: 4s, do: heal },
+          { at: 5s, node: server, do: kill, for: 1s },
           { at: 7s, link: server--core, set: { loss: 30%, bandwidth: 1Mbit/s }, for: 1s },
           { at: 10s, link: server--core, flap: { every: 2s }, for: 3s },
           { at: 20s, node: client-2, do: clock, offset: 1s, for: 1s }]",
@@ -595,6 +596,58 @@ fn faults_have_ends() {
     let by_hand = |text| diorama_model::read_event(text, "0s", &e);
     assert_eq!(by_hand("partition: [[server], [client-1]]").unwrap().len(), 1);
     assert!(by_hand("node: server, do: pause, for: 1s").unwrap_err().to_string().contains("`for`"));
+}
+
+#[test]
+fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
+    const CHAOS: &str = "{ seed: SEED, nodes: 'client-*', quiet: { begin: 10s, end: 20s }, faults: {
+        partition: { every: 10s, for: 4s }, pause: { every: 5s, for: 1s }, clock: { every: 5s, for: 2s, offset: 1s },
+        loss: { every: 9s, for: 3s, probability: 0.25 }, down: { every: 9s, for: 1s } } }";
+    let chaos = |text: &str| good("web-busy.yaml", &[("events", "[]"), ("chaos", text), ("ends.limit", "200s")]);
+    let drawn = |seed: &str| chaos(&CHAOS.replace("SEED", seed)).unwrap();
+    let e = drawn("7");
+    assert!(e.events.len() > 60, "{}", e.events.len());
+    assert!(e.events.iter().all(|event| (at(10.0)..=at(180.0)).contains(&event.at)));
+    for event in &e.events {
+        match &event.action {
+            Action::Partition { partition, .. } => {
+                let mut all = partition.groups.concat();
+                all.sort_unstable();
+                assert_eq!((all, partition.groups.len()), (vec![1, 2, 3, 4], 2));
+            }
+            Action::Clock { node, off } => {
+                assert!(*node > 0 && off.offset_ns.unwrap().abs() <= 1_000_000_000, "{off:?}");
+            }
+            Action::Link { change, .. } => assert!(change.ab.up.is_some() != change.ab.loss.is_some()),
+            Action::Node { node, act } => assert!(*node > 0 && matches!(act, NodeAction::Pause | NodeAction::Resume)),
+            other => panic!("{other:?}"),
+        }
+    }
+    // So often as was said: 170 s with one of 5 + 1 s are 28, give or take.
+    let pauses = e.events.iter().filter(|event| matches!(event.action, Action::Node { act: NodeAction::Pause, .. }));
+    assert!((14..50).contains(&pauses.count()));
+    assert_eq!(drawn("7").events, e.events);
+    assert_ne!(drawn("8").events, e.events);
+    // The record says what was drawn, and means the same.
+    assert!(!e.resolved.contains("chaos") && e.resolved.contains("do: pause"), "{}", e.resolved);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/good");
+    let again = diorama_model::load_text(&e.resolved, Path::new("record.yaml"), &dir, &[]).unwrap();
+    assert_eq!((again.events, &again.resolved), (e.events, &e.resolved));
+    for (wrong, what) in [
+        ("{ faults: {} }", "which faults are to come?"),
+        ("{ faults: { pause: { every: 1s } } }", "for"),
+        ("{ faults: { pause: { every: 0s, for: 1s } } }", "faults come after some time"),
+        ("{ faults: { clock: { every: 1s, for: 1s } } }", "Add `offset: 500ms`"),
+        ("{ faults: { pause: { every: 1s, for: 1s, factor: 2 } } }", "`factor` belongs to `slow-disk`"),
+        ("{ nodes: server, faults: { partition: { every: 1s, for: 1s } } }", "two nodes at least"),
+        ("{ quiet: { begin: 300s }, faults: { pause: { every: 1s, for: 1s } } }", "no time is left"),
+        ("{ faults: { power-off: { every: 9s, for: 1s } } }", "has no disk"),
+        ("{ faults: { pause: { every: 1ms, for: 1ms } } }", "more than 10000 events"),
+        ("{ faults: { meteor: { every: 1s, for: 1s } } }", "meteor"),
+    ] {
+        let said = chaos(wrong).unwrap_err().to_string();
+        assert!(said.contains(what), "{wrong}: {said}");
+    }
 }
 
 /// The schema for editors is generated from the types that the file is read into.

@@ -181,6 +181,8 @@ fn told(e: &Experiment, event: &model::Event) -> String {
             };
             format!("{} {program}: {what}", e.nodes[*node].name)
         }
+        Action::Partition { .. } => "partition".into(),
+        Action::Heal => "heal".into(),
         Action::End => "end".into(),
         Action::Flow { flow, .. } => e.background[*flow].name.clone(),
         Action::Disk { node, .. } => format!("disk of {}", e.nodes[*node].name),

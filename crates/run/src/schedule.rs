@@ -88,8 +88,8 @@ pub enum Action {
     Flow(usize),
     /// Apply an event of a program.
     Program(usize),
-    /// An event (`kill`, `stop`, `start`, `pause`, `resume`, `power-off`, `power-on`) found a node as it should become: nothing is to
-    /// be done but to say so.
+    /// An event (`kill`, `stop`, `start`, `pause`, `resume`, `power-off`, `power-on`) found a node as it should become:
+    /// nothing is to be done but to say so.
     Nothing(NodeIndex, &'static str),
     /// The run is over.
     End(Ending),

@@ -1,8 +1,8 @@
 //! Stopping all that runs in a group, and letting it go on.
 //!
-//! Version 2 does it wherever it is mounted, also beside version 1, without any controller: processes that are stopped so
-//! can be killed, and nothing of theirs stays when whoever stopped them is gone. Version 1 alone has a controller for it,
-//! which holds them whatever happens.
+//! Version 2 does it wherever it is mounted, also beside version 1, without any controller: processes that are stopped
+//! so can be killed, and nothing of theirs stays when whoever stopped them is gone. Version 1 alone has a controller for
+//! it, which holds them whatever happens.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,14 +28,16 @@ pub fn freeze(path: &str, frozen: bool) -> Result<(), Error> {
     if version == Version::First {
         let (file, word) = (dir.join(FREEZER.file), if frozen { FREEZER.frozen } else { FREEZER.thawed });
         files::write(&file, word)?;
-        return Ok(await_state(|| files::read(&file).is_ok_and(|text| text.trim() == word)));
+        await_state(|| files::read(&file).is_ok_and(|text| text.trim() == word));
+        return Ok(());
     }
     if frozen {
         gather(&dir, path)?;
     }
     files::write(&dir.join(FREEZE), if frozen { "1" } else { "0" })?;
     let (word, events) = (if frozen { "frozen 1" } else { "frozen 0" }, dir.join(FROZEN));
-    Ok(await_state(|| files::read(&events).is_ok_and(|text| text.lines().any(|line| line == word))))
+    await_state(|| files::read(&events).is_ok_and(|text| text.lines().any(|line| line == word)));
+    Ok(())
 }
 
 /// The group's place in the hierarchy that stops processes.
