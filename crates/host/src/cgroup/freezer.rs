@@ -1,8 +1,8 @@
 //! Stopping all that runs in a group, and letting it go on.
 //!
 //! Version 2 does it wherever it is mounted, also beside version 1, without any controller: processes that are stopped
-//! so can be killed, and nothing of theirs stays when whoever stopped them is gone. Version 1 alone has a controller for
-//! it, which holds them whatever happens.
+//! so can be killed, and nothing of theirs stays when whoever stopped them is gone. Version 1 alone has a controller
+//! for it, which holds them whatever happens.
 
 use std::fs;
 use std::path::{Path, PathBuf};
