@@ -108,9 +108,9 @@ pub(super) fn ends(
 }
 
 /// Why something cannot last for a time.
-pub(super) const ENDLESS: &str = "`for` is for what can end by itself: a change of a link, `flap`, `partition`, `kill`, \
-                                  `stop`, `pause`, `power-off`, `slow-disk`, `clock`, and a program that is started; \
-                                  leave it out";
+pub(super) const ENDLESS: &str = "`for` is for what can end by itself: a change of a link, `flap`, `partition`, \
+                                  `kill`, `stop`, `pause`, `power-off`, `slow-disk`, `clock`, and a program that is \
+                                  started; leave it out";
 
 /// What ends an event; none of one that has no end.
 fn undone(action: &Action, links: &[Link], clocks: &[Option<ClockOff>]) -> Option<Action> {
