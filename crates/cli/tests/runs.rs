@@ -449,6 +449,13 @@ fn one_can_look_into_a_live_run() {
     assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
     let done = lab.diorama(&["exec", "echo", "server", "--", "ping", "-6", "-n", "-c", "1", "client-1.ip6"]);
     assert!(done.code == 0 && done.stdout.contains(" 1 received"), "{} {}", done.stdout, done.stderr);
+    // Inputs and outputs of any length, and one whose reader goes away.
+    let script =
+        "head -c 3000000 /dev/zero | \"$0\" exec echo server -- sh -c 'cat; exit 5' | wc -c; echo ${PIPESTATUS[1]}
+                  \"$0\" exec echo server -- yes | head -n 1; echo ${PIPESTATUS[0]}";
+    let mut shell = std::process::Command::new("bash");
+    let done = shell.args(["-c", script, support::DIORAMA]).current_dir(lab.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "3000000\n5\ny\n141\n");
     let done = lab.diorama(&["exec", "echo", "nobody", "--", "true"]);
     assert_eq!(done.code, 2);
     assert!(done.stderr.contains("client-1, client-2, server"), "{}", done.stderr);

@@ -1,4 +1,4 @@
-//! What wakes the thread that answers. Whoever has something answered sooner sets it anew.
+//! A timer that wakes the thread that answers. Whoever has something answered sooner sets it anew.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use crate::ring::Answers;
 /// Later than anything.
 pub(crate) const NEVER: RealInstant = RealInstant::from_nanos(u64::MAX);
 
-/// What one thread waits for.
+/// The events that one thread waits for.
 #[derive(Debug)]
 pub(crate) enum Alarm {
     /// A timer of the kernel's, of a thread that has nothing else to do. To set it wakes nobody; a condition variable

@@ -1,4 +1,4 @@
-//! What the kernel takes a device for, and what it counts of it: the settings of its queue of requests, and its
+//! The kernel's view of a device, and what it counts of it: the settings of its queue of requests, and its
 //! statistics, below /sys/block.
 //!
 //! A loop or ublk device looks like one of flash memory, whatever its model is, and what the kernel does by its latency
@@ -39,7 +39,7 @@ impl BlkQueue {
     }
 }
 
-/// What the kernel counted of a device (`Documentation/block/stat.rst`).
+/// The kernel's counters of a device (`Documentation/block/stat.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// Requests that have ended, in whole ms.
@@ -48,7 +48,7 @@ pub(crate) struct Stat {
     pub under_way: u64,
 }
 
-/// What the kernel counted of a device; none if it does not count that.
+/// The kernel's counters of a device; none if it does not count.
 pub(crate) fn stat(device: &Path) -> Option<Stat> {
     let stat = Path::new("/sys/block").join(device.file_name()?).join("stat");
     read(&fs::read_to_string(stat).ok()?)

@@ -60,7 +60,7 @@ fn each_less(now: &Sums, before: &Sums) -> Sums {
     Kind::ALL.map(|kind| now[kind as usize].less(before[kind as usize]))
 }
 
-/// What both counted since an instant: the kernel, whose counts may be those of one instant and `own` of the same.
+/// Counts of both since an instant: the kernel, whose counts may be those of one instant and `own` of the same.
 ///
 /// Some kernels also count a flush as a write: those are taken out.
 pub fn since(before: &Sums, now: &Sums, own_writes: u64) -> Sums {
@@ -72,18 +72,19 @@ pub fn since(before: &Sums, now: &Sums, own_writes: u64) -> Sums {
     since
 }
 
-/// What is known of the way to one device.
+/// Knowledge of the way to one device.
 #[derive(Clone, Debug)]
 pub struct Drift {
-    /// What the kernel does not count: before it begins a request, and until who has asked knows that it ended.
+    /// The time that the kernel does not count: before it begins a request, and until who has asked knows that it
+    /// ended.
     outside: RealDuration,
-    /// What both had counted at first.
+    /// First counts of both.
     first: Both,
     /// And since then, when this last told something.
     told: Both,
 }
 
-/// What was counted of the same requests.
+/// Counts of the same requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Both {
     kernels: Sums,

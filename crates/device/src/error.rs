@@ -1,4 +1,4 @@
-//! What can go wrong with the disks of a run.
+//! Failures of the disks of a run.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// Why disks cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What the experiment asks for cannot be (exit 2).
+    /// The experiment asks for something that cannot be (exit 2).
     #[error("{0}")]
     Input(String),
     /// The machine lacks or already uses something (exit 3).
@@ -15,9 +15,9 @@ pub enum Error {
     /// A system call failed that should not (exit 1).
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process that serves them is not there any more (exit 1).

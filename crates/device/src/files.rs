@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::shared::{Reply, Shared};
 
-/// What is known of a file does not change.
+/// The known facts of a file do not change.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// As much as a request may hold: the kernel's own limit.
 const LONGEST: u32 = 1 << 20;
@@ -65,7 +65,7 @@ impl Filesystem for Files {
         config
             .add_capabilities(InitFlags::FUSE_ASYNC_DIO)
             .map_err(|_| io::Error::other("this kernel's FUSE has no asynchronous direct I/O"))?;
-        // What is refused is answered with what is allowed.
+        // A refusal is answered with what is allowed.
         let _ = config.set_max_write(LONGEST);
         let _ = config.set_max_background(AT_ONCE);
         let _ = config.set_congestion_threshold(AT_ONCE);
@@ -138,7 +138,7 @@ impl Filesystem for Files {
         self.0.serve(disk, Op::Flush, 0, 0, Reply::Other(reply), |file, _| self.0.flush(disk, file));
     }
 
-    /// What a device is told to discard, or to fill with zeros.
+    /// Ranges that a device is told to discard, or to fill with zeros.
     fn fallocate(
         &self,
         _: &Request,

@@ -22,7 +22,7 @@ const TRIES: usize = 10;
 /// Below all others in real time.
 const PRIORITY: u8 = 1;
 
-/// What follows the ways to all devices until this process ends.
+/// A tracker of the ways to all devices until this process ends.
 pub(crate) struct Follow(Arc<Mutex<Vec<Option<Drift>>>>);
 
 impl Follow {
@@ -48,7 +48,7 @@ impl Follow {
         Ok(follow)
     }
 
-    /// What the kernel counted until now is none of the model's.
+    /// The kernel's counts until now are none of the model's.
     pub fn anew(&self) {
         locked(&self.0).fill(None);
     }

@@ -25,17 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Disks {
     process: Child,
     names: Vec<String>,
-    /// What is to be removed.
+    /// The devices to be removed.
     noted: Devices,
     devices: Vec<PathBuf>,
     over: Transport,
     because: Option<String>,
     spent: RealDuration,
-    /// What has been read behind the latest line.
+    /// Bytes read behind the latest line.
     read: Vec<u8>,
 }
 
-/// What the disks of a run have counted.
+/// Counters of the disks of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
     /// Disk by disk.
@@ -142,7 +142,7 @@ impl Disks {
         self.tell(&Order::Pass)
     }
 
-    /// What they have counted since they began.
+    /// Counters since they began.
     ///
     /// # Errors
     /// [`Error::Server`] if a request could not be done, or the process has ended.
@@ -218,7 +218,7 @@ impl Disks {
 }
 
 impl Disks {
-    /// What is said when the process is not there any more.
+    /// The message when the process is not there any more.
     fn ended(&mut self) -> Error {
         // It has closed its side, so that it ends at once if it has not yet.
         let how = match self.process.wait() {

@@ -1,4 +1,4 @@
-//! What disks need that a machine may not have, and what helps.
+//! Needs of disks that a machine may not meet, and what helps.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use host::Lack;
 
 use crate::transport::Transport;
 
-/// What this machine lacks for nodes to have disks; nothing, if they can. Whoever makes disks finds out for sure.
+/// The lacks of this machine for nodes to have disks; nothing, if they can. Whoever makes disks finds out for sure.
 pub fn lacks() -> Vec<Lack> {
     let there = |path: &str| Path::new(path).exists();
     let mut lacks = Vec::new();

@@ -92,7 +92,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// What the kernel is told that the file's name is, for which it has no use.
+    /// The file's name as the kernel is told it, which has no use for it.
     fn name(token: u64) -> [u8; 64] {
         let mut name = [0; 64];
         let text = format!("diorama {token}");
@@ -187,7 +187,7 @@ pub fn await_unmounted(device: &Path) -> Result<(), Error> {
             other => break other.map_err(|e| Error::file("have for oneself", device, e))?,
         }
     };
-    // What it could not write, since there was no power, it has given up already.
+    // Writes that failed for want of power, it has given up already.
     // SAFETY: the call takes no argument but its number.
     let _ = checked(unsafe { libc::ioctl(open.as_raw_fd(), FORGET, 0) });
     Ok(())

@@ -22,7 +22,7 @@ pub struct Queue {
     model: Disk,
     mode: Mode,
     last_id: RequestId,
-    /// What has not been answered.
+    /// Requests without an answer yet.
     waiting: HashMap<RequestId, Waiting>,
     /// Those of nodes whose clocks are ahead, and when the model is told of them.
     held: BTreeSet<(RealInstant, RequestId)>,
@@ -45,7 +45,7 @@ pub struct Queue {
     /// Each request that was answered, for whoever wants to know.
     watched: Option<Vec<Watched>>,
     way: Ways,
-    /// What was answered by the model, and how long that should have taken to whoever asked.
+    /// Requests answered by the model, and how long that should have taken to whoever asked.
     expected: Sums,
     /// How many are to be answered so much sooner than others, of those that have not been.
     sooner: BTreeMap<RealDuration, u32>,
@@ -168,7 +168,7 @@ impl Queue {
         self.way = way;
     }
 
-    /// What was answered by the model, and how long that should have taken, by the kernel and who asked.
+    /// Requests answered by the model, and how long that should have taken, by the kernel and who asked.
     pub fn expected(&self) -> Sums {
         self.expected
     }
@@ -186,7 +186,7 @@ impl Queue {
             Kind::Flush => &mut self.way.flush,
         };
         let spent = self.way.spent.as_nanos() as i64;
-        // Whatever holds up everybody for a while is no way that is longer.
+        // A pause that holds up everybody for a while is no way that is longer.
         let most = spent / CHANGES_BY;
         let changed = way.as_nanos() as i64 + change.longer_ns.clamp(-most, most);
         *way = RealDuration::from_nanos(changed.clamp(0, spent * LONGEST) as u64);
@@ -443,7 +443,7 @@ impl Queue {
         self.watched.replace(Vec::new()).unwrap_or_default()
     }
 
-    /// What has been counted by `now`.
+    /// Counts up to `now`.
     pub fn counters(&mut self, now: RealInstant) -> DiskCounters {
         if let Mode::Modelled(clock) = self.mode {
             self.count(clock.shown(clock.arrival(now)));
@@ -488,7 +488,7 @@ impl Queue {
         let behind = clock.late(complete, now + request.sooner);
         if let Some(kind) = Kind::of(request.op) {
             let late = (now + request.sooner).since(clock.answer(complete));
-            // What whoever serves was late by is known, and no longer way; nor is what was lost.
+            // The known lateness of whoever serves is no longer way; nor is what was lost.
             let late = if request.is_late() || late > HELD_UP { late } else { RealDuration::ZERO };
             let sum = &mut self.expected[kind as usize];
             sum.count += 1;

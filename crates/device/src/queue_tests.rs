@@ -308,7 +308,7 @@ fn a_way_that_has_become_longer_is_taken_for_that() {
         queue.change_way(Change { kind: Kind::Flush, longer_ns: longer_us * 1_000 });
         assert_eq!(before - took(&mut queue, Op::Flush), sooner_us * 1_000, "at most a quarter at a time");
     }
-    // What is expected is what whoever asks sees, whatever the way.
+    // The expectation is what whoever asks sees, whatever the way.
     let expected = queue.expected();
     assert_eq!((expected[0].count, expected[1].count, expected[2].count), (0, 0, 5));
     assert_eq!(expected[2].took.as_nanos(), queue.counters(at(next)).flushes.took.as_nanos() * 10);
@@ -332,8 +332,8 @@ fn who_watches_sees_each_request_as_its_model_does() {
     assert_eq!(queue.watch(), []);
 }
 
-/// What whoever asks sees and what the model says, in the mean: `clients` that ask anew at once, whose ways there and
-/// back take half of `spent_us` in the mean and vary by as much.
+/// The times that whoever asks sees and that the model says, in the mean: `clients` that ask anew at once, whose ways
+/// there and back take half of `spent_us` in the mean and vary by as much.
 fn closed_loop(name: &str, clients: u64, spent_us: u64, count: u64) -> (f64, f64) {
     let mut queue = begun(model(name, json!({})), 10, spent_us);
     queue.watch();

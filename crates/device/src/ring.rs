@@ -26,7 +26,7 @@ use crate::ublk::{COMMIT, DEPTH, Device, FETCH, LONGEST, Request};
 const AT_A_TIME: usize = 16;
 /// From here on a request is done by another thread: to copy so much takes longer than to wake one up.
 const LONG: u64 = 64 << 10;
-/// What the bell's own completion is called; all others are a disk and a tag.
+/// The name of the bell's own completion; all others are a disk and a tag.
 const BELL: u64 = u64::MAX;
 
 /// Answers on their way to the thread that gives them to the kernel, and what wakes it.

@@ -1,4 +1,4 @@
-//! What the threads of the process have in common: the requests of all disks, from the kernel to their answers.
+//! State that the threads of the process share: the requests of all disks, from the kernel to their answers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -69,7 +69,7 @@ pub(crate) struct Taken {
     pub reply: Reply,
 }
 
-/// What the threads have in common.
+/// State that the threads share.
 pub(crate) struct Shared {
     backings: Vec<Backing>,
     state: Mutex<State>,
@@ -155,7 +155,7 @@ impl Shared {
         self.backings[disk].capacity
     }
 
-    /// What is behind a disk.
+    /// The file or model behind a disk.
     pub fn file(&self, disk: usize) -> &File {
         &self.backings[disk].file
     }
@@ -353,7 +353,7 @@ impl Shared {
     }
 }
 
-/// What is said of a request that could not be done.
+/// Words for a request that could not be done.
 fn failure(path: &Path, op: Op, offset: u64, length: u64, e: &io::Error) -> String {
     let what = match op {
         Op::Read => "read",
@@ -386,7 +386,7 @@ impl DiskState {
         if writes || op == Op::Trim {
             undo.begin(id, Span { begin: offset, end: offset + length });
         }
-        // What is trimmed is so at once.
+        // A trim is done at once.
         if op == Op::Trim {
             undo.durable(id);
         }

@@ -207,7 +207,7 @@ impl Control {
         Ok(info)
     }
 
-    /// What is known of a device.
+    /// State of a device.
     fn info(&mut self, device: u32) -> io::Result<Info> {
         let mut info = Info::default();
         // SAFETY: the kernel writes one ublksrv_ctrl_dev_info to `info`.
@@ -317,7 +317,7 @@ pub(crate) fn remove(token: u64) {
 }
 
 impl Device {
-    /// What io_uring's commands are for.
+    /// Purposes of io_uring's commands.
     pub fn fd(&self) -> types::Fd {
         types::Fd(self.file.as_raw_fd())
     }
@@ -373,7 +373,7 @@ fn data(tag: u16) -> u64 {
     FIRST + (u64::from(tag) << SHIFT)
 }
 
-/// What the kernel says of the requests that it has handed over, by tag.
+/// The kernel's words on the requests that it has handed over, by tag.
 #[derive(Debug)]
 struct Descriptions(NonNull<Description>);
 

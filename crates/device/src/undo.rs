@@ -1,4 +1,4 @@
-//! What lies in the file behind a disk and would not survive a power cut: what was there before, until it would.
+//! Data in the file behind a disk that would not survive a power cut: what was there before, until it would.
 //!
 //! Data is written to the file at once, whatever its model says. For a disk whose power may be cut, what a write takes
 //! the place of is kept until the write is durable; a power cut puts it back. Pure: nothing is read or written here.
@@ -20,7 +20,7 @@ pub struct Undo {
 #[derive(Debug)]
 struct Written {
     span: Span,
-    /// What was there before; nothing yet, or nothing that is needed any more.
+    /// Data that was there before; nothing yet, or nothing that is needed any more.
     before: Vec<u8>,
     durable: bool,
 }
@@ -32,7 +32,7 @@ impl Undo {
         self.pending.insert(id);
     }
 
-    /// What was there before a write.
+    /// Data that was there before a write.
     pub fn before(&mut self, id: RequestId, before: Vec<u8>) {
         if let Some(write) = self.writes.get_mut(&id).filter(|write| !write.durable) {
             write.before = before;
@@ -53,7 +53,7 @@ impl Undo {
         }
     }
 
-    /// What is to be written to the file after a power cut, in this order: offsets, and what lies there. `lost` is what
+    /// Data to be written to the file after a power cut, in this order: offsets, and what lies there. `lost` is what
     /// the disk says. Nothing is kept any more.
     pub fn cut(&mut self, lost: &[Lost]) -> Vec<(u64, Vec<u8>)> {
         let lost: HashMap<_, _> = lost.iter().map(|lost| (lost.id, lost)).collect();
@@ -79,7 +79,7 @@ impl Undo {
     }
 }
 
-/// What of a range is in none of others.
+/// The parts of a range that are in none of others.
 fn without(all: Span, others: &[Span]) -> Vec<Span> {
     let mut cut: Vec<Span> = others.iter().filter_map(|other| other.common(&all)).collect();
     cut.sort_unstable();

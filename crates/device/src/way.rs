@@ -107,7 +107,7 @@ fn outside(before: Option<Stat>, after: Option<Stat>, ways: [&[RealDuration]; 3]
     counted.iter().zip(ways).map(of).min().filter(|_| agrees)
 }
 
-/// What is asked of the device; of reads and writes, how many bytes of the beginning.
+/// A request to the device; of reads and writes, how many bytes of the beginning.
 #[derive(Clone, Copy, Debug)]
 enum Probe {
     Read(usize),

@@ -1,4 +1,4 @@
-//! What the engine tells the process that serves disks, and what that answers: a line of JSON each.
+//! Messages of the engine to the process that serves disks, and its answers: a line of JSON each.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ use crate::watched::Watched;
 /// A disk that is to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskSetup {
-    /// What it is called: fit for a file name, and no other disk's.
+    /// Its name: fit for a file name, and no other disk's.
     pub name: String,
-    /// What it is.
+    /// Its model.
     pub parameters: disk::Parameters,
     /// For what it leaves to chance.
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct DiskSetup {
     pub clock: Option<u32>,
 }
 
-/// What may happen to a disk.
+/// Events of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -46,7 +46,7 @@ pub enum Change {
     Resume,
 }
 
-/// What a power cut took.
+/// Losses of a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Writes that the disk had said to be complete, and that are not there, or not all of them.
@@ -57,7 +57,7 @@ pub struct Cut {
     pub unfinished: u64,
 }
 
-/// What is told.
+/// Messages to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
@@ -69,19 +69,19 @@ pub(crate) enum Order {
     LetGo { all: bool },
     /// Virtual time has begun, and with it the disks' own.
     Begin { zero: RealInstant, tdf: Tdf },
-    /// What has been counted?
+    /// Asks for the counters.
     Count,
     /// Something happens to a disk, by its place.
     Change { disk: usize, change: Change },
     /// From now on the disks take no time.
     Pass,
-    /// What has a disk been asked since this was last asked?
+    /// Asks which requests a disk has had since this was last asked.
     Watch { disk: usize },
     /// From now on nothing is done: each request is answered as soon as it has come.
     Null,
 }
 
-/// What is answered.
+/// Answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
@@ -92,7 +92,7 @@ pub(crate) enum Answer {
     Done,
     /// It is done: the power is cut.
     Cut(Cut),
-    /// What each disk has counted, the CPU time that the process has used, and the first request that failed, if any.
+    /// Counters of each disk, the CPU time that the process has used, and the first request that failed, if any.
     Counted { disks: Vec<DiskCounters>, cpu: RealDuration, failure: Option<String> },
     /// The requests.
     Watched(Vec<Watched>),

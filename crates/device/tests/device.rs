@@ -171,7 +171,7 @@ fn a_kernel_leaves_a_disk_alone_that_nobody_uses() {
         let all = |counted: &[DiskCounters], disk: usize| counted[disk].reads.count + counted[disk].writes.count;
         [0, 1].map(|disk| all(&now, disk) - all(&before, disk))
     };
-    // What the kernel does by itself it begins at a time of its own choice, within so many seconds.
+    // The kernel begins its own work at a time of its own choice, within so many seconds.
     while begin.elapsed() < STARTS_WITHIN || since(&mut disks)[1] < READS {
         assert!(begin.elapsed() < 12 * STARTS_WITHIN, "nothing was read ahead: {:?}", since(&mut disks));
         std::thread::sleep(Duration::from_millis(20));
@@ -280,7 +280,7 @@ fn a_drive_that_lies_loses_what_was_synced() {
     let cut = all.cut();
     println!("{} files were synced; {cut:?}", all.files);
     assert!(cut.lost > 0 && cut.lost_bytes > 0, "{cut:?}");
-    // What is left may be a file system, and may be none.
+    // The remains may be a file system, and may be none.
     let left = all.mount().map_or(0, |()| all.whole());
     assert!(left < all.files, "all {left} files are there");
 }

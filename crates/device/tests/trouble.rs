@@ -66,7 +66,7 @@ fn a_full_host_fails_what_it_has_no_room_for() {
     let (written, why) = refused.expect("64 MiB are more than there is room for");
     assert!(written > 16, "{written} blocks");
     assert_eq!(why.raw_os_error(), Some(libc::EIO), "as of a drive that fails: {why}");
-    // What was taken is there, and the disk does whatever needs no room.
+    // The trimmed place is there, and the disk does whatever needs no room.
     for n in 0..written {
         device.read_exact_at(&mut block.0, place_of(n)).unwrap();
         assert!(block.0 == [n as u8; 65536], "block {n}");

@@ -1,4 +1,4 @@
-//! What the models cost. Not judged: it depends on the machine, and on what else it does.
+//! Costs of the models. Not judged: they depend on the machine, and on what else it does.
 //!
 //! `cargo run --release -p diorama-disk --example cost`
 

@@ -98,7 +98,7 @@ fn parameters(directory: &Path, name: &str) -> HddParameters {
     }
 }
 
-/// What was asked, how long the drive took, and how long the program then waited.
+/// The request, how long the drive took, and how long the program then waited.
 fn trace(directory: &Path, name: &str) -> Vec<(Op, u64, u64, f64, f64)> {
     let text = Spec::of(directory, format!("{name}.trace")).0;
     let rows = text.lines().filter_map(|line| {

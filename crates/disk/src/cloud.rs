@@ -1,8 +1,8 @@
 //! A volume that a cloud provider rents out.
 //!
-//! What is behind it is not known, but what is promised is: so many requests and bytes per second, some more as long as
-//! there are credits, and a latency. A request is let in when both buckets have what it costs, and takes a
-//! latency that is drawn from a distribution then. What is complete is durable: it has been written in several places.
+//! Nobody knows the machinery behind it, but the promise is: so many requests and bytes per second, some more as long
+//! as there are credits, and a latency. A request is let in when both buckets have what it costs, and takes a latency
+//! that is drawn from a distribution then. What is complete is durable: it has been written in several places.
 
 mod bucket;
 mod parameters;
@@ -62,7 +62,7 @@ impl Cloud {
 
     fn take(&mut self, request: Request, at: VirtualInstant) {
         let done = match request.op {
-            // What is complete is durable, and what is not is no matter of a flush.
+            // Complete writes are durable, and others are no matter of a flush.
             Op::Flush => at + self.draw(self.parameters.flush),
             Op::Trim => at + self.draw(self.parameters.write),
             op => {

@@ -20,7 +20,7 @@ pub struct Disk {
     capacity: u64,
     now: VirtualInstant,
     model: Model,
-    /// What was due before the latest request came, and has not been told.
+    /// Requests due before the latest one came, and not told yet.
     untold: Vec<Event>,
 }
 
@@ -31,7 +31,7 @@ enum Model {
     Cloud(Box<Cloud>),
 }
 
-/// What a disk has done so far, for reports.
+/// Counters of a disk, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Reads that came from a cache of the disk.
@@ -82,8 +82,8 @@ impl Disk {
     }
 
     /// Takes a request that has arrived at an instant; requests are to be handed over in the order of their arrival.
-    /// What is due by then is done first, and told by the next call of [`Disk::advance`]. Says when it has arrived for
-    /// the disk.
+    /// Requests due by then are done first, and told by the next call of [`Disk::advance`]. Says when it has arrived
+    /// for the disk.
     ///
     /// That may be up to 1 ms before the latest instant that the disk knows of, for whoever has to know early what will
     /// be complete. Flash memory and volumes, which know from the beginning of a request when it ends, take it as if it
@@ -161,7 +161,7 @@ impl Disk {
         each!(&mut self.model, it => it.cut_power(now))
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     pub fn counters(&self) -> Counters {
         each!(&self.model, it => it.counters)
     }

@@ -1,6 +1,6 @@
 //! A drive with platters.
 //!
-//! What is asked of it waits in its queue until the arm serves it, whole: seek, rotation, transfer (`geometry`, `seek`,
+//! Requests wait in its queue until the arm serves them, whole: seek, rotation, transfer (`geometry`, `seek`,
 //! `platter`). Reads that are in the track cache, and writes as long as the write cache has room, do not wait. When it
 //! has nothing else to do, it reads ahead, and then writes what is in the cache.
 

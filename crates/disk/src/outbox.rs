@@ -1,4 +1,4 @@
-//! What a disk will have done, by the instants at which it will be told.
+//! Completions of a disk, by the instants at which they will be told.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! What describes a disk, and what is wrong with a description.
+//! Descriptions of disks, and what is wrong with one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::cloud::CloudParameters;
 use crate::hdd::HddParameters;
 use crate::ssd::SsdParameters;
 
-/// What describes a disk: a kind of model, and its parameters.
+/// A description of a disk: a kind of model, and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Parameters {
@@ -100,7 +100,7 @@ fn one_by_one(base: &Value, changes: &Map<String, Value>) -> Vec<(Vec<String>, M
     each
 }
 
-/// What to say of a change that cannot be read, found by its path.
+/// Words for a change that cannot be read, found by its path.
 fn misread(disk: &str, path: &[String], changes: &Map<String, Value>, wrong: &serde_json::Error) -> ParameterError {
     let said = wrong.to_string();
     let (what, right) = said.split_once(", expected ").unwrap_or((&said, "what the others have"));
@@ -154,9 +154,9 @@ fn other_variant(value: &Value, change: &Map<String, Value>) -> bool {
 pub struct ParameterError {
     /// Which parameter, by the name of its field.
     pub field: String,
-    /// What it is.
+    /// The value.
     pub is: String,
-    /// What it should be.
+    /// The value that would be right.
     pub right: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a disk is asked, and what it answers.
+//! Requests to a disk, and its answers.
 
 use scale::VirtualInstant;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Request {
     /// Its name, which nothing else has that is outstanding or not durable yet.
     pub id: u64,
-    /// What is asked.
+    /// The request.
     pub op: Op,
     /// Where it begins, in bytes; a multiple of [`SECTOR`]. A flush has none: 0.
     pub offset: u64,
@@ -22,7 +22,7 @@ pub const SECTOR: u64 = 512;
 /// The longest read or write, in bytes: 64 MiB. Drivers of block devices split what is longer, at 32 MiB or less.
 pub const LONGEST: u64 = 64 << 20;
 
-/// What a request asks for.
+/// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
@@ -45,22 +45,22 @@ pub struct Event {
     pub at: VirtualInstant,
     /// For which request.
     pub id: u64,
-    /// What.
+    /// Its kind.
     pub kind: EventKind,
 }
 
-/// What a disk has done for a request.
+/// The answer of a disk to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// It is complete: the program that waits for it goes on. Every request has one, unless the power is cut.
     Completed,
-    /// What it wrote survives a power cut from now on. Every write has one, unless the power is cut; from a write cache
+    /// Its data survives a power cut from now on. Every write has one, unless the power is cut; from a write cache
     /// it comes after the completion, otherwise just before.
     Durable,
 }
 
-/// What a power cut does to one write.
+/// The fate of one write in a power cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// The write.
@@ -96,7 +96,7 @@ impl Span {
         self.end <= self.begin
     }
 
-    /// What it has in common with another, if anything.
+    /// The thing it has in common with another, if anything.
     pub fn common(&self, other: &Span) -> Option<Span> {
         let both = Span { begin: self.begin.max(other.begin), end: self.end.min(other.end) };
         (!both.is_empty()).then_some(both)

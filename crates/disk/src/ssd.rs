@@ -28,7 +28,7 @@ use crate::outbox::Outbox;
 use crate::request::{Event, EventKind, Lost, Op, Request, Span};
 use crate::slots::Slots;
 
-/// What is in the cache and fills no unit is programmed after so long without another write: an estimate.
+/// A rest in the cache that fills no unit is programmed after so long without another write: an estimate.
 const LINGER: VirtualDuration = VirtualDuration::from_nanos(2_000_000);
 /// A pause of writing that is long enough to move data out of the fast flash memory: an estimate.
 const IDLE: VirtualDuration = VirtualDuration::from_nanos(10_000_000);
@@ -51,9 +51,9 @@ pub(crate) struct Ssd {
     /// When the controller can take up the next command, and the link is free, for reads and for writes.
     controller: VirtualInstant,
     links: [VirtualInstant; 2],
-    /// What garbage collection has yet to copy, in bytes.
+    /// Bytes that garbage collection has yet to copy.
     debt: f64,
-    /// What has been written into the fast flash memory, and when last something was programmed.
+    /// Bytes written into the fast flash memory, and when last something was programmed.
     fast: u64,
     programmed: VirtualInstant,
     now: VirtualInstant,

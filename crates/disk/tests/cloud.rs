@@ -1,4 +1,4 @@
-//! What a cloud volume does, against what its provider promises.
+//! Behaviour of a cloud volume, against what its provider promises.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a drive with platters does, and why.
+//! Behaviour of a drive with platters, and why.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What holds for every disk, whatever is asked of it.
+//! Laws that hold for every disk, whatever is asked of it.
 
 mod common;
 
@@ -121,7 +121,7 @@ fn numbers_in<'a>(value: &'a mut Value, numbers: &mut Vec<&'a mut Value>) {
     }
 }
 
-/// What becomes of many parameters of a strategy: how many make a disk, and what is said of the others.
+/// Strategies of many parameters: how many make a disk, and what is said of the others.
 fn judged(strategy: impl Strategy<Value = Changes>, count: usize) -> (usize, Vec<(Changes, String)>) {
     let mut runner = TestRunner::deterministic();
     let mut refused = Vec::new();
@@ -148,7 +148,7 @@ fn of_what_makes_no_disk_the_parameter_is_named() {
         for part in field.split('.') {
             inner = inner.get(part).or(inner.get("published")).unwrap_or_else(|| panic!("`{field}` of {name}: {said}"));
         }
-        // What is right can be: bounds are not the wrong way round.
+        // Right descriptions can be: bounds are not the wrong way round.
         if let Some((least, most)) = right.strip_prefix("from ").and_then(|bounds| bounds.split_once(" to ")) {
             let most = most.split(' ').next().unwrap().trim_end_matches(',');
             let bounds = (least.parse::<f64>().unwrap(), most.parse::<f64>().unwrap());
@@ -157,7 +157,7 @@ fn of_what_makes_no_disk_the_parameter_is_named() {
     }
 }
 
-/// What arrives when.
+/// Requests and when they arrive.
 fn arrivals(requests: &[(u64, Op, u64, u64)], capacity: u64) -> Vec<(VirtualInstant, Request)> {
     let mut now = VirtualInstant::ZERO;
     let arrival = requests.iter().enumerate().map(|(n, &(gap, op, place, length))| {
@@ -168,7 +168,7 @@ fn arrivals(requests: &[(u64, Op, u64, u64)], capacity: u64) -> Vec<(VirtualInst
     arrival.collect()
 }
 
-/// What a disk does; between arrivals it is asked in steps of `step_us`, or not at all.
+/// Answers of a disk; between arrivals it is asked in steps of `step_us`, or not at all.
 fn run(disk: &mut Disk, arrivals: &[(VirtualInstant, Request)], step_us: Option<u64>) -> Vec<Event> {
     let mut events = Vec::new();
     let mut now = VirtualInstant::ZERO;

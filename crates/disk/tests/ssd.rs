@@ -1,4 +1,4 @@
-//! What a drive of flash memory does, and why.
+//! Behaviour of a drive of flash memory, and why.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn reads_at_random_scale_with_the_queue_until_the_dies_are_busy() {
     };
     let alone = per_s(16, 1);
     near("two at a time, which rarely meet", per_s(16, 2) / alone, 2.0, 5.0);
-    // What sixteen dies can read that take 70 µs each, and 10 to send 4 KiB.
+    // The rate of sixteen dies whose reads take 70 µs each, and 10 to send 4 KiB.
     let most = 16.0 / 80.2e-6;
     let deep = per_s(16, 256);
     assert!((0.9..1.0).contains(&(deep / most)), "{deep} of {most}");

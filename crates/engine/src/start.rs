@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use crossbeam_channel::{Receiver, unbounded};
 use host::warn;
-use machine::{CoreLocks, Files, LiveRun, LocalSite, Place, Registration, Requests, RunRequest, with_live_directories};
+use machine::{
+    CoreLocks, Files, LiveRun, LocalSite, Place, Registration, Requests, RunRequest, Visitors, with_live_directories,
+};
 use model::Experiment;
 use plan::Plan;
 use record::{Accuracy, RunDir, RunResult, Variant};
 use run::confirm::Seconds;
-use run::{Answer, Asked, Desk, Notice, Outcome, Suspension, Wish};
+use run::{Answer, Asked, Desk, Notice, Outcome, Reception, Suspension, Wish};
 use site::{CoreChoice, Error, Result, Site, Suspended};
 
 /// A run that is to be made, and where its results go.
@@ -67,8 +69,9 @@ pub fn run_through(
     let Request { experiment, plan, cores, out, seed, accuracy, keep, choice, earlier } = request;
     let (earlier, files) = earlier.unzip();
     let registration = Registration::with(cores, files.clone())?;
-    let dir = place(&registration, experiment, &plan, out.as_deref())?;
-    let mut desk = desk(&registration, earlier.as_ref())?;
+    let (dir, live) = place(&registration, experiment, &plan, out.as_deref())?;
+    let nodes = experiment.nodes.iter().map(|node| node.name.clone()).collect();
+    let mut desk = desk(&registration, earlier.as_ref(), live, nodes)?;
     let unmeasured = run::unmeasured(experiment, &plan);
     let place = Place { registration, folder: experiment.dir.clone(), results: dir.clone() };
     let (last, none) = (dir.clone(), unmeasured.clone());
@@ -101,11 +104,16 @@ pub fn run_through(
 }
 
 /// Chooses the directory of a run, and makes the run known by it.
-fn place(registration: &Registration, experiment: &Experiment, plan: &Plan, out: Option<&Path>) -> Result<RunDir> {
-    let dir = with_live_directories(|live| {
+fn place(
+    registration: &Registration,
+    experiment: &Experiment,
+    plan: &Plan,
+    out: Option<&Path>,
+) -> Result<(RunDir, LiveRun)> {
+    let placed = with_live_directories(|live| {
         let path = record::claim(out, &experiment.name, plan.variant, live)?;
         let dir = RunDir::prepare(path, experiment.nodes.iter().map(|n| n.name.as_str()))?;
-        registration.publish(&LiveRun {
+        let live = LiveRun {
             id: registration.id.clone(),
             name: experiment.name.clone(),
             variant: plan.variant.as_str().into(),
@@ -113,16 +121,17 @@ fn place(registration: &Registration, experiment: &Experiment, plan: &Plan, out:
             pid: std::process::id(),
             cores: plan.cores.all(),
             images: plan::images(experiment),
-        })?;
-        Ok(dir)
+        };
+        registration.publish(&live)?;
+        Ok((dir, live))
     })?;
-    Ok(dir)
+    Ok(placed)
 }
 
-/// The desk of a run, at which `diorama event` and `diorama swap out` ask.
-fn desk(registration: &Registration, earlier: Option<&Suspended>) -> Result<Desk> {
+/// The desk of a run, at which `diorama event`, `swap out`, `exec` and `image save` ask.
+fn desk(registration: &Registration, earlier: Option<&Suspended>, live: LiveRun, nodes: Vec<String>) -> Result<Desk> {
     let (tell, asked) = unbounded();
-    let pass_on = move |request: machine::Request| {
+    let pass_on = move |request: machine::Request<RunRequest>| {
         let wish = match &request.what {
             RunRequest::Event(event) => Wish::Event(event.clone()),
             RunRequest::SwapOut => Wish::Suspend,
@@ -140,7 +149,12 @@ fn desk(registration: &Registration, earlier: Option<&Suspended>) -> Result<Desk
     let listener = listen.map_err(|e| Error::failed(format_args!("{}: {e}", socket.display())))?;
     // One that goes on with another keeps its identity.
     let id = earlier.map_or(&registration.id, |earlier| &earlier.id).clone();
-    Ok(Desk::new(id, registration.idle_file(), asked, listener))
+    let door = registration.control_socket();
+    let reception: Reception = Box::new(move |visits| {
+        let failed = |e| Error::failed(format_args!("{}: {e}", door.display()));
+        Ok(Box::new(Visitors::receive(&door, live, nodes, visits).map_err(failed)?))
+    });
+    Ok(Desk::new(id, registration.idle_file(), asked, listener, reception))
 }
 
 /// Removes the files that a run went on with, if it has come to its end; if it failed, they stay.

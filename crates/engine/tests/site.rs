@@ -9,13 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crossbeam_channel::RecvTimeoutError;
 use diorama_engine::{CoreChoice, CoreLocks, LocalSite, Plan, Request, Wanted, run_through};
+use host::terminal::{Look, Size};
 use model::Experiment;
-use record::{NodeOutcome, RunDir, RunResult, Status, Variant};
+use record::{LogStream, NodeOutcome, RunDir, RunResult, Status, Variant};
 use rustix::fs::{FlockOperation, flock};
 use scale::RealDuration;
 use site::wire::{RemoteSite, serve};
-use site::{Command, Event, Exit, How, Site, Start, Stop};
+use site::{
+    AHEAD, Command, Event, Exit, How, Origin, PIECE, Said, SaveImage, Site, Start, Stdio, Stop, Told, Visits, Wish,
+};
 
 const PAIR: &str = r#"
 name: pair
@@ -84,18 +88,24 @@ fn main() {
         Some("__keeper") => cpu::keeper_main(words.collect()),
         Some("__caches") => cpu::caches_main(&words.collect::<Vec<_>>()),
         // What cargo asks of a test program.
-        Some("--list") => return println!("a_run_over_a_byte_stream: test\na_command_over_a_byte_stream: test"),
+        Some("--list") => {
+            return println!(
+                "a_run_over_a_byte_stream: test\na_command_over_a_byte_stream: test\nvisits_over_a_byte_stream: test"
+            );
+        }
         _ => {}
     }
     // Runs of several tests must not meet on the cores.
     let turn = fs::File::create("/run/diorama-tests.lock").expect("this test needs root");
     flock(&turn, FlockOperation::LockExclusive).unwrap();
-    println!("\nrunning 2 tests");
+    println!("\nrunning 3 tests");
     a_run_over_a_byte_stream();
     println!("test a_run_over_a_byte_stream ... ok");
     a_command_over_a_byte_stream();
     println!("test a_command_over_a_byte_stream ... ok");
-    println!("\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n");
+    visits_over_a_byte_stream();
+    println!("test visits_over_a_byte_stream ... ok");
+    println!("\ntest result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n");
 }
 
 /// The site, in a thread that hears of it only through a socket.
@@ -173,23 +183,30 @@ fn a_run_over_a_byte_stream() {
     nothing_left();
 }
 
-fn a_command_over_a_byte_stream() {
-    let dir = tempfile::tempdir().unwrap();
-    let experiment = experiment(dir.path(), IDLE);
+/// A site over a byte stream whose node runs.
+fn idle_site(dir: &Path) -> Box<dyn Site> {
+    let experiment = experiment(dir, IDLE);
     let plan = plan_of(&experiment);
     let cores = CoreLocks::claim(&plan.cores.all()).unwrap();
-    let results = RunDir::prepare(dir.path().join("out"), ["only"]).unwrap();
-    let mut site = remote(LocalSite::unnamed(cores, dir.path().to_path_buf(), results).unwrap());
+    let results = RunDir::prepare(dir.join("out"), ["only"]).unwrap();
+    let mut site = remote(LocalSite::unnamed(cores, dir.to_path_buf(), results).unwrap());
 
     assert_eq!(site.sample().unwrap_err().code(), 1, "there is nothing to count yet");
     site.prepare(plan.setup(&experiment, 1)).unwrap();
     site.create_nodes().unwrap();
-    let events = site.events().unwrap();
+    assert_eq!(site.visits().unwrap_err().code(), 1, "no command runs without limits");
     site.apply_limits().unwrap();
     let now = site.now().unwrap();
     let zero = site.start_clock(now + RealDuration::from_nanos(50_000_000)).unwrap();
     assert!(zero.real.since(now).as_nanos() >= 50_000_000, "virtual time begins when it was asked to");
     site.start(&[Start { node: 0, how: How::First }]).unwrap();
+    site
+}
+
+fn a_command_over_a_byte_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut site = idle_site(dir.path());
+    let events = site.events().unwrap();
     let argv = ["sh", "-c", "hostname; echo no >&2; exit 3"].map(String::from).to_vec();
     let limit = RealDuration::from_nanos(30_000_000_000);
     let command = site.begin_command(&Command { node: 0, argv, limit }).unwrap();
@@ -204,5 +221,84 @@ fn a_command_over_a_byte_stream() {
     assert_eq!((ended.node, ended.exit), (0, Exit::Signal(9)));
     site.tear_down().unwrap();
     assert!(site.now().is_err(), "nobody is there any more");
+    nothing_left();
+}
+
+fn visits_over_a_byte_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut site = idle_site(dir.path());
+    let Visits { said, told } = site.visits().unwrap();
+    let say = |visit, word| said.send((visit, word)).unwrap();
+    let hear = || told.recv_timeout(PATIENCE).unwrap();
+    let sh = |script: &str| {
+        let argv = ["sh", "-c", script].map(String::from).to_vec();
+        Said::Wish(0, Wish::Run { argv, stdio: [Stdio::Pipe; 3], terminal: None })
+    };
+
+    // More than may be on the way: the site says how much more it takes, and sends no more than is taken.
+    say(1, sh("cat; hostname >&2; exit 3"));
+    let input: Vec<u8> = (0..AHEAD * 4).map(|i| (i % 251) as u8).collect();
+    let (mut sent, mut ahead, mut came, mut errors) = (0, 0, Vec::new(), Vec::new());
+    let ended = loop {
+        while sent < input.len() && ahead + PIECE as u64 <= AHEAD {
+            say(1, Said::Input(input[sent..sent + PIECE].to_vec()));
+            (sent, ahead) = (sent + PIECE, ahead + PIECE as u64);
+            if sent == input.len() {
+                say(1, Said::InputEnds);
+            }
+        }
+        match hear() {
+            (1, Told::Taken(bytes)) => ahead -= bytes,
+            (1, Told::Output(LogStream::Stdout, bytes)) => {
+                came.extend_from_slice(&bytes);
+                say(1, Said::Taken(LogStream::Stdout, bytes.len() as u64));
+            }
+            (1, Told::Output(LogStream::Stderr, bytes)) => errors.extend_from_slice(&bytes),
+            (1, Told::Ended(exit)) => break exit,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((ended, &errors[..], came == input), (Exit::Code(3), &b"only\n"[..], true));
+
+    // One whose output nobody takes stands still, until it finds it closed.
+    say(2, sh("exec yes"));
+    let mut ahead = 0;
+    while ahead < AHEAD {
+        let (2, Told::Output(LogStream::Stdout, bytes)) = hear() else { panic!("nothing else happens") };
+        ahead += bytes.len() as u64;
+    }
+    assert!(ahead <= AHEAD + PIECE as u64 && told.recv_timeout(Duration::from_millis(100)).is_err());
+    say(2, Said::Closed(LogStream::Stdout));
+    assert_eq!(hear(), (2, Told::Ended(Exit::Signal(13))));
+
+    // Signals reach it, and what it has written becomes an image of the machine's.
+    say(3, sh("trap 'echo asked > /srv/word; exit 9' TERM; echo ready; while :; do sleep 0.01; done"));
+    assert_eq!(hear(), (3, Told::Output(LogStream::Stdout, b"ready\n".to_vec())));
+    say(3, Said::Signal(15));
+    assert_eq!(hear(), (3, Told::Ended(Exit::Code(9))));
+    let name = format!("visit-{}", std::process::id());
+    let origin = Origin { experiment: "idle".into(), variant: "scaled".into(), run: "out".into(), versions: [].into() };
+    say(4, Said::Wish(0, Wish::Save(SaveImage { name: name.clone(), origin })));
+    let saved = hear();
+    diorama_engine::remove_image(&name).unwrap();
+    let (4, Told::Saved(about)) = saved else { panic!("{saved:?}") };
+    assert_eq!((about.node, about.experiment, about.name), ("only".into(), "idle".into(), name));
+    let origin = Origin { experiment: "idle".into(), variant: "scaled".into(), run: "out".into(), versions: [].into() };
+    say(5, Said::Wish(0, Wish::Save(SaveImage { name: "../away".into(), origin })));
+    assert!(matches!(hear(), (5, Told::Refused(e)) if e.code() == 2));
+
+    // Who goes away takes the command along; a terminal has the size that it is given.
+    let size = Size { rows: 33, columns: 101, pixels: [0, 0] };
+    let terminal = Some(Look { size, flags: [0, 0, 0o60, 0], keys: Vec::new() });
+    let argv = ["sh", "-c", "stty size; sleep 1000"].map(String::from).to_vec();
+    say(6, Said::Wish(0, Wish::Run { argv, stdio: [Stdio::Terminal; 3], terminal }));
+    assert_eq!(hear(), (6, Told::Output(LogStream::Stdout, b"33 101\n".to_vec())));
+    say(6, Said::Gone);
+    assert_eq!(hear(), (6, Told::Ended(Exit::Signal(9))));
+    say(7, sh("sleep 1000"));
+    site.tear_down().unwrap();
+    // As a word, or as the end of the connection.
+    let last = told.recv_timeout(PATIENCE);
+    assert!(matches!(last, Ok((7, Told::Refused(_))) | Err(RecvTimeoutError::Disconnected)), "{last:?}");
     nothing_left();
 }

@@ -4,7 +4,7 @@ use record::Accuracy;
 
 use crate::compare::{Bound, Statistic};
 
-/// What is asked for where nobody says.
+/// The bound where nobody says.
 pub const DEFAULT_PERCENT: f64 = 5.0;
 
 /// By how much more a statistic may be off than mean and median if only one percentage is given: tails are known less
@@ -17,7 +17,7 @@ fn allowance(statistic: Statistic) -> f64 {
     }
 }
 
-/// What these bounds ask for, a later one coming before an earlier one: one without a statistic is for mean and median,
+/// The bounds asked for, a later one coming before an earlier one: one without a statistic is for mean and median,
 /// with twice that for the 90th and four times that for the 99th percentile. What none of them names is as by default.
 pub fn accuracy(bounds: &[Bound]) -> Accuracy {
     let of = |statistic: Statistic| {
@@ -29,7 +29,7 @@ pub fn accuracy(bounds: &[Bound]) -> Accuracy {
     Accuracy { mean, p50, p90, p99 }
 }
 
-/// What it asks of one statistic, per cent.
+/// The bound for one statistic, per cent.
 pub fn asked(accuracy: &Accuracy, statistic: Statistic) -> f64 {
     match statistic {
         Statistic::Mean => accuracy.mean,

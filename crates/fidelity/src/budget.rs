@@ -1,4 +1,4 @@
-//! What several causes together may put a value off by: an uncertainty budget (JCGM 100:2008, *Guide to the Expression
+//! The sum of several causes that put a value off: an uncertainty budget (JCGM 100:2008, *Guide to the Expression
 //! of Uncertainty in Measurement*, 4.3.7, 5.1.2 and G.4).
 //!
 //! Of an effect only its bounds are known, so any value between them is as likely as another. Causes that have nothing

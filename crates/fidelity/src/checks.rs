@@ -48,22 +48,22 @@ const CHECKS: [Named; 13] = [
     }),
 ];
 
-/// What a check found.
+/// The finding of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judgement {
     /// The worst value met; `None` if nothing was measured.
     pub value: Option<f64>,
-    /// What the value must keep to where what it does cannot be sized; else `None`.
+    /// The limit of the value where its effect cannot be sized; else `None`.
     pub limit: Option<f64>,
     /// The unit of value and limit.
     pub unit: &'static str,
-    /// What follows from it.
+    /// Its consequence.
     pub found: Found,
-    /// What was seen, where and when, in one sentence.
+    /// The observation, where and when, in one sentence.
     pub says: String,
 }
 
-/// What follows from what a check saw.
+/// The consequence of what a check saw.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     /// Nothing: it is not modelled or was not measured, so nothing is promised.
@@ -75,7 +75,7 @@ pub(crate) enum Found {
 }
 
 impl Judgement {
-    /// What was seen does this to times.
+    /// It does this to times.
     fn with(value: f64, unit: &'static str, effects: impl IntoIterator<Item = Effect>, says: String) -> Judgement {
         let found = Found::Effects(effects.into_iter().collect());
         // A value that is not a number is no proof of anything.
@@ -85,7 +85,7 @@ impl Judgement {
         }
     }
 
-    /// What was seen does nothing up to a limit, and beyond it nobody knows what.
+    /// It does nothing up to a limit, and beyond it nobody knows what.
     fn at_most(value: f64, limit: f64, unit: &'static str, says: String) -> Judgement {
         let found = if value <= limit { Found::Effects(Vec::new()) } else { Found::Unsized };
         Judgement { value: value.is_finite().then_some(value), limit: Some(limit), unit, found, says }

@@ -1,4 +1,4 @@
-//! What each check makes of good, bad and absent evidence.
+//! The reading of each check of good, bad and absent evidence.
 
 use hdrhistogram::Histogram;
 use scale::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
@@ -70,7 +70,7 @@ fn cpu_of(node: &str, share: f64, busy: f64) -> NodeCpu {
     NodeCpu { node: node.into(), core: 0, share, busy, used }
 }
 
-/// What a check found of the one kind of effect that it has.
+/// The finding of a check of the one kind of effect that it has.
 fn work(judged: &Judgement) -> [f64; 2] {
     match &judged.found {
         Found::Effects(effects) => match effects[..] {

@@ -39,7 +39,7 @@ pub struct Comparison {
     pub pairs: usize,
     /// Which runs are suspect, and why.
     pub suspect: Vec<Suspect>,
-    /// What a reader has to know of them, a sentence each.
+    /// The notes for a reader, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ pub struct MetricComparison {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct Outside {
-    /// What it bounds.
+    /// The quantity that it bounds.
     pub statistic: Statistic,
     /// How far off that is, in a sentence.
     pub says: String,
@@ -99,7 +99,7 @@ impl From<Outside> for String {
     }
 }
 
-/// What is said of each statistic, if anything can be.
+/// The statement on each statistic, if anything can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ByStatistic<T> {
     /// Of the mean.

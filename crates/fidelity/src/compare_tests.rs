@@ -41,7 +41,7 @@ fn made(name: &str, variant: Variant) -> Run {
     Run { dir: name.into(), result, samples: IndexMap::new() }
 }
 
-/// What chance may make of a metric: each statistic lies within so many per cent.
+/// The part of chance in a metric: each statistic lies within so many per cent.
 fn chance(summary: &Summary, percent: f64) -> Intervals {
     let of = |v: f64| Some([v * (1.0 - percent / 100.0), v * (1.0 + percent / 100.0)]);
     Intervals { mean: of(summary.mean), p50: of(summary.p50), p90: of(summary.p90), p99: None }

@@ -6,7 +6,7 @@ use crate::counters::CoreWork;
 
 /// A second may be this much shorter, and a rest this short is left out.
 const LEAST_SECOND: f64 = 0.95;
-/// The same, where it is all there is.
+/// Likewise, where it is all there is.
 const LEAST_RUN: f64 = 0.05;
 
 /// The core in one virtual second.
@@ -18,7 +18,7 @@ pub struct SpeedSecond {
     pub to: VirtualInstant,
     /// The yardstick's work per real microsecond; `None` where nothing was undisturbed enough to tell.
     pub units_per_us: Option<f64>,
-    /// What a node with all of the core was entitled to, as a multiple of the time.
+    /// The right of a node with all of the core, as a multiple of the time.
     pub k: f64,
     /// The part of the second, 0 to 1, in which it was entitled to less than the core's speed asked for.
     pub capped: f64,
@@ -33,14 +33,14 @@ pub struct SpeedSeries {
     seconds: Vec<SpeedSecond>,
 }
 
-/// What a whole run says of the speed of its nodes' core.
+/// The verdict of a whole run on the speed of its nodes' core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeedRecord {
     /// Work per microsecond on average; `None` if it was never known.
     pub units_per_us: Option<f64>,
-    /// What nodes were entitled to, as a multiple of the time.
+    /// The right of nodes, as a multiple of the time.
     pub owed: f64,
-    /// What they lacked because all of the core was sold, per cent of what they were entitled to.
+    /// The part that they lacked because all of the core was sold, per cent of what they were entitled to.
     pub lacked_percent: f64,
     /// The part of the time in which they did, 0 to 1.
     pub capped: f64,
@@ -74,7 +74,7 @@ impl SpeedSeries {
         self.second = self.last;
     }
 
-    /// What it was over the whole run; `None` if it was not followed.
+    /// The speed over the whole run; `None` if it was not followed.
     pub fn finish(mut self) -> Option<SpeedRecord> {
         let ((from, _), (to, _)) = (self.second?, self.last?);
         let least = if self.seconds.is_empty() { LEAST_RUN } else { LEAST_SECOND / 2.0 };

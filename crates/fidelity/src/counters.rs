@@ -23,7 +23,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a node with all of a core was entitled to since `before`, as a multiple of the time: 1 where the core's
+    /// The right of a node with all of a core since `before`, as a multiple of the time: 1 where the core's
     /// work is not metered.
     pub(crate) fn pace_since(&self, before: &Snapshot, core: usize) -> f64 {
         let work = [before, self].map(|snapshot| snapshot.core_work.get(&core));
@@ -57,7 +57,7 @@ impl NodeCounters {
         (entitled, self.used_since(before) as f64)
     }
 
-    /// What its programs used since `before`, ns.
+    /// The CPU time that its programs used since `before`, ns.
     pub(crate) fn used_since(&self, before: &NodeCounters) -> u64 {
         self.container_ns.saturating_sub(before.container_ns)
     }

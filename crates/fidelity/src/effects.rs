@@ -1,7 +1,7 @@
 //! From what a check saw to what it does to a metric.
 //!
 //! A check tells its [`Effect`] in the terms of what it watched: work that takes longer, frames that come later.
-//! What that means for a metric depends on how much of an operation is work, how many frames it needs, how long it is.
+//! Its effect on a metric depends on how much of an operation is work, how many frames it needs, how long it is.
 //! Of that, a run tells only averages, so what comes out is a range that holds the truth, and more than that.
 //! `docs/fidelity.md` has the reasoning, `docs/limits.md` the sizes.
 
@@ -93,7 +93,7 @@ impl Change {
     }
 }
 
-/// What a rate changes by where times are `percent` longer.
+/// The change of a rate where times are `percent` longer.
 fn per_second(percent: f64) -> f64 {
     100.0 / (1.0 + percent.max(SHORTEST) / 100.0) - 100.0
 }
@@ -116,7 +116,7 @@ pub fn furthest([low, high]: [f64; 2]) -> f64 {
     if -low > high { low } else { high }
 }
 
-/// What a run was made of, as far as its metrics depend on it.
+/// The parts of a run that its metrics depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// How long it was, virtual s.
@@ -201,7 +201,7 @@ impl Usage {
         }
     }
 
-    /// What an effect does to operations that take these times, or to whatever the run did if none are known, where
+    /// The effect on operations that take these times, or on whatever the run did if none are known, where
     /// work that takes 1 % longer makes them `sensitivity` per cent longer.
     pub fn change(&self, effect: &Effect, times: Option<&Times>, sensitivity: f64) -> Change {
         match *effect {

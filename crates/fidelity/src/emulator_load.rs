@@ -11,7 +11,7 @@ pub const BUSY: f64 = 80.0;
 /// A shorter interval tells little.
 const SHORTEST: RealDuration = RealDuration::from_nanos(100_000_000);
 
-/// What the emulator's thread did in an interval.
+/// The work of the emulator's thread in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadInterval {
     /// When the interval began.
@@ -24,7 +24,7 @@ pub struct LoadInterval {
     pub frames_per_real_s: f64,
 }
 
-/// What the emulator's thread has done since its start.
+/// The work of the emulator's thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EmulatorCounters {
     /// Its CPU time.
@@ -119,7 +119,7 @@ mod tests {
         VirtualInstant::from_nanos(ms * 1_000_000)
     }
 
-    /// What is said of frames lost between these two virtual ms.
+    /// The note on frames lost between these two virtual ms.
     fn said(loads: &[LoadInterval], when: &[(u64, u64)]) -> String {
         let when: Vec<_> = when.iter().map(|(from, to)| (at(*from), at(*to))).collect();
         overload(loads, &when).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a run has to say about itself at its end: what the checks are made of.
+//! The evidence that a run has of itself at its end: what the checks are made of.
 
 use ::counters::{Answered, Staleness, UntrueSetting};
 use hdrhistogram::Histogram;
@@ -36,7 +36,7 @@ pub struct Evidence<'a> {
     pub speeds: &'a [(usize, SpeedRecord)],
     /// By core that holds nodes, what it costs there to come back to data, if that was measured.
     pub caches: &'a [(usize, Staleness)],
-    /// What the disks of those nodes did that have one that is modelled.
+    /// The work of the disks of those nodes that have one that is modelled.
     pub disks: &'a [DiskUse],
     /// Why the kernel writes to them of its own accord at other times than the target's, if it does; whatever is
     /// younger than the real time is written by neither.
@@ -49,7 +49,7 @@ pub struct Evidence<'a> {
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
     pub scaled: ScaledTimers,
-    /// What the counters showed.
+    /// The counters.
     pub observations: &'a Observations,
 }
 
@@ -59,7 +59,7 @@ impl Evidence<'_> {
         self.observations.nodes.len().saturating_sub(self.disks.len())
     }
 
-    /// What the run was made of, as far as its metrics depend on it.
+    /// The parts of the run that its metrics depend on.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             virtual_s: self.observations.lasted.as_secs_f64(),
@@ -79,7 +79,7 @@ pub struct GoesInRealTime<'a> {
     pub read_again: Option<u64>,
 }
 
-/// What the disk of a node did in the whole run.
+/// The work of the disk of a node in the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskUse {
     /// Whose it is.
@@ -88,7 +88,7 @@ pub struct DiskUse {
     pub kinds: [Answered; 4],
     /// The most that one was answered too late.
     pub latest: VirtualDuration,
-    /// What 99 of 100 were at most.
+    /// The bound that 99 of 100 kept to.
     pub late_p99: VirtualDuration,
     /// Bytes that the node's programs have read from the host's own disks, if that is known.
     pub from_host: Option<u64>,
@@ -103,7 +103,7 @@ pub struct Pace {
     pub gain: Option<f64>,
 }
 
-/// What is known of the clocks inside the nodes.
+/// The clocks inside the nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClockRate {
     /// The run was not dilated: nodes read the host's own clock.

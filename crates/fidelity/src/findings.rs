@@ -1,4 +1,4 @@
-//! What the checks found, and what follows from it for each metric and for the run: intervals and the verdict.
+//! The findings of the checks, and what follows from them for each metric and for the run: intervals and the verdict.
 
 mod metric;
 mod why;
@@ -32,7 +32,7 @@ impl Finding {
     }
 }
 
-/// What all checks found.
+/// The findings of all checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     findings: Vec<Finding>,
@@ -45,7 +45,7 @@ pub struct Findings {
 pub struct Measured<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What is recorded of it; interval and what it is made of are filled in.
+    /// The record of it; interval and its parts are filled in.
     pub record: &'a mut MetricRecord,
     /// Its samples.
     pub samples: &'a [Sample],
@@ -57,7 +57,7 @@ pub struct Measured<'a> {
     pub link: Option<Bottleneck>,
 }
 
-/// What one check does to times where that matters most.
+/// The effect of one check on times where that matters most.
 struct Worst {
     range: [f64; 2],
     /// As a multiple of what may be.
@@ -113,7 +113,7 @@ impl Findings {
         Fidelity { verdict, accuracy_percent: Some(asked_for), why, core_speed: self.core_speed, checks }
     }
 
-    /// What each finding does to the times that a metric depends on.
+    /// The effect of each finding on the times that a metric depends on.
     fn changes(&self, metric: &Metric) -> Vec<Change> {
         let of = |finding: &Finding| {
             let changes = finding.effects().iter().map(|effect| metric.change(&self.usage, effect));
@@ -128,7 +128,7 @@ impl Findings {
     }
 }
 
-/// What is recorded of a finding, which changes times of these metrics.
+/// The record of a finding, which changes times of these metrics.
 fn check<'a>(finding: &Finding, felt: impl Iterator<Item = (&'a Metric, Change)>, asked_for: &Accuracy) -> Check {
     let mut worst = Worst { range: [0.0; 2], of_allowed: 0.0 };
     for (metric, times) in felt {

@@ -1,6 +1,6 @@
 //! Links that decide how much nodes get done, where no CPU does.
 //!
-//! What goes through a link that is always busy goes no faster, however fast nodes are: who is done sooner waits
+//! Operations through a link that is always busy go no faster, however fast nodes are: who is done sooner waits
 //! for the link for longer. So the metrics of nodes whose traffic goes through it nearly all are not changed by
 //! what nodes' work takes, as long as that fits into what is waited for the link.
 
@@ -29,7 +29,7 @@ pub struct PipeUse {
     pub to: Vec<usize>,
 }
 
-/// What all pipes and all nodes did in the time that is measured.
+/// The traffic of all pipes and all nodes in the time that is measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkUse {
     /// Pipes that may decide.
@@ -58,7 +58,7 @@ impl PipeUse {
         sides.into_iter().any(|(side, members)| {
             let all: u64 = members.iter().filter_map(|member| nodes.get(*member)).map(|bytes| bytes[side]).sum();
             let own = nodes.get(node).map_or(0, |bytes| bytes[side]) as f64;
-            // What did not go through it may all be this one's.
+            // The traffic that did not go through it may all be this one's.
             members.contains(&node) && own > 0.0 && all.saturating_sub(self.bytes) as f64 <= BESIDE * own
         })
     }
@@ -83,7 +83,7 @@ impl Bottleneck {
         usage.busiest() <= FAR_BELOW && times.is_none_or(waits)
     }
 
-    /// What is left of a change of times where it [decides](Bottleneck::decides).
+    /// The rest of a change of times where it [decides](Bottleneck::decides).
     ///
     /// A rate is at most as much higher on the target as the link was idle. So are times shorter, if users think no
     /// longer than they wait. What takes longer on the target is waited for the link for less.

@@ -23,7 +23,7 @@ use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence};
 pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
 /// Over less than this, what one thread wanted is not judged.
 const LEAST_WANT: RealDuration = RealDuration::from_nanos(4_000_000_000);
-/// What is shorter than this says nothing.
+/// Anything shorter than this says nothing.
 const LEAST: RealDuration = RealDuration::from_nanos(500_000_000);
 /// A snapshot for a virtual second may come this much early, in ns.
 const EARLY: u64 = 50_000_000;
@@ -89,7 +89,7 @@ impl Monitor {
         }
     }
 
-    /// The same, where `zero` is not virtual zero but this instant: the run goes on with an earlier one.
+    /// Likewise, where `zero` is not virtual zero but this instant: the run goes on with an earlier one.
     pub fn from(self, from: VirtualInstant) -> Monitor {
         Monitor { from, ..self }
     }
@@ -124,7 +124,7 @@ impl Monitor {
         self.last = snapshot;
     }
 
-    /// What was observed. A rest at the end that is shorter than half a window is left out, unless it is all there is.
+    /// The observations. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Observations {
         self.observed.nodes = self.cpu_of_nodes();
         self.observed.entitled = self.entitled();
@@ -308,7 +308,7 @@ impl Monitor {
     }
 }
 
-/// What others used of cores between two snapshots, per cent of them. Together, since what the run's own process used
+/// The use of cores by others between two snapshots, per cent of them. Together, since what the run's own process used
 /// is known of all of them together only.
 fn foreign(cores: &[usize], before: &Snapshot, after: &Snapshot) -> Option<f64> {
     let real = after.at.since(before.at).as_nanos() as f64 * cores.len() as f64;
@@ -321,7 +321,7 @@ fn foreign(cores: &[usize], before: &Snapshot, after: &Snapshot) -> Option<f64> 
     (real > 0.0).then(|| 100.0 * all.saturating_sub(run) as f64 / real)
 }
 
-/// What the hypervisor took of cores between two snapshots, per cent of them.
+/// The use of cores by the hypervisor between two snapshots, per cent of them.
 fn stolen(cores: &[usize], before: &Snapshot, after: &Snapshot) -> Option<f64> {
     let (mut total, mut steal) = (0, 0);
     for core in cores {

@@ -1,4 +1,4 @@
-//! What the monitor makes of counters that grow evenly, unevenly, or not at all.
+//! Readings of the monitor of counters that grow evenly, unevenly, or not at all.
 
 use super::*;
 use crate::counters::{CoreCounters, CoreTicks, CoreWork, NodeCounters};

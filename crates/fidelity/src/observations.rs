@@ -1,10 +1,10 @@
-//! What the counters showed over a whole run: the worst interval of each quantity, and what grew by how much.
+//! The counters over a whole run: the worst interval of each quantity, and what grew by how much.
 
 use scale::{RealDuration, VirtualDuration, VirtualInstant};
 
 use crate::counters::TcpCounters;
 
-/// What a quantity was, where and when: in most places, the worst of it.
+/// The value of a quantity, where and when: in most places, the worst of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Occurrence {
     /// The quantity.
@@ -17,7 +17,7 @@ pub struct Occurrence {
     pub to: VirtualInstant,
 }
 
-/// What the counters of one node's TCP grew by during the run.
+/// The growth of the counters of one node's TCP during the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeTcp {
     /// The node.
@@ -30,7 +30,7 @@ pub struct NodeTcp {
     pub first_hard: Option<VirtualInstant>,
 }
 
-/// What one node is entitled to of its core.
+/// The right of one node to its core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entitled {
     /// The node.
@@ -56,7 +56,7 @@ pub struct NodeCpu {
     pub used: RealDuration,
 }
 
-/// What was observed over the whole run.
+/// The observations of the whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observations {
     /// CPU of a node that always wanted it, in per cent of its entitlement: the interval furthest from 100. `None` if

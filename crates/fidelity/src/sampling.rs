@@ -118,7 +118,7 @@ pub struct Span {
 pub fn of_closed_loop(spans: &[Span], window: [f64; 2]) -> Option<[f64; 2]> {
     let [from, to] = since_the_first(&spans.iter().map(|s| s.at).collect::<Vec<_>>(), window);
     let longest = spans.iter().map(|s| s.took).fold(0.0, f64::max);
-    // What began before is not among the operations, and may still be going on; and not all users begin at once.
+    // Operations begun before are not among them, and may still be going on; and not all users begin at once.
     let known = from + longest;
     if spans.len() < least_samples(Statistic::Mean) || to - known < (to - from) / 2.0 {
         return None;

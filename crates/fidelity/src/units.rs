@@ -1,6 +1,6 @@
-//! What a metric is, by its unit.
+//! Kinds of metrics, by their units.
 
-/// What a metric is.
+/// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// A time; so many of its units are a second.
@@ -14,7 +14,7 @@ pub enum Kind {
     Other,
 }
 
-/// What is measured in this unit, as the experiment wrote it.
+/// The quantity that this unit measures, as the experiment wrote it.
 pub fn kind(unit: &str) -> Kind {
     let seconds = match unit.trim() {
         "ns" => 1e-9,

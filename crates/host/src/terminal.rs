@@ -5,6 +5,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use serde::{Deserialize, Serialize};
+
 /// A pseudo-terminal: when the harness's end is closed, whoever has the other one has lost it.
 #[derive(Debug)]
 pub struct Pty {
@@ -12,6 +14,28 @@ pub struct Pty {
     pub ours: File,
     /// That of a program.
     pub theirs: OwnedFd,
+}
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Lines.
+    pub rows: u16,
+    /// Columns.
+    pub columns: u16,
+    /// Width and height in pixels; 0 where nobody knows.
+    pub pixels: [u16; 2],
+}
+
+/// The size and the settings of a terminal, as another one can have them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Its size.
+    pub size: Size,
+    /// Flags of its input, output, line and keys, as `struct termios` has them.
+    pub flags: [u32; 4],
+    /// Its keys, likewise; what a kernel does not know of them is left as it is.
+    pub keys: Vec<u8>,
 }
 
 /// A terminal that passes on what is typed as it is, but for the keys that send INT and QUIT; until this is dropped.
@@ -33,8 +57,8 @@ pub fn is_in_front(terminal: BorrowedFd<'_>) -> bool {
 }
 
 impl Pty {
-    /// A new one, with the settings and the size of a terminal.
-    pub fn like(terminal: BorrowedFd<'_>) -> io::Result<Pty> {
+    /// A new one that looks like a terminal.
+    pub fn new(look: &Look) -> io::Result<Pty> {
         // SAFETY: these calls take a descriptor and flags; a descriptor that they give is nobody else's yet.
         let (ours, theirs) = unsafe {
             let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -45,22 +69,44 @@ impl Pty {
             let theirs = checked(libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags))?;
             (ours, OwnedFd::from_raw_fd(theirs))
         };
-        set(theirs.as_fd(), &settings(terminal)?)?;
+        let mut like = settings(theirs.as_fd())?;
+        [like.c_iflag, like.c_oflag, like.c_cflag, like.c_lflag] = look.flags;
+        for (key, wanted) in like.c_cc.iter_mut().zip(&look.keys) {
+            *key = *wanted;
+        }
+        set(theirs.as_fd(), &like)?;
         let pty = Pty { ours: ours.into(), theirs };
-        pty_size(terminal, pty.ours.as_fd())?;
+        resize(pty.ours.as_fd(), look.size)?;
         Ok(pty)
     }
 }
 
-/// Makes a pseudo-terminal as large as a terminal.
-pub fn pty_size(terminal: BorrowedFd<'_>, pty: BorrowedFd<'_>) -> io::Result<()> {
-    let mut size = MaybeUninit::<libc::winsize>::zeroed();
-    // SAFETY: the first call fills in the structure, for which zeros are a value too; the second only reads it.
-    unsafe {
-        checked(libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()))?;
-        checked(libc::ioctl(pty.as_raw_fd(), libc::TIOCSWINSZ, size.as_ptr()))?;
+impl Look {
+    /// That of a terminal.
+    pub fn of(terminal: BorrowedFd<'_>) -> io::Result<Look> {
+        let like = settings(terminal)?;
+        let flags = [like.c_iflag, like.c_oflag, like.c_cflag, like.c_lflag];
+        Ok(Look { size: size_of(terminal)?, flags, keys: like.c_cc.to_vec() })
     }
-    Ok(())
+}
+
+/// The size of a terminal.
+pub fn size_of(terminal: BorrowedFd<'_>) -> io::Result<Size> {
+    let mut size = MaybeUninit::<libc::winsize>::zeroed();
+    // SAFETY: the call fills in the structure, for which zeros are a value too.
+    let size = unsafe {
+        checked(libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()))?;
+        size.assume_init()
+    };
+    Ok(Size { rows: size.ws_row, columns: size.ws_col, pixels: [size.ws_xpixel, size.ws_ypixel] })
+}
+
+/// Gives a pseudo-terminal a size; who has it is told by WINCH.
+pub fn resize(pty: BorrowedFd<'_>, size: Size) -> io::Result<()> {
+    let Size { rows: ws_row, columns: ws_col, pixels: [ws_xpixel, ws_ypixel] } = size;
+    let size = libc::winsize { ws_row, ws_col, ws_xpixel, ws_ypixel };
+    // SAFETY: the call only reads the structure.
+    checked(unsafe { libc::ioctl(pty.as_raw_fd(), libc::TIOCSWINSZ, &size) }).map(drop)
 }
 
 impl PassedOn {
@@ -113,22 +159,29 @@ mod tests {
 
     /// A terminal that nobody sits at.
     fn terminal() -> Pty {
-        // SAFETY: as in `Pty::like`.
-        unsafe {
-            let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-            let ours = OwnedFd::from_raw_fd(checked(libc::posix_openpt(flags)).unwrap());
-            checked(libc::grantpt(ours.as_raw_fd())).unwrap();
-            checked(libc::unlockpt(ours.as_raw_fd())).unwrap();
-            let theirs = checked(libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags)).unwrap();
-            Pty { ours: ours.into(), theirs: OwnedFd::from_raw_fd(theirs) }
-        }
+        let size = Size { rows: 24, columns: 80, pixels: [0, 0] };
+        let usual = (libc::ICRNL, libc::OPOST | libc::ONLCR, libc::CS8 | libc::CREAD, libc::ICANON | libc::ECHO);
+        Pty::new(&Look { size, flags: [usual.0, usual.1, usual.2, usual.3], keys: Vec::new() }).unwrap()
+    }
+
+    #[test]
+    fn one_that_looks_like_another_has_its_size_and_its_settings() {
+        let own = terminal();
+        let mut look = Look::of(own.theirs.as_fd()).unwrap();
+        look.size = Size { rows: 33, columns: 101, pixels: [808, 528] };
+        look.flags[3] &= !libc::ECHO;
+        look.keys[libc::VEOF] = 7;
+        let like = Pty::new(&look).unwrap();
+        assert_eq!(Look::of(like.theirs.as_fd()).unwrap(), look);
+        resize(like.ours.as_fd(), Size { rows: 5, ..look.size }).unwrap();
+        assert_eq!(size_of(like.theirs.as_fd()).unwrap().rows, 5);
     }
 
     #[test]
     fn who_has_the_other_end_loses_it_with_ours() {
         let own = terminal();
         assert!(is_terminal(own.theirs.as_fd()) && !is_terminal(File::open("/dev/null").unwrap().as_fd()));
-        let Pty { mut ours, theirs } = Pty::like(own.theirs.as_fd()).unwrap();
+        let Pty { mut ours, theirs } = Pty::new(&Look::of(own.theirs.as_fd()).unwrap()).unwrap();
         assert!(is_terminal(theirs.as_fd()));
         let mut theirs = File::from(theirs);
         ours.write_all(b"typed\n").unwrap();

@@ -1,65 +1,54 @@
-//! The sockets of a live run, for `diorama exec` and `diorama event`: requests, replies, and the descriptors that go
-//! with them.
+//! The sockets of a live run, for `diorama exec`, `image save`, `event` and `swap out`: requests and replies in CBOR,
+//! one a packet.
 //!
-//! One connection of `exec` is one command. The client sends a [`NodeRequest`] together with its standard input,
-//! output and error; after that it may send signals, and the engine answers with one [`ExecReply`] when the command has
-//! ended. A client that goes away takes its command with it.
+//! One connection of `exec` or `image save` is one visit (`site::Visits`): after the first [`VisitRequest`] the client
+//! sends `site::Said`, and hears `site::Told`. A client that goes away takes its command with it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use host::descriptors;
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, send,
-    socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    recv, send, socket_with,
 };
 use serde::{Deserialize, Serialize};
-use site::Base;
+use site::Stdio;
+
+use crate::error::{Error, Result};
+use crate::live::{LiveRun, control_socket_of};
 
 /// The longest message, which bounds the length of a command line; the kernel's own bound on one is 2 MiB, and that on
 /// one of its words 128 KiB.
 const LONGEST: usize = 192 * 1024;
 
-/// A request about a node.
+/// A visit that is to begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NodeRequest {
-    /// To run a command in it.
-    Exec(ExecRequest),
-    /// For the directory with what it has written.
-    Written {
-        /// The node's name.
-        node: String,
-    },
-}
-
-/// A command to run in a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExecRequest {
+pub struct VisitRequest {
     /// The node's name.
     pub node: String,
-    /// The command and its arguments.
-    pub argv: Vec<String>,
+    /// Something to do in it.
+    pub wish: VisitWish,
 }
 
-/// A signal for the command, sent after the request.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SignalRequest {
-    /// Its number.
-    pub signal: i32,
-}
-
-/// How a command ended, or what else was asked for.
+/// Something to do in a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExecReply {
-    /// With this exit code; 128 + signal if a signal ended it.
-    Exit(i32),
-    /// The directory comes with this: what lies below it.
-    Written(Base),
-    /// It could not be done.
-    Refused(site::Error),
+pub enum VisitWish {
+    /// To run a command.
+    Run {
+        /// The command and its arguments.
+        argv: Vec<String>,
+        /// Its standard input, output and error.
+        stdio: [Stdio; 3],
+        /// The client's terminal, if one of these is to be a terminal.
+        terminal: Option<host::terminal::Look>,
+    },
+    /// To keep what it has written as an image of this name.
+    Save {
+        /// The name.
+        image: String,
+    },
 }
 
 /// A request to a run.
@@ -89,6 +78,14 @@ pub enum EventReply {
     Refused(site::Error),
 }
 
+/// Connects to a live run, and begins a visit.
+pub fn visit(run: &LiveRun, request: &VisitRequest) -> Result<OwnedFd> {
+    let gone = |e: io::Error| Error::unreachable(run, e);
+    let socket = connect_to(&control_socket_of(run)).map_err(gone)?;
+    send_message(&socket, request).map_err(gone)?;
+    Ok(socket)
+}
+
 /// Starts to listen at `path`, which must not exist.
 pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -115,25 +112,26 @@ pub fn send_message<T: Serialize>(socket: impl AsFd, message: &T) -> io::Result<
     Ok(())
 }
 
-/// Sends a message together with descriptors, at most three.
-pub fn send_with_fds<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let bytes = encode(message)?;
-    descriptors::send(socket, &bytes, fds)
-}
-
-/// Receives a message and the descriptors that came with it; `None` when the other side has gone. Blocks.
-pub fn receive_message<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+/// Receives a message; `None` when the other side has gone. Blocks.
+pub fn receive_message<T: for<'de> Deserialize<'de>>(socket: impl AsFd) -> io::Result<Option<T>> {
     let mut bytes = vec![0u8; LONGEST];
-    let (received, fds) = descriptors::receive(socket, &mut bytes)?;
+    let received = loop {
+        match recv(&socket, &mut bytes, RecvFlags::empty()) {
+            Ok((_, received)) => break received,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    };
     if received == 0 {
         return Ok(None);
     }
-    let message = serde_json::from_slice(&bytes[..received])?;
-    Ok(Some((message, fds)))
+    let read = |bytes: &[u8]| ciborium::from_reader(bytes);
+    read(&bytes[..received]).map(Some).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))
 }
 
 fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
-    let bytes = serde_json::to_vec(message)?;
+    let mut bytes = Vec::new();
+    ciborium::into_writer(message, &mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
     if bytes.len() > LONGEST {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("this is longer than {LONGEST} bytes")));
     }
@@ -143,33 +141,29 @@ fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
-    use std::io::{Read, Write};
+    use site::{Said, Told};
 
     #[test]
-    fn a_request_arrives_with_its_descriptors() {
+    fn messages_arrive_one_by_one_as_they_were_sent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("control.sock");
         let listener = listen_at(&path).unwrap();
         let client = connect_to(&path).unwrap();
         let server = accept(listener.as_fd()).unwrap();
 
-        let request = ExecRequest { node: "web".into(), argv: vec!["echo".into(), "a b".into()] };
-        let (read, write) = rustix::pipe::pipe().unwrap();
-        send_with_fds(&client, &request, &[write.as_fd()]).unwrap();
-        drop(write);
-        let (heard, fds) = receive_message::<ExecRequest>(&server).unwrap().unwrap();
-        assert_eq!(heard, request);
-        let [fd] = <[OwnedFd; 1]>::try_from(fds).unwrap();
-        File::from(fd).write_all(b"through").unwrap();
-        let mut text = String::new();
-        File::from(read).read_to_string(&mut text).unwrap();
-        assert_eq!(text, "through");
-
-        send_message(&server, &ExecReply::Exit(3)).unwrap();
-        assert_eq!(receive_message::<ExecReply>(&client).unwrap().unwrap().0, ExecReply::Exit(3));
+        let argv = vec!["echo".into(), "a b".into()];
+        let wish = VisitWish::Run { argv, stdio: [Stdio::Null, Stdio::Pipe, Stdio::Pipe], terminal: None };
+        let request = VisitRequest { node: "web".into(), wish };
+        let input = Said::Input(vec![0xff; site::PIECE]);
+        send_message(&client, &request).unwrap();
+        send_message(&client, &input).unwrap();
+        assert_eq!(receive_message(&server).unwrap(), Some(request));
+        assert_eq!(receive_message(&server).unwrap(), Some(input));
+        let ended = Told::Ended(site::Exit::Code(3));
+        send_message(&server, &ended).unwrap();
+        assert_eq!(receive_message(&client).unwrap(), Some(ended));
         drop(client);
-        assert!(receive_message::<SignalRequest>(&server).unwrap().is_none());
+        assert_eq!(receive_message::<Said>(&server).unwrap(), None);
     }
 
     #[test]
@@ -178,7 +172,8 @@ mod tests {
         let path = dir.path().join("control.sock");
         let _listener = listen_at(&path).unwrap();
         let client = connect_to(&path).unwrap();
-        let request = ExecRequest { node: "web".into(), argv: vec!["x".repeat(LONGEST)] };
+        let wish = VisitWish::Save { image: "x".repeat(LONGEST) };
+        let request = VisitRequest { node: "web".into(), wish };
         assert_eq!(send_message(&client, &request).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use site::Kind;
 
+use crate::live::LiveRun;
+
 /// A failure of this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -96,6 +98,11 @@ impl Error {
 
     pub(crate) fn machine(what: impl Into<String>, help: impl Into<String>) -> Error {
         Error::Machine { what: what.into(), help: help.into() }
+    }
+
+    /// A live run does not answer.
+    pub(crate) fn unreachable(run: &LiveRun, source: io::Error) -> Error {
+        Error::Io { what: format!("run {}: cannot reach it", run.name), source }
     }
 
     /// For `map_err`: names what was tried.

@@ -9,9 +9,9 @@ mod origin;
 mod pull;
 mod reference;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,10 +20,11 @@ use model::Experiment;
 use model::yaml::wrong_word;
 use node::Unpacked;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
-use serde::{Deserialize, Serialize};
+use site::{Base, KeptAbout, Origin};
 
 pub use self::contents::ImageFile;
 pub use self::origin::ImageSource;
+use self::origin::Opened;
 pub(crate) use self::origin::base_of;
 pub use self::pull::{kept_image, pull_image};
 pub use self::reference::image_reference;
@@ -46,40 +47,6 @@ const UNPACKED: &str = "unpacked.json";
 const PART: &str = ".part-";
 /// How much a command that saves gives way to the run whose node it reads.
 const NICE: i32 = 19;
-
-/// The description of an image.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptAbout {
-    /// Its name.
-    pub name: String,
-    /// The experiment whose run had the node.
-    pub experiment: String,
-    /// The variant.
-    pub variant: String,
-    /// The run's directory.
-    pub run: PathBuf,
-    /// The node.
-    pub node: String,
-    /// When it was saved: s since 1970.
-    pub saved_unix_s: u64,
-    /// Its name where it was fetched from; none of one that was saved from a node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<String>,
-    /// The sum that names all that is in it.
-    pub digest: String,
-    /// How large it is, in bytes.
-    pub bytes: u64,
-    /// If it holds what is different from a host's root, of which host; else all is in it.
-    pub over: Option<String>,
-    /// The versions of programs and of the kernel in that run, as far as its plan knew them.
-    pub versions: BTreeMap<String, String>,
-    /// Files that no image can hold, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<String>,
-    /// Files that changed while they were read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changed: Vec<PathBuf>,
-}
 
 /// An image in the list of those that are kept.
 #[derive(Clone, Debug)]
@@ -201,29 +168,48 @@ pub fn images() -> Vec<ListedImage> {
     all().into_iter().map(listed).collect()
 }
 
-/// Saves what a node has written, with what that lies over, as an image of a new name.
+/// Saves what a node has written, with what that lies over, as an image of a new name. Of a live run, its site does it.
 ///
 /// # Errors
 ///
 /// If there is one of this name already, the node's files cannot be had, or there is no room; nothing is left then.
 pub fn save_image(source: &ImageSource, node: &str, name: &str) -> Result<KeptAbout> {
+    match source {
+        ImageSource::Live(run) => origin::save_live(run, node, name),
+        ImageSource::Suspended(id) => {
+            let Opened { origin, base, written, _held } = origin::open_suspended(id, node)?;
+            save_written(name, node, &origin, base, &written, || Ok(()))
+        }
+    }
+}
+
+/// Makes an image of what a node has written over `base`, unless `is_wanted` says when all has been read that it is in
+/// vain. Gives way to all others that this process does.
+pub(crate) fn save_written(
+    name: &str,
+    node: &str,
+    origin: &Origin,
+    base: Base,
+    written: &OwnedFd,
+    is_wanted: impl Fn() -> Result<()>,
+) -> Result<KeptAbout> {
     if let Some(what) = wrong_word(name) {
         return Err(Error::Usage(what));
     }
     let part = begin(name)?;
-    let opened = source.open(node)?;
-    // The run whose node this may be goes on meanwhile. Where that is not heeded, it only costs more.
+    let (base, _held) = origin::base_to_read(base)?;
+    // Of this thread; where that is not heeded, it only costs more.
     let _ = rustix::process::nice(NICE);
-    let origin = opened.origin;
     let about =
         node::About { name: name.into(), source: format!("{node} of {}/{}", origin.experiment, origin.variant) };
-    let saved = node::save(&part.dir.join(LAYOUT), &opened.base, &opened.written, &about)?;
+    let saved = node::save(&part.dir.join(LAYOUT), &base, written, &about)?;
+    is_wanted()?;
     let about = KeptAbout {
         name: name.into(),
-        versions: record::RunDir::at(&origin.run).plan().ok().flatten().map(|plan| plan.versions).unwrap_or_default(),
-        experiment: origin.experiment,
-        variant: origin.variant,
-        run: origin.run,
+        versions: origin.versions.clone(),
+        experiment: origin.experiment.clone(),
+        variant: origin.variant.clone(),
+        run: origin.run.clone(),
         node: node.into(),
         reference: None,
         saved_unix_s: unix_s(),

@@ -20,11 +20,13 @@ mod local;
 mod logs;
 mod places;
 mod registry;
+mod requests;
 mod state_file;
 mod suspended;
 mod sweep;
+mod visitors;
 
-pub use by_hand::{Request, Requests, event, swap_out};
+pub use by_hand::{event, swap_out};
 pub use claim::{Wanted, claim_one};
 pub use control::RunRequest;
 pub use damaged::set_apart;
@@ -33,8 +35,8 @@ pub use exec::exec;
 pub use facts::{plan_on, supply_of_plan};
 pub use helper::become_helper;
 pub use images::{
-    ImageFile, ImageSource, KeptAbout, ListedImage, damaged_images, image_reference, images, kept_image, must_be_kept,
-    pull_image, remove_image, save_image,
+    ImageFile, ImageSource, ListedImage, damaged_images, image_reference, images, kept_image, must_be_kept, pull_image,
+    remove_image, save_image,
 };
 pub use interrupt::{Interrupts, listen as interrupts, set_up, setting_up};
 pub use live::{LiveRun, begun, idle_s, live_runs, with_live_directories};
@@ -43,7 +45,10 @@ pub use logs::{find_live, find_run, print as print_logs};
 pub use node::Inspected as ImageContents;
 pub use places::make_state_directory;
 pub use registry::{CoreLocks, Registration};
+pub use requests::{Request, Requests};
+pub use site::KeptAbout;
 pub use suspended::{
     Files, Listed, State as SuspendedState, damaged, read_experiment, remove_damaged, suspended_runs, take_suspended,
 };
 pub use sweep::sweep;
+pub use visitors::Visitors;

@@ -1,9 +1,9 @@
 //! The site in this process: this machine's part of a run.
 
-mod attend;
 mod background;
 mod captures;
 mod clock;
+mod command;
 mod counters;
 mod disks;
 mod events;
@@ -15,6 +15,7 @@ mod nodes;
 mod programs;
 mod senders;
 mod shares;
+mod visits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use record::RunDir;
 use scale::RealInstant;
 use site::{
     ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, How, NodeIndex, ProgramChange, Root,
-    Sample, Setup, SpeedSeen, Start, Stop, Suspended, Timeline, Written, Zero,
+    Sample, Setup, SpeedSeen, Start, Stop, Suspended, Timeline, Visits, Written, Zero,
 };
 
 use self::captures::Captures;
@@ -61,6 +62,8 @@ pub struct LocalSite {
     events: Events,
     /// The nodes without power.
     off: BTreeSet<NodeIndex>,
+    /// Whether the nodes have their limits.
+    is_limited: bool,
     /// Whether the nodes' files are to be kept.
     keeps: bool,
 }
@@ -115,6 +118,7 @@ impl LocalSite {
             place: Some(place),
             events: Events::new(),
             off: BTreeSet::new(),
+            is_limited: false,
             keeps: false,
         }
     }
@@ -268,9 +272,7 @@ impl LocalSite {
         let idle_memory = prepared.idle_memory.conditions();
         let Prepared { shares, enclosure, .. } = prepared;
         let conditions = shares.apply(enclosure, not_applied, disks, idle_memory)?;
-        // Only now, so that no command from outside runs without limits.
-        let socket = self.place()?.registration.control_socket();
-        attend::serve(&socket, self.nodes()?).map_err(Error::io(socket.display()))?;
+        self.is_limited = true;
         Ok(conditions)
     }
 
@@ -364,6 +366,12 @@ impl LocalSite {
 
     fn events(&mut self) -> Result<Receiver<Event>> {
         Ok(self.events.told())
+    }
+
+    fn visits(&mut self) -> Result<Visits> {
+        // Not before, so that no command from outside runs without limits.
+        there(self.is_limited.then_some(()))?;
+        visits::receive(self.nodes()?).map_err(Error::io("a thread"))
     }
 
     fn begin_command(&mut self, command: &Command) -> Result<CommandId> {

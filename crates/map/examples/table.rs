@@ -40,7 +40,7 @@ fn main() {
         let took = begun.elapsed().as_secs_f64();
         assert!(found.fits, "{:?}", found.violations);
         let score = found.score.total;
-        // What any seed has found counts as known.
+        // The best that any seed has found counts as known.
         let seeds = if quick { 2..2 } else { 2..4 };
         let best = seeds
             .map(|seed| map(&family.request, &harness, &TERMS, Weights::default(), seed).expect("a plan").score.total);

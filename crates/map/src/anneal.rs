@@ -15,7 +15,7 @@ use crate::state::State;
 pub(crate) enum Heat {
     /// Nearly everything is accepted at first.
     Hot,
-    /// What is there is good, and is only rearranged at its borders.
+    /// The mapping is good, and is only rearranged at its borders.
     Warm,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum Heat {
 const STEPS: u64 = 80;
 /// How many moves are looked at to find the temperature at which it begins.
 const SAMPLES: usize = 300;
-/// What must not be weighs so many times as much at the end as before.
+/// A violation weighs so many times as much at the end as before.
 const STRICT: f64 = 1e3;
 
 /// Searches with so many moves from where everything is, and gives the best that was met. It is never worse.
@@ -55,7 +55,7 @@ pub(crate) fn anneal<'a>(mut state: State<'a>, heat: Heat, moves: u64, rng: &mut
             best = state.clone();
         }
     }
-    // What is as good is accepted still: borders wander until they meet.
+    // A mapping as good is accepted still: borders wander until they meet.
     for mut last in [state, best.clone()] {
         for _ in 0..(moves - cooled) / 2 {
             search.step(&mut last, 0.0, penalty * STRICT);
@@ -73,7 +73,7 @@ pub(crate) fn is_better(a: &State<'_>, b: &State<'_>) -> bool {
     a.wrong < b.wrong - SAME || (a.wrong < b.wrong + SAME && a.soft < b.soft)
 }
 
-/// What an amount of what must not be weighs, so that it is seldom worth its while and not a wall.
+/// The weight of an amount of violation, so that it is seldom worth its while and not a wall.
 fn penalty(instance: &Instance) -> f64 {
     let weight: f64 = instance.edges.iter().map(|edge| edge.weight).sum();
     let degree = 2.0 * weight / instance.items.len().max(1) as f64;
@@ -150,7 +150,7 @@ impl Search<'_> {
             let one = state.at_least(item, there);
             let least = match other {
                 None => one,
-                // What links the two have in common is counted twice.
+                // Links that the two have in common are counted twice.
                 Some(other) => one.zip(state.at_least(other, here)).map(|(a, b)| a + b),
             };
             let joined = || instance.near[item as usize].iter().any(|(_, end)| Some(*end) == other);

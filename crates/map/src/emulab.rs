@@ -62,7 +62,7 @@ fn lines(text: &str) -> Vec<Vec<Word<'_>>> {
     all
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Rest<'a, 'l, 'p> {
     words: std::slice::Iter<'l, Word<'a>>,
     last: Span,
@@ -114,7 +114,7 @@ fn pair(word: Word<'_>) -> Option<(&str, &str)> {
     word.text.split_once(':').filter(|(name, _)| !name.is_empty())
 }
 
-/// What sort of feature or desire it is.
+/// The sort of feature or desire.
 enum Sort {
     Plain,
     /// Wishes for it are summed.
@@ -143,7 +143,7 @@ fn feature<'a>(word: Word<'a>, problems: &mut Problems) -> Option<(Sort, &'a str
     Some((sort, name, value))
 }
 
-/// What was read and is not kept to, with how often it was met.
+/// Words that were read and are not kept to, with how often they were met.
 #[derive(Default)]
 struct Ignored(BTreeMap<&'static str, u32>);
 
@@ -326,7 +326,7 @@ fn ptop_link(
     Some(Cable { name: name.text.to_owned(), ends: [a?, b?], bits_per_s: bits_per_s?, kinds })
 }
 
-/// What a `.top` file wants.
+/// The wishes of a `.top` file.
 ///
 /// # Errors
 ///

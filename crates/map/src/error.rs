@@ -6,7 +6,7 @@ pub enum Error {
     /// A file is wrong; [`model::Error::render`] shows where.
     #[error(transparent)]
     File(#[from] model::Error),
-    /// What the files say cannot be, whatever is mapped where; the sentence says what would be right.
+    /// Faults of the files themselves, whatever is mapped where; the sentence says what would be right.
     #[error("{0}")]
     Input(String),
 }

@@ -32,7 +32,7 @@ pub(crate) fn exchange<'a>(state: State<'a>, rng: &mut Xoshiro256PlusPlus) -> St
     for (number, places) in alike.iter().enumerate() {
         places.iter().for_each(|place| class[*place as usize] = number as u32);
     }
-    // What is at a place now is a piece with the number of that place.
+    // The content of a place now is a piece with the number of that place.
     let near = between(&state);
     let mut at: Vec<u32> = (0..n as u32).collect();
     let mut who: Vec<u32> = at.clone();

@@ -1,4 +1,4 @@
-//! What there is to map to: machines, switches, cables, and what was measured between far machines.
+//! The harness to map to: machines, switches, cables, and what was measured between far machines.
 
 use model::Speed;
 
@@ -7,13 +7,13 @@ use model::Speed;
 pub struct Harness {
     /// Machines and switches, in the order of their file.
     pub places: Vec<Place>,
-    /// What joins them.
+    /// The cables that join them.
     pub cables: Vec<Cable>,
     /// How many nodes may have a type, over all machines.
     pub type_limits: Vec<(String, u32)>,
-    /// What was measured between machines that no cable of ours joins; in each direction.
+    /// The paths measured between machines that no cable of ours joins; in each direction.
     pub paths: Vec<MeasuredPath>,
-    /// What a reader has to know of how the file was taken.
+    /// The notes for a reader on how the file was taken.
     pub notes: Vec<String>,
 }
 
@@ -33,15 +33,15 @@ pub struct Place {
     pub switch: bool,
     /// How many nodes it takes at most; none: as many as its other limits allow.
     pub slots: Option<u32>,
-    /// What nodes that ask for a type can be there.
+    /// The number of nodes that ask for a type and can be there.
     pub types: Vec<TypeSlots>,
     /// Its CPU; none: nodes' CPUs are not counted.
     pub cpu: Option<Cpu>,
     /// Its memory for nodes, in bytes; none: not counted.
     pub memory_bytes: Option<u64>,
-    /// What all links inside it carry together, in real bit/s; none: anything.
+    /// The rate that all links inside it carry together, in real bit/s; none: anything.
     pub inside_bits_per_s: Option<f64>,
-    /// What nodes may want of it.
+    /// The features that nodes may want of it.
     pub features: Vec<Feature>,
     /// Whether it differs from all others in a way that is not written.
     pub unique: bool,
@@ -94,7 +94,8 @@ pub struct TypeSlots {
 pub struct Feature {
     /// Its name.
     pub name: String,
-    /// What the plan pays for each node there that does not want it; of one that is used up, how much there is.
+    /// The price that the plan pays for each node there that does not want it; of one that is used up, how much there
+    /// is.
     pub value: f64,
     /// Whether nodes use it up: what they want of it is summed.
     pub used_up: bool,
@@ -107,13 +108,13 @@ pub struct Cable {
     pub name: String,
     /// The places at its ends.
     pub ends: [usize; 2],
-    /// What it carries in each direction, in real bit/s.
+    /// Its rate in each direction, in real bit/s.
     pub bits_per_s: f64,
-    /// What kinds of links it can be; empty: any.
+    /// The kinds of links it can be; empty: any.
     pub kinds: Vec<String>,
 }
 
-/// What was measured from one machine to another, in real time.
+/// The path measured from one machine to another, in real time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredPath {
     /// The place that sends.

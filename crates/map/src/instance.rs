@@ -10,7 +10,7 @@ use crate::harness::Harness;
 use crate::request::{Kind, Request};
 use crate::routes::Wiring;
 
-/// What a plan pays, apart from weights that the user gives. A link of average bandwidth is 1.
+/// The price of a plan, apart from weights that the user gives. A link of average bandwidth is 1.
 pub(crate) mod price {
     /// A link over each cable between a machine and a switch, or between two machines.
     pub(crate) const CABLE: f64 = 0.5;
@@ -22,14 +22,14 @@ pub(crate) mod price {
     pub(crate) const SWITCH: f64 = 0.5;
 }
 
-/// What a machine's user may say of how it is divided.
+/// The user's words on how a machine is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// The part of a core that a plan may sell.
     pub usable: f64,
     /// The least part of a core that can be given to a node.
     pub least: f64,
-    /// What a core of this host does, in units of work per µs, if known: relates speeds of one kind to the other.
+    /// The speed of a core of this host, in units of work per µs, if known: relates speeds of one kind to the other.
     pub reference: Option<f64>,
 }
 
@@ -41,13 +41,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Fit {
     /// The place's type that the nodes would have there; [`NONE`] for nodes that want none.
     pub kind: u32,
-    /// What each of them costs there.
+    /// The price of each of them there.
     pub soft: f64,
     /// How many things that must be are not.
     pub wrong: f64,
 }
 
-/// What a place has to give; infinite where nothing is counted.
+/// The capacity of a place; infinite where nothing is counted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Room {
     pub cpu: f64,
@@ -72,7 +72,7 @@ pub(crate) struct Item {
     pub core: f64,
     pub memory: f64,
     pub slots: f64,
-    /// What links among them carry.
+    /// The rate of links among them.
     pub inside: f64,
     /// How many nodes of the request it stands for.
     pub size: u32,
@@ -87,9 +87,9 @@ pub(crate) struct Item {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Edge {
     pub ends: [u32; 2],
-    /// What it needs of a cable, in bit/s.
+    /// Its need of a cable, in bit/s.
     pub load: f64,
-    /// What it costs per unit of distance.
+    /// Its price per unit of distance.
     pub weight: f64,
     pub shares: bool,
     pub inside: bool,
@@ -97,7 +97,7 @@ pub(crate) struct Edge {
     pub kind: u32,
 }
 
-/// What is searched.
+/// The problem that is searched.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
     pub items: Vec<Item>,
@@ -380,7 +380,7 @@ fn unknown_machine(node: &str, machine: &str, harness: &Harness) -> String {
 
 /// CPUs in one measure.
 struct Cores {
-    /// What one unit of an absolute speed is, and one of a relative speed.
+    /// The size of one unit of an absolute speed, and of one of a relative speed.
     unit: f64,
     fraction: f64,
 }

@@ -17,7 +17,7 @@ use crate::wide::Pair;
 /// A plan: which node is on which machine. What `diorama map --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mapping {
-    /// What is mapped.
+    /// The mapped experiment.
     pub experiment: String,
     /// At which TDF: CPUs and links are divided by it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -26,9 +26,9 @@ pub struct Mapping {
     pub seed: u64,
     /// Whether nothing is violated.
     pub fits: bool,
-    /// What is violated.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// What it costs; less is better.
+    /// Its price; less is better.
     pub score: Score,
     /// By node: where it is.
     pub nodes: IndexMap<String, Placed>,
@@ -41,7 +41,7 @@ pub struct Mapping {
     /// By link that goes over measured paths: what was wanted and what was measured.
     #[serde(skip_serializing_if = "IndexMap::is_empty", default)]
     pub paths: IndexMap<String, crate::wide::Compared>,
-    /// What a reader has to know.
+    /// The notes for a reader.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub struct Mapping {
 /// Something that must be and is not, or is too much.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// What kind of thing it is.
+    /// Its kind.
     pub what: Violated,
     /// The node, link, machine or cable that it is about.
     pub of: String,
@@ -57,7 +57,7 @@ pub struct Violation {
     pub says: String,
 }
 
-/// What kinds of violations there are.
+/// The kinds of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Violated {
@@ -81,7 +81,7 @@ pub enum Violated {
     Link,
 }
 
-/// What a mapping costs, by what it is paid for. A link of average bandwidth over one cable costs 0.5.
+/// The price of a mapping, by what it is paid for. A link of average bandwidth over one cable costs 0.5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// All together.
@@ -90,7 +90,7 @@ pub struct Score {
     pub links: f64,
     /// Machines with nodes, and switches that links pass.
     pub machines: f64,
-    /// What nodes want and do not have, and features that they do not want.
+    /// The features that nodes want and do not have, and those that they do not want.
     pub wants: f64,
     /// Nodes that should be together, or apart, or of one type.
     pub groups: f64,
@@ -109,7 +109,7 @@ pub struct Placed {
     pub kind: Option<String>,
 }
 
-/// What is used of a machine.
+/// The use of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filled {
     /// Nodes, switches included.
@@ -122,18 +122,18 @@ pub struct Filled {
     pub memory_bytes: u64,
     /// How much it has; null: not counted.
     pub memory_of: Option<u64>,
-    /// What links inside it carry, real bit/s.
+    /// The rate of links inside it, real bit/s.
     pub inside_bits_per_s: f64,
 }
 
-/// What goes over a cable.
+/// The load of a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Carried {
     /// Links.
     pub links: usize,
-    /// What they need, real bit/s.
+    /// Their need, real bit/s.
     pub bits_per_s: f64,
-    /// What it carries.
+    /// Its load.
     pub of: f64,
 }
 
@@ -219,7 +219,7 @@ impl Mapping {
     }
 }
 
-/// What is wrong with a mapping, gathered.
+/// The faults of a mapping, gathered.
 struct Judge<'a> {
     request: &'a Request,
     harness: &'a Harness,
@@ -312,7 +312,7 @@ impl Judge<'_> {
         has.map(|kind| kind.name.clone())
     }
 
-    /// What is used of a machine; and which core each of its nodes is on.
+    /// The use of a machine; and which core each of its nodes is on.
     fn machine(
         &mut self,
         instance: &Instance,

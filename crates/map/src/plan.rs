@@ -30,7 +30,7 @@ pub fn map(request: &Request, harness: &Harness, terms: &Terms, weights: Weights
     at(request, None, &Task { harness, terms, weights, seed })
 }
 
-/// What is the same at every TDF.
+/// The part that is the same at every TDF.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     harness: &'a Harness,

@@ -1,4 +1,5 @@
-//! What no search can mend: a node that fits on no machine, and nodes that must be where there is no room for them.
+//! Faults that no search can mend: a node that fits on no machine, and nodes that must be where there is no room for
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ fn fits(instance: &Instance, item: &Item, place: usize) -> bool {
         && instance.uses[item.class].iter().all(|(stock, much)| within(*much, room.stock[*stock]))
 }
 
-/// What a node needs, each with whether a machine has it.
+/// The needs of a node, each with whether a machine has it.
 type Needs<'a> = Vec<(String, Box<dyn Fn(usize) -> bool + 'a>)>;
 
 fn needs<'a>(request: &'a Request, harness: &'a Harness, instance: &'a Instance, node: usize) -> Needs<'a> {

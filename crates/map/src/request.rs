@@ -1,11 +1,11 @@
-//! What is to be mapped: nodes, and the links between them.
+//! The target to be mapped: nodes, and the links between them.
 
 use std::collections::HashMap;
 
 use model::{Experiment, Speed};
 use scale::Tdf;
 
-/// What is to be mapped, at one TDF.
+/// The target to be mapped, at one TDF.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// Its name.
@@ -18,7 +18,7 @@ pub struct Request {
     pub groups: Vec<Group>,
     /// Sets of types of which nodes may have any, and should have the same.
     pub classes: Vec<Class>,
-    /// What a reader has to know of how the file was taken.
+    /// The notes for a reader on how the file was taken.
     pub notes: Vec<String>,
 }
 
@@ -33,11 +33,11 @@ pub struct Wanted {
     pub kind: Kind,
     /// How many slots of a machine it takes.
     pub slots: u32,
-    /// What it gets of a core; none: its CPU is not counted.
+    /// Its part of a core; none: its CPU is not counted.
     pub cpu: Option<Share>,
     /// Its memory, in bytes.
     pub memory_bytes: u64,
-    /// What its machine should have, and with which weight; with 1 it must. Of what nodes use up, how much of it.
+    /// The wishes for its machine, and with which weight; with 1 it must. Of what nodes use up, how much of it.
     pub wants: Vec<(String, f64)>,
     /// The machine that it must be on.
     pub on: Option<String>,
@@ -71,7 +71,7 @@ pub enum Kind {
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// What a plan pays if its nodes have different types; with 1 they must not.
+    /// The price that a plan pays if its nodes have different types; with 1 they must not.
     pub weight: f64,
     /// The types.
     pub types: Vec<String>,
@@ -84,7 +84,7 @@ pub struct WantedLink {
     pub name: String,
     /// The nodes at its ends.
     pub ends: [usize; 2],
-    /// What it needs of a cable, in the larger of its two directions, in real bit/s; none: no bound is known.
+    /// Its need of a cable, in the larger of its two directions, in real bit/s; none: no bound is known.
     pub bits_per_s: Option<f64>,
     /// Whether it may share a cable with others; else it needs one of its own.
     pub shares: bool,
@@ -92,11 +92,11 @@ pub struct WantedLink {
     pub inside: bool,
     /// The kind that its cables must have; none: any.
     pub kind: Option<String>,
-    /// What it should be like, each way, if it is mapped to measured paths.
+    /// The path that it should have, each way, if it is mapped to measured paths.
     pub target: [Target; 2],
 }
 
-/// What one direction of a link should be like, in real time.
+/// The properties that one direction of a link should have, in real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Target {
     /// Delay, in seconds.
@@ -114,12 +114,13 @@ pub struct Group {
     pub nodes: Vec<usize>,
     /// Whether they are to be on one machine; else each on its own.
     pub together: bool,
-    /// What a plan pays for each machine too many, or each node too many on a machine; with 1 there must be none.
+    /// The price that a plan pays for each machine too many, or each node too many on a machine; with 1 there must be
+    /// none.
     pub weight: f64,
 }
 
 impl Request {
-    /// What an experiment asks of a harness at this TDF: CPUs and links divided by it, memory as it is.
+    /// The demand of an experiment on a harness at this TDF: CPUs and links divided by it, memory as it is.
     ///
     /// Its switches and LANs are nodes, too, that need no CPU and no slot.
     pub fn of(experiment: &Experiment, tdf: Tdf) -> Request {

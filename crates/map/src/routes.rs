@@ -155,7 +155,7 @@ fn way(joined: &HashMap<usize, Vec<usize>>, from: usize, to: usize) -> Option<Ve
     None
 }
 
-/// What is wrong with a circle, and what would be right.
+/// The fault of a circle, and what would be right.
 pub(crate) fn circle_sentence(cable: &str, places: &[&str]) -> String {
     match places {
         [only] => format!("the trunk `{cable}` joins the switch `{only}` with itself: remove it"),

@@ -1,6 +1,6 @@
 //! Where every item is, what that costs, and how both change when one moves.
 //!
-//! What is paid is kept apart from what must not be (Emulab's `assign` does so, too): `soft` is the quality, `wrong`
+//! The price is kept apart from violations (Emulab's `assign` does so, too): `soft` is the quality, `wrong`
 //! the sum of what is too much, each excess counted in typical amounts of an item, and at least a half. A move costs as
 //! much time as the item has links.
 
@@ -24,7 +24,7 @@ pub(crate) enum Way {
     Nowhere,
 }
 
-/// What is used of a place.
+/// The use of a place.
 #[derive(Clone, Debug, Default)]
 struct Used {
     cpu: f64,
@@ -40,7 +40,7 @@ struct Used {
     items: Vec<u32>,
 }
 
-/// What is on a cable.
+/// The load of a cable.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     load: f64,
@@ -64,9 +64,9 @@ pub(crate) struct State<'a> {
     vclass_users: Vec<Vec<f64>>,
     /// By group, then place: its members.
     members: Vec<Vec<u32>>,
-    /// What is paid.
+    /// The price.
     pub soft: f64,
-    /// What must not be.
+    /// The violations.
     pub wrong: f64,
     /// By item: how many of its links leave its machine; and those with any.
     outward: Vec<u32>,
@@ -132,7 +132,7 @@ impl<'a> State<'a> {
         &self.used[place as usize].items
     }
 
-    /// What one amount of what must not be weighs, against what is paid.
+    /// The weight of one amount of violation, against the price.
     pub(crate) fn cost(&self, penalty: f64) -> f64 {
         self.soft + penalty * self.wrong
     }
@@ -194,7 +194,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What was moved stays.
+    /// The moved ones stay.
     pub(crate) fn keep(&mut self) {
         self.undo.clear();
         self.undo_ways.clear();
@@ -234,7 +234,7 @@ impl<'a> State<'a> {
         items.push(item);
     }
 
-    /// What is paid for a place, and what is too much there.
+    /// The price of a place, and what is too much there.
     fn place_cost(&self, place: usize) -> (f64, f64) {
         let (room, used, unit) = (&self.instance.places[place], &self.used[place], &self.instance.unit);
         let soft = if used.nodes > 0 && !room.switch { price::MACHINE } else { 0.0 };
@@ -290,7 +290,7 @@ impl<'a> State<'a> {
             used.stock[*stock] += sign * much * size;
         }
         if used.nodes == 0 {
-            // What is left is rounding.
+            // The rest is rounding.
             (used.cpu, used.memory, used.inside) = (0.0, 0.0, 0.0);
             used.stock.iter_mut().for_each(|s| *s = 0.0);
         }

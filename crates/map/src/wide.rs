@@ -35,7 +35,7 @@ impl Default for Weights {
     }
 }
 
-/// What was wanted of a link, and what was measured of its path, from its first end to its second and back.
+/// The wishes for a link, and what was measured of its path, from its first end to its second and back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// Delay one way, in real ms.
@@ -69,9 +69,9 @@ const GENERATIONS: usize = 400;
 /// A delay is not less than this for its logarithm, in seconds; a loss not less than that.
 const LEAST_DELAY_S: f64 = 1e-4;
 const LEAST_LOSS: f64 = 1e-4;
-/// What nodes on one machine are taken to have between them.
+/// The path that nodes on one machine are taken to have between them.
 const INSIDE_BITS_PER_S: f64 = 1e10;
-/// What an error is where nothing was measured: a factor of 20.
+/// The error where nothing was measured: a factor of 20.
 const UNKNOWN: f64 = 3.0;
 
 /// Places of nodes on machines between which everything was measured.
@@ -403,7 +403,7 @@ pub(crate) fn unmeasured(request: &Request, harness: &Harness, place_of: &[u32])
     request.links.len() - compared(request, harness, place_of).len()
 }
 
-/// What was wanted and what was measured, by link.
+/// The wishes and what was measured, by link.
 pub(crate) fn compared(request: &Request, harness: &Harness, place_of: &[u32]) -> IndexMap<String, Compared> {
     let by_ends: HashMap<(usize, usize), &MeasuredPath> =
         harness.paths.iter().map(|path| ((path.from, path.to), path)).collect();

@@ -1,6 +1,8 @@
 //! Catalogs in YAML and Emulab's files: what is read of them, and what is said of those that are wrong.
 
 mod families;
+#[path = "../../model/tests/stored/mod.rs"]
+mod stored;
 
 use std::path::{Path, PathBuf};
 
@@ -159,19 +161,11 @@ fn what_is_wrong_with_emulabs_files_is_told_with_its_place() {
 /// The schema for editors is generated from the types that the file is read into.
 #[test]
 fn the_schema_of_catalogs_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/catalog.schema.json");
-    let schema = catalog_schema();
-    for key in ["machines", "switches", "cables", "paths", "limits"] {
-        assert!(schema["properties"].get(key).is_some(), "{key}");
-    }
-    let current = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    if std::env::var_os("DIORAMA_WRITE_SCHEMA").is_some() {
-        std::fs::write(&path, &current).unwrap();
-    }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        stored == current,
-        "schema/catalog.schema.json is out of date; regenerate it with\n\
-         DIORAMA_WRITE_SCHEMA=1 cargo test -p diorama-map --test files the_schema_of_catalogs_is_current"
+    let keys = ["machines", "switches", "cables", "paths", "limits"];
+    stored::must_be_current(
+        "catalog.schema.json",
+        &catalog_schema(),
+        &keys,
+        "-p diorama-map --test catalogs the_schema_of_catalogs_is_current",
     );
 }

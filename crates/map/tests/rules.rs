@@ -1,4 +1,4 @@
-//! What a plan keeps to, and what it says where it cannot.
+//! The bounds that a plan keeps to, and what it says where it cannot.
 
 mod families;
 

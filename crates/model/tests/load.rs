@@ -1,5 +1,7 @@
 //! Experiments that are right.
 
+mod stored;
+
 use std::path::Path;
 
 use diorama_model::{
@@ -653,9 +655,7 @@ fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
 /// The schema for editors is generated from the types that the file is read into.
 #[test]
 fn the_schema_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/experiment.schema.json");
-    let schema = diorama_model::schema();
-    for key in [
+    let keys = [
         "name",
         "tdf",
         "measure",
@@ -675,17 +675,11 @@ fn the_schema_is_current() {
         "metrics",
         "events",
         "ends",
-    ] {
-        assert!(schema["properties"].get(key).is_some(), "{key}");
-    }
-    let current = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    if std::env::var_os("DIORAMA_WRITE_SCHEMA").is_some() {
-        std::fs::write(&path, &current).unwrap();
-    }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        stored == current,
-        "schema/experiment.schema.json is out of date; regenerate it with\n\
-         DIORAMA_WRITE_SCHEMA=1 cargo test -p diorama-model --test load the_schema_is_current"
+    ];
+    stored::must_be_current(
+        "experiment.schema.json",
+        &diorama_model::schema(),
+        &keys,
+        "-p diorama-model --test load the_schema_is_current",
     );
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use crate::dir::{LogStream, RunDir};
 use crate::error::{Error, Result};
 
-/// What is kept of a node's logs if nobody says otherwise, in bytes.
+/// The length of a node's logs if nobody says otherwise, in bytes.
 pub const USUAL_LOGS: u64 = 64 << 20;
 /// The least that may be kept, in bytes: less would hold no message.
 pub const LEAST_LOGS: u64 = 16 << 10;
@@ -37,7 +37,7 @@ struct Log {
     file: File,
     /// How long the file is.
     length: u64,
-    /// What was written in all.
+    /// The bytes written in all.
     written: u64,
     ring: Option<Ring>,
 }
@@ -94,7 +94,7 @@ impl NodeLogs {
         Ok(cut)
     }
 
-    /// What is in a log from `offset` on, at most `limit` bytes; of one that is settled.
+    /// The part of a log from `offset` on, at most `limit` bytes; of one that is settled.
     pub fn read(&self, stream: LogStream, offset: u64, limit: u64) -> io::Result<Vec<u8>> {
         let log = &self.logs[stream as usize];
         let mut bytes = vec![0; log.length.saturating_sub(offset).min(limit) as usize];

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub struct CsvLog {
     path: PathBuf,
-    /// What each row begins with, for errors.
+    /// The beginning of each row, for errors.
     form: &'static [&'static str],
     out: csv::Writer<File>,
 }

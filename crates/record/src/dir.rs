@@ -49,9 +49,9 @@ pub(crate) struct Made {
 /// One of the two logs of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogStream {
-    /// What its programs wrote to standard output.
+    /// The standard output of its programs.
     Stdout,
-    /// What they wrote to standard error.
+    /// Their standard error.
     Stderr,
 }
 
@@ -320,7 +320,7 @@ impl RunDir {
         }
     }
 
-    /// What is in the file `path`, which is below this directory.
+    /// The content of the file `path`, which is below this directory.
     fn read_if_there(&self, path: &Path) -> Result<Option<Vec<u8>>> {
         let failed = |e| Error::io(path, "read", e);
         let name = path.strip_prefix(&self.path).map_err(|e| failed(io::Error::other(e)))?;

@@ -1,4 +1,4 @@
-//! What the nodes' disks did, virtual second by virtual second: `disks.csv`.
+//! The work of the nodes' disks, virtual second by virtual second: `disks.csv`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::csv_log::CsvLog;
 use crate::dir::Made;
 use crate::error::{Error, Result};
 
-/// What each line is.
+/// The columns.
 const HEADER: [&str; 14] = [
     "from_s",
     "to_s",
@@ -26,7 +26,7 @@ const HEADER: [&str; 14] = [
     "late_ms",
 ];
 
-/// What the disk of one node did for a virtual second.
+/// The work of the disk of one node in a virtual second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskInterval {
     /// When it began, virtual s since t = 0; the file has it to the millisecond.

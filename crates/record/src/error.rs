@@ -1,4 +1,4 @@
-//! What can be wrong with a run directory.
+//! Faults of a run directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub enum Error {
     Input {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// The fault, and what would be right.
         what: String,
     },
     /// The directory that was asked for belongs to a live run.
@@ -30,7 +30,7 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried: `read`, `write`, `list`, ….
+        /// The attempt: `read`, `write`, `list`, ….
         doing: String,
         /// The system's reason.
         source: io::Error,
@@ -46,7 +46,7 @@ impl Error {
         Error::Io { path: path.to_owned(), doing: doing.into(), source }
     }
 
-    /// What went wrong with a CSV file while it was being read or written (`doing`); `form` says what each line is.
+    /// The failure of a CSV file while it was being read or written (`doing`); `form` says what each line is.
     pub(crate) fn csv(path: &Path, doing: &str, form: &str, e: csv::Error) -> Error {
         let what = e.to_string();
         match e.into_kind() {

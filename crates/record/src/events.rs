@@ -16,11 +16,11 @@ pub struct Event {
     pub virtual_s: Option<f64>,
     /// Real seconds since t = 0; negative before it.
     pub real_s: f64,
-    /// What happened: `start`, `ready`, `exit`, `link`, `kill`, …
+    /// The event: `start`, `ready`, `exit`, `link`, `kill`, …
     pub event: String,
     /// The node or link that it happened to; `None` for the whole run.
     pub target: Option<String>,
-    /// Whatever else is worth knowing: a sentence or an object.
+    /// Details worth knowing: a sentence or an object.
     #[serde(default)]
     pub detail: serde_json::Value,
 }

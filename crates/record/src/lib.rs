@@ -1,4 +1,4 @@
-//! What a run leaves behind: the files of its directory, typed both ways.
+//! The results of a run: the files of its directory, typed both ways.
 //!
 //! The engine writes them, the other crates read them, and both do it through [`RunDir`], the only place that knows
 //! what a file in a run directory is called. `docs/run-directory.md` describes every file for those who read them with
@@ -16,7 +16,7 @@
 //!
 //! A [`Run`] is a directory read again, a [`Series`] several of them that were made by `diorama run --repeat`.
 //!
-//! What is written is judged nowhere here: verdicts, statistics and comparisons are those of `fidelity`.
+//! Nothing is judged here: verdicts, statistics and comparisons are those of `fidelity`.
 
 mod bounded;
 mod claim;

@@ -1,4 +1,5 @@
-//! What links and interfaces did: in all (`pipes.csv`, `ports.csv`) and interval by interval (`metrics/pipes.csv`).
+//! The traffic of links and interfaces: in all (`pipes.csv`, `ports.csv`) and interval by interval
+//! (`metrics/pipes.csv`).
 //!
 //! Each line begins with what it is about; the counters that follow are those of the emulator, named by the header.
 
@@ -12,32 +13,32 @@ use crate::csv_log::CsvLog;
 use crate::dir::Made;
 use crate::error::{Error, Result};
 
-/// What stands before the counters.
+/// The columns before the counters.
 const PIPE_TOTALS: [&str; 1] = ["pipe"];
 const PORT_TOTALS: [&str; 2] = ["node", "interface"];
 const PIPE_INTERVALS: [&str; 6] = ["from_s", "to_s", "pipe", "utilisation", "queue_mean", "queue_max"];
 
-/// What one direction of a link did during the whole run.
+/// The traffic of one direction of a link during the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipeTotals {
     /// Its name, as in `plan.json`: `A--B/ab` or `A--B/ba`.
     pub pipe: String,
-    /// What became of frames.
+    /// The fates of frames.
     pub counters: Counters,
 }
 
-/// What was refused and missed at one interface of a node during the whole run.
+/// The frames refused and missed at one interface of a node during the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortTotals {
     /// The node.
     pub node: String,
     /// The interface, as the node sees it: `eth0`, ….
     pub interface: String,
-    /// What became of frames; the kernel's own are not known of an interface that the node has removed.
+    /// The fates of frames; the kernel's own are not known of an interface that the node has removed.
     pub counters: Counters,
 }
 
-/// What one direction of a link did in one interval of a run. One in which nothing happened has no row.
+/// The traffic of one direction of a link in one interval of a run. One in which nothing happened has no row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeInterval {
     /// When the interval began, virtual s since t = 0; the file has it to the millisecond.

@@ -33,19 +33,19 @@ pub struct Plan {
     /// The timeslice of nodes; missing where they share a pool, and in plans of older versions.
     #[serde(default, alias = "turns", skip_serializing_if = "Option::is_none")]
     pub timeslice: Option<PlannedTimeslice>,
-    /// What nodes are entitled to of the core; missing likewise.
+    /// The kind of right that nodes have to the core; missing likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<PlannedCpu>,
     /// The most processes and threads of all nodes together; missing in plans of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// What each node gets, in the order of the experiment.
+    /// The share of each node, in the order of the experiment.
     pub nodes: IndexMap<String, PlannedNode>,
-    /// What each direction of each link does, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….
+    /// The properties of each direction of each link, in the order of the experiment: `A--B/ab`, `A--B/ba`, ….
     pub pipes: IndexMap<String, PlannedPipe>,
     /// The programs that nodes used, by path; empty before the run.
     pub versions: BTreeMap<String, String>,
-    /// What a reader of the results has to know, because this machine lacks something; a sentence each.
+    /// The notes for a reader of the results, because this machine lacks something; a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -96,7 +96,7 @@ pub struct PlannedTimeslice {
     pub real_s: f64,
 }
 
-/// What nodes are entitled to of their core.
+/// The kind of right that nodes have to their core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedCpu {
     /// Of what each node has its share.
@@ -107,7 +107,8 @@ pub struct PlannedCpu {
     /// How far nodes' time follows the core's speed: where the core takes 1 + x times as long for its work as
     /// usual, each gets 1 + gain × x times its share. Null for shares of time.
     pub gain: Option<f64>,
-    /// What can be sold of a core over what is sold of the fullest: how many times its share each node may get at once.
+    /// The part of a core that can be sold over what is sold of the fullest: how many times its share each node may get
+    /// at once.
     pub headroom: f64,
     /// By how much the kernel's weights, which are integers, make a node's share larger or smaller at most, as a part
     /// of it; missing where the machine has no weights, and in plans of older versions.
@@ -129,7 +130,7 @@ pub enum CpuMode {
     Time,
 }
 
-/// What a node gets.
+/// The share of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedNode {
     /// The core that it runs on.
@@ -144,7 +145,7 @@ pub struct PlannedNode {
     pub memory_bytes: u64,
     /// Its addresses, interface by interface.
     pub addresses: Vec<Ipv4Addr>,
-    /// What its CPU clocks are divided by: the speed of its machine where time is dilated, else 1.
+    /// The divisor of its CPU clocks: the speed of its machine where time is dilated, else 1.
     pub cpu_clock_divisor: f64,
     /// Its TCP's congestion control.
     pub congestion: Congestion,
@@ -172,7 +173,7 @@ pub enum Congestion {
     Reno,
 }
 
-/// What one direction of a link does, on the target in virtual time, and on the harness in real time.
+/// The properties of one direction of a link, on the target in virtual time, and on the harness in real time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPipe {
     /// As the experiment says.
@@ -185,7 +186,7 @@ pub struct PlannedPipe {
     pub tso: bool,
 }
 
-/// What a pipe does to packets.
+/// The properties of a pipe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PipeValues {
     /// Bandwidth; null if transmission takes no time.

@@ -104,10 +104,10 @@ pub struct Intervals {
     pub p99: Option<[f64; 2]>,
 }
 
-/// What one check means for one metric: by how many per cent the run's value is above the target's, from … to ….
+/// The effect of one check on one metric: by how many per cent the run's value is above the target's, from … to ….
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricEffect {
-    /// What was seen.
+    /// The observation.
     pub check: CheckName,
     /// On mean and median; without bounds (`null` in the file) if that is not known.
     #[serde(with = "not_known")]
@@ -145,12 +145,12 @@ mod not_known {
     }
 }
 
-/// What an interval is made of.
+/// The parts of an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uncertainty {
-    /// What another run of the same length would show if nothing else differed, in the metric's unit (95 %).
+    /// The range that another run of the same length would show if nothing else differed, in the metric's unit (95 %).
     pub sampling: Intervals,
-    /// What the model does to the metric, by check; those that do nothing to it are left out.
+    /// The effect of the model on the metric, by check; those without any are left out.
     pub effects: Vec<MetricEffect>,
     /// By how many per cent the metric changes at most where all work takes 1 % longer.
     pub cpu_sensitivity: f64,
@@ -168,7 +168,7 @@ pub struct MetricRecord {
     /// version that wrote it.
     #[serde(default)]
     pub interval: Option<Intervals>,
-    /// What the interval is made of.
+    /// The parts of the interval.
     #[serde(default)]
     pub uncertainty: Option<Uncertainty>,
     /// The samples' file, relative to the run directory: `metrics/NAME.csv`.
@@ -182,7 +182,7 @@ impl MetricRecord {
     }
 }
 
-/// What a check is about; `docs/checks.md` describes each of them.
+/// The subject of a check; `docs/checks.md` describes each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckName {
@@ -202,15 +202,15 @@ pub enum CheckName {
     ClockLead,
     /// The time that the hypervisor took.
     Steal,
-    /// What others used and wanted of the nodes' core.
+    /// The use and wants of others of the nodes' core.
     ForeignLoadNodes,
-    /// What others used of the harness core.
+    /// The use of the harness core by others.
     ForeignLoadHarness,
     /// Timers of the kernel's TCP that tick in real time and fired.
     KernelTimers,
     /// Settings of the kernel that programs made and that count in real time.
     KernelSettings,
-    /// What it cost to come back to data.
+    /// The cost of coming back to data.
     Caches,
     /// How long disks took.
     Disk,
@@ -246,11 +246,11 @@ impl std::fmt::Display for CheckName {
 /// One thing that was measured during the run and what it may be at most (or, where `says` says so, at least).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What it is about.
+    /// Its subject.
     pub name: CheckName,
     /// The worst value met; `None` if nothing was measured.
     pub value: Option<f64>,
-    /// What the value must keep to; `None` if nothing was measured.
+    /// The limit of the value; `None` if nothing was measured.
     pub limit: Option<f64>,
     /// The unit of value and limit.
     pub unit: String,
@@ -263,7 +263,7 @@ pub struct Check {
     /// From … to … per cent, likewise.
     #[serde(default)]
     pub effect_range_percent: Option<[f64; 2]>,
-    /// What was seen, where and when, in one sentence.
+    /// The observation, where and when, in one sentence.
     pub says: String,
 }
 
@@ -315,7 +315,7 @@ pub struct Accuracy {
 pub struct CoreSpeed {
     /// On average over the run.
     pub units_per_us: f64,
-    /// What shares of work are related to. `None`: to nothing (`cpu: time`).
+    /// The reference of shares of work. `None`: nothing (`cpu: time`).
     pub reference_units_per_us: Option<f64>,
 }
 

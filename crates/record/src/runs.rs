@@ -28,7 +28,7 @@ impl Run {
         Run::of(&RunDir::at(dir))
     }
 
-    /// The same, of a directory that may be open already.
+    /// Likewise, of a directory that may be open already.
     pub fn of(dir: &RunDir) -> Result<Run> {
         let result = dir.result()?;
         let mut samples = IndexMap::new();

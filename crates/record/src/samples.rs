@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dir::Made;
 use crate::error::{Error, Result};
 
-/// What each line is.
+/// The columns.
 const HEADER: [&str; 3] = ["virtual_s", "value", "node"];
 /// Samples beyond this are no measurement; below it no difference of two overflows.
 const ABSURD: f64 = 1e300;

@@ -8,7 +8,7 @@ use crate::csv_log::CsvLog;
 use crate::dir::Made;
 use crate::error::{Error, Result};
 
-/// What each line is.
+/// The columns.
 const HEADER: [&str; 6] = ["virtual_s", "core", "units_per_us", "percent_of_reference", "k", "capped"];
 
 /// How fast one core of the nodes was for a virtual second.
@@ -20,7 +20,7 @@ pub struct SpeedInterval {
     pub core: usize,
     /// The yardstick's work per real microsecond, in its units; `None` where nothing was undisturbed enough to tell.
     pub units_per_us: Option<f64>,
-    /// The same, per cent of what shares are related to; `None` where they are related to nothing, too.
+    /// Likewise, per cent of what shares are related to; `None` where they are related to nothing, too.
     pub percent_of_reference: Option<f64>,
     /// How many times its share of the core each node was entitled to.
     pub k: f64,

@@ -53,7 +53,6 @@ const STILL: &[(&str, &str)] = &[
     ("crates/machine/src/images/origin.rs", STATE),
     ("crates/machine/src/live.rs", STATE),
     ("crates/machine/src/local/counters.rs", STATE),
-    ("crates/machine/src/local/nodes.rs", KERNEL),
     ("crates/machine/src/places.rs", STATE),
     ("crates/machine/src/registry.rs", STATE),
     ("crates/machine/src/state_file.rs", STATE),

@@ -10,6 +10,7 @@ use scale::RealInstant;
 use serde_json::json;
 use site::{Conditions, Continues, DiskConditions, Setup, Site, Suspended, Timeline};
 
+use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::links::PipeSums;
 use crate::notice::Notice;
@@ -23,6 +24,7 @@ impl<'a> Run<'a> {
         site: &'a mut dyn Site,
         request: Request<'a>,
         dir: &'a RunDir,
+        desk: &mut Desk,
         asked: RealInstant,
         interrupts: &Receiver<i32>,
         tell: &mut dyn FnMut(&Notice),
@@ -45,6 +47,7 @@ impl<'a> Run<'a> {
         let cores = if plan.cores.nodes.len() == 1 { "core" } else { "cores" };
         step(format!("calibrating the nodes' {cores} and applying shares"))?;
         let conditions = site.apply_limits()?;
+        desk.receive(site.visits()?)?;
         step("starting the nodes".into())?;
         let at = site.now()?;
         let timeline = Timeline::new(site.start_clock(at)?, plan.tdf);

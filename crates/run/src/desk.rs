@@ -1,10 +1,12 @@
-//! Where a live run is told from outside what is to happen: events by hand, and that it is to be suspended.
+//! Where a live run is told from outside what is to happen: events by hand, that it is to be suspended, and commands in
+//! its nodes.
 
 use std::any::Any;
 use std::path::PathBuf;
 
 use crossbeam_channel::{Receiver, never};
 use scale::{VirtualDuration, VirtualInstant};
+use site::Visits;
 
 /// Something that somebody waits for.
 pub struct Asked {
@@ -44,6 +46,9 @@ pub struct Suspension {
     pub at: f64,
 }
 
+/// Receives visitors from now on, until what it gives is dropped.
+pub type Reception = Box<dyn FnOnce(Visits) -> site::Result<Box<dyn Any>>>;
+
 /// The run's side of all that.
 pub struct Desk {
     /// Its identity if it is suspended.
@@ -53,6 +58,9 @@ pub struct Desk {
     asked: Receiver<Asked>,
     /// The listener for those who ask, until nothing can happen any more.
     listener: Option<Box<dyn Any>>,
+    reception: Option<Reception>,
+    /// The visitors, as long as there is a desk.
+    visitors: Option<Box<dyn Any>>,
     /// When the run's nodes had ended, if it is suspended.
     pub(crate) at: Option<VirtualInstant>,
     /// Who waits for that.
@@ -61,9 +69,19 @@ pub struct Desk {
 
 impl Desk {
     /// A desk for a run that gets the identity `id` if it is suspended, and notes in the file `idle` for how long
-    /// nobody has done anything in it. Wishes come from `asked` as long as `listener` is there.
-    pub fn new(id: String, idle: PathBuf, asked: Receiver<Asked>, listener: impl Any) -> Desk {
-        Desk { id, idle, asked, listener: Some(Box::new(listener)), at: None, waiting: None }
+    /// nobody has done anything in it. Wishes come from `asked` as long as `listener` is there, and visitors once
+    /// `reception` has been given their site.
+    pub fn new(id: String, idle: PathBuf, asked: Receiver<Asked>, listener: impl Any, reception: Reception) -> Desk {
+        let (listener, reception) = (Some(Box::new(listener) as Box<dyn Any>), Some(reception));
+        Desk { id, idle, asked, listener, reception, visitors: None, at: None, waiting: None }
+    }
+
+    /// Lets visitors in, who stay until nothing of the run lives any more.
+    pub(crate) fn receive(&mut self, visits: Visits) -> site::Result<()> {
+        if let Some(reception) = self.reception.take() {
+            self.visitors = Some(reception(visits)?);
+        }
+        Ok(())
     }
 
     /// The identity of the run if it is suspended.

@@ -36,7 +36,7 @@ use scale::{RealInstant, VirtualInstant};
 use site::{CoreChoice, NodeIndex, Recording, Site, Suspended, Timeline};
 
 pub use self::accuracy::asked as accuracy;
-pub use self::desk::{Answer, Asked, Desk, Suspension, Wish};
+pub use self::desk::{Answer, Asked, Desk, Reception, Suspension, Wish};
 use self::end::End;
 pub use self::error::{Error, Result};
 pub use self::notice::{Notice, Tick};
@@ -98,7 +98,7 @@ pub fn conduct(
     dir.write_experiment(&request.experiment.resolved)?;
     dir.write_plan(request.plan.recorded())?;
     let keep = request.keep;
-    let mut run = Run::begin(site, request, dir, asked, interrupts, tell)?;
+    let mut run = Run::begin(site, request, dir, desk, asked, interrupts, tell)?;
 
     let mut end = End::of(run.until_the_end(desk, interrupts, tell));
     let nodes = run.schedule.suspended();

@@ -11,10 +11,12 @@
 mod calls;
 mod conditions;
 mod error;
+mod image;
 mod sample;
 mod setup;
 mod suspended;
 mod timeline;
+mod visits;
 pub mod wire;
 
 use crossbeam_channel::Receiver;
@@ -27,10 +29,12 @@ pub use self::calls::{
 };
 pub use self::conditions::{Conditions, DiskConditions, OtherWriteback};
 pub use self::error::{Error, Kind, Result};
+pub use self::image::{KeptAbout, Origin, SaveImage};
 pub use self::sample::{Closing, Collected, CutLog, Injections, Recording, Sample, SpeedSeen};
 pub use self::setup::{Base, CaptureSetup, Continues, CoreChoice, NodeSetup, Root, Setup, Source};
 pub use self::suspended::{Ended, Part, Suspended, SuspendedNode};
 pub use self::timeline::Timeline;
+pub use self::visits::{AHEAD, PIECE, Said, Stdio, Told, VisitId, Visits, Wish};
 
 /// A node, by its place in the plan.
 pub type NodeIndex = usize;
@@ -94,6 +98,10 @@ pub trait Site {
     /// Where events arrive as they happen, once there are nodes. Nobody has to ask for them, so a run over several
     /// sites waits for all of them at once.
     fn events(&mut self) -> Result<Receiver<Event>>;
+
+    /// Where commands from outside are heard and answered, once there are limits: they do not wait for the run's calls,
+    /// nor the run for them.
+    fn visits(&mut self) -> Result<Visits>;
 
     /// Begins a command in a node that runs; its end is an [event](Event::CommandEnded) with the number given here.
     fn begin_command(&mut self, command: &Command) -> Result<CommandId>;

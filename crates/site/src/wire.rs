@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::{
-    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Sample, Setup,
-    Site, SpeedSeen, Start, Stop, Suspended, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Said, Sample,
+    Setup, Site, SpeedSeen, Start, Stop, Suspended, VisitId, Visits, Written, Zero, visits,
 };
 
 /// The version of the interface: raise it with every change of what is asked or answered.
@@ -45,6 +45,10 @@ enum Request {
     Listening(Vec<(NodeIndex, u16)>),
     /// From here on events are sent, too.
     Events,
+    /// From here on what is told to visitors is sent, too.
+    Visits,
+    /// A visitor's word: the only one that has no answer of its own.
+    Visit(VisitId, Said),
     BeginCommand(Command),
     NoteProgramsRun,
     Sample,
@@ -62,6 +66,8 @@ enum Told {
     /// The answer to the earliest request that has none yet.
     Answer(Result<Value>),
     Event(Event),
+    /// To a visitor.
+    Visitor(VisitId, visits::Told),
 }
 
 /// Answers requests with what `site` does, until it has been taken down or the other side has closed the connection.
@@ -74,6 +80,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
     write(&to, &VERSION)?;
     let other: u32 = ciborium::from_reader(&mut from).map_err(broken)?;
     must_be_ours(other)?;
+    let mut said = None;
     loop {
         let request = match ciborium::from_reader(&mut from) {
             Ok(request) => request,
@@ -100,7 +107,21 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
             Request::ProgramsRunning(programs) => answer(to, site.programs_running(&programs)),
             Request::Listening(waiting) => answer(to, site.listening(&waiting)),
-            Request::Events => answer(to, site.events().and_then(|events| pass_on(events, to))),
+            Request::Events => answer(to, site.events().and_then(|events| pass_on(events, to, Told::Event))),
+            Request::Visits => {
+                let begun = site.visits().and_then(|visits| {
+                    said = Some(visits.said);
+                    pass_on(visits.told, to, |(visit, told)| Told::Visitor(visit, told))
+                });
+                answer(to, begun)
+            }
+            Request::Visit(visit, word) => {
+                // Nobody hears it where the nodes are gone, which their visitors are told.
+                if let Some(said) = &said {
+                    let _ = Sender::send(said, (visit, word));
+                }
+                Ok(())
+            }
             Request::BeginCommand(command) => answer(to, site.begin_command(&command)),
             Request::NoteProgramsRun => answer(to, site.note_programs()),
             Request::Sample => answer(to, site.sample()),
@@ -124,12 +145,16 @@ fn write(to: &Mutex<impl Write>, message: &impl Serialize) -> Result<()> {
     to.flush().map_err(broken)
 }
 
-/// Sends events as they come, from a thread of its own, until there are no more or nobody is there.
-fn pass_on(events: Receiver<Event>, to: &Arc<Mutex<impl Write + Send + 'static>>) -> Result<()> {
+/// Sends messages as they come, from a thread of its own, until there are no more or nobody is there.
+fn pass_on<T: Send + 'static, M: Serialize>(
+    come: Receiver<T>,
+    to: &Arc<Mutex<impl Write + Send + 'static>>,
+    message: impl Fn(T) -> M + Send + 'static,
+) -> Result<()> {
     let to = Arc::clone(to);
     let send = move || {
-        for event in events {
-            if write(&to, &Told::Event(event)).is_err() {
+        for what in come {
+            if write(&to, &message(what)).is_err() {
                 return;
             }
         }
@@ -140,43 +165,50 @@ fn pass_on(events: Receiver<Event>, to: &Arc<Mutex<impl Write + Send + 'static>>
 /// A site at the other end of a byte stream.
 #[derive(Debug)]
 pub struct RemoteSite<W> {
-    to: W,
+    to: Arc<Mutex<W>>,
     answers: Receiver<Result<Value>>,
     events: Receiver<Event>,
+    visitors: Receiver<(VisitId, visits::Told)>,
 }
 
-impl<W: Write> RemoteSite<W> {
+impl<W: Write + Send + 'static> RemoteSite<W> {
     /// The site that [`serve`]s at the other end.
     ///
     /// # Errors
     ///
     /// If nobody is there, or speaks another version of the interface.
-    pub fn new(mut from: impl Read + Send + 'static, mut to: W) -> Result<RemoteSite<W>> {
-        ciborium::into_writer(&VERSION, &mut to).map_err(broken)?;
-        to.flush().map_err(broken)?;
+    pub fn new(mut from: impl Read + Send + 'static, to: W) -> Result<RemoteSite<W>> {
+        let to = Arc::new(Mutex::new(to));
+        write(&to, &VERSION)?;
         let other: u32 = ciborium::from_reader(&mut from).map_err(broken)?;
         must_be_ours(other)?;
         let (tell_answer, answers) = unbounded();
         let (tell_event, events) = unbounded();
-        let hear = move || hear(from, &tell_answer, &tell_event);
+        let (tell_visitor, visitors) = unbounded();
+        let hear = move || hear(from, &tell_answer, &tell_event, &tell_visitor);
         thread::Builder::new().name("site".into()).spawn(hear).map_err(broken)?;
-        Ok(RemoteSite { to, answers, events })
+        Ok(RemoteSite { to, answers, events, visitors })
     }
 
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T> {
-        ciborium::into_writer(request, &mut self.to).map_err(broken)?;
-        self.to.flush().map_err(broken)?;
+        write(&self.to, request)?;
         let answer = self.answers.recv().map_err(|_| broken("it was closed"))??;
         answer.deserialized().map_err(broken)
     }
 }
 
-/// Sorts what a site tells into answers and events, until the connection ends.
-fn hear(mut from: impl Read, answers: &Sender<Result<Value>>, events: &Sender<Event>) {
+/// Sorts what a site tells into answers, events and words to visitors, until the connection ends.
+fn hear(
+    mut from: impl Read,
+    answers: &Sender<Result<Value>>,
+    events: &Sender<Event>,
+    visitors: &Sender<(VisitId, visits::Told)>,
+) {
     loop {
         let heard = match ciborium::from_reader(&mut from) {
             Ok(Told::Answer(answer)) => answers.send(answer).is_ok(),
             Ok(Told::Event(event)) => events.send(event).is_ok(),
+            Ok(Told::Visitor(visit, told)) => visitors.send((visit, told)).is_ok(),
             Err(e) => {
                 let _ = events.send(Event::Lost(broken(e)));
                 false
@@ -202,7 +234,7 @@ fn must_be_ours(version: u32) -> Result<()> {
     }
 }
 
-impl<W: Write> Site for RemoteSite<W> {
+impl<W: Write + Send + 'static> Site for RemoteSite<W> {
     fn prepare(&mut self, setup: Setup) -> Result<()> {
         self.ask(&Request::Prepare(Box::new(setup)))
     }
@@ -274,6 +306,13 @@ impl<W: Write> Site for RemoteSite<W> {
     fn events(&mut self) -> Result<Receiver<Event>> {
         self.ask::<()>(&Request::Events)?;
         Ok(self.events.clone())
+    }
+
+    fn visits(&mut self) -> Result<Visits> {
+        self.ask::<()>(&Request::Visits)?;
+        let (said, words) = unbounded();
+        pass_on(words, &self.to, |(visit, word)| Request::Visit(visit, word))?;
+        Ok(Visits { said, told: self.visitors.clone() })
     }
 
     fn begin_command(&mut self, command: &Command) -> Result<CommandId> {
@@ -351,5 +390,23 @@ mod tests {
         assert_eq!(site.now(), Ok(instant));
         assert_eq!(site.now(), Err(Error::failed("x")));
         assert_eq!(site.events.recv(), Ok(event));
+    }
+    #[test]
+    fn words_of_visits_come_between_answers_and_go_without_one() {
+        let mut theirs = Vec::new();
+        ciborium::into_writer(&VERSION, &mut theirs).unwrap();
+        let output = visits::Told::Output(record::LogStream::Stderr, vec![0xff, 0]);
+        let instant = RealInstant::from_nanos(7);
+        let answers = [Value::Null, Value::serialized(&instant).unwrap()].map(|answer| Told::Answer(Ok(answer)));
+        let [begun, now] = answers;
+        for told in [begun, Told::Visitor(5, output.clone()), now] {
+            ciborium::into_writer(&told, &mut theirs).unwrap();
+        }
+        let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
+        let Visits { said, told } = site.visits().unwrap();
+        said.send((5, Said::Gone)).unwrap();
+        assert_eq!(site.now(), Ok(instant));
+        assert_eq!(told.recv(), Ok((5, output)));
+        assert!(told.recv().is_err(), "nobody is there any more");
     }
 }

@@ -1,5 +1,5 @@
-//! What the tests of real disks share. The process that serves disks is the test's program again, so each has a `main`
-//! of its own.
+//! Code that the tests of real disks share. The process that serves disks is the test's program again, so each has a
+//! `main` of its own.
 
 #![allow(dead_code)] // Each test program uses a part of this.
 
@@ -97,7 +97,7 @@ pub fn is_there(device: &Path) -> bool {
     if over_ublk() { listed.exists() } else { listed.join("loop/backing_file").exists() }
 }
 
-/// What the kernel has of a ublk device beside the block device, and until it is removed.
+/// The kernel's character device beside a ublk block device, and until it is removed.
 pub fn beside(device: &Path) -> PathBuf {
     let name = device.file_name().unwrap().to_str().unwrap().replace("ublkb", "ublkc");
     Path::new("/sys/class/ublk-char").join(name)

@@ -12,7 +12,7 @@ fn steady(per_s: f64) -> Rate {
     Rate { baseline_per_s: per_s, burst_per_s: per_s, credits: 0.0 }
 }
 
-/// What bursts for so many seconds when nothing was asked for before.
+/// Seconds for which it bursts when nothing was asked for before.
 fn bursting(baseline_per_s: f64, burst_per_s: f64, seconds: f64) -> Rate {
     Rate { baseline_per_s, burst_per_s, credits: (burst_per_s - baseline_per_s) * seconds }
 }

@@ -5,7 +5,7 @@ use crate::parameters::Parameters;
 
 const MIB: u64 = 1 << 20;
 
-/// What is estimated alike for all of them.
+/// Estimates that are alike for all of them.
 fn drive() -> HddParameters {
     HddParameters {
         capacity_bytes: 0,

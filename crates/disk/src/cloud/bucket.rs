@@ -46,7 +46,7 @@ impl Bucket {
         if self.credits >= 0.0 {
             return at;
         }
-        // What is missing has to be earned first.
+        // Missing credits have to be earned first.
         let let_in = at + VirtualDuration::from_secs_f64(-self.credits / baseline_per_s);
         self.credits = 0.0;
         self.counted = let_in;

@@ -1,4 +1,4 @@
-//! What describes a volume of a cloud provider.
+//! Parameters of a volume of a cloud provider.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use crate::parameters::{LARGEST, ParameterError, sectors, within};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CloudParameters {
-    /// What it holds, in bytes.
+    /// Its size, in bytes.
     pub capacity_bytes: u64,
     /// Requests per second.
     pub requests: Rate,
     /// Bytes per second.
     pub bytes: Rate,
-    /// What counts as one request; a longer one counts as several.
+    /// Bytes that count as one request; a longer one counts as several.
     pub request_bytes: u64,
     /// How long a read takes that waits for nothing.
     pub read: Latency,
@@ -30,9 +30,9 @@ pub struct CloudParameters {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rate {
-    /// What there is at any time, and at which credits come.
+    /// Rate at any time, and at which credits come.
     pub baseline_per_s: f64,
-    /// What there is as long as there are credits.
+    /// Rate as long as there are credits.
     pub burst_per_s: f64,
     /// How many credits there are at most, and in the beginning; each is worth one request, or byte.
     pub credits: f64,
@@ -42,7 +42,7 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Latency {
-    /// What it never falls below.
+    /// Rate that it never falls below.
     pub least_ms: f64,
     /// Its median.
     pub median_ms: f64,

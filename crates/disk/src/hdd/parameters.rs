@@ -1,4 +1,4 @@
-//! What describes a drive with platters.
+//! Parameters of a drive with platters.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +20,9 @@ const LONGEST_SEEK_MS: f64 = 500.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HddParameters {
-    /// What the disk has, in bytes: the drive's first cylinders.
+    /// Size of the disk, in bytes: the drive's first cylinders.
     pub capacity_bytes: u64,
-    /// What the whole drive holds, in bytes.
+    /// Size of the whole drive, in bytes.
     pub drive_bytes: u64,
     /// Revolutions per minute.
     pub rpm: f64,
@@ -42,7 +42,7 @@ pub struct HddParameters {
     pub hit_overhead_ms: f64,
     /// From a write's arrival until its data has been taken for, its transfer not counted.
     pub write_overhead_ms: f64,
-    /// What the interface carries.
+    /// Rate of the interface.
     pub bus_bytes_per_s: f64,
     /// The cache for reading.
     pub track_cache: TrackCache,
@@ -95,13 +95,13 @@ pub enum Seek {
     },
     /// `a + b·√d` for a distance *d* below the bend, `c + e·d` from there on, as in papers since 1994.
     Parts {
-        /// What any short seek takes.
+        /// Time of any short seek.
         a_ms: f64,
         /// How it grows with the root of the distance.
         b_ms: f64,
         /// Where the curve becomes a line.
         bend_cylinders: u32,
-        /// What any long seek takes.
+        /// Time of any long seek.
         c_ms: f64,
         /// How it grows with the distance.
         e_ms: f64,
@@ -116,7 +116,7 @@ pub enum Seek {
 pub struct TrackCache {
     /// How many runs of sectors it remembers; 0: there is no such cache.
     pub segments: u32,
-    /// What a segment holds.
+    /// Size of a segment.
     pub segment_bytes: u64,
     /// How far the head reads on when nothing else is to be done; 0: not at all.
     pub read_ahead_bytes: u64,
@@ -126,7 +126,7 @@ pub struct TrackCache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct WriteCache {
-    /// What it holds; 0: a write is complete when it is on the platter.
+    /// Its size; 0: a write is complete when it is on the platter.
     pub bytes: u64,
     /// Whether the drive lies: a flush, and a write through the cache, are complete at once, and nothing is written.
     pub ignores_flush: bool,

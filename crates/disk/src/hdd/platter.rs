@@ -7,8 +7,8 @@ use super::parameters::HddParameters;
 use super::seek::SeekCurve;
 use crate::parameters::ParameterError;
 
-/// What of a turn a sector may be past and still be caught: less than a tenth of a sector. Instants are rounded down,
-/// so that the head is early rather than late.
+/// The part of a turn that a sector may be past and still be caught: less than a tenth of a sector. Instants are
+/// rounded down, so that the head is early rather than late.
 const CAUGHT: f64 = 1e-5;
 
 /// The turning platters and the arm that moves over them.

@@ -1,4 +1,4 @@
-//! What the arm does next.
+//! Next act of the arm.
 
 use scale::VirtualInstant;
 
@@ -25,7 +25,7 @@ pub(super) struct Queued {
     pub through: Option<Vec<Owned>>,
 }
 
-/// What the arm is doing.
+/// Present act of the arm.
 #[derive(Debug)]
 pub(super) struct Active {
     pub start: VirtualInstant,
@@ -36,7 +36,7 @@ pub(super) struct Active {
     pub work: Work,
 }
 
-/// What for.
+/// Its purpose.
 #[derive(Debug)]
 pub(super) enum Work {
     /// A read, with the beginning of its segment, the sector behind it, and how much the bus has to carry.
@@ -45,7 +45,7 @@ pub(super) enum Work {
     Write { owned: Vec<Owned>, span: Span, completes: Option<u64> },
 }
 
-/// What it could do.
+/// Its candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// The request at this place of the queue.
@@ -92,7 +92,7 @@ impl Hdd {
         );
     }
 
-    /// What the arm does next: something, if [`Hdd::next_start`] says that there is something now.
+    /// Begins the arm's next act: something, if [`Hdd::next_start`] says that there is something now.
     fn choose(&mut self) -> Option<Choice> {
         let now = self.now;
         if let Some(sector) = self.reading.head(now, &self.geometry, &self.platter) {
@@ -141,9 +141,9 @@ impl Hdd {
         best.map(|(_, choice)| choice).or(oldest.map(|(begin, _)| Choice::Run(begin)))
     }
 
-    /// What has waited longest, since when, and what the arm does for it: a request of the queue that is ready; or a
-    /// flush, or a write that has found no room, for which the oldest run is written, if that is of use to it. (What a
-    /// flush waits for may also be in the queue, with a write through the cache that took its place.)
+    /// The request that has waited longest, since when, and what the arm does for it: one of the queue that is ready;
+    /// or a flush, or a write that has found no room, for which the oldest run is written, if that is of use to it.
+    /// (What a flush waits for may also be in the queue, with a write through the cache that took its place.)
     fn first(&self, oldest: Option<(u64, VirtualInstant)>) -> Option<(VirtualInstant, Choice)> {
         let ready = self.queue.iter().enumerate().find(|(_, queued)| queued.ready <= self.now);
         let ready = ready.map(|(at, queued)| (queued.came, Choice::Queued(at)));

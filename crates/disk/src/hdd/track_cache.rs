@@ -1,4 +1,4 @@
-//! What a drive remembers of what it has read, and reading ahead.
+//! Memory of a drive of what it has read, and reading ahead.
 //!
 //! After a read the head stays where it is and reads on, until something else is to be done or a limit is reached. How
 //! far it has come is a matter of how far the platter has turned, so nothing has to be done meanwhile.
@@ -16,9 +16,9 @@ use crate::request::SECTOR;
 #[derive(Debug)]
 pub(crate) struct TrackCache {
     limits: Limits,
-    /// What was read, `(begin, end)`; the least recently used first.
+    /// Ranges that were read, `(begin, end)`; the least recently used first.
     read: VecDeque<(u64, u64)>,
-    /// What was written, likewise.
+    /// Ranges that were written, likewise.
     written: VecDeque<(u64, u64)>,
     ahead: Option<Ahead>,
 }
@@ -42,7 +42,7 @@ struct Ahead {
 pub(crate) enum Found {
     /// All of it.
     All,
-    /// What lies before the sector `missing`, which may be nothing, in a segment that begins at `begin`.
+    /// The range before the sector `missing`, which may be nothing, in a segment that begins at `begin`.
     Head { begin: u64, missing: u64 },
 }
 
@@ -51,7 +51,7 @@ impl TrackCache {
         TrackCache { limits, read: VecDeque::new(), written: VecDeque::new(), ahead: None }
     }
 
-    /// What of a read is there now; what is used is what will be forgotten last.
+    /// The part of a read that is there now; what is used is what will be forgotten last.
     pub fn find(&mut self, begin: u64, end: u64, now: VirtualInstant, geometry: &Geometry, platter: &Platter) -> Found {
         if let Some(ahead) = self.ahead
             && ahead.begin <= begin

@@ -39,7 +39,7 @@ struct Run {
     place: Option<Place>,
 }
 
-/// What is yet to be written, by where it begins.
+/// Ranges yet to be written, by where they begin.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCache {
     runs: BTreeMap<u64, Run>,
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn the_oldest_run_is_known_whatever_was_cut_out_of_others() {
         let (mut cache, mut ledger) = after(&[(1, 0, 10), (2, 20, 30), (3, 40, 50)]);
-        // What is left of the youngest is no older for that.
+        // The rest of the youngest is no older for that.
         cache.carve(Span { begin: 42, end: 44 }, &mut ledger);
         assert_eq!((runs(&cache).len(), cache.oldest()), (4, Some((0, at(1)))));
         cache.take(0, &mut ledger);

@@ -22,18 +22,18 @@ type Piece = (u64, Span);
 pub(crate) struct Buffer {
     cache: Cache,
     unit: u64,
-    /// What is in the unit that is being filled, and since when the last of it.
+    /// Content of the unit that is being filled, and since when the last of it.
     open: Vec<Piece>,
     filled: u64,
     since: VirtualInstant,
     /// Writes whose last part is in that unit.
     ends: Vec<u64>,
-    /// What is in the cache, in bytes, and when how much of it will leave.
+    /// Content of the cache, in bytes, and when how much of it will leave.
     used: u64,
     leaving: BinaryHeap<Reverse<(VirtualInstant, u64)>>,
     /// When the last write was let in.
     admitted: VirtualInstant,
-    /// What is being programmed, in the order in which it is safe.
+    /// Units being programmed, in the order in which they are safe.
     pieces: VecDeque<(VirtualInstant, Piece)>,
     last_safe: VirtualInstant,
     recent: VecDeque<Span>,
@@ -89,7 +89,7 @@ impl Buffer {
         self.filled += part.len();
         self.used += part.len();
         self.since = at;
-        // What is protected is safe when it is complete: nobody asks when it has been programmed.
+        // Protected writes are safe when they are complete: nobody asks when they have been programmed.
         if !self.cache.power_loss_protection {
             self.open.push((id, part));
             if last {

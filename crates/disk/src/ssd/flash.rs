@@ -17,7 +17,7 @@ struct Die {
     read: VirtualInstant,
     /// When its last program or erasure is done, if nothing is read any more.
     work: VirtualInstant,
-    /// What has been programmed since it was last made to erase, in bytes.
+    /// Bytes programmed since it was last made to erase.
     programmed: u64,
 }
 
@@ -84,7 +84,7 @@ impl Flash {
         if working && die.read <= from {
             start = match suspend {
                 Some(wait) => start + us(wait),
-                // What is going on ends at a multiple of its length before all of it does.
+                // Each operation under way ends at a multiple of its length before all of it does.
                 None => {
                     let left = die.work.since(start).as_nanos();
                     start + VirtualDuration::from_nanos(left % program.as_nanos().max(1))
@@ -107,7 +107,7 @@ impl Flash {
         let at = self.next;
         self.next = (self.next + 1) % self.dies.len();
         let Parameters { program_bytes, block_bytes, page_bytes, read_us, program_us, erase_us, .. } = self.parameters;
-        // What is copied goes to the controller and back.
+        // Copied pages go to the controller and back.
         let there = self.carry(at, from, from, program_bytes + 2 * copied as u64);
         let times = copied / program_bytes as f64;
         let copying = times * (read_us * (program_bytes / page_bytes) as f64 + program_us);

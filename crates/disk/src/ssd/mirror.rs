@@ -18,7 +18,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::parameters::State;
 use crate::request::Span;
 
-/// What is mapped as one.
+/// Bytes that are mapped as one.
 pub(crate) const PAGE: u64 = 4096;
 /// So many pages are mirrored at most.
 const MOST: u64 = 16_384;
@@ -29,7 +29,7 @@ const OLDEST: u64 = 8;
 /// Over so many collections the cost is averaged.
 const MEMORY: f64 = 16.0;
 
-/// What is written into which of the two open blocks.
+/// Kinds of pages that are written into the two open blocks.
 const NEW: usize = 0;
 const COPIED: usize = 1;
 
@@ -47,7 +47,7 @@ pub(crate) struct Mirror {
     every: u64,
     /// Where each mirrored page lies, counted from 1; 0: nowhere.
     place: Vec<u32>,
-    /// What lies at each place, counted from 1; 0: nothing that is valid.
+    /// Page at each place, counted from 1; 0: nothing that is valid.
     holds: Vec<u32>,
     /// Valid pages of each block.
     valid: Vec<u16>,
@@ -198,7 +198,7 @@ mod tests {
         Xoshiro256PlusPlus::seed_from_u64(7)
     }
 
-    /// What each page costs in writes, on average, by the analytic result: 1 / (1 − u), where u = e^(−α (1 − u)) is
+    /// Writes that each page costs, on average, by the analytic result: 1 / (1 − u), where u = e^(−α (1 − u)) is
     /// what of a block is valid when its turn comes.
     fn analytic(spare: f64) -> f64 {
         let alpha = 1.0 + spare;

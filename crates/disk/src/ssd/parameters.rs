@@ -1,4 +1,4 @@
-//! What describes a drive of flash memory.
+//! Parameters of a drive of flash memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ const MOST_AHEAD: u64 = 4_096;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SsdParameters {
-    /// What it holds, in bytes.
+    /// Its size, in bytes.
     pub capacity_bytes: u64,
     /// How much more flash memory there is, as a part of the capacity (over-provisioning).
     pub spare: f64,
@@ -19,17 +19,17 @@ pub struct SsdParameters {
     pub state: State,
     /// The flash memory.
     pub flash: Flash,
-    /// What the interface carries in one direction.
+    /// Rate of the interface in one direction.
     pub link_bytes_per_s: f64,
     /// Whether it carries as much in the other direction at the same time (PCIe does, SATA does not).
     pub full_duplex: bool,
     /// How many requests the drive takes at a time (32 by SATA's NCQ); others wait before it.
     pub queue_depth: u32,
-    /// What the controller does for a request before it takes up the next one: it sets the most requests per second.
+    /// Work of the controller for a request before it takes up the next one: it sets the most requests per second.
     pub command_us: f64,
-    /// What a read takes besides that, flash memory, channel and link.
+    /// Time of a read besides that, flash memory, channel and link.
     pub read_overhead_us: f64,
-    /// What a write, a flush or a trim takes besides that, the link and waiting for the cache.
+    /// Time of a write, a flush or a trim besides that, the link and waiting for the cache.
     pub write_overhead_us: f64,
     /// How far the drive reads ahead behind a sequential read; 0: not at all.
     pub read_ahead_bytes: u64,
@@ -39,7 +39,7 @@ pub struct SsdParameters {
     pub fast: Option<Fast>,
 }
 
-/// What a drive has been through.
+/// History of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -57,13 +57,13 @@ pub struct Flash {
     pub channels: u32,
     /// Dies on each of them.
     pub dies_per_channel: u32,
-    /// What a channel carries.
+    /// Rate of a channel.
     pub channel_bytes_per_s: f64,
-    /// What a die reads in one go, and what lies on it side by side.
+    /// Bytes that a die reads in one go, and that lie on it side by side.
     pub page_bytes: u64,
-    /// What a die programs in one go: a page of each plane, or of each bit of a cell.
+    /// Bytes that a die programs in one go: a page of each plane, or of each bit of a cell.
     pub program_bytes: u64,
-    /// What a die erases in one go.
+    /// Bytes that a die erases in one go.
     pub block_bytes: u64,
     /// Reading a page.
     pub read_us: f64,
@@ -81,7 +81,7 @@ pub struct Flash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Cache {
-    /// What it holds.
+    /// Its size.
     pub bytes: u64,
     /// Whether capacitors keep it alive until it has been written: then a flush has nothing to do.
     pub power_loss_protection: bool,
@@ -126,7 +126,7 @@ impl SsdParameters {
         within("read-overhead-us", self.read_overhead_us, 0.0, 1e5, "µs")?;
         within("write-overhead-us", self.write_overhead_us, 0.0, 1e5, "µs")?;
         sectors("read-ahead-bytes", self.read_ahead_bytes, 0, MOST_AHEAD * flash.page_bytes)?;
-        // What is open and what is being programmed.
+        // Open blocks and those being programmed.
         sectors("cache.bytes", self.cache.bytes, 2 * flash.program_bytes, 1 << 36)?;
         if let Some(fast) = &self.fast {
             sectors("fast.bytes", fast.bytes, 0, LARGEST)?;

@@ -34,7 +34,7 @@ pub fn request(id: u64, op: Op, offset: u64, length: u64) -> Request {
     Request { id, op, offset, length }
 }
 
-/// What a program saw: response times in ms in the order of completion, and how long all took, in s.
+/// Observations of a program: response times in ms in the order of completion, and how long all took, in s.
 #[derive(Debug)]
 pub struct Seen {
     pub response_ms: Vec<f64>,

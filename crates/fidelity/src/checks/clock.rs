@@ -84,7 +84,7 @@ pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) ->
     Judgement::with(1e3 * seconds(seen.late.p99), unit, [effect], says + ".")
 }
 
-/// The same, where nodes' slices were those of all programs: who works beside the run is to know.
+/// Likewise, where nodes' slices were those of all programs: who works beside the run is to know.
 pub fn of_host(mut judged: Judgement, slices: Option<[RealDuration; 2]>) -> Judgement {
     if let Some([during, before]) = slices.map(|slices| slices.map(|slice| number(slice.as_secs_f64() * 1e3))) {
         judged.says += &format!(

@@ -6,7 +6,7 @@ use crate::evidence::{Pace, Sharing};
 use crate::observations::Observations;
 use crate::wording::{number, place, span};
 
-/// What shares of work do not give back of what was taken, because they notice it after up to 20 ms.
+/// The part that shares of work do not give back of what was taken, because they notice it after up to 20 ms.
 pub(super) const NOTICED_LATE: f64 = 0.2;
 
 /// A node that always wanted CPU gets what it is entitled to: over all such virtual seconds together, what one got more
@@ -59,7 +59,7 @@ pub fn steal(seen: &Observations, pace: Pace) -> Judgement {
     Judgement::with(worst.value, unit, [missing(taken, pace)], says)
 }
 
-/// What a node's work takes longer where others take so many per cent of its core, and it gets back what is noticed.
+/// The added time of a node's work where others take so many per cent of its core, and it gets back what is noticed.
 pub(super) fn missing(taken_percent: f64, pace: Pace) -> Effect {
     let taken = (taken_percent / 100.0).clamp(0.0, 0.99);
     let left = if pace.gain.is_some() { NOTICED_LATE } else { 1.0 };

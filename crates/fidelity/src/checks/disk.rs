@@ -11,7 +11,7 @@ use crate::wording::{milliseconds, number};
 /// A kind of requests of which there are fewer than this part says nothing about what operations wait for.
 const RARE: f64 = 0.01;
 
-/// What the kernel reads of a program's file at least, where it has to wait for the host's disk, in bytes; and the
+/// Bytes that the kernel reads of a program's file at least, where it has to wait for the host's disk; and the
 /// longest that this is taken to last.
 const HOST_READ: (f64, RealDuration) = (32_768.0, RealDuration::from_nanos(10_000_000));
 
@@ -109,7 +109,7 @@ pub(super) fn read_again(mut judged: Judgement, disks: &[DiskUse], goes: Option<
     judged
 }
 
-/// What nodes have read from the host's own disks, and what that does.
+/// Reads of nodes from the host's own disks, and what that does.
 fn read_from_host(disks: &[DiskUse], tdf: Tdf) -> (String, Option<Effect>) {
     let Some(bytes) = disks.iter().filter_map(|disk| disk.from_host).reduce(|a, b| a + b).filter(|b| *b > 0) else {
         return (String::new(), None);

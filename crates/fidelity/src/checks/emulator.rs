@@ -14,7 +14,7 @@ use crate::wording::{milliseconds, number, place, time};
 const NOTABLE: VirtualDuration = VirtualDuration::from_nanos(100_000);
 /// or than this part of the shortest path, where that is more.
 const NOTABLE_OF_PATH: f64 = 0.01;
-/// What a lost frame costs whoever waits for it: TCP's least time-out, virtual s.
+/// The cost of a lost frame to whoever waits for it: TCP's least time-out, virtual s.
 const TIME_OUT: f64 = 0.2;
 
 /// How late frames were, and whether it was because the emulator had more to do than it can.
@@ -36,7 +36,7 @@ pub(super) fn lateness(e: &Evidence) -> Judgement {
 pub(super) fn drops(e: &Evidence) -> Judgement {
     let seen = e.observations;
     let mut judged = ring_drops(seen.ring_drops, seen.no_memory, seen.first_ring_drop.as_ref());
-    // What found no memory would have been lost by a faster emulator, too.
+    // Frames that found no memory would have been lost by a faster emulator, too.
     if seen.ring_drops > seen.no_memory {
         let lost = [&seen.first_ring_drop, &seen.most_ring_drops].into_iter().flatten();
         let lost: Vec<_> = lost.map(|w| (w.from, w.to)).collect();

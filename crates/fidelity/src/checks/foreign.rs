@@ -8,7 +8,7 @@ use crate::wording::{number, span};
 
 /// Processes that are not the run's, on the nodes' core: how much of it they used, and who wanted it for longest.
 ///
-/// What they used on average is what nodes lacked. A busy loop beside a run gets less of the core than the odd daemon
+/// Their average use is what nodes lacked. A busy loop beside a run gets less of the core than the odd daemon
 /// that happens to be there, because the run's groups outweigh it a hundred times.
 pub fn foreign_load_nodes(seen: &Observations, pace: Pace) -> Judgement {
     let unit = "% of the core";

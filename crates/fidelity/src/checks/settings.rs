@@ -6,7 +6,7 @@ use counters::UntrueSetting;
 /// So many are named, the rest is counted.
 const NAMED: usize = 8;
 
-/// What programs set is translated; what was not counts in real time, and what follows from that nobody knows.
+/// Settings of programs are translated; others count in real time, and what follows from that nobody knows.
 pub fn kernel_settings(untrue: Option<&[UntrueSetting]>) -> Judgement {
     let unit = "settings";
     let Some(untrue) = untrue else {

@@ -40,7 +40,7 @@ pub fn core_speed(speeds: &[(usize, SpeedRecord)], pace: Pace) -> Judgement {
     Judgement::with(slowest.value, UNIT, [Effect::Work(extremes(ranges.into_iter().flatten()))], says)
 }
 
-/// What there is to say of one core.
+/// The facts of one core.
 struct OfCore {
     /// Its speed in per cent of the reference, or without one in units per microsecond.
     value: f64,
@@ -87,7 +87,7 @@ fn capitalised(sentence: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What the record says of it: of several cores the mean.
+/// The recorded value: of several cores the mean.
 pub(super) fn recorded(speeds: &[(usize, SpeedRecord)], pace: Pace) -> Option<CoreSpeed> {
     let known: Vec<f64> = speeds.iter().filter_map(|(_, speed)| speed.units_per_us).collect();
     let reference_units_per_us = pace.reference.filter(|_| pace.gain.is_some());

@@ -1,6 +1,6 @@
 //! Whether two runs differ: *same*, *different*, or *cannot tell*.
 //!
-//! What is seen of a difference is chance in both runs, what each model does to its own values, and the rest, which is
+//! The parts of a difference are chance in both runs, what each model does to its own values, and the rest, which is
 //! what the question is about. Where effects have one unknown cause in both runs (how far a program feels the core's
 //! speed; whether an operation had to wait for its turn; how much of its data the caches forgot), it is as large in one
 //! as in the other, and only what differs of them counts.
@@ -31,7 +31,7 @@ const MEDIAN: f64 = 1.2533;
 /// Standard errors on one side of an interval of 95 %.
 const ERRORS: f64 = 1.96;
 
-/// What can be said of a difference.
+/// Statements about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Says {
@@ -62,14 +62,14 @@ pub struct Difference {
     pub low: f64,
     /// and at most this (95 %).
     pub high: f64,
-    /// What follows from that.
+    /// The conclusion.
     pub says: Says,
 }
 
 /// One pair of runs.
 struct Pair {
     percent: f64,
-    /// What chance may make of it, downwards and upwards, per cent; `None` if that is not known.
+    /// The part that chance may have, downwards and upwards, per cent; `None` if that is not known.
     chance: Option<[f64; 2]>,
     /// By how much the models put the other above the base, per cent.
     models: Budget,
@@ -85,7 +85,7 @@ pub(super) fn differences(pairs: &[(&Run, &Run)], metric: &str, within: impl Fn(
         });
         let each: Vec<Pair> = each.collect::<Option<_>>()?;
         let (percent, [below, above]) = (median(each.iter().map(|p| p.percent).collect())?, spread(&each)?);
-        // What is seen is the target's difference, and the models', and chance.
+        // The observed difference is the target's, and the models', and chance.
         let off = |pair: &Pair| pair.models.and_chance([-above, below]).range();
         let off = |end: usize| median(each.iter().map(|pair| off(pair)[end]).collect());
         let (low, high) = (percent - off(1)?, percent - off(0)?);
@@ -163,7 +163,7 @@ fn by_reference([base, other]: [Option<CoreSpeed>; 2]) -> Option<f64> {
     (slower.is_finite() && slower.abs() > ONE_REFERENCE).then_some(100.0 * slower)
 }
 
-/// What a reader must know of the references of pairs, if they differ.
+/// The note on the references of pairs, if they differ.
 pub(super) fn note(pairs: &[(&Run, &Run)]) -> Option<String> {
     let speeds = pairs.iter().map(|(b, o)| [b, o].map(|run| run.result.fidelity.core_speed));
     let (slower, [base, other]) = speeds

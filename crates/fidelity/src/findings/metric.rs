@@ -27,7 +27,7 @@ pub(super) struct Metric {
 /// All metrics of a run.
 pub(super) fn all(usage: &Usage, window: [f64; 2], metrics: &[Measured]) -> Vec<Metric> {
     let times: Vec<Option<Times>> = metrics.iter().map(|m| times(usage, window, m)).collect();
-    // What a rate counts is not said; the times with most samples are the best guess.
+    // The units that a rate counts are not said; the times with most samples are the best guess.
     let most = times.iter().flatten().max_by_key(|t| t.samples).cloned();
     let counted = counted(metrics);
     let of = |(measured, own): (&Measured, Option<Times>)| {

@@ -8,7 +8,7 @@ use crate::compare::Statistic;
 use crate::effects::{Change, furthest, is_known};
 use crate::wording::number;
 
-/// What contributes less than this, in per cent, is not worth naming,
+/// A contribution of less than this, in per cent, is not worth naming,
 const NAMED: f64 = 0.1;
 /// and no more than so many are.
 const CONTRIBUTIONS: usize = 4;

@@ -1,170 +1,182 @@
-//! Relay between a command in a node and the terminal or files of who gave it: a pseudo-terminal for a terminal, and
-//! pipes for files.
-//!
-//! A node that had the terminal itself could type into it, and read what is typed there later; one that had a file of
-//! the host's could make a setuid program of it. Pipes, sockets and `/dev/null` are no more than what goes through
-//! them, and are handed on.
+//! Relay between the caller's terminal, pipes or files and a visit: what is typed goes there in messages, and what
+//! comes is written.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use host::terminal::{PassedOn, Pty, is_in_front, is_terminal, pty_size};
+use host::terminal::{Look, PassedOn, is_in_front, is_terminal, size_of};
+use record::LogStream;
 use rustix::fs::{FileType, fstat};
-use rustix::pipe::{PipeFlags, pipe_with};
+use site::{AHEAD, PIECE, Said, Stdio};
 
-/// How long nothing may have come, once the command has ended, until what it has left behind is not waited for.
-const SILENCE: Duration = Duration::from_millis(200);
+use crate::control;
+
 /// The device `/dev/null`.
 const NULL: (u32, u32) = (1, 3);
-/// The character that ends the input of a terminal.
-const END_OF_INPUT: u8 = 4;
+/// How often the caller's signals are looked at while it has still to take output.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A relay between the caller and a command, until it is dropped.
 pub struct Relay {
-    /// The harness's end, and whose terminal it stands for.
-    pty: Option<(File, OwnedFd)>,
+    socket: Arc<OwnedFd>,
+    /// The caller's terminal, if the command has one.
+    terminal: Option<OwnedFd>,
     /// Puts the caller's terminal back.
     passed_on: Option<PassedOn>,
-    /// Bytes that the command has printed, and which of its outputs have ended.
-    came: Arc<AtomicU64>,
-    printing: usize,
+    /// Where the outputs are written, each by a thread of its own, and where it says that it has come to the end.
+    printing: [Option<Sender<Vec<u8>>>; 2],
     ended: Receiver<()>,
+    threads: usize,
+    /// Tells the thread that reads the caller's input how much of it the command has taken.
+    taken: Sender<u64>,
+}
+
+/// Kinds of the caller's standard input, output and error, and its terminal if one of them is.
+pub fn caller() -> io::Result<([Stdio; 3], Option<Look>)> {
+    let own = own()?;
+    let stdio = [kind(own[0].as_fd())?, kind(own[1].as_fd())?, kind(own[2].as_fd())?];
+    Ok((stdio, terminal_of(&own, &stdio).map(|fd| Look::of(fd.as_fd())).transpose()?))
+}
+
+fn own() -> io::Result<[OwnedFd; 3]> {
+    let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    Ok([copy(io::stdin().as_fd())?, copy(io::stdout().as_fd())?, copy(io::stderr().as_fd())?])
+}
+
+fn terminal_of<'a>(own: &'a [OwnedFd; 3], stdio: &[Stdio; 3]) -> Option<&'a OwnedFd> {
+    own.iter().zip(stdio).find(|(_, kind)| **kind == Stdio::Terminal).map(|(fd, _)| fd)
+}
+
+fn kind(fd: BorrowedFd<'_>) -> io::Result<Stdio> {
+    let found = fstat(fd)?;
+    let device = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+    Ok(match FileType::from_raw_mode(found.st_mode) {
+        FileType::CharacterDevice if device == NULL => Stdio::Null,
+        _ if is_terminal(fd) => Stdio::Terminal,
+        _ => Stdio::Pipe,
+    })
 }
 
 impl Relay {
-    /// Begins to pass on; with what the command is to have as its standard input, output and error.
-    pub fn begin() -> io::Result<(Relay, [OwnedFd; 3])> {
-        let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
-        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
-        let own = [copy(stdin.as_fd())?, copy(stdout.as_fd())?, copy(stderr.as_fd())?];
+    /// Begins to pass on to a visit with these descriptors.
+    pub fn begin(stdio: &[Stdio; 3], socket: &Arc<OwnedFd>) -> io::Result<Relay> {
+        let own = own()?;
+        let terminal = terminal_of(&own, stdio).map(OwnedFd::try_clone).transpose()?;
         let (end, ended) = channel();
-        let mut relay = Relay { pty: None, passed_on: None, came: Arc::default(), printing: 0, ended };
-        let pty = own.iter().find(|fd| is_terminal(fd.as_fd())).map(|fd| Pty::like(fd.as_fd())).transpose()?;
-        let mut shown = false;
-        let mut stdio = Vec::new();
-        for (number, own) in own.into_iter().enumerate() {
-            let fd = match (kind(own.as_fd())?, &pty) {
-                (Kind::HandedOn, _) => own,
-                (Kind::Terminal, Some(Pty { ours, theirs })) => {
-                    if relay.pty.is_none() {
-                        relay.pty = Some((ours.try_clone()?, own.try_clone()?));
-                    }
-                    if number == 0 && is_in_front(own.as_fd()) {
-                        relay.passed_on = Some(PassedOn::begin(own.as_fd())?);
-                        input(own, ours.try_clone()?, Some(END_OF_INPUT))?;
-                    } else if number > 0 && !shown {
-                        shown = true;
-                        relay.print(ours.try_clone()?, own, end.clone())?;
-                    }
-                    theirs.try_clone()?
+        let (taken, has_taken) = channel();
+        let printing = [None, None];
+        let mut relay = Relay { socket: socket.clone(), terminal, passed_on: None, printing, ended, threads: 0, taken };
+        let [stdin, stdout, stderr] = own;
+        match stdio[0] {
+            Stdio::Null => {}
+            // Others would be stopped that read what is typed there.
+            Stdio::Terminal if !is_in_front(stdin.as_fd()) => {}
+            kind => {
+                if kind == Stdio::Terminal {
+                    relay.passed_on = Some(PassedOn::begin(stdin.as_fd())?);
                 }
-                _ => {
-                    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-                    if number == 0 {
-                        input(own, write.into(), None)?;
-                        read
-                    } else {
-                        relay.print(read.into(), own, end.clone())?;
-                        write
-                    }
-                }
-            };
-            stdio.push(fd);
+                let socket = socket.clone();
+                let read = move || drop(input(&stdin.into(), &socket, &has_taken));
+                thread::Builder::new().name("input".into()).spawn(read)?;
+            }
         }
-        let stdio = <[OwnedFd; 3]>::try_from(stdio).map_err(|_| io::Error::other("there are three descriptors"))?;
-        Ok((relay, stdio))
+        for (stream, to) in [(LogStream::Stdout, stdout), (LogStream::Stderr, stderr)] {
+            let (send, come) = channel();
+            let (socket, end) = (socket.clone(), end.clone());
+            let write = move || {
+                print(stream, to.into(), &come, &socket);
+                let _ = end.send(());
+            };
+            thread::Builder::new().name("output".into()).spawn(write)?;
+            relay.threads += 1;
+            relay.printing[place(stream)] = Some(send);
+        }
+        Ok(relay)
     }
 
     /// The caller's terminal has another size.
     pub fn resize(&self) {
-        if let Some((pty, terminal)) = &self.pty {
-            let _ = pty_size(terminal.as_fd(), pty.as_fd());
+        if let Some(size) = self.terminal.as_ref().and_then(|terminal| size_of(terminal.as_fd()).ok()) {
+            let _ = control::send_message(&self.socket, &Said::Resized(size));
         }
     }
 
-    /// The command has ended: what it has printed is passed on to its end. What it has left behind is not waited for.
-    pub fn end(&mut self) {
-        let mut before = self.came.load(Ordering::Relaxed);
-        while self.printing > 0 {
-            match self.ended.recv_timeout(SILENCE) {
-                Ok(()) => self.printing -= 1,
+    /// Writes an output of the command.
+    pub fn print(&self, stream: LogStream, bytes: Vec<u8>) {
+        // A caller that has closed it has been told of.
+        let _ = self.printing[place(stream)].as_ref().map(|printing| printing.send(bytes));
+    }
+
+    /// The command has taken so much of its input.
+    pub fn taken(&self, bytes: u64) {
+        let _ = self.taken.send(bytes);
+    }
+
+    /// Waits until the caller has taken all that the command has printed; unless `signal` says that it will not wait,
+    /// whose signal is given then.
+    pub fn end(&mut self, signal: impl Fn() -> Option<i32>) -> Option<i32> {
+        self.printing = [None, None];
+        while self.threads > 0 {
+            match self.ended.recv_timeout(LOOK) {
+                Ok(()) => self.threads -= 1,
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = self.came.load(Ordering::Relaxed);
-                    if now == before {
-                        break;
+                    if let Some(signal) = signal() {
+                        return Some(signal);
                     }
-                    before = now;
                 }
             }
         }
         self.passed_on = None;
-    }
-
-    /// Passes on what the command prints.
-    fn print(&mut self, from: File, to: OwnedFd, end: std::sync::mpsc::Sender<()>) -> io::Result<()> {
-        self.printing += 1;
-        let came = Arc::clone(&self.came);
-        thread::Builder::new().name("output".into()).spawn(move || {
-            pass(&from, &to.into(), |read| {
-                came.fetch_add(read as u64, Ordering::Relaxed);
-            });
-            let _ = end.send(());
-        })?;
-        Ok(())
+        None
     }
 }
 
-/// How a descriptor of the caller's is passed on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    HandedOn,
-    Terminal,
-    Copied,
+fn place(stream: LogStream) -> usize {
+    match stream {
+        LogStream::Stdout => 0,
+        LogStream::Stderr => 1,
+    }
 }
 
-fn kind(fd: BorrowedFd<'_>) -> io::Result<Kind> {
-    let found = fstat(fd)?;
-    let device = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
-    Ok(match FileType::from_raw_mode(found.st_mode) {
-        FileType::Fifo | FileType::Socket => Kind::HandedOn,
-        FileType::CharacterDevice if device == NULL => Kind::HandedOn,
-        _ if is_terminal(fd) => Kind::Terminal,
-        _ => Kind::Copied,
-    })
-}
-
-/// Passes on what the caller types, or has in a file; `end` is what says that there is no more.
-fn input(from: OwnedFd, to: File, end: Option<u8>) -> io::Result<()> {
-    thread::Builder::new().name("input".into()).spawn(move || {
-        pass(&from.into(), &to, |_| ());
-        if let Some(end) = end {
-            let _ = (&to).write_all(&[end]);
-        }
-    })?;
-    Ok(())
-}
-
-/// Copies until one side has come to its end.
-fn pass(mut from: &File, mut to: &File, mut each: impl FnMut(usize)) {
-    let mut buffer = vec![0; 1 << 16];
+/// Passes on what the caller types, or has in a pipe or a file, to its end.
+fn input(mut from: &File, socket: &OwnedFd, taken: &Receiver<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; PIECE];
+    let mut ahead = 0;
     loop {
-        match from.read(&mut buffer) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+        let read = match from.read(&mut buffer) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             // A terminal whose other end is gone says EIO.
-            Ok(0) | Err(_) => return,
-            Ok(read) => {
-                each(read);
-                if to.write_all(&buffer[..read]).is_err() {
-                    return;
-                }
-            }
+            Ok(0) | Err(_) => return control::send_message(socket, &Said::InputEnds),
+            Ok(read) => read,
+        };
+        control::send_message(socket, &Said::Input(buffer[..read].to_vec()))?;
+        ahead += read as u64;
+        ahead -= taken.try_iter().sum::<u64>().min(ahead);
+        while ahead + PIECE as u64 > AHEAD {
+            // The command is over where nothing comes any more.
+            let Ok(bytes) = taken.recv() else { return Ok(()) };
+            ahead -= bytes.min(ahead);
+        }
+    }
+}
+
+/// Writes an output until there is no more, or the caller takes no more.
+fn print(stream: LogStream, mut to: File, come: &Receiver<Vec<u8>>, socket: &OwnedFd) {
+    for bytes in come {
+        let said = match to.write_all(&bytes) {
+            Ok(()) => Said::Taken(stream, bytes.len() as u64),
+            Err(_) => Said::Closed(stream),
+        };
+        // The command may have ended meanwhile.
+        let _ = control::send_message(socket, &said);
+        if said == Said::Closed(stream) {
+            return;
         }
     }
 }

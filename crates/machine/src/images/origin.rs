@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use record::Variant;
-use site::{Base, Root, Source};
+use site::{Base, KeptAbout, Origin, Root, Source, Told};
 
 use super::{LAYOUT, share};
-use crate::control::{self, ExecReply, NodeRequest};
+use crate::control::{self, VisitRequest, VisitWish};
 use crate::error::{Error, Result};
-use crate::live::{LiveRun, control_socket_of};
+use crate::live::LiveRun;
 use crate::logs::find_live;
 use crate::suspended::{Files, read_experiment, suspended_runs, take_suspended};
 
@@ -43,21 +43,12 @@ pub enum ImageSource {
     Suspended(String),
 }
 
-/// Which run it is.
-#[derive(Debug)]
-pub(super) struct Origin {
-    pub(super) experiment: String,
-    pub(super) variant: String,
-    pub(super) run: PathBuf,
-}
-
-/// A node's files, ready to be read.
+/// A suspended node's files, ready to be read, and the lock that keeps them where they are.
 pub(super) struct Opened {
     pub(super) origin: Origin,
-    pub(super) base: node::Base,
+    pub(super) base: Base,
     pub(super) written: OwnedFd,
-    /// Locks that keep them where they are.
-    _held: (Option<Files>, Option<File>),
+    pub(super) _held: Files,
 }
 
 impl ImageSource {
@@ -82,52 +73,34 @@ impl ImageSource {
             Err(e) => Err(e),
         }
     }
-
-    pub(super) fn open(&self, node: &str) -> Result<Opened> {
-        let (origin, base, written, files) = match self {
-            ImageSource::Live(run) => {
-                let (base, written) = ask(run, node)?;
-                let (experiment, variant) = (run.name.clone(), run.variant.clone());
-                (Origin { experiment, variant, run: run.out.clone() }, base, written, None)
-            }
-            ImageSource::Suspended(id) => aside(id, node)?,
-        };
-        let (base, image) = match base {
-            Base::Host => (node::Base::Host, None),
-            Base::Directory(dir) => (node::Base::Directory(dir), None),
-            Base::Archive(file) => (node::Base::Image(file), None),
-            Base::Image(name) => {
-                let (dir, lock) = share(&name)?;
-                (node::Base::Image(dir.join(LAYOUT)), Some(lock))
-            }
-        };
-        Ok(Opened { origin, base, written, _held: (files, image) })
-    }
 }
 
-/// Asks a live run for what a node of it has written.
-fn ask(run: &LiveRun, node: &str) -> Result<(Base, OwnedFd)> {
-    let path = control_socket_of(run);
-    let gone = |source: std::io::Error| {
-        let what = format!("run {}: cannot reach it at {}", run.name, path.display());
-        Error::Io { what, source }
-    };
-    let socket = control::connect_to(&path).map_err(gone)?;
-    control::send_message(&socket, &NodeRequest::Written { node: node.into() }).map_err(gone)?;
-    match control::receive_message::<ExecReply>(&socket).map_err(gone)? {
-        Some((ExecReply::Written(base), fds)) => match <[OwnedFd; 1]>::try_from(fds) {
-            Ok([written]) => Ok((base, written)),
-            Err(_) => Err(Error::SiteLost(format!("run {} does not show the files of {node}", run.name))),
-        },
-        Some((ExecReply::Refused(told), _)) => Err(Error::Reported(told)),
-        Some((ExecReply::Exit(_), _)) | None => {
-            Err(Error::SiteLost(format!("run {} ended before it showed the files of {node}", run.name)))
+/// The files below a node's own, and the lock of an image that they are of.
+pub(super) fn base_to_read(base: Base) -> Result<(node::Base, Option<File>)> {
+    Ok(match base {
+        Base::Host => (node::Base::Host, None),
+        Base::Directory(dir) => (node::Base::Directory(dir), None),
+        Base::Archive(file) => (node::Base::Image(file), None),
+        Base::Image(name) => {
+            let (dir, lock) = share(&name)?;
+            (node::Base::Image(dir.join(LAYOUT)), Some(lock))
         }
+    })
+}
+
+/// Has a live run keep what a node of it has written.
+pub(super) fn save_live(run: &LiveRun, node: &str, name: &str) -> Result<KeptAbout> {
+    let request = VisitRequest { node: node.into(), wish: VisitWish::Save { image: name.into() } };
+    let socket = control::visit(run, &request)?;
+    match control::receive_message::<Told>(&socket).map_err(|e| Error::unreachable(run, e))? {
+        Some(Told::Saved(about)) => Ok(*about),
+        Some(Told::Refused(told)) => Err(Error::Reported(told)),
+        _ => Err(Error::SiteLost(format!("run {} ended before the files of {node} were saved", run.name))),
     }
 }
 
 /// Files of a node whose run is suspended.
-fn aside(which: &str, node: &str) -> Result<(Origin, Base, OwnedFd, Option<Files>)> {
+pub(super) fn open_suspended(which: &str, node: &str) -> Result<Opened> {
     let (found, files) = take_suspended(which)?;
     let aside = found.run;
     let experiment = read_experiment(&aside)?;
@@ -145,6 +118,7 @@ fn aside(which: &str, node: &str) -> Result<(Origin, Base, OwnedFd, Option<Files
     }
     let dir: &Path = &files.nodes().join(node);
     let written = File::open(dir).map_err(Error::file(dir, "open"))?;
-    let origin = Origin { experiment: aside.name, variant: Variant::Scaled.to_string(), run: aside.out };
-    Ok((origin, base_of_node(of), written.into(), Some(files)))
+    let versions = record::RunDir::at(&aside.out).plan().ok().flatten().map(|plan| plan.versions).unwrap_or_default();
+    let origin = Origin { experiment: aside.name, variant: Variant::Scaled.to_string(), run: aside.out, versions };
+    Ok(Opened { origin, base: base_of_node(of), written: written.into(), _held: files })
 }

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use model::yaml::wrong_word;
 use rustix::process::Signal;
+use site::KeptAbout;
 
 use super::reference::{image_reference, local_name};
-use super::{KeptAbout, LAYOUT, all, begin, is_taken, keep, unix_s};
+
+use super::{LAYOUT, all, begin, is_taken, keep, unix_s};
 use crate::error::{Error, Result};
 
 /// The program that fetches images.

@@ -4,7 +4,7 @@ use crossbeam_channel::Receiver;
 use scale::RealInstant;
 use site::{
     ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Result, Sample,
-    Setup, Site, SpeedSeen, Start, Stop, Suspended, Written, Zero,
+    Setup, Site, SpeedSeen, Start, Stop, Suspended, Visits, Written, Zero,
 };
 
 use super::LocalSite;
@@ -80,6 +80,10 @@ impl Site for LocalSite {
 
     fn events(&mut self) -> Result<Receiver<Event>> {
         Ok(self.events()?)
+    }
+
+    fn visits(&mut self) -> Result<Visits> {
+        Ok(self.visits()?)
     }
 
     fn begin_command(&mut self, command: &Command) -> Result<CommandId> {

@@ -1,4 +1,4 @@
-//! The nodes of a live run, as the run's loop and `diorama exec` share them.
+//! The nodes of a live run, as the run's calls and its visitors share them.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,7 +32,6 @@ const LONGEST_OUTPUT: u64 = 1 << 20;
 /// All nodes, in the order of the plan.
 pub struct Nodes {
     nodes: Vec<RwLock<Node>>,
-    names: HashMap<String, NodeIndex>,
     /// Dilates what starts; none in a variant that runs in real time.
     dilation: Option<Arc<Dilation>>,
     /// Which node each container process is, as the run's PID namespace numbers them.
@@ -106,7 +105,6 @@ impl Nodes {
             specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &folder)? }, io));
         }
         let nodes = Node::create_all(&prepared.enclosure, &prepared.runtime, specs)?;
-        let names = nodes.iter().enumerate().map(|(i, n)| (n.name().to_string(), i)).collect();
         let pids = Arc::new(Mutex::new(nodes.iter().enumerate().map(|(i, n)| (n.pid(), i)).collect()));
         let nodes = nodes.into_iter().map(RwLock::new).collect();
         let begun = AtomicU64::new(0);
@@ -114,7 +112,6 @@ impl Nodes {
         let bases = bases.collect();
         Ok(Nodes {
             nodes,
-            names,
             bases,
             logs,
             dilation: dilation.clone(),
@@ -214,15 +211,6 @@ impl Nodes {
         Ok(())
     }
 
-    /// The node of a name.
-    pub fn named(&self, name: &str) -> Result<NodeIndex> {
-        self.names.get(name).copied().ok_or_else(|| {
-            let mut known: Vec<_> = self.names.keys().cloned().collect();
-            known.sort_unstable();
-            Error::NoSuchNode { name: name.into(), known }
-        })
-    }
-
     /// The directory with what a node has written, and what that lies over.
     pub fn written(&self, node: NodeIndex) -> Result<(OwnedFd, Base)> {
         Ok((self.with(node, Node::written)?, self.bases[node].clone()))
@@ -261,9 +249,9 @@ impl Nodes {
                 if let Some(exec) = running {
                     exec.signal_group(rustix::process::Signal::TERM.as_raw())?;
                 }
-                let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
+                let null = host::descriptors::null().map_err(Error::io("/dev/null"))?;
                 let [stdout, stderr] = self.logs.ends(change.node)?;
-                let exec = match self.exec(change.node, argv, [null.into(), stdout.into(), stderr.into()]) {
+                let exec = match self.exec(change.node, argv, [null, stdout.into(), stderr.into()]) {
                     Err(Error::NodeEnded(_)) => return Ok(false),
                     other => other?,
                 };
@@ -280,8 +268,8 @@ impl Nodes {
             || -> io::Result<File> { Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into()) };
         let (stdout, stderr) = (memory().map_err(output_failed)?, memory().map_err(output_failed)?);
         let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(output_failed);
-        let null = File::open("/dev/null").map_err(Error::io("/dev/null"))?;
-        let exec = self.exec(command.node, &command.argv, [null.into(), copy(&stdout)?, copy(&stderr)?])?;
+        let null = host::descriptors::null().map_err(Error::io("/dev/null"))?;
+        let exec = self.exec(command.node, &command.argv, [null, copy(&stdout)?, copy(&stderr)?])?;
         Ok(Running { exec, limit: command.limit, stdout, stderr })
     }
 
