@@ -177,20 +177,25 @@ fn a_save_that_is_killed_or_finds_no_room_leaves_nothing() {
     });
     saving.kill().unwrap();
     saving.wait().unwrap();
-    assert!(!parts().is_empty());
+    wait_until("the run has given it up", PATIENCE, || parts().is_empty());
     let listed = lab.diorama(&["image", "list"]).stdout;
     assert!(!listed.contains(cut.as_str()), "{listed}");
-    assert_eq!(parts(), Vec::<PathBuf>::new(), "the next command removes it");
+    stop(&lab, run);
 
-    // In a mount namespace of its own the images lie on a file system that is small.
-    let script = format!(
-        "mount -t tmpfs -o size=1m tmpfs {home} && {DIORAMA} image save maker set-up {full}; \
-         echo code $?; ls -A {home}",
-        home = home().display()
-    );
-    let done = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
-    let (said, found) = (String::from_utf8_lossy(&done.stderr), String::from_utf8_lossy(&done.stdout));
-    assert!(said.contains("No space left") && said.contains("df -h"), "{said}");
-    assert_eq!(found, "code 3\nlock\n", "nothing is left of it");
+    // Of a run in a mount namespace of its own, where the images lie on a file system that is small.
+    let script =
+        format!("mount -t tmpfs -o size=1m tmpfs {} && exec {DIORAMA} run lab --out runs/small", home().display());
+    let mut small = Command::new("unshare");
+    let log = fs::File::create(lab.path().join("started.log")).unwrap();
+    let run = small.args(["-m", "sh", "-c", &script]).current_dir(lab.path()).stderr(log).spawn().unwrap();
+    lab.wait_for_event("small", "all-ready");
+    let script = "head -c 4000000 /dev/urandom > /opt/large";
+    assert_eq!(lab.diorama(&["exec", "maker", "set-up", "--", "sh", "-c", script]).code, 0);
+    let done = lab.diorama(&["image", "save", "maker", "set-up", full]);
+    assert_eq!(done.code, 3, "{}", done.stderr);
+    assert!(done.stderr.contains("No space left") && done.stderr.contains("df -h"), "{}", done.stderr);
+    let there = fs::read_dir(format!("/proc/{}/root{}", run.id(), home().display())).unwrap();
+    let there: Vec<_> = there.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(there, ["lock"], "nothing is left of it");
     stop(&lab, run);
 }

@@ -1,7 +1,7 @@
 //! Damaged state: set apart under a name of its own, told, listed by `diorama swap list`, and removable.
 //!
-//! What cannot be read any more is not written over, for somebody may be able to mend it; and it is not in the way of
-//! what is written in its place.
+//! A file that cannot be read any more is not written over, for somebody may be able to mend it; and it is not in the
+//! way of what is written in its place.
 
 use std::fs;
 use std::path::{Path, PathBuf};

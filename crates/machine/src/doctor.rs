@@ -1,7 +1,7 @@
 //! Offers and lacks of this machine, and what they cost in fidelity.
 //!
-//! Whatever can be tried is tried and not guessed: BPF programs are loaded and let go of again, a namespace gets its
-//! settings, a thread becomes a real-time one. Nothing of it stays.
+//! Features that can be tried are tried and not guessed: BPF programs are loaded and let go of again, a namespace gets
+//! its settings, a thread becomes a real-time one. Nothing of it stays.
 
 mod kernel;
 mod machine;

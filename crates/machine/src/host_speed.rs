@@ -105,7 +105,7 @@ pub struct HostSpeed {
     model: String,
 }
 
-/// What is written of it.
+/// The record of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
     /// This.

@@ -51,7 +51,7 @@ const NICE: i32 = 19;
 /// An image in the list of those that are kept.
 #[derive(Clone, Debug)]
 pub struct ListedImage {
-    /// What is written of it.
+    /// The record of it.
     pub about: KeptAbout,
     /// How long ago it was saved.
     pub age: Duration,
@@ -102,7 +102,7 @@ impl KeptImage {
     }
 }
 
-/// What is known of the files of an image that are unpacked.
+/// The known facts of the files of an image that are unpacked.
 fn read_unpacked(tree: &Path) -> io::Result<Unpacked> {
     Ok(serde_json::from_slice(&fs::read(tree.join(UNPACKED))?)?)
 }
@@ -183,8 +183,8 @@ pub fn save_image(source: &ImageSource, node: &str, name: &str) -> Result<KeptAb
     }
 }
 
-/// Makes an image of what a node has written over `base`, unless `is_wanted` says when all has been read that it is in
-/// vain. Gives way to all others that this process does.
+/// Makes an image of what a node has written over `base`, unless `is_wanted` says meanwhile that it is in vain. Gives
+/// way to all else that this process does.
 pub(crate) fn save_written(
     name: &str,
     node: &str,
@@ -202,8 +202,10 @@ pub(crate) fn save_written(
     let _ = rustix::process::nice(NICE);
     let about =
         node::About { name: name.into(), source: format!("{node} of {}/{}", origin.experiment, origin.variant) };
-    let saved = node::save(&part.dir.join(LAYOUT), &base, written, &about)?;
+    let go_on = || is_wanted().map_err(|e| io::Error::other(e.to_string()));
+    let saved = node::save(&part.dir.join(LAYOUT), &base, written, &about, &go_on);
     is_wanted()?;
+    let saved = saved?;
     let about = KeptAbout {
         name: name.into(),
         versions: origin.versions.clone(),
@@ -358,7 +360,7 @@ fn dir_of(name: &str) -> PathBuf {
     home().join(name)
 }
 
-/// What is wrong with the description of an image; none if it can be used.
+/// The fault of the description of an image; none if it can be used.
 fn damage(dir: &Path) -> Option<String> {
     match fs::read(dir.join(ABOUT)).map(|text| serde_json::from_slice::<KeptAbout>(&text)) {
         Ok(Ok(about)) if dir.file_name().is_some_and(|name| *name == *about.name) => None,

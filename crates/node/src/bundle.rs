@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{masked, seccomp};
 
-/// What differs between bundles.
+/// Differences between bundles.
 pub(crate) struct Parts<'a> {
     pub(crate) hostname: &'a str,
     pub(crate) root: &'a Path,
@@ -27,7 +27,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) process: Process,
 }
 
-/// What a program of a node may do as root. Each acts on the node's own files, processes and interfaces only.
+/// Capabilities of a node's root. Each acts on the node's own files, processes and interfaces only.
 ///
 /// Left out, among others: SYS_TIME, SYS_ADMIN, SYS_PTRACE, SYS_MODULE, SYS_RAWIO, SYS_BOOT, SYSLOG, MKNOD, BPF and
 /// PERFMON reach the host; DAC_READ_SEARCH opens host files by handle; LINUX_IMMUTABLE makes files that cannot be
@@ -83,7 +83,7 @@ pub(crate) fn process(argv: &[String], env: &[String], cwd: &str, (uid, gid): (u
     process.set_args(Some(argv.to_vec())).set_env(Some(env.to_vec())).set_cwd(cwd.into());
     process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true));
     let [soft, hard] = host::descriptors::limit_of_programs();
-    // What the kernel counts for each user, it counts for all nodes and the host's root together, and whoever has the
+    // Limits per user are the kernel's for all nodes and the host's root together, and whoever has the
     // higher limit gets the rest: here, half of it.
     let limit = |kind, soft, hard| PosixRlimitBuilder::default().typ(kind).soft(soft).hard(hard).build().ok();
     let of_user = [

@@ -52,7 +52,7 @@ pub struct Enclosure {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the enclosure and its nodes have in common.
+/// State that the enclosure and its nodes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     jobs: Sender<Option<Job>>,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub(crate) state: PathBuf,
     /// A file system in memory that exists in the enclosure only: bundles, layers, the runtime's state.
     pub(crate) staging: PathBuf,
-    /// The same, for threads outside.
+    /// Likewise, for threads outside.
     pub(crate) staging_dir: OwnedFd,
     pub(crate) hide: Vec<PathBuf>,
     pub(crate) once: crate::mask::Once,
@@ -225,7 +225,7 @@ impl Shared {
     }
 }
 
-/// What the enclosure's thread hands out once it is inside.
+/// Handles that the enclosure's thread gives out once it is inside.
 struct Inside {
     init: Spawned,
     socket: OwnedFd,

@@ -1,4 +1,4 @@
-//! What can go wrong with a node, told to the person who runs the experiment.
+//! Failures of a node, told to the person who runs the experiment.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// Why a node, or the enclosure of all nodes, cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What the experiment asks for cannot be (exit 2).
+    /// The experiment asks for something that cannot be (exit 2).
     #[error("{0}")]
     Input(String),
     /// The machine lacks or already uses something (exit 3).
@@ -17,15 +17,15 @@ pub enum Error {
     Node {
         /// The node's name.
         node: String,
-        /// What happened.
+        /// The event.
         what: String,
     },
     /// A step of the run's own machinery failed (exit 1).
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

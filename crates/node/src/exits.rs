@@ -1,4 +1,4 @@
-//! What the reaper of a run reports: which container or executed command ended, and how.
+//! Reports of the reaper of a run: which container or executed command ended, and how.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -24,7 +24,7 @@ pub use self::save::{About, Base, Saved, save};
 
 /// The note in an image's manifest that says what its layers lie over, if it is not nothing.
 const OVER: &str = "diorama.over";
-/// What is there of the one that lies over a host's root.
+/// Directories that are there of the one that lies over a host's root.
 const OVER_HOST: &str = "host";
 /// The note that says which host that was.
 const MADE_ON: &str = "diorama.host";

@@ -53,7 +53,7 @@ pub fn init_main() -> ! {
 /// Ties this process to the engine's life and gives the namespace its `/proc`; gives a signalfd for SIGCHLD.
 fn prepare() -> io::Result<OwnedFd> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // Whatever else was inherited is not ours to keep open.
+    // Anything else that was inherited is not ours to keep open.
     // SAFETY: this process has just begun and owns no descriptor above its socket.
     unsafe { libc::close_range(SOCKET as u32 + 1, u32::MAX, 0) };
     if rustix::process::getpid() != rustix::process::Pid::INIT {

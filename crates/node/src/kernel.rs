@@ -19,7 +19,7 @@ pub struct NotApplied {
     pub setting: String,
     /// The value that was refused.
     pub value: String,
-    /// What the kernel said.
+    /// The kernel's error.
     pub why: String,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for NotApplied {
     }
 }
 
-/// What every node has, in every variant.
+/// Settings of every node, in every variant.
 ///
 /// Linear SYN time-outs would replace the back-off that the target has by default only in recent kernels. Echo sockets
 /// spare `ping` the capability that a node's ordinary users do not have.
@@ -41,7 +41,7 @@ const SYSCTL: &str = "/proc/sys/net";
 /// How many connections a node's table of TCP connections has room for before they share places.
 const CONNECTIONS: &str = "8192";
 
-/// What a namespace has by the size of its table, and nodes by that of the machine's.
+/// Settings of a namespace by the size of its table, and of nodes by that of the machine's.
 const BY_TABLE: [&str; 2] = ["ipv4/tcp_max_tw_buckets", "ipv4/tcp_max_syn_backlog"];
 
 /// The network namespace from which those of nodes are made, so that each has a table of TCP connections of its own.
@@ -69,7 +69,7 @@ impl ParentNamespace {
 
     /// Makes the namespace of a node, with nothing but a `lo` that is down.
     pub fn child(&self) -> Result<NetNamespace, Error> {
-        // What cannot be set is smaller than it was, and no value that anything here depends on.
+        // A setting that fails is smaller than it was, and no value that anything here depends on.
         Ok(self.namespace.child(|| drop(write_all(self.by_table.iter().cloned())))?)
     }
 }
@@ -119,12 +119,12 @@ fn connection_tracking(tdf: Tdf) -> Vec<(String, String)> {
     scaled.collect()
 }
 
-/// What a setting is in the calling thread's namespace, if there is such a one.
+/// Value of a setting in the calling thread's namespace, if there is such a one.
 fn value_of(setting: &str) -> Option<String> {
     Some(fs::read_to_string(Path::new(SYSCTL).join(setting)).ok()?.trim().to_string())
 }
 
-/// What lies in a directory; nothing, if it is not there.
+/// Content of a directory; nothing, if it is not there.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|e| e.file_name().into_string().ok()).collect()

@@ -12,9 +12,9 @@ pub(crate) use apply::{Below, Part, apply, reader};
 pub(crate) use bounds::{Bounds, Budget, Counted, Headers};
 pub(crate) use collect::{Found, Tree, collect};
 
-/// What marks a name that hides the same name of the layers below.
+/// Prefix of a name that hides the same name of the layers below.
 const WHITEOUT: &[u8] = b".wh.";
-/// What marks a directory that hides all that the layers below have in it.
+/// Name that hides all that the layers below have in a directory.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// The attributes by which the overlay file system knows what it has to do with a name. They mean something in the
 /// directory of one overlay, and must come into no other one from outside.

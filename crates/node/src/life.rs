@@ -59,7 +59,7 @@ pub struct Node {
     spec: NodeSpec,
     enclosure: Arc<Shared>,
     runtime: Runtime,
-    /// What it sees; nothing while it has no power.
+    /// Its view; nothing while it has no power.
     mounted: Option<Mounted>,
     /// How often it has been created again; part of the container's name.
     generation: u32,
@@ -72,7 +72,7 @@ pub struct Node {
     oom_before: u64,
 }
 
-/// What a node sees.
+/// View of a node.
 #[derive(Debug)]
 struct Mounted {
     /// Its root before there is a container.

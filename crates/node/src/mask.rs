@@ -1,4 +1,4 @@
-//! What a node that shares the host's root sees of it: programs and their settings, not the host's data.
+//! View of a node that shares the host's root: programs and their settings, not the host's data.
 //!
 //! The node's root is an overlay whose second layer, made here once per run on a file system in memory,
 //! hides parts of the host's root below it: a *whiteout* (character device 0:0) hides a name, an *opaque*
@@ -115,7 +115,7 @@ pub(crate) fn is_opaque(path: &Path) -> bool {
     matches!(rustix::fs::getxattr(path, OPAQUE, &mut value), Ok(1)) && value == *b"y"
 }
 
-/// What marks an opaque directory.
+/// Attribute of an opaque directory.
 const OPAQUE: &str = "trusted.overlay.opaque";
 
 struct Mask<'a> {
@@ -182,7 +182,7 @@ impl Mask<'_> {
         let entries = match fs::read_dir(self.host.join(path)) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // What cannot be searched is not shown.
+            // Directories that cannot be searched are not shown.
             Err(_) => return self.empty(path),
         };
         // Most directories have no counterpart in the layer, so that one question answers for all their entries.
@@ -195,7 +195,7 @@ impl Mask<'_> {
             }
             match entry.metadata() {
                 Ok(found) => self.inspect(&inside, &found, depth - 1)?,
-                // What disappears while we look is not there for the node either.
+                // Files that disappear while we look are not there for the node either.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 // Not even root may look at it: a file system of some user's own.
                 Err(_) => self.whiteout(&inside)?,

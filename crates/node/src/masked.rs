@@ -60,11 +60,11 @@ const MASKED: [&str; 43] = [
 
 /// Where the kernel has a directory for everything that devices hang on.
 const DEVICES: &str = "/sys/devices";
-/// What of it is no device of the machine's.
+/// The parts that are no device of the machine's.
 const NO_DEVICES: [&str; 2] = ["system", "virtual"];
 /// Where each processor has a directory.
 const PROCESSORS: &str = "/sys/devices/system/cpu";
-/// What the firmware is asked for in there.
+/// Tables that the firmware is asked for in there.
 const OF_FIRMWARE: &str = "acpi_cppc";
 
 /// Those that this machine has. Each costs a mount in each node.
@@ -73,7 +73,7 @@ pub(crate) fn paths() -> &'static [String] {
     PATHS.get_or_init(|| {
         let fixed = MASKED.iter().map(|path| path.to_string());
         let devices = below(DEVICES).into_iter().filter(|name| !NO_DEVICES.contains(&name.as_str()));
-        // What counts events has a type, and is no device either.
+        // A counter of events has a type, and is no device either.
         let devices = devices.map(|name| format!("{DEVICES}/{name}")).filter(|at| !Path::new(at).join("type").exists());
         let processors = below(PROCESSORS).into_iter().map(|name| format!("{PROCESSORS}/{name}/{OF_FIRMWARE}"));
         fixed.chain(devices).chain(processors).filter(|path| Path::new(path).exists()).collect()

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// What the files tell of.
+/// Facts that the files tell of.
 pub(crate) struct Machine<'a> {
     /// The core of the host on which its CPUs are.
     pub(crate) core: usize,

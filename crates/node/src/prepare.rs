@@ -1,4 +1,4 @@
-//! What a node is, and the part of making it that needs no runtime: files, mounts, the bundle.
+//! Description of a node, and the part of making it that needs no runtime: files, mounts, the bundle.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ use crate::rootfs::{Below, RootFs};
 use crate::volume::{NodeDisk, Volume};
 use crate::{image, mask, own_files, rootfs};
 
-/// What a node's root file system is made from; the node's own writes never reach it.
+/// Source of a node's root file system; the node's own writes never reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
     /// The host's root, without its data and secrets.
@@ -36,12 +36,12 @@ pub enum Root {
     Image(Unpacked),
 }
 
-/// What a node is.
+/// Description of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
     /// Its name, which is also its hostname.
     pub name: String,
-    /// What its root file system is made from.
+    /// Source of its root file system.
     pub root: Root,
     /// The program and its arguments.
     pub argv: Vec<String>,
@@ -51,7 +51,7 @@ pub struct NodeSpec {
     pub cwd: String,
     /// As whom its program runs: the numbers of the user and the group.
     pub user: (u32, u32),
-    /// What it is called by itself; none: by its name.
+    /// Its own name for itself; none: its name.
     pub hostname: Option<String>,
     /// The number of the signal by which it is ended; none: SIGTERM.
     pub stop_signal: Option<i32>,
@@ -159,7 +159,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
     Ok((root, disk))
 }
 
-/// What a node is called by itself.
+/// The hostname of a node.
 fn hostname(spec: &NodeSpec) -> &str {
     spec.hostname.as_deref().unwrap_or(&spec.name)
 }
@@ -200,7 +200,7 @@ fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<
                 let what = "is not a directory of its own; for the host's root leave `root` out";
                 return Err(Error::Input(format!("node {}: its root {} {what}", spec.name, dir.display())));
             }
-            // Whatever is at its path by now, this is what was opened.
+            // This is what was opened, whatever is at its path by now.
             let place = target.with_file_name("root-of");
             fs::create_dir_all(&place).map_err(|e| Error::file("make", &place, e))?;
             bind(&opened, &place)?;
@@ -262,7 +262,7 @@ fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, disk: &Path, target:
     Ok(())
 }
 
-/// What a node writes below a mount point of the host's lies in a directory of this name, also when the host's mounts
+/// A node's writes below a mount point of the host's lie in a directory of this name, also when the host's mounts
 /// have become others.
 fn layer_of(inside: &Path) -> String {
     let name = inside.to_string_lossy().replace('%', "%25").replace('/', "%2F");

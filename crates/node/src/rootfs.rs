@@ -34,7 +34,7 @@ impl RootFs {
         RootFs::at(target)
     }
 
-    /// What is mounted at `target`.
+    /// File system that is mounted at `target`.
     pub(crate) fn at(target: &Path) -> Result<RootFs, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(CWD, target, flags, Mode::empty()).map_err(|e| Error::file("open", target, e))?;
@@ -134,7 +134,7 @@ impl RootFs {
     }
 }
 
-/// What lies between the host's files and what a node writes.
+/// Layers between the host's files and what a node writes.
 pub(crate) struct Below<'a> {
     /// The changes that an image has to the host's root.
     pub(crate) changes: Option<&'a Path>,
@@ -182,7 +182,7 @@ pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(
     for dir in [&upper, &work, &target.to_path_buf()] {
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
     }
-    // What a node writes is to be all there is of it, wherever it is read: no directory that is elsewhere by another
+    // A node's writes are to be all there is of it, wherever it is read: no directory that is elsewhere by another
     // name, no file without its content. That is the default of most kernels, but they may be told otherwise.
     let plain = b",redirect_dir=off,metacopy=off";
     let (lower, upper, work) = (listed(lower), escaped(&upper), escaped(&work));

@@ -66,7 +66,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// What the runtime wrote into its log (one JSON object a line): the messages of errors.
+/// The runtime's log (one JSON object a line): the messages of errors.
 pub(crate) fn messages(log: &str) -> String {
     let message = |line: &str| -> Option<String> {
         let entry: serde_json::Value = serde_json::from_str(line).ok()?;

@@ -66,8 +66,8 @@ const OUTSIDE: [i32; 2] = [libc::AF_VSOCK, AF_QIPCRTR];
 /// `linux/socket.h`; the libc crate has it for few targets.
 const AF_QIPCRTR: i32 = 42;
 
-/// What the kernel looks at of an `int` argument. A filter that compared the whole register would be evaded by a bit in
-/// its upper half.
+/// Bits of an `int` argument that the kernel looks at. A filter that compared the whole register would be evaded by a
+/// bit in its upper half.
 const INT: u64 = u32::MAX as u64;
 
 /// The profile for a container's `config.json`.

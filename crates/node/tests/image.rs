@@ -84,7 +84,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 const CONFIG: &[u8] = br#"{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]},
     "config":{"Env":["COLOUR=green","SIZE=small"]}}"#;
 
-/// What `docker save` writes.
+/// An archive as `docker save` writes it.
 /// A compressed layer of entries that are zeros: (name, kind, length).
 fn bomb(entries: &[(&str, u8, u64)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));

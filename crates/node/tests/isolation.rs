@@ -36,7 +36,7 @@ fn system_calls_that_reach_the_host_are_refused() {
     });
 }
 
-/// What `linux/capability.h` calls the capabilities that a node is to have.
+/// Names of `linux/capability.h` for the capabilities that a node is to have.
 const CAPABILITIES: [(&str, u32); 16] = [
     ("CHOWN", 0),
     ("DAC_OVERRIDE", 1),
@@ -94,7 +94,7 @@ const FORBIDDEN: [&str; 35] = [
     "ls /dev/vd* /dev/sd* /dev/nvme* /dev/rtc* /dev/mem /dev/kmsg /dev/net/tun | grep dev",
     "for f in $(find /sys -maxdepth 6 -name uevent -type f | head -20); do echo add > $f && exit 0; done; false",
     "echo 1 > /sys/devices/system/cpu/cpu1/online",
-    // What does something when it is read.
+    // Files that do something when they are read.
     "test -f /proc/sys/vm/stat_refresh",
     "echo 1 > /proc/sys/vm/stat_interval",
     "head -c 1 /proc/pagetypeinfo | grep .",

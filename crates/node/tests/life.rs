@@ -60,7 +60,7 @@ fn a_node_runs_its_program_and_its_exit_is_heard() {
     });
 }
 
-/// What a node starts with whose program waits for a byte on descriptor 3, and its output.
+/// Descriptors of a node whose program waits for a byte on descriptor 3, and its output.
 fn waiting() -> (Io, File) {
     let (reads, writes) = std::io::pipe().unwrap();
     let (mut io, output) = io();
@@ -308,7 +308,7 @@ fn nothing_is_left_when_the_engine_is_killed() {
 #[test]
 fn what_a_node_leaves_can_be_removed_whatever_it_is() {
     with_each_runtime(|world| {
-        // What a node removes of the host's leaves a trace in its layer.
+        // A file of the host's that a node removes leaves a trace in its layer.
         let scratch = Scratch::new();
         let script = "cd /out; d=.; for i in $(seq 300); do mkdir -p $d/aaaaaaaaaaaaaaaaaaaaaaaaaaaa; cd $d/a*; done; \
                       mkfifo pipe; ln -s /etc link; mkdir /out/closed; touch /out/closed/x; chmod 0 /out/closed; \

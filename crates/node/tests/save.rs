@@ -49,7 +49,7 @@ impl Desk {
     fn save(&self, base: &Base, to: &str) -> Saved {
         let writes: OwnedFd = File::open(self.0.path().join("writes")).unwrap().into();
         let about = About { name: "test".into(), source: "a test".into() };
-        save(&self.0.path().join(to), base, &writes, &about).unwrap()
+        save(&self.0.path().join(to), base, &writes, &about, &|| Ok(())).unwrap()
     }
 
     fn unpack(&self, from: &str, to: &str) -> Unpacked {
@@ -102,7 +102,7 @@ fn all_that_a_node_can_write_comes_back_as_it_was() {
     fs::write(desk.upper("srv/shut/in"), "in").unwrap();
     fs::set_permissions(desk.upper("srv/shut"), fs::Permissions::from_mode(0o1500)).unwrap();
     File::open(desk.upper("srv/shut")).unwrap().set_modified(old).unwrap();
-    // What is of one run, or of the node itself, and what no image can hold.
+    // Files of one run, or of the node itself, and such as no image can hold.
     for path in ["out/log", "tmp/x", "run/x.pid", "var/tmp/x", "etc/hosts", "etc/hostname", ".diorama/x", "dev/x"] {
         desk.file(path, b"of one run");
     }
@@ -263,7 +263,7 @@ fn a_node_has_what_another_has_left() {
         assert!(node.wait(Some(common::PATIENCE)).unwrap().success());
         let about = About { name: "test".into(), source: "first".into() };
         let layout = world.state.path().join("oci");
-        let saved = save(&layout, &Base::Host, &node.written().unwrap(), &about).unwrap();
+        let saved = save(&layout, &Base::Host, &node.written().unwrap(), &about, &|| Ok(())).unwrap();
         assert!(saved.left_out.is_empty() && saved.changed.is_empty(), "{saved:?}");
         node.delete().unwrap();
         let image = unpack(&layout, &world.state.path().join("tree")).unwrap();

@@ -62,7 +62,7 @@ struct Pipe {
 
 struct Kept {
     logs: Vec<NodeLogs>,
-    /// What each node may print now, where that is limited.
+    /// Bytes that each node may print now, where that is limited.
     allowances: Vec<Option<Allowance>>,
     buffer: Vec<u8>,
     /// Why a log could not be written, until that is told. What nodes print is taken in all the same.
@@ -300,7 +300,7 @@ mod tests {
         let logs = Logs::begin(&results, ["a"].into_iter(), 64 << 20, Some(rate)).unwrap();
         let [mut stdout, _] = logs.ends(0).unwrap();
         let since = Instant::now();
-        // What lies in the pipe at the end has been printed, too.
+        // Bytes in the pipe at the end have been printed, too.
         let (text, held) = (vec![b'x'; 3 << 20], PIPE as f64);
         stdout.write_all(&text).unwrap();
         let (took, through) = (since.elapsed().as_secs_f64(), text.len() as f64 - held);

@@ -1,4 +1,4 @@
-//! What root in a node could try by system calls. Each attempt prints `NAME: REFUSAL`, or `NAME: DONE`.
+//! Attempts of root in a node by system calls. Each prints `NAME: REFUSAL`, or `NAME: DONE`.
 
 use std::ffi::CString;
 use std::fs::{self, File};

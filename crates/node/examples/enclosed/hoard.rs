@@ -1,4 +1,4 @@
-//! What the kernel counts for each user or for all: as much of it as there is, or one of each.
+//! Resources that the kernel counts for each user or for all: as much of them as there is, or one of each.
 
 use std::io;
 use std::ptr;

@@ -48,7 +48,7 @@ fn look_into(part: &layer::Part, found: &mut [Option<String>; 2]) -> io::Result<
                 here[place] = Some(String::from_utf8_lossy(&text).into_owned());
             }
         }
-        // What has been read of it is less.
+        // The part that has been read is less.
         bounds.pass(&entry)?;
     }
     for (known, own) in found.iter_mut().zip(here) {

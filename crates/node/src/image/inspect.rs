@@ -1,20 +1,20 @@
-//! What an image says of itself, without unpacking it.
+//! Descriptions of images in themselves, without unpacking them.
 
 use std::path::Path;
 
 use super::source::Source;
 use crate::error::Error;
 
-/// What an image says of itself: how it is called, and what a container of it runs.
+/// Description of an image in itself: its names, and the command that a container of it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspected {
     /// Its names, such as `redis:7`, as whoever packed it wrote them; there need not be any.
     pub names: Vec<String>,
     /// The sum that names all that is in it, as far as its source says it.
     pub digest: Option<String>,
-    /// What is run.
+    /// The program that is run.
     pub entrypoint: Vec<String>,
-    /// What is run behind that, if nobody says anything else.
+    /// The arguments behind that, if nobody says anything else.
     pub command: Vec<String>,
     /// Its environment, `NAME=value`.
     pub env: Vec<String>,

@@ -25,7 +25,7 @@ use crate::error::{Context, Error};
 use crate::layer::{self, Found, Part, Tree};
 use crate::prepare::mounted_inside;
 
-/// What a node's files lie over.
+/// Files below a node's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The host's root: the image holds what is different from it, and can be used on such hosts only.
@@ -36,7 +36,7 @@ pub enum Base {
     Image(PathBuf),
 }
 
-/// What is said about an image in itself.
+/// Description of an image in itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its name.
@@ -45,7 +45,7 @@ pub struct About {
     pub source: String,
 }
 
-/// What was saved.
+/// Result of saving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// The sum that names its manifest, and with it all that is in it: `sha256:…`.
@@ -61,12 +61,20 @@ pub struct Saved {
 }
 
 /// Saves what a node has written into the directory `layout`, which must not exist. `writes` is the directory that
-/// [`crate::Node::written`] gives. All is on the disk when this returns.
+/// [`crate::Node::written`] gives. All is on the disk when this returns. `go_on` is asked again and again, and its
+/// failure ends it.
 ///
 /// # Errors
 /// [`Error::Machine`] if there is no room; what has been written by then is left.
-pub fn save(layout: &Path, base: &Base, writes: &OwnedFd, about: &About) -> Result<Saved, Error> {
-    let mut image = New { layout, layers: Vec::new(), diff_ids: Vec::new(), copied: 0, found: Found::default() };
+pub fn save(
+    layout: &Path,
+    base: &Base,
+    writes: &OwnedFd,
+    about: &About,
+    go_on: &dyn Fn() -> io::Result<()>,
+) -> Result<Saved, Error> {
+    let (layers, diff_ids) = (Vec::new(), Vec::new());
+    let mut image = New { layout, layers, diff_ids, copied: 0, found: Found::default(), go_on };
     let blobs = image.blobs();
     fs::create_dir_all(&blobs).map_err(|e| Error::file("make", &blobs, e))?;
     let mut notes = HashMap::new();
@@ -129,6 +137,7 @@ struct New<'a> {
     /// How many of the layers are those of another image.
     copied: usize,
     found: Found,
+    go_on: &'a dyn Fn() -> io::Result<()>,
 }
 
 impl New<'_> {
@@ -140,7 +149,8 @@ impl New<'_> {
     fn layer_of(&mut self, trees: &[(OwnedFd, PathBuf)], tree: Tree) -> Result<(), Error> {
         let part = self.layout.join("layer.part");
         let failed = |e: io::Error| Error::file("write", &part, e);
-        let file = BufWriter::with_capacity(1 << 16, File::create(&part).map_err(failed)?);
+        let file = Asking { inner: File::create(&part).map_err(failed)?, go_on: self.go_on };
+        let file = BufWriter::with_capacity(1 << 16, file);
         let mut content = Summed::of(GzEncoder::new(Summed::of(file), Compression::fast()));
         layer::collect(trees, tree, &mut content, &mut self.found).map_err(|(at, e)| match e.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failed(e),
@@ -183,13 +193,14 @@ impl New<'_> {
         let read = from.take(part.length).read(&mut magic).map_err(failed)?;
         let kind = if magic[..read] == [0x1f, 0x8b] { MediaType::ImageLayerGzip } else { MediaType::ImageLayer };
         from.seek(SeekFrom::Start(part.start)).map_err(failed)?;
-        // What an image holds is never changed, so it may lie in several.
+        // Content of an image is never changed, so it may lie in several.
         let own = self.layout.join("layer.part");
         let linked = file.is_some_and(|file| fs::hard_link(file, &own).is_ok());
-        let mut sum = match linked {
-            true => Summed::of(Box::new(io::sink()) as Box<dyn Write>),
-            false => Summed::of(Box::new(File::create(&own).map_err(failed)?) as Box<dyn Write>),
+        let sum = match linked {
+            true => Box::new(io::sink()) as Box<dyn Write>,
+            false => Box::new(File::create(&own).map_err(failed)?) as Box<dyn Write>,
         };
+        let mut sum = Summed::of(Asking { inner: sum, go_on: self.go_on });
         io::copy(&mut from.take(part.length), &mut sum).map_err(failed)?;
         let (_, digest, size) = sum.end();
         fs::rename(&own, self.blobs().join(&digest)).map_err(failed)?;
@@ -290,7 +301,7 @@ fn unwritten(error: OciSpecError) -> Error {
     Error::system("cannot describe an image", io::Error::other(error.to_string()))
 }
 
-/// What is written to it, with its sum and length.
+/// A writer that keeps the sum and length of what goes through it.
 struct Summed<W> {
     inner: W,
     sum: Sha256,
@@ -313,6 +324,23 @@ impl<W: Write> Write for Summed<W> {
         self.sum.update(&bytes[..written]);
         self.length += written as u64;
         Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// A writer that asks at each piece whether it is to go on.
+struct Asking<'a, W> {
+    inner: W,
+    go_on: &'a dyn Fn() -> io::Result<()>,
+}
+
+impl<W: Write> Write for Asking<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (self.go_on)()?;
+        self.inner.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

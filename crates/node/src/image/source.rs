@@ -16,7 +16,7 @@ use crate::layer::{Counted, Headers, Part};
 const LAYERS: usize = 512;
 /// The most parts of an archive.
 const PARTS: usize = 100_000;
-/// What stands between two parts of an archive: names, in bytes.
+/// Separator between two parts of an archive: names, in bytes.
 const NAMES: u64 = 1 << 20;
 
 /// An image as `docker save` describes it.
@@ -43,7 +43,7 @@ pub(super) struct Image {
     pub(super) digest: Option<String>,
 }
 
-/// What holds an image.
+/// Kinds of files that hold an image.
 pub(super) enum Source {
     /// A tar file whose members can be read in any order: where the content of each begins, and its length in bytes.
     Archive { file: File, members: HashMap<PathBuf, (u64, u64)> },
@@ -67,7 +67,7 @@ impl Source {
         Ok(Source::Archive { file, members })
     }
 
-    /// What its one image (for this processor) is made of.
+    /// Parts of its one image (for this processor).
     pub(super) fn image(&mut self) -> Result<Image, String> {
         if self.has("index.json") {
             let index: ImageIndex = self.json("index.json")?;

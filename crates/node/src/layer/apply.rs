@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) length: u64,
 }
 
-/// What the directory will be used over.
+/// The base that the directory will be used over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Below {
     /// Nothing: what layers remove is gone once it has been removed.
@@ -61,7 +61,7 @@ pub(crate) fn apply(layers: &[Part], root: &Path, below: Below) -> io::Result<()
 /// Applies one layer: first all that it removes from those below, then what it adds.
 fn one(layer: &Part, below: Below, budget: &mut Budget) -> io::Result<()> {
     let headers = Headers::default();
-    // What is counted here is counted again when it is unpacked.
+    // Bytes counted here are counted again when it is unpacked.
     let mut counted = Budget::default();
     let mut bounds = Bounds::of(&mut counted, layer.length, &headers);
     for entry in reader(layer, &headers)?.entries()? {
@@ -136,7 +136,7 @@ fn one(layer: &Part, below: Below, budget: &mut Budget) -> io::Result<()> {
             EntryType::Fifo => fifo(&entry, &path)?,
             _ => drop(entry.unpack_in("/")?),
         }
-        // What has several names has been given it already.
+        // A file with several names has been given it already.
         if kind != EntryType::Link {
             pax::give(&path, &more, entry.header().mtime()?)?;
         }

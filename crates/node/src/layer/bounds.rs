@@ -21,7 +21,7 @@ const FILES: u64 = 2_000_000;
 /// The most that stands between the contents of two files: their names, attributes and padding, in bytes.
 const HEADERS: u64 = 2 << 20;
 
-/// What an image may still hold.
+/// Bounds that an image may still use up.
 #[derive(Debug)]
 pub(crate) struct Budget {
     content: u64,
@@ -34,7 +34,7 @@ impl Default for Budget {
     }
 }
 
-/// What one layer may still hold.
+/// Bounds that one layer may still use up.
 pub(crate) struct Bounds<'a> {
     image: &'a mut Budget,
     content: u64,

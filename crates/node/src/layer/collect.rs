@@ -19,7 +19,7 @@ use tar::{Builder, EntryType};
 use super::holes::{self, Exactly};
 use super::{OPAQUE, OVERLAY_OPAQUE, WHITEOUT, entry, pax};
 
-/// What every node has of its own, and no image.
+/// Files that every node has of its own, and no image.
 const OWN_FILES: [&str; 4] = [".diorama", "etc/hosts", "etc/hostname", "etc/resolv.conf"];
 /// Directories whose content is the kernel's, or that of one run or boot.
 const EMPTIED: [&str; 7] = ["dev", "proc", "sys", "out", "run", "tmp", "var/tmp"];
@@ -28,16 +28,16 @@ const OF_THE_KERNEL: [&str; 3] = ["dev", "proc", "sys"];
 /// How often a name is opened that changes while the kernel looks for it.
 const TRIES: usize = 100;
 
-/// What a tree is.
+/// Kinds of trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tree {
-    /// What an overlay keeps: the changes to what is below.
+    /// The upper directory of an overlay: the changes to what is below.
     Changes,
     /// All there is.
     Whole,
 }
 
-/// What became of names that are not in the layer as they are in the tree.
+/// Names that are not in the layer as they are in the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Those that no image can hold, and why.
@@ -72,12 +72,12 @@ struct Walk<'a, W: Write> {
     /// Files with several names, by device and number: under which name they are in the layer.
     linked: &'a mut HashMap<(u64, u64), PathBuf>,
     found: &'a mut Found,
-    /// What is being read.
+    /// The file that is being read.
     at: PathBuf,
 }
 
 impl<W: Write> Walk<'_, W> {
-    /// What is in a directory. `path` is that in the tree.
+    /// Entries of a directory. `path` is that in the tree.
     fn directory(&mut self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME;
         let mut names = Vec::new();
@@ -168,7 +168,7 @@ impl<W: Write> Walk<'_, W> {
         Ok(())
     }
 
-    /// What is in a directory that is in the layer.
+    /// Entries of a directory that is in the layer.
     fn inside(&mut self, path: &Path, shown: &Path, own: &Path) -> io::Result<()> {
         let has = |name: &str| -> io::Result<Option<u8>> {
             let mut value = [0; 1];
@@ -198,7 +198,7 @@ impl<W: Write> Walk<'_, W> {
         let file = File::from(self.open(path, flags)?);
         let now = file.metadata()?;
         if (now.dev(), now.ino()) != (found.dev(), found.ino()) {
-            // What has taken its place may be anything.
+            // Its successor may be anything.
             return Err(io::ErrorKind::NotFound.into());
         }
         let size = now.size();

@@ -1,4 +1,4 @@
-//! What a layer says of a file beyond the fields of its header: extended attributes and parts of seconds, as *pax*
+//! Details of a file beyond the fields of its header in a layer: extended attributes and parts of seconds, as *pax*
 //! records (POSIX, pax, *Extended Header*), each `LENGTH KEY=VALUE\n`.
 
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::OVERLAY;
 
-/// What precedes the name of an attribute, as other tools for images have it.
+/// Prefix of the name of an attribute, as other tools for images have it.
 const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
 const MTIME: &[u8] = b"mtime";
 
@@ -101,7 +101,7 @@ fn is_local(name: &[u8]) -> bool {
     name.starts_with(OVERLAY) || name == b"security.selinux"
 }
 
-/// What a call writes into a buffer, which is made as large as it needs to be.
+/// Result of a call that writes into a buffer, which is made as large as it needs to be.
 fn grown(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];
     loop {

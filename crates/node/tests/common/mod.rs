@@ -162,7 +162,7 @@ impl Scratch {
         self.0.path()
     }
 
-    /// What is in it, as the host sees it.
+    /// Its content, as the host sees it.
     pub fn listed(&self) -> Vec<String> {
         let found = Command::new("find").arg(self.path()).args(["-mindepth", "1", "-printf", "%P\n"]).output();
         let mut names: Vec<_> =
