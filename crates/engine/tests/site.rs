@@ -87,7 +87,7 @@ fn main() {
         Some("__init") => node::init_main(),
         Some("__keeper") => cpu::keeper_main(words.collect()),
         Some("__caches") => cpu::caches_main(&words.collect::<Vec<_>>()),
-        // What cargo asks of a test program.
+        // The question of cargo to a test program.
         Some("--list") => {
             return println!(
                 "a_run_over_a_byte_stream: test\na_command_over_a_byte_stream: test\nvisits_over_a_byte_stream: test"
@@ -136,7 +136,7 @@ fn run(experiment: &Experiment, out: &Path, reach: impl FnOnce(LocalSite) -> Box
     run_through(request, &interrupts, &mut |_| {}, reach).unwrap().result
 }
 
-/// What is left of a run when it is gone: nothing under its own name.
+/// Remains of a run when it is gone: nothing under its own name.
 fn nothing_left() {
     for dir in ["/run/diorama", "/var/lib/diorama"] {
         let kept = ["cores", "queue.db.jobs", "swapped", "images"];
@@ -174,7 +174,7 @@ fn a_run_over_a_byte_stream() {
     }
     let checks = |r: &RunResult| r.fidelity.checks.iter().map(|c| (c.name, c.value.is_some())).collect::<Vec<_>>();
     assert_eq!(checks(&near), checks(&far), "the same is known of both");
-    // What is measured of a node differs from run to run: that it was measured does not.
+    // Measurements of a node differ from run to run: that it was measured does not.
     let ends = |r: &RunResult| -> Vec<_> {
         let end = |(name, n): (&String, &NodeOutcome)| (name.clone(), n.exit, n.ended, n.core_seconds.is_some());
         r.nodes.iter().map(end).collect()

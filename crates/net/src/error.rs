@@ -1,4 +1,4 @@
-//! What can go wrong, said to the person who reads it.
+//! Failures, said to the person who reads them.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum Error {
     /// The machine lacks or withholds something.
     #[error("{what}; {help}")]
     Machine {
-        /// What is missing.
+        /// The lack.
         what: String,
         /// The command or setting that helps.
         help: String,

@@ -90,8 +90,8 @@ fn every_frame_is_there_once_a_pipe_in_order_with_its_time_and_its_fate() {
         let date = packet.timestamp.as_nanos() as u64;
         assert!((*sent..end).contains(&date), "sent at {sent}, seen at {date}");
     }
-    // What the capture calls lost is what did not arrive, and what arrived came to the second link 5 ms later to the
-    // ns.
+    // Frames that the capture calls lost are those that did not arrive, and what arrived came to the second link 5 ms
+    // later to the ns.
     let lost = EnhancedPacketOption::Comment("dropped: lost, as the link's loss says".into());
     let passed: Vec<_> = of_n1.iter().filter(|p| !p.options.contains(&lost)).collect();
     assert_eq!(passed.len(), received.len());

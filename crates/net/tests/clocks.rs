@@ -225,7 +225,7 @@ fn frames_of_every_kind_have_the_hardware_address_of_their_sender_again() {
         if kind == [0x81, 0x00] {
             kind = [frame[16], frame[17]];
         }
-        // What n2 itself sends is seen here after it has been stamped.
+        // Frames that n2 itself sends are seen here after they have been stamped.
         if source[0] & 1 == 1 && frame[..6] != mac("n2") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What nodes may do to the emulator with the rights that they have inside their namespaces. Needs root.
+//! Attempts of nodes on the emulator with the rights that they have inside their namespaces. Needs root.
 
 mod support;
 

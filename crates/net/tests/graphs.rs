@@ -26,7 +26,7 @@ fn echo(bed: &Testbed, from: &str, to: &str, len: usize) -> Result<(), ErrorKind
     echo_within(bed, from, to, len, PATIENCE)
 }
 
-/// The same, but it must come, there and back, within some time each.
+/// Likewise, but it must come, there and back, within some time each.
 fn echo_within(bed: &Testbed, from: &str, to: &str, len: usize, time: Duration) -> Result<(), ErrorKind> {
     let socket = |node: &str, port| bed.spaces[node].run(|| UdpSocket::bind(("0.0.0.0", port)).expect("a free port"));
     let (server, client) = (socket(to, PORT), socket(from, 0));

@@ -1,4 +1,4 @@
-//! What damaged, doubled and shuffled packets are to real kernels. Needs root.
+//! Effects of damaged, doubled and shuffled packets on real kernels. Needs root.
 
 mod support;
 

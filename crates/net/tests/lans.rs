@@ -27,7 +27,7 @@ fn socket(bed: &Testbed, node: &str, address: Ipv4Addr) -> UdpSocket {
     socket
 }
 
-/// What `ip` prints in a node.
+/// Output of `ip` in a node.
 fn ip(bed: &Testbed, node: &str, arguments: &[&str]) -> String {
     bed.spaces[node].run(|| {
         let output = Command::new("ip").args(arguments).output().expect("ip starts");

@@ -12,7 +12,7 @@ use diorama_net::{AddressSpec, LanSpec, LinkSpec, NetworkSpec, PipeConfig, Prefi
 use support::{PATIENCE, Testbed, link, ms, wait_until};
 
 const PORT: u16 = 7000;
-/// What IPv6 and UDP put before a datagram.
+/// Headers that IPv6 and UDP put before a datagram.
 const HEADERS: usize = 48;
 
 fn wire(a: &str, b: &str, delay: u64) -> LinkSpec {
@@ -44,7 +44,7 @@ fn echo(bed: &Testbed, from: &str, to: &str, len: usize) -> Result<(), ErrorKind
     Ok(())
 }
 
-/// What `ip -6` prints in a node.
+/// Output of `ip -6` in a node.
 fn ip(bed: &Testbed, node: &str, arguments: &str) -> String {
     bed.spaces[node].run(|| {
         let output = Command::new("ip").arg("-6").args(arguments.split(' ')).output().expect("iproute2 is there");

@@ -152,7 +152,7 @@ fn a_link_that_no_emulator_could_fill_is_refused_where_it_stands() {
         let plan = plan(Variant::Scaled, Some(tdf), &[faster(unlimited)[0], ("events", &event)]).unwrap();
         assert_eq!(plan.pipes["server--core/ab"].harness.bits_per_s, None, "{unlimited} at TDF {tdf}");
     }
-    // What an event makes of it counts, too, and the line is that of the file.
+    // Faults by what an event makes of it count, too, and the line is that of the file.
     let event = "[{ at: 5s, link: client-1--core, set: { bandwidth: 200Gbit/s } }]";
     let said = refusal(Variant::Baseline, None, &[("events", event)]);
     assert!(said.contains(".yaml:12: ") && said.contains("`client-1--core`"), "{said}");
@@ -264,7 +264,7 @@ fn a_queue_in_bytes_holds_the_largest_frame_of_its_own_link_and_may_hold_no_more
     ];
     let planned = plan(Variant::Scaled, None, &small).unwrap();
     assert_eq!(planned.pipes["client-1--core/ab"].target.queue_bytes, Some(1000));
-    // What the file cannot say, because the model refuses it: the plan does not wait for the event either.
+    // An experiment as no file can say it, because the model refuses it: the plan does not wait for the event either.
     let mut experiment = experiment(&small);
     let model::Action::Link { change, .. } = &mut experiment.events[3].action else { panic!() };
     change.ba.queue = Some(model::Queue::DropTail(model::Limit::Bytes(589)));
@@ -303,7 +303,7 @@ fn every_property_of_a_link_reaches_the_emulator_scaled_if_it_is_a_time() {
     assert_eq!(ab.loss, net::Loss::Every(50));
     let chain = net::GilbertElliott { p: 0.01, r: 0.19, good: 0.0, bad: 1.0 };
     assert_eq!(ba.loss, net::Loss::GilbertElliott(chain));
-    // What is said of both holds for the one that says nothing of its own.
+    // Words on both hold for the one that says nothing of its own.
     assert_eq!((ab.duplicate, ab.corrupt, ba.duplicate, ba.corrupt), (0.01, 0.02, 0.01, 0.02));
     let limit = net::Limit::Packets(50);
     let red = net::Red { min: 5, max: 15, max_p: 0.2, weight: 0.002, limit, packet: 500, gentle: true };

@@ -1,4 +1,4 @@
-//! What can go wrong with a queue.
+//! Failures of a queue.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum Error {
     Damaged {
         /// The file.
         file: PathBuf,
-        /// What the database says of it.
+        /// The database's words on it.
         what: String,
     },
     /// The disk, the file system or the database fails.
@@ -22,7 +22,7 @@ pub enum Error {
     Failed {
         /// The file concerned.
         file: PathBuf,
-        /// What is wrong, and what would be right where that is known.
+        /// The fault, and what would be right where that is known.
         what: String,
     },
 }

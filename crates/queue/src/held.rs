@@ -28,7 +28,7 @@ impl Held {
         &self.lock
     }
 
-    /// What is over needs no lock.
+    /// A job that is over needs no lock.
     pub(crate) fn forget(self) {
         // If it stays, it is locked by nobody.
         let _ = fs::remove_file(&self.path);

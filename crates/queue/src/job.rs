@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The directory in which it is made, absolute: what it names is named from there.
@@ -14,7 +14,7 @@ pub struct Wanted {
     pub priority: i64,
 }
 
-/// What has become of a job.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has not begun, or is to be tried again.
@@ -69,7 +69,7 @@ pub struct Job {
     pub wanted: Wanted,
     /// Where the results of its first try go, absolute; those of the second to the same with `.2` behind it, and so on.
     pub place: PathBuf,
-    /// What has become of it.
+    /// Its state.
     pub state: State,
     /// How often it was begun.
     pub tries: u32,

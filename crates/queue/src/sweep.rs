@@ -33,7 +33,7 @@ impl FromStr for Axis {
     }
 }
 
-/// What a sweep is over.
+/// Values that a sweep is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     /// The experiment, absolute.
@@ -124,7 +124,7 @@ impl Sweep {
     }
 }
 
-/// What a sweep is over, in its directory.
+/// Values that a sweep is over, in its directory.
 const FILE: &str = "sweep.json";
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const LOOKS: u32 = 20;
 /// The exit codes of a run that was asked to end.
 const INTERRUPTED: i32 = 130;
 
-/// What became of a look for work.
+/// Result of a look for work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Worked {
     /// No job waits.
@@ -51,7 +51,7 @@ impl Queue {
         let errors = log.try_clone().map_err(Error::file(self.log(id), "cannot write"))?;
         let mut command = program(&held.job);
         command.current_dir(&held.job.wanted.dir).stdin(Stdio::null()).stdout(log).stderr(errors);
-        // Whatever becomes of this process, the job is held for as long as its run lives.
+        // The job is held for as long as its run lives, whatever becomes of this process.
         fcntl_setfd(held.file().as_fd(), FdFlags::empty()).map_err(|e| Error::file(self.log(id), "lock")(e.into()))?;
         let child = match command.spawn() {
             Ok(child) => child,

@@ -1,4 +1,4 @@
-//! What is shown of runs: pages for a browser, tables for a terminal, plots.
+//! Views of runs: pages for a browser, tables for a terminal, plots.
 //!
 //! - [`write_report`] makes `report.html` of a run directory.
 //! - [`compare`] compares runs with a base, and shows what came of it as a table, as a page or as JSON.

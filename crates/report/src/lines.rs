@@ -17,7 +17,7 @@ const TICKS: u32 = 6;
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// What it is called below the chart.
+    /// Name below the chart.
     pub name: String,
     /// Its points, by ascending x.
     pub points: Vec<(f64, f64)>,

@@ -43,7 +43,7 @@ pub(crate) fn percent_range([low, high]: [f64; 2]) -> String {
     format!("{} to {} %", of(low), of(high))
 }
 
-/// What can be said of a difference; a dash for nothing.
+/// Words for a difference; a dash for nothing.
 pub(crate) fn difference(of: Option<Difference>) -> String {
     of.map_or("–".into(), |d| format!("{} ({})", d.says, percent_range([d.low, d.high])))
 }

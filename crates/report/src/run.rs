@@ -34,7 +34,7 @@ pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
     Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
 }
 
-/// What is shown over virtual time.
+/// Series over virtual time.
 struct OverTime {
     /// The rows of what the links did.
     links: String,

@@ -18,7 +18,7 @@ pub struct SweepRun {
     pub repetition: u32,
     /// Where it is, for whoever looks further.
     pub place: String,
-    /// What came of it; `None`: nothing, why its log says.
+    /// Result; `None`: nothing, why its log says.
     pub result: Option<RunResult>,
 }
 

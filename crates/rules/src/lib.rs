@@ -1,4 +1,4 @@
-//! What keeps the rooms of this repository apart, as functions from the text of a file to what is wrong with it.
+//! Rules that keep the rooms of this repository apart, as functions from the text of a file to what is wrong with it.
 //!
 //! `docs/architecture.md` says what each crate is for. What of it can be seen in the text is checked here, so that it
 //! stays true: which crate may depend on which ([`rooms`]), how large a cycle of its modules may be ([`modules`]),
@@ -24,7 +24,7 @@ pub struct Breach {
     pub path: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The fault, and what would be right.
     pub says: String,
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::Breach;
 use crate::text::{Line, lines};
 
-/// What a page names that is not there. `root` is the repository's, in which all paths begin.
+/// Names in a page that are not there. `root` is the repository's, in which all paths begin.
 pub fn breaches(path: &str, text: &str, root: &Path) -> Vec<Breach> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -31,7 +31,7 @@ pub fn breaches(path: &str, text: &str, root: &Path) -> Vec<Breach> {
     found
 }
 
-/// What is wrong with a name in backticks, if it is one of ours.
+/// Fault of a name in backticks, if it is one of ours.
 fn wrong(span: &str, root: &Path) -> Option<String> {
     let looks_like_source = ["/src/", "/tests/", "/guest/", "/bpf/"].iter().any(|part| span.contains(part));
     if span.contains(['*', ' ', '<', '{']) || span.contains("NAME") || span.starts_with('/') || span.contains("://") {
@@ -70,7 +70,7 @@ fn defines(lines: &[Line], name: &str, rust: bool) -> bool {
     lines.iter().any(|line| !line.code.starts_with([' ', '\t']) && words(&head(&line.code)).any(|word| word == name))
 }
 
-/// What stands in a line of C before the arguments or the value of what it defines: without attributes, and with the
+/// Text of a line of C before the arguments or the value of what it defines: without attributes, and with the
 /// name that the macro of BPF programs takes first.
 fn head(code: &str) -> String {
     let mut code = code.replacen("BPF_PROG(", "", 1);

@@ -24,7 +24,7 @@ const ROOMS: &[&str] = &[
     "crates/site/src/",
 ];
 
-/// What opens a file by its path.
+/// Calls that open a file by its path.
 const BY_PATH: &[&str] = &[
     "File::open(",
     "File::create(",
@@ -36,9 +36,9 @@ const BY_PATH: &[&str] = &[
     "fs::copy(",
 ];
 
-/// What only root and the kernel can change: `/proc`, `/sys`, `/dev`.
+/// Files that only root and the kernel can change: `/proc`, `/sys`, `/dev`.
 const KERNEL: &str = "the kernel's own files";
-/// What only root can change: `/var/lib/diorama`, `/run/diorama`, `/etc`, and what is mounted in the enclosure.
+/// Files that only root can change: `/var/lib/diorama`, `/run/diorama`, `/etc`, and what is mounted in the enclosure.
 const STATE: &str = "root's own directories";
 /// Whoever calls this has taken the rights of who called root before (`host::rights::Rights`).
 const CALLER: &str = "with the caller's rights";

@@ -70,7 +70,7 @@ pub fn members(root_manifest: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What is wrong with the dependencies in the manifest of the crate in `crates/DIRECTORY`.
+/// Faults of the dependencies in the manifest of the crate in `crates/DIRECTORY`.
 pub fn breaches(directory: &str, manifest: &str, members: &[(String, String)]) -> Vec<Breach> {
     let path = format!("crates/{directory}/Cargo.toml");
     let Some((_, allowed)) = ROOMS.iter().find(|(room, _)| *room == directory) else {

@@ -5,9 +5,9 @@
 pub struct Line {
     /// The code, with nothing between the quotes of its strings.
     pub code: String,
-    /// What stands in its strings, each followed by a line feed.
+    /// Content of its strings, each followed by a line feed.
     pub strings: String,
-    /// What stands in its comments.
+    /// Content of its comments.
     pub comment: String,
     /// Whether it is part of a test.
     pub test: bool,
@@ -153,7 +153,7 @@ fn mark_tests(path: &str, lines: &mut [Line]) {
             at += 1;
             continue;
         }
-        // What the attribute is of ends with its last brace, or, without any, with a semicolon.
+        // The item that an attribute is of ends with its last brace, or, without any, with a semicolon.
         let (mut depth, mut opened) = (0, false);
         while let Some(line) = lines.get_mut(at) {
             line.test = true;

@@ -16,7 +16,7 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 const CONTROLLERS: &[&str] =
     &["cgroup", "cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer", "io", "hugetlb"];
 
-/// What is in a run directory.
+/// Names of files in a run directory.
 const RECORDED: &[&str] = &[
     "result.json",
     "plan.json",
@@ -31,7 +31,7 @@ const RECORDED: &[&str] = &[
     "stderr.log",
 ];
 
-/// What only a tracer says.
+/// Words that only a tracer says.
 const TRACING: &[&str] = &["PTRACE_", "SECCOMP_", "SYS_ptrace", "SYS_seccomp", "PR_SET_SECCOMP", "libc::ptrace"];
 
 /// Where the factor's two parts are handed to a program in C, which does its own arithmetic, and why.

@@ -28,7 +28,7 @@ fn files(below: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     found
 }
 
-/// What people write: programs, and not data or what is compared with.
+/// Files that people write: programs, and not data or what is compared with.
 fn is_source(path: &str) -> bool {
     !path.contains("/target/") && [".rs", ".c", ".h", ".S", ".sh", ".py", ".go"].iter().any(|end| path.ends_with(end))
 }

@@ -217,7 +217,7 @@ impl Schedule {
             (node.off, node.outcome) = (kept.off, kept.outcome);
             if kept.ended || kept.off {
                 node.state = State::Ended;
-                // Whatever it was, it has been dealt with.
+                // It has been dealt with, whatever it was.
                 node.dismissed = Some(kept.outcome.map_or(Ended::Stopped, |(ended, _)| ended));
             }
         }

@@ -48,6 +48,6 @@ pub struct DiskConditions {
 pub struct OtherWriteback {
     /// Why.
     pub because: String,
-    /// Whatever is younger than this is written back by neither.
+    /// Pages that are younger than this are written back by neither.
     pub from: RealDuration,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct SaveImage {
     /// The image's name.
     pub name: String,
-    /// What is noted of its origin.
+    /// Notes on its origin.
     pub origin: Origin,
 }
 

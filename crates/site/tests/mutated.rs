@@ -1,4 +1,4 @@
-//! What the other end of a connection says.
+//! Words of the other end of a connection.
 
 #[path = "../../model/tests/mutations/mod.rs"]
 mod mutations;

@@ -1,6 +1,6 @@
 //! When the packets of a flow leave.
 
-/// What a flow is like.
+/// Properties of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pattern {
     /// How its packets follow one another.

@@ -3,7 +3,7 @@
 use crate::PROGRAM_PATH;
 use crate::departures::{Pattern, Shape};
 
-/// What carries the packets.
+/// Transport of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Each packet is a datagram.
@@ -31,9 +31,9 @@ pub struct Source {
     pub to: String,
     /// The port there.
     pub port: u16,
-    /// What carries the packets.
+    /// Transport of the packets.
     pub over: Transport,
-    /// What a packet carries, in bytes.
+    /// Payload of a packet, in bytes.
     pub packet: u32,
     /// When packets leave.
     pub pattern: Pattern,
@@ -48,7 +48,7 @@ pub struct Sink {
     pub flow: String,
     /// The port on which it listens.
     pub port: u16,
-    /// What carries the packets.
+    /// Transport of the packets.
     pub over: Transport,
 }
 

@@ -1,4 +1,4 @@
-//! What the program in nodes is made of. It is compiled twice: into this library, where it is checked and tested, and
+//! Modules of the program in nodes. They are compiled twice: into this library, where they are checked and tested, and
 //! by `build.rs` into a static program, from `program.rs`.
 
 mod options;

@@ -39,7 +39,7 @@ pub type Stamp = Box<dyn Fn(RealInstant) -> u64 + Send>;
 /// A file to be written.
 #[derive(Debug)]
 pub struct CaptureFile {
-    /// What it is called when it is spoken of.
+    /// Its name when it is spoken of.
     pub path: PathBuf,
     /// The file, which is empty.
     pub file: File,
@@ -49,7 +49,7 @@ pub struct CaptureFile {
     pub snap: usize,
 }
 
-/// What a file came to hold.
+/// Content of a file at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     /// Where it is.

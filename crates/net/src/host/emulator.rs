@@ -182,7 +182,7 @@ impl Emulator {
         Ok(capture)
     }
 
-    /// What was recorded until now goes to its files, and nothing more.
+    /// Frames recorded until now go to their files, and nothing more.
     fn end_capture(&self) -> Result<(), Error> {
         self.ask(|reply| Command::Sniff { sniffer: None, reply }).map(drop)
     }

@@ -48,7 +48,7 @@ const BATCH: usize = 32;
 /// The event that stands for a command; all others are port numbers.
 const COMMAND: u64 = u64::MAX;
 
-/// What the thread is asked for, with where the answer goes.
+/// Requests to the thread, with where the answer goes.
 #[derive(Debug)]
 pub(crate) enum Command {
     Set { changes: Vec<(PipeId, PipeChange)>, reply: Sender<Result<RealInstant, Error>> },
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// What date the nodes' clocks show at an instant.
+/// Date that the nodes' clocks show at an instant.
 pub(crate) struct Dates(pub Box<dyn Fn(RealInstant) -> u64 + Send>);
 
 impl std::fmt::Debug for Dates {
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Dates {
     }
 }
 
-/// What the thread itself knows of an [`Observation`].
+/// The thread's own part of an [`Observation`].
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub at: RealInstant,
@@ -334,7 +334,7 @@ impl<'a> Loop<'a> {
                 frame.set_len(len);
                 let now = host::now();
                 self.heard = now;
-                // What is due leaves first: pipes must see frames in the order of their instants.
+                // Due frames leave first: pipes must see frames in the order of their instants.
                 self.network.advance(now, |delivery| self.ports.deliver(delivery));
                 let sent = self.ports.clocks.as_mut().and_then(|clocks| clocks.sent(port, now, &mut frame));
                 if let Some(dates) = &self.dates {

@@ -1,4 +1,4 @@
-//! What the emulator has seen, for the run's record and its verdict.
+//! Observations of the emulator, for the run's record and its verdict.
 
 use scale::{RealDuration, RealInstant};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Observation {
     pub pipes: Vec<PipeObservation>,
     /// Every port, in the order of the links.
     pub ports: Vec<PortObservation>,
-    /// What pipes did in the intervals that have ended since the last observation, if a series was started.
+    /// Intervals of pipes that have ended since the last observation, if a series was started.
     pub intervals: Vec<PipeInterval>,
     /// The same of flows of the network's own.
     pub flows: Vec<FlowInterval>,
@@ -39,7 +39,7 @@ pub struct Observation {
 pub struct PipeObservation {
     /// `A--B/ab` or `A--B/ba`.
     pub name: String,
-    /// What has happened on it.
+    /// Events on it.
     pub counters: PipeCounters,
 }
 
@@ -52,7 +52,7 @@ pub struct PortObservation {
     pub node: String,
     /// Its name in the node, `eth0`.
     pub interface: String,
-    /// What was refused from it.
+    /// Frames refused from it.
     pub refused: PortCounters,
     /// Deliveries that its kernel refused: the node has taken the interface down or changed its MTU.
     pub write_errors: u64,
@@ -63,7 +63,7 @@ pub struct PortObservation {
     pub receive_drops: Option<u64>,
 }
 
-/// What is counted at a port beyond its [`PortCounters`].
+/// Counters of a port beyond its [`PortCounters`].
 const OF_THE_INTERFACE: [&str; 3] = ["write_errors", "ring_drops", "receive_drops"];
 
 impl PortObservation {

@@ -1,4 +1,4 @@
-//! What makes a thread punctual.
+//! Ways to make a thread punctual.
 
 use std::io;
 
@@ -17,7 +17,7 @@ fn bind(core: usize) -> Result<(), Error> {
     })
 }
 
-/// What a scheduling class that the kernel refuses is to the user.
+/// Words for the user where the kernel refuses a scheduling class.
 fn not_scheduled(e: io::Error) -> Error {
     Error::Machine {
         what: format!("the emulator may not be scheduled in real time: {e}"),

@@ -1,4 +1,4 @@
-//! What keeps a punctual thread from taking a whole core.
+//! Throttle that keeps a punctual thread from taking a whole core.
 
 use host::time::{nap, of_this_thread};
 use scale::{RealDuration, RealInstant};

@@ -41,7 +41,7 @@ impl Six<'_> {
         (port.mtu >= LEAST_MTU && settings.exists()).then_some(Six { port, settings })
     }
 
-    /// What has to be set before the interface is up.
+    /// Settings that must be made before the interface is up.
     pub fn prepare(&self) -> io::Result<()> {
         let set = |name: &str, value| fs::write(self.settings.join(name), value);
         set("disable_ipv6", "0")?;

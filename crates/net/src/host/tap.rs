@@ -39,7 +39,7 @@ pub struct Tap {
     statistics: File,
 }
 
-/// What an interface's kernel has counted: frames that it dropped, and what passed.
+/// Counters of an interface's kernel: frames that it dropped, and what passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// Bytes in both directions.
@@ -131,7 +131,7 @@ impl Tap {
         &self.label
     }
 
-    /// What was counted since it was created; `None` if the node has removed or renamed it. A system call or two, on
+    /// Counts since it was created; `None` if the node has removed or renamed it. A system call or two, on
     /// any thread: the emulator does not notice.
     pub(crate) fn counted(&self) -> Option<Counted> {
         let mut text = Vec::new();

@@ -207,7 +207,7 @@ impl Background {
         self.flows[self.sources[number as usize].flow as usize].counters.lost += 1;
     }
 
-    /// What flows have done in the interval from … to …, which ends.
+    /// Work of flows in the interval from … to …, which ends.
     pub fn note(&mut self, from: RealInstant, to: RealInstant, ready: &mut Vec<FlowInterval>) {
         for (flow, of) in self.flows.iter_mut().enumerate() {
             let grew = of.counters.since(&std::mem::replace(&mut of.before, of.counters));

@@ -1,4 +1,4 @@
-//! What is counted on pipes and at ports, each named once.
+//! Counters of pipes and ports, each named once.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What has happened on one pipe since the start.
+    /// Events on one pipe since the start.
     PipeCounters {
         /// Frames that left at the far end.
         packets,
@@ -55,7 +55,7 @@ counters! {
 }
 
 counters! {
-    /// What a port refused to take from its node.
+    /// Frames that a port refused to take from its node.
     PortCounters {
         /// Frames that are not IPv4, or for an address that does not lie behind the port; on a LAN, those for the port
         /// itself.

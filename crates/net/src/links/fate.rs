@@ -1,8 +1,8 @@
-//! What became of a frame when it came to a pipe.
+//! Fates of a frame that comes to a pipe.
 
 use crate::links::counters::PipeCounters;
 
-/// What the entry of one frame counted: a bit for each counter that can grow then.
+/// Counts of the entry of one frame: a bit for each counter that can grow then.
 ///
 /// With its copy a frame can count twice, the two dropped for different reasons or only one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Fate {
         Fate(bits)
     }
 
-    /// What there is to say about it.
+    /// Its description.
     pub fn comments(self) -> impl Iterator<Item = String> {
         let has = move |bit: u8| self.0 & bit != 0;
         let who = if has(HALF) { "one of the two dropped" } else { "dropped" };

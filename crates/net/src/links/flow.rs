@@ -11,13 +11,13 @@ pub struct FlowSpec {
     pub name: String,
     /// The nodes or switches from which and to which each source sends.
     pub ways: Vec<(String, String)>,
-    /// What each source sends.
+    /// Loads of the sources.
     pub load: Load,
     /// Of all that is drawn.
     pub seed: u64,
 }
 
-/// What a source sends.
+/// Load of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The length of its frames in bytes, as pipes charge it.
@@ -44,7 +44,7 @@ enum ShapeDef {
     Greedy,
 }
 
-/// What happens to a flow.
+/// Changes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FlowChange {
     /// All its sources begin, if they have not.
@@ -55,7 +55,7 @@ pub enum FlowChange {
     Load(Load),
 }
 
-/// What has become of the packets of a flow.
+/// Fates of the packets of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCounters {
     /// Left their sources.

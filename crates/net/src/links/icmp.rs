@@ -1,4 +1,4 @@
-//! What a node's kernel answers who asks it for the time by ICMP (RFC 792): it knows the host's date only, so that is
+//! Answers of a node's kernel to who asks it for the time by ICMP (RFC 792): it knows the host's date only, so that is
 //! replaced by the date that the node's clocks show.
 
 use crate::links::frame::Frame;
@@ -46,7 +46,7 @@ pub(crate) fn show_date(frame: &mut Frame, dates: impl FnOnce() -> (u64, u64)) {
         if apart.min(DAY_MS.saturating_sub(apart)) > NEAR_MS {
             return;
         }
-        // What the node's clocks show is behind the host's by as much as it was then.
+        // The date of the node's clocks is behind the host's by as much as it was then.
         let new = ((shown + said + DAY_MS - host) % DAY_MS) as u32;
         // RFC 1624: the checksum goes along with what has changed.
         for (old, new) in old.chunks(2).zip(new.to_be_bytes().chunks(2)) {

@@ -1,4 +1,4 @@
-//! What pipes, ports and places of a network are called by in here: numbers, in the order of the links.
+//! Names of pipes, ports and places of a network in here: numbers, in the order of the links.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl PortId {
     /// All members of a LAN but the one that sends: where a broadcast goes.
     pub(crate) const ALL: PortId = PortId(u32::MAX);
 
-    /// What a packet is for that only exists here, of the source with this number.
+    /// Destination of a packet that only exists here, of the source with this number.
     pub(crate) fn source(number: u32) -> PortId {
         PortId(SOURCES | number)
     }

@@ -56,7 +56,7 @@ pub struct Network {
     /// When the first frame of each pipe that holds any leaves it; also of some frames that were first once, until that
     /// instant.
     heads: BinaryHeap<Reverse<(RealInstant, u32)>>,
-    /// What was sent ahead of the run's clock.
+    /// Frames sent ahead of the run's clock.
     held: Held,
     /// The least time between a frame's entry into the network and anything that comes of it.
     lookahead: RealDuration,
@@ -163,7 +163,7 @@ impl Network {
         &self.pipes[pipe.index()].config
     }
 
-    /// What has happened on a pipe.
+    /// Events on a pipe.
     pub fn pipe_counters(&self, pipe: PipeId) -> PipeCounters {
         self.pipes[pipe.index()].counters
     }
@@ -172,7 +172,7 @@ impl Network {
         self.pipes.iter().map(|p| p.counters)
     }
 
-    /// What a port refused.
+    /// Frames that a port refused.
     pub fn port_counters(&self, port: PortId) -> PortCounters {
         self.counters[port.index()]
     }
@@ -282,7 +282,7 @@ impl Network {
                 self.depart();
                 continue;
             }
-            // What leaves at the instant at which another is sent leaves before it.
+            // Frames that leave at the instant at which another is sent leave before it.
             let sent = self.held.next().filter(|next| *next <= now);
             let Some((pipe, Packet { mut frame, to, exit, .. })) = self.leave(sent.unwrap_or(now)) else {
                 match sent {
@@ -320,7 +320,7 @@ impl Network {
     /// happened since then is not in the record.
     pub fn start_series(&mut self, from: RealInstant, every: RealDuration) {
         let mut series = Series::new(from, every, self.all_pipe_counters().collect());
-        // What was recorded until now belongs to no interval.
+        // Events recorded until now belong to no interval.
         self.note_all(&mut series, from);
         series.take();
         self.flow_intervals.clear();
@@ -356,7 +356,7 @@ impl Network {
         Ok(())
     }
 
-    /// What flows of the network's own did in the intervals of the series, as [`Network::intervals`].
+    /// Counters of flows of the network's own in the intervals of the series, as [`Network::intervals`].
     pub fn flow_intervals(&mut self) -> Vec<FlowInterval> {
         std::mem::take(&mut self.flow_intervals)
     }
@@ -512,7 +512,7 @@ impl Network {
         let now = entered.in_turn(sent);
         frame.pushed = frame.pushed + now.since(sent);
         let counted = entered.counters;
-        // What is no frame of anybody's has no bytes to look at.
+        // A buffer that is no frame of anybody's has no bytes to look at.
         let sniffer = self.sniffer.as_mut().filter(|_| to.of_source().is_none());
         let record = sniffer.and_then(|s| s.copy(pipe, now, frame.bytes()));
         if frame.len() > self.largest[pipe.index() / 2] {

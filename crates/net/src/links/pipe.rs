@@ -38,7 +38,7 @@ pub(crate) struct Packet {
     pub exit: RealInstant,
 }
 
-/// What came of a frame's entry into a pipe.
+/// Result of a frame's entry into a pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// How many frames the pipe holds more than before.
@@ -47,7 +47,7 @@ pub(crate) struct Entry {
     pub uncopied: bool,
 }
 
-/// What chance knows a frame by.
+/// Name by which chance knows a frame.
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
     /// The ordinal number on the pipe, counted from 1.
@@ -67,7 +67,7 @@ pub(crate) struct Pipe {
     red: RedState,
     /// Everything inside, in the order of leaving.
     line: VecDeque<Packet>,
-    /// What of it is not transmitted yet.
+    /// Part of it that is not transmitted yet.
     pub backlog: Backlog,
     /// When the transmitter has finished all that it was given.
     free_at: RealInstant,

@@ -1,4 +1,4 @@
-//! What a node's kernel has to be told of its end of a link.
+//! Facts that a node's kernel has to be told of its end of a link.
 
 use std::net::Ipv4Addr;
 
@@ -25,8 +25,8 @@ pub struct Port {
     pub gateway: Ipv4Addr,
     /// The LAN that it is on, if it is on one.
     pub lan: Option<Lan>,
-    /// What it is the way for where nothing else is said: all that has addresses, on the interface behind which most of
-    /// the network lies.
+    /// Destinations that it is the way for where nothing else is said: all that have addresses, on the interface behind
+    /// which most of the network lies.
     pub main: Option<Prefix>,
     /// The interface's hardware address.
     pub mac: [u8; 6],
@@ -45,7 +45,7 @@ pub struct Port {
     pub pipe: PipeId,
 }
 
-/// What a node's kernel has to be told of a LAN.
+/// Facts that a node's kernel has to be told of a LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lan {
     /// Where the addresses of its members are.

@@ -1,4 +1,4 @@
-//! What each pipe did in each interval of a run: the series behind `metrics/pipes.csv`.
+//! Counters of each pipe in each interval of a run: the series behind `metrics/pipes.csv`.
 //!
 //! Intervals end at computed instants, as everything in a pipe happens at one: neither the thread's lateness nor that
 //! of whoever fetches the series moves them. A frame costs some nanoseconds, an interval a look at every pipe.

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::links::prefix::Prefix;
 
-/// What all twins begin with, in bytes.
+/// Length of the beginning that all twins share, in bytes.
 const BEGINNING: [u8; 12] = [0xfd, b'd', b'i', b'o', b'r', b'a', 0, 0, 0, 0, 0, 0];
 /// How many bits that is.
 const BITS: u8 = 96;

@@ -10,7 +10,7 @@ use scale::RealInstant;
 use crate::links::fate::Fate;
 use crate::links::ids::PipeId;
 
-/// What precedes a frame in the ring.
+/// Header of a frame in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// When it came to the pipe: real ns.

@@ -1,4 +1,4 @@
-//! What a network is made of: links in real time, as [`scale::link`] has them, and who is joined by them.
+//! Parts of a network: links in real time, as [`scale::link`] has them, and who is joined by them.
 
 use std::net::Ipv4Addr;
 

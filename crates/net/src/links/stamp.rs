@@ -1,5 +1,5 @@
-//! What a node's clock showed when a frame was sent: a program in the kernel writes it into the frame, in the place of
-//! the source's hardware address, which the network knows without it.
+//! A node's clock at the instant when a frame was sent: a program in the kernel writes it into the frame, in the place
+//! of the source's hardware address, which the network knows without it.
 //!
 //! Its lowest 47 bits in units of 16 ns, with one bit between the first seven and the others: the one that says that an
 //! address is a group's, which a source never is.

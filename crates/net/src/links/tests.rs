@@ -1,4 +1,4 @@
-//! What a network does, by what it makes of frames: no root, no sleep, and time is what the test says.
+//! Behaviour of a network, by what it makes of frames: no root, no sleep, and time is what the test says.
 
 mod background;
 mod clocks;

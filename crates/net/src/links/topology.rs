@@ -481,7 +481,7 @@ impl Topology {
         self.starts[pipe.reverse().index()]
     }
 
-    /// What `weight` says of the pipes of each node's route to the node number `to`, summed; by node. `None` where
+    /// Sums of what `weight` says of the pipes of each node's route to the node number `to`; by node. `None` where
     /// there is no route, and for the node itself.
     pub fn sums_to(&self, to: Vertex, weight: impl Fn(PipeId) -> u64) -> Vec<Option<u64>> {
         let mut sums: Vec<Option<u64>> = vec![None; self.edges.len()];

@@ -57,7 +57,7 @@ pub(super) fn table(base: &Series, others: &[(&Series, &Comparison)]) -> String 
 struct Shown {
     /// The base's spread, of several runs.
     spread: bool,
-    /// What can be said of each difference.
+    /// Words for each difference.
     difference: bool,
 }
 
@@ -101,7 +101,7 @@ fn metric_rows(metric: &MetricComparison, others: &[&MetricComparison], columns:
     rows
 }
 
-/// What the nodes that did most used of their CPU.
+/// Use of the CPU by the nodes that used most.
 fn node_rows(others: &[(&Series, &Comparison)], columns: Shown) -> Vec<Vec<String>> {
     let nodes = others.first().map_or(&[][..], |(_, c)| &c.nodes);
     let row = |node: &NodeComparison| {

@@ -25,7 +25,7 @@ impl Row {
         Row { class, ..Row::default() }
     }
 
-    /// What the row is about.
+    /// Subject of the row.
     pub fn name(mut self, name: impl Display) -> Row {
         self.cells += &format!("<th scope=\"row\">{}</th>", text(name));
         self

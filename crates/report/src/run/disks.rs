@@ -1,4 +1,4 @@
-//! What the nodes' disks did over virtual time.
+//! Work of the nodes' disks over virtual time.
 
 use fidelity::wording::number;
 use indexmap::IndexMap;

@@ -1,4 +1,4 @@
-//! What the interval of a metric is made of, as bars.
+//! Parts of the interval of a metric, as bars.
 
 use fidelity::compare::Statistic;
 use fidelity::effects::{furthest, is_known};
@@ -9,7 +9,7 @@ use crate::page::{Column, Row, table};
 
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 14.0;
-/// What is less than this, in per cent, cannot be seen.
+/// Parts that are less than this, in per cent, cannot be seen.
 const LEAST: f64 = 0.05;
 
 /// A table of what makes a metric uncertain, largest first; nothing, if that is not known.

@@ -1,4 +1,4 @@
-//! What the links did over virtual time, as small curves in a table.
+//! Traffic of links over virtual time, as small curves in a table.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What a packet of traffic begins with.
+//! Header of a packet of traffic.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What both ends write down: a row for each second.
+//! Rows that both ends write down: one for each second.
 
 use std::fs::File;
 use std::io::{self, Write};

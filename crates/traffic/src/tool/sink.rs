@@ -124,7 +124,7 @@ fn whole(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(..length)
 }
 
-/// What is written down.
+/// Rows that are written down.
 struct Log {
     received: File,
     delays: File,
@@ -162,7 +162,7 @@ impl Log {
     }
 }
 
-/// What has arrived, second by second.
+/// Arrivals, second by second.
 #[derive(Debug, Default)]
 struct Arrivals {
     seconds: Seconds,
@@ -200,7 +200,7 @@ impl Arrivals {
             (self.before, self.life, self.over) = (self.life, of, false);
             (self.next, self.rows) = (0, 0);
         }
-        // What comes when the source has been stopped was on its way.
+        // Packets that come when the source has been stopped were on their way.
         if self.over {
             return;
         }
@@ -305,7 +305,7 @@ mod tests {
         }
         a.end(2450 * MS);
         assert!(!a.awaited());
-        // What was on its way.
+        // Packets that were on their way.
         a.arrived(2500 * MS, packet(1, 15, 0), 100);
         a.look(9000 * MS);
         assert_eq!(a.text[0].lines().count(), 1, "{}", a.text[0]);

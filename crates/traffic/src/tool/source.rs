@@ -14,7 +14,7 @@ use crate::departures::{Departures, Shape};
 /// How long to wait before trying again to connect.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What carries the packets.
+/// Transport of the packets.
 enum Carrier {
     Datagrams(UdpSocket),
     Connection { to: SocketAddr, stream: Option<TcpStream>, greedy: bool },
@@ -94,7 +94,7 @@ impl Carrier {
         }
     }
 
-    /// What cannot be sent is lost, as on a network.
+    /// Packets that cannot be sent are lost, as on a network.
     fn send(&mut self, packet: &[u8]) {
         match self {
             Carrier::Datagrams(socket) => {
@@ -109,7 +109,7 @@ impl Carrier {
     }
 }
 
-/// What was sent in the present second.
+/// Packets sent in the present second.
 struct Sent {
     file: File,
     seconds: Seconds,

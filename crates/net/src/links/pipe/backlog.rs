@@ -1,4 +1,4 @@
-//! What waits at a pipe for transmission.
+//! Frames that wait at a pipe for transmission.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use scale::link::Limit;
 
 use crate::links::pipe::gauge::Gauge;
 
-/// What waits for transmission or is being transmitted.
+/// Frames that wait for transmission or are being transmitted.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     /// When the last bit of each has been transmitted, and its length in bytes.

@@ -1,6 +1,6 @@
 //! The chances of one pipe: decided by the seed, the pipe's name, what is decided, and the packet's ordinal number.
 
-/// What is decided by chance. Each has a stream of its own, so that switching one on leaves the others as they were.
+/// Decisions of chance. Each has a stream of its own, so that switching one on leaves the others as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Whether a packet is lost.
@@ -9,7 +9,7 @@ pub(crate) enum Purpose {
     Burst,
     /// How long a packet travels beyond, or short of, the delay.
     Jitter,
-    /// The same, of its copy.
+    /// Likewise, of its copy.
     CopyJitter,
     /// Whether a packet gets a copy.
     Duplicate,
@@ -19,7 +19,7 @@ pub(crate) enum Purpose {
     Bit,
     /// Whether RED drops a packet.
     Red,
-    /// The same, of its copy.
+    /// Likewise, of its copy.
     CopyRed,
 }
 

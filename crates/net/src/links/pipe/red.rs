@@ -21,7 +21,7 @@ fn pressure(red: &Red, average: f64) -> Option<f64> {
     }
 }
 
-/// What a packet finds on arriving.
+/// State that a packet finds on arriving.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
     /// This much in the queue, in the unit of the limit; at least something.

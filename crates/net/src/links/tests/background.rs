@@ -102,7 +102,7 @@ fn what_is_dropped_is_counted_and_a_stopped_flow_leaves_nothing() {
     let (sent, arrived, lost) = (sum(|i| i.grew.sent), sum(|i| i.grew.arrived), sum(|i| i.grew.lost));
     assert!((2990..=3000).contains(&sent) && (980..=1000).contains(&arrived), "{sent} {arrived}");
     assert!((1960..=2000).contains(&lost), "{lost}");
-    // What is in the pipes when the link fails is lost, too.
+    // Frames in the pipes when the link fails are lost, too.
     n.change_flows(at(1000.0), &[(0, FlowChange::Stop)]).unwrap();
     let down = PipeChange { up: Some(false), ..Default::default() };
     n.set(at(1000.0), &[(n.pipe("a--s/ba").unwrap(), down)]).unwrap();

@@ -1,4 +1,4 @@
-//! What befalls packets on a pipe: jitter, loss, copies, damage and the kinds of queue, alone and together.
+//! Hazards of packets on a pipe: jitter, loss, copies, damage and the kinds of queue, alone and together.
 
 use scale::{RealDuration, RealInstant, RealRate};
 
@@ -331,7 +331,7 @@ fn red_forgets_while_the_link_is_idle_in_proportion_to_its_rate() {
     for rate in [1e6, 1e5] {
         assert!(dropped_after(0, rate, None) > 0, "the average is still high");
         assert_eq!(dropped_after(500, rate, None), 0, "500 packets could have been sent meanwhile");
-        // Whatever else changes at the end of that time, the link has been idle.
+        // The link has been idle, whatever else changes at the end of that time.
         for changed in [
             PipeChange { delay: Some(us(7_000)), ..Default::default() },
             PipeChange { jitter: Some(jitter(us(1), false)), ..Default::default() },

@@ -227,7 +227,7 @@ fn frames_of_two_senders_share_a_pipe_in_the_order_of_arrival() {
 
 #[test]
 fn no_buffer_is_lost() {
-    // Whatever a frame's fate, its buffer returns: the pool ends as large as the most frames ever inside at once.
+    // Buffers return, whatever a frame's fate: the pool ends as large as the most frames ever inside at once.
     let config = PipeConfig { loss: Loss::Random(0.2), queue: Queue::packets(5), ..slow(us(3_000)) };
     let mut n = chain(&config, 3, 0);
     for i in 0..5_000u64 {

@@ -263,7 +263,7 @@ fn a_thousand_nodes_and_three_thousand_pipes_need_little() {
         assert!(n.route(from, to).is_some_and(|r| !r.is_empty()));
     }
     let routes: usize = n.ports().iter().map(|p| p.routes.len()).sum();
-    // What they would be by address: a route for each that lies another way than by the interface with prefix 8.
+    // Routes as they would be by address: one for each that lies another way than by the interface with prefix 8.
     let mut by_address = 0;
     for node in (1..1000).step_by(2).map(|i| format!("n{i}")) {
         let own: Vec<_> = n.ports_of(&node).collect();

@@ -1,4 +1,4 @@
-//! What the series of a pipe says, against what can be worked out by hand.
+//! Series of a pipe, against what can be worked out by hand.
 
 use scale::{RealDuration, RealInstant, RealRate};
 

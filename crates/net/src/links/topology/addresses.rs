@@ -220,7 +220,7 @@ fn is_end(block: Prefix, address: Ipv4Addr) -> bool {
     [0, hosts].contains(&(address.to_bits() & hosts))
 }
 
-/// What is not zero behind the prefix.
+/// The part behind the prefix that is not zero.
 fn host_bits(prefix: Prefix) -> u32 {
     prefix.address.to_bits() & u32::MAX.checked_shr(prefix.length.into()).unwrap_or(0)
 }

@@ -31,7 +31,7 @@ struct Hop {
     back: u64,
 }
 
-/// What is least along a route: first the sum of the delays, then the number of links.
+/// Length of a route, of which the least is wanted: first the sum of the delays, then the number of links.
 type Length = (u64, u32);
 
 const UNREACHED: Length = (u64::MAX, u32::MAX);
