@@ -58,12 +58,21 @@ impl Drop for Rights {
     }
 }
 
-/// Whether only root can put something else at a path: it, or what is there of it, and all that it lies in, is root's.
+/// Whether only root can put something else at a path: it, or what is there of it, and all that it lies in, is root's,
+/// and nobody else may write there. In a directory such as `/tmp`, where all may, root's directories stay what they
+/// are, but a file may be another name of one that lies elsewhere.
 pub(crate) fn is_of_root(path: &Path) -> bool {
     let Ok(path) = std::path::absolute(path) else { return false };
-    let owned = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.uid() == 0);
     let mut there = path.ancestors().filter(|path| path.symlink_metadata().is_ok());
-    there.next().and_then(|path| path.canonicalize().ok()).is_some_and(|real| real.ancestors().all(owned))
+    let Some(real) = there.next().and_then(|path| path.canonicalize().ok()) else { return false };
+    let mut below = None;
+    real.ancestors().all(|part| {
+        let Ok(found) = part.symlink_metadata() else { return false };
+        let holds_directory = below.replace(found.is_dir()) == Some(true);
+        let others = if found.gid() == 0 { 0o002 } else { 0o022 };
+        let closed = found.mode() & others == 0 || holds_directory && found.mode() & libc::S_ISVTX != 0;
+        found.uid() == 0 && closed
+    })
 }
 
 /// Has a program started with root's rights to files, whatever those of the thread are that starts it.
@@ -144,6 +153,24 @@ mod tests {
             assert!(is_of_root(Path::new("/etc/passwd")) && is_of_root(Path::new("/etc/none/at/all")));
             std::os::unix::fs::chown(&place, Some(65534), None).unwrap();
             assert!(!is_of_root(&secret) && !is_of_root(&place.join("none/at/all")), "it is of another user");
+            fs::remove_dir_all(place).unwrap();
+        }
+
+        #[test]
+        fn where_others_may_write_nothing_is_roots_alone_but_directories() {
+            let place = std::env::temp_dir().join(format!("diorama-roots-{}", std::process::id()));
+            fs::create_dir_all(place.join("own")).unwrap();
+            fs::write(place.join("file"), "root's").unwrap();
+            let with = |mode: u32| {
+                fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
+                ["", "file", "none", "own", "own/none"].map(|name| is_of_root(&place.join(name)))
+            };
+            assert_eq!(with(0o755), [true; 5]);
+            assert_eq!(with(0o777), [false; 5]);
+            assert_eq!(with(0o1777), [false, false, false, true, true]);
+            assert_eq!(with(0o775), [true; 5], "root's group is root's");
+            std::os::unix::fs::chown(&place, None, Some(65534)).unwrap();
+            assert_eq!(with(0o775), [false; 5]);
             fs::remove_dir_all(place).unwrap();
         }
     }

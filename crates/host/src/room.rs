@@ -1,8 +1,9 @@
-//! Room that is kept free on a disk: what nodes write and images hold never takes the last of it from the host.
+//! Room that is kept free, on a disk and in memory: what nodes write, images hold and the kernel keeps for nodes never
+//! takes the last of it from the host.
 
 use std::path::Path;
 
-use rustix::fs::{stat, statvfs};
+use rustix::fs::{CWD, stat, statvfs};
 
 use crate::Lack;
 use crate::error::Error;
@@ -11,6 +12,10 @@ use crate::error::Error;
 const PART: u64 = 20;
 /// More than this is not kept free, however large a disk is, in bytes.
 const MOST: u64 = 16 << 30;
+
+/// One part in so many is kept free of memory, and no more than this, in bytes.
+const PART_OF_MEMORY: u64 = 50;
+const MOST_OF_MEMORY: u64 = 512 << 20;
 
 /// Where others of the host need room: a file system that holds none of these is nobody else's.
 const OF_OTHERS: [&str; 4] = ["/", "/var", "/tmp", "/home"];
@@ -38,6 +43,36 @@ pub fn check(place: &Path, more: u64) -> Result<(), Error> {
     }
 }
 
+/// Checks that a fiftieth of this machine's memory is free, with swap, or 512 MiB. Nodes have limits of it, but some of
+/// what the kernel keeps for them it counts for nobody, such as rings for packets.
+///
+/// # Errors
+///
+/// [`Error::Machine`] if there is less: how much there is, and how much there should be.
+pub fn check_memory() -> Result<(), Error> {
+    // A machine that does not tell has none of this.
+    let Ok(told) = crate::descriptors::read_at(CWD, "/proc/meminfo") else { return Ok(()) };
+    match lack_of_memory(&told) {
+        None => Ok(()),
+        Some(what) => Err(Error::Machine(Lack::new(
+            format!("the memory of this machine has {what}"),
+            "look for a node that has the kernel keep much for it, which no limit of its own counts, such as rings for \
+             packets",
+        ))),
+    }
+}
+
+/// What is missing of the memory that is kept free, by what `/proc/meminfo` tells.
+fn lack_of_memory(told: &str) -> Option<String> {
+    let of = |name: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+    };
+    let (kept, free) = ((of("MemTotal")? / PART_OF_MEMORY).min(MOST_OF_MEMORY), of("MemAvailable")?);
+    let free = free + of("SwapFree").unwrap_or(0);
+    (free < kept).then(|| format!("{} MiB left, and {} MiB of it (2 %) are to stay free", free >> 20, kept >> 20))
+}
+
 /// What is missing of what is kept free: of so many bytes so many are free, and of inodes.
 fn lack(bytes: u64, free: u64, (inodes, free_inodes): (u64, u64)) -> Option<String> {
     let kept = (bytes / PART).min(MOST);
@@ -60,6 +95,21 @@ mod tests {
         assert!(lack(100 * GIB, 5 * GIB - 1, (1000, 50)).unwrap().starts_with("5119 MiB left, and 5120 MiB"));
         assert!(lack(100 * GIB, 5 * GIB, (1000, 49)).unwrap().starts_with("room for 49 files left, and 50"));
         assert_eq!(lack(10_000 * GIB, 16 * GIB, (0, 0)), None, "a large disk, and one that counts no inodes");
+    }
+
+    #[test]
+    fn a_fiftieth_stays_free_of_memory_with_swap() {
+        let told = |total: u64, available: u64, swap: u64| {
+            let text = format!("MemTotal: {total} kB\nMemAvailable: {available} kB\nSwapFree: {swap} kB\n");
+            lack_of_memory(&text)
+        };
+        assert_eq!(told(5_000_000, 100_000, 0), None);
+        assert_eq!(told(5_000_000, 60_000, 40_000), None, "what can be put out is not short");
+        let says = told(5_000_000, 99_000, 0).unwrap();
+        assert_eq!(says, "96 MiB left, and 97 MiB of it (2 %) are to stay free");
+        assert_eq!(told(500_000_000, 524_288, 0), None, "512 MiB are enough, whatever there is");
+        assert_eq!(lack_of_memory("Else: 1 kB\n"), None);
+        check_memory().unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The places where this machine keeps things of runs, and who may open them.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -31,8 +31,22 @@ pub(crate) fn lock_file(path: &Path) -> Result<File> {
         .map_err(Error::file(path, "open"))
 }
 
+/// A directory of root's alone, made where it is missing: what nodes have written lies in such, setuid files, too. One
+/// that is there is closed to others, but for the [state's](STATE), in which anybody may see the speed of the host.
 pub(crate) fn private_dir(path: &Path) -> Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file(path, "create"))
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file(path, "create"))?;
+    let found = path.symlink_metadata().map_err(Error::file(path, "look at"))?;
+    let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if !own || found.mode() & 0o022 != 0 {
+        return Err(Error::machine(
+            format!("{} can be changed by others than root", path.display()),
+            "what lies there would be trusted: look at what is in it, and remove it, or `chown 0:0` and `chmod 700` it",
+        ));
+    }
+    if found.mode() & 0o077 != 0 && path != Path::new(STATE) {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(Error::file(path, "close"))?;
+    }
+    Ok(())
 }
 
 /// Process id and time make an identity that no other live or dead run has; hexadecimal keeps it safe everywhere.
@@ -51,6 +65,25 @@ pub(crate) fn is_id(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_private_directory_is_closed_and_nobody_elses() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = temp.path().join("own/deep");
+        let mode = || fs::metadata(&at).unwrap().permissions().mode() & 0o777;
+        private_dir(&at).unwrap();
+        assert_eq!(mode(), 0o700);
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o755)).unwrap();
+        private_dir(&at).unwrap();
+        assert_eq!(mode(), 0o700, "one that was open");
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(&at, &link).unwrap();
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o777)).unwrap();
+        for others in [&link, &at] {
+            let error = private_dir(others).unwrap_err().to_string();
+            assert!(error.contains("can be changed by others than root"), "{error}");
+        }
+    }
 
     #[test]
     fn only_our_own_names_are_swept() {

@@ -1,7 +1,7 @@
 //! A file that keeps something from run to run, by which a damaged one costs no more than what was in it.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use rustix::fs::{FlockOperation, flock};
@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 
 use crate::damaged;
 use crate::error::{Error, Result};
+
+/// More than any has, in bytes: one that is damaged may be as long as the disk.
+const LONGEST: u64 = 16 << 20;
 
 /// A file of this machine, in JSON.
 #[derive(Clone, Debug)]
@@ -32,13 +35,22 @@ impl StateFile {
     /// Reads it; `None` if it is not there. The error is why it cannot be read, as a sentence without its end.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, String> {
         let path = self.path();
-        match fs::read_to_string(&path) {
+        match self.text() {
             Ok(text) => match serde_json::from_str(&text) {
                 Ok(kept) => Ok(Some(kept)),
                 Err(e) => Err(format!("{} is not what was written ({e})", path.display())),
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(format!("{} cannot be read ({e})", path.display())),
+        }
+    }
+
+    fn text(&self) -> io::Result<String> {
+        let mut text = String::new();
+        let mut file = File::open(self.path())?.take(LONGEST + 1);
+        match file.read_to_string(&mut text)? as u64 > LONGEST {
+            true => Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
+            false => Ok(text),
         }
     }
 

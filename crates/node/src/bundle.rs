@@ -65,6 +65,10 @@ const READ_ONLY: [&str; 5] = [
 /// Enough for any program, too few to use up the host's process numbers.
 const MOST_PROCESSES: i64 = 16_384;
 
+/// Where the whole machine runs out of memory, nodes are ended before anything of the host's: it may be for them that
+/// the kernel keeps it.
+const FIRST_TO_END: i32 = 1000;
+
 /// Whether the host has a program of its own for what is left of those that crash.
 fn dumps_to_program() -> bool {
     host::descriptors::read_at(CWD, "/proc/sys/kernel/core_pattern").is_ok_and(|pattern| pattern.starts_with('|'))
@@ -82,6 +86,7 @@ pub(crate) fn process(argv: &[String], env: &[String], cwd: &str, (uid, gid): (u
     process.set_user(user);
     process.set_args(Some(argv.to_vec())).set_env(Some(env.to_vec())).set_cwd(cwd.into());
     process.set_capabilities(Some(capabilities)).set_no_new_privileges(Some(true));
+    process.set_oom_score_adj(Some(FIRST_TO_END));
     let [soft, hard] = host::descriptors::limit_of_programs();
     // Limits per user are the kernel's for all nodes and the host's root together, and whoever has the
     // higher limit gets the rest: here, half of it.

@@ -10,13 +10,15 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Files, and directories with all that is in them.
-const MASKED: [&str; 43] = [
+const MASKED: [&str; 48] = [
     "/proc/acpi",
     "/proc/allocinfo",
     "/proc/asound",
     "/proc/bus",
     "/proc/config.gz",
     "/proc/driver",
+    // Who writes there has the kernel print what it does.
+    "/proc/dynamic_debug",
     "/proc/fs",
     "/proc/interrupts",
     "/proc/kallsyms",
@@ -26,6 +28,10 @@ const MASKED: [&str; 43] = [
     "/proc/kpagecount",
     "/proc/kpageflags",
     "/proc/latency_stats",
+    "/proc/lock_stat",
+    "/proc/lockdep_stats",
+    "/proc/mdstat",
+    "/proc/page_owner",
     "/proc/pagetypeinfo",
     // No runtime but crun would mount the node's own there.
     "/proc/partitions",

@@ -57,11 +57,16 @@ const ABSENT: [&str; 5] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uri
 
 const EAFNOSUPPORT: u32 = libc::EAFNOSUPPORT as u32;
 const EPERM: u32 = libc::EPERM as u32;
+const EPROTONOSUPPORT: u32 = libc::EPROTONOSUPPORT as u32;
 const ENOSYS: u32 = libc::ENOSYS as u32;
 
 /// Families of sockets whose addresses are the machine's and not a network namespace's: AF_VSOCK reaches a virtual
 /// machine's hypervisor, or a host's virtual machines, and AF_QIPCRTR its modems. Refused as by a kernel without them.
 const OUTSIDE: [i32; 2] = [libc::AF_VSOCK, AF_QIPCRTR];
+
+/// Protocols of netlink that are the machine's likewise, and let who may set up interfaces do it: iSCSI, SCSI, RDMA,
+/// SMC, and the kernel's ciphers, of which CRYPTO removes and adds those of all.
+const OUTSIDE_OF_NETLINK: [i32; 5] = [8, 18, 20, 21, 22];
 
 /// `linux/socket.h`; the libc crate has it for few targets.
 const AF_QIPCRTR: i32 = 42;
@@ -102,6 +107,14 @@ pub(crate) fn profile() -> LinuxSeccomp {
     }
     for family in OUTSIDE {
         syscalls.push(refuse(&["socket"], EAFNOSUPPORT, first(INT, family as u64)));
+    }
+    let value = |index: usize, value: i32| {
+        let argument = LinuxSeccompArgBuilder::default().index(index).value(INT).value_two(value as u64);
+        argument.op(LinuxSeccompOperator::ScmpCmpMaskedEq).build().unwrap_or_default()
+    };
+    for protocol in OUTSIDE_OF_NETLINK {
+        let both = vec![value(0, libc::AF_NETLINK), value(2, protocol)];
+        syscalls.push(refuse(&["socket"], EPROTONOSUPPORT, Some(both)));
     }
     let mut profile = LinuxSeccomp::default();
     profile.set_default_action(LinuxSeccompAction::ScmpActAllow);

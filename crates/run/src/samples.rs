@@ -121,6 +121,10 @@ const UNIX_TIME_FROM_S: f64 = 1e9;
 /// The longest row or field that is read, in bytes.
 const LONGEST_ROW: usize = 64 << 10;
 const LONGEST_FIELD: usize = 4 << 10;
+/// The longest number that is read the short way: more digits might not be exact.
+const MOST_DIGITS: usize = 15;
+/// The powers of ten that such a number is divided by, which are exact.
+const POWERS: [f64; MOST_DIGITS] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 /// How much of a line is looked at for a pattern, in bytes.
 const LONGEST_LINE: usize = 64 << 10;
 /// How long a pattern may be looked for in what one node printed.
@@ -146,7 +150,8 @@ impl Thinned {
 
     /// Adds one, which is made only if it is kept.
     pub fn add(&mut self, sample: impl FnOnce() -> Sample) {
-        let counts = self.seen.is_multiple_of(self.every);
+        // It is a power of two.
+        let counts = self.seen & (self.every - 1) == 0;
         self.seen += 1;
         if !counts {
             return;
@@ -196,7 +201,16 @@ impl<'a> Rows<'a> {
 
     /// Reads on.
     pub fn read(&mut self, mut piece: &[u8]) -> Result<(), BadRow> {
-        while let Some(end) = memchr::memchr(b'\n', piece) {
+        let alone = self.columns.start.is_none() && self.columns.value == 1;
+        loop {
+            // Most short rows are one short number, and there may be fifty million of them.
+            while alone && self.begun.is_empty() {
+                let Some((value, length)) = short_row(piece) else { break };
+                self.add(None, value);
+                self.line += 1;
+                piece = &piece[length..];
+            }
+            let Some(end) = memchr::memchr(b'\n', piece) else { break };
             if self.begun.is_empty() {
                 self.row(&piece[..end])?;
             } else {
@@ -225,19 +239,27 @@ impl<'a> Rows<'a> {
         }
         let bad = |what| BadRow { line: self.line, what };
         let Columns { start, value, .. } = self.columns;
-        // Most short rows are one short number.
-        let alone = if start.is_none() && value == 1 { plain(row) } else { None };
         let start = start.map(|column| number(row, column)).transpose().map_err(bad)?;
-        let value = alone.map_or_else(|| number(row, value), Ok).map_err(bad)?;
+        let value = number(row, value).map_err(bad)?;
         let virtual_s = start.map(|start| {
             let s = start / self.columns.per_second;
             if s >= UNIX_TIME_FROM_S { s - self.window.zero_unix_s } else { s }
         });
         if virtual_s.is_none_or(|s| self.window.holds(s)) {
-            self.samples.add(|| Sample { virtual_s, value, node: Arc::clone(&self.node) });
+            self.add(virtual_s, value);
         }
         Ok(())
     }
+
+    fn add(&mut self, virtual_s: Option<f64>, value: f64) {
+        self.samples.add(|| Sample { virtual_s, value, node: Arc::clone(&self.node) });
+    }
+}
+
+/// The number that is all of the first row, if it is a [short](plain) one, and how long the row is with its end.
+fn short_row(piece: &[u8]) -> Option<(f64, usize)> {
+    let end = piece.iter().take(MOST_DIGITS + 1).position(|byte| *byte == b'\n')?;
+    Some((plain(&piece[..end])?, end + 1))
 }
 
 /// The number in a column of a row.
@@ -279,10 +301,8 @@ fn between_blanks(row: &[u8], column: usize) -> Option<&[u8]> {
 /// A short number of digits, with a point at most, which most are: read several times as fast, to the same bit, for
 /// both sides of the one division are exact. Nothing of all others.
 fn plain(field: &[u8]) -> Option<f64> {
-    /// More digits might not be exact.
-    const LONGEST: usize = 15;
     let (mut digits, mut behind) = (0u64, None);
-    if field.len() > LONGEST || field.is_empty() || field == b"." {
+    if field.len() > MOST_DIGITS || field.is_empty() || field == b"." {
         return None;
     }
     for byte in field {
@@ -291,11 +311,11 @@ fn plain(field: &[u8]) -> Option<f64> {
                 digits = digits * 10 + u64::from(byte - b'0');
                 behind = behind.map(|n| n + 1);
             }
-            b'.' if behind.is_none() => behind = Some(0),
+            b'.' if behind.is_none() => behind = Some(0usize),
             _ => return None,
         }
     }
-    Some(behind.map_or(digits as f64, |behind| digits as f64 / 10f64.powi(behind)))
+    Some(behind.map_or(digits as f64, |behind| digits as f64 / POWERS[behind]))
 }
 
 /// Finds the number in the first group of the last line that matches: programs print progress first and the result
@@ -313,30 +333,31 @@ impl Lines {
     }
 
     /// Reads on, unless `stop` is set.
-    pub fn read(&mut self, mut piece: &[u8], stop: &AtomicBool) {
-        while let Some(end) = memchr::memchr(b'\n', piece) {
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-            if self.begun.is_empty() {
-                self.line(&piece[..end.min(LONGEST_LINE)]);
-            } else {
-                self.hold(&piece[..end]);
+    pub fn read(&mut self, piece: &[u8], stop: &AtomicBool) {
+        let Some(last) = memchr::memrchr(b'\n', piece) else { return self.hold(piece) };
+        let (mut whole, begun) = (&piece[..last], &piece[last + 1..]);
+        let mut found = None;
+        // Of all that match the last counts: those before it need not be looked at.
+        while found.is_none() && !stop.load(Ordering::Relaxed) {
+            let Some(before) = memchr::memrchr(b'\n', whole) else {
+                self.hold(whole);
                 let line = std::mem::take(&mut self.begun);
-                self.line(&line);
-            }
-            piece = &piece[end + 1..];
+                found = self.number(&line);
+                break;
+            };
+            found = self.number(&whole[before + 1..]);
+            whole = &whole[..before];
         }
-        self.hold(piece);
+        self.found = found.or(self.found);
+        self.begun.clear();
+        self.hold(begun);
     }
 
     /// The number that was found, with a last line that has no end.
     pub fn finish(mut self) -> Option<f64> {
         let line = std::mem::take(&mut self.begun);
-        if !line.is_empty() {
-            self.line(&line);
-        }
-        self.found
+        let last = if line.is_empty() { None } else { self.number(&line) };
+        last.or(self.found)
     }
 
     fn hold(&mut self, part: &[u8]) {
@@ -344,16 +365,16 @@ impl Lines {
         self.begun.extend_from_slice(&part[..part.len().min(room)]);
     }
 
-    fn line(&mut self, line: &[u8]) {
+    /// The number in a line, if that matches.
+    fn number(&self, line: &[u8]) -> Option<f64> {
+        let line = &line[..line.len().min(LONGEST_LINE)];
         // Most lines of a log say something else, which is known much sooner than where a group is.
         if !self.pattern.is_match(line) {
-            return;
+            return None;
         }
-        let number = self.pattern.captures(line).and_then(|captures| {
-            let group = captures.get(1).or_else(|| captures.get(0))?;
-            std::str::from_utf8(group.as_bytes()).ok()?.trim().parse::<f64>().ok().filter(|v| v.is_finite())
-        });
-        self.found = number.or(self.found);
+        let captures = self.pattern.captures(line)?;
+        let group = captures.get(1).or_else(|| captures.get(0))?;
+        std::str::from_utf8(group.as_bytes()).ok()?.trim().parse::<f64>().ok().filter(|v| v.is_finite())
     }
 }
 
@@ -513,7 +534,20 @@ mod tests {
         let text = b"progress: 10%\nfinished in 1s, 3.5 req/s\nfinished in 10.00s, 123.45 req/s, 1MB/s\n";
         assert_eq!(line(text, &pattern), Some(123.45));
         assert_eq!(line(b"nothing\n\xff\xfe", &pattern), None);
+        let value = Regex::new(r"v=(\w+)").unwrap();
+        assert_eq!(line(b"v=1\nv=2\nv=x\nnothing\n\nv=y", &value), Some(2.0), "the last that is a number");
+        assert_eq!(line(b"v=1\nv=2\nv=3", &value), Some(3.0), "a line without its end");
         assert_eq!(line(b"v=12\n", &Regex::new(r"v=\d+").unwrap()), None);
+    }
+
+    #[test]
+    fn short_rows_are_read_as_all_others() {
+        let columns = Columns { start: None, value: 1, per_second: 1.0 };
+        let text = b"1\n22.5\n\n# x\n 3\n4\r\n123456789012345\n1234567890123456\n-5\n6 7\n8,9\n.5\n10";
+        let values: Vec<f64> = rows(text, "c", columns, whole_run(ZERO)).unwrap().iter().map(|s| s.value).collect();
+        let expected = [1.0, 22.5, 3.0, 4.0, 123456789012345.0, 1234567890123456.0, -5.0, 6.0, 8.0, 0.5];
+        assert_eq!(values, expected);
+        assert_eq!(rows(b"1\n\n2\n.\n", "c", columns, whole_run(ZERO)).unwrap_err().line, 4);
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::{
 
 /// The version of the interface: raise it with every change of what is asked or answered.
 pub const VERSION: u32 = 3;
+/// The longest message that is taken from a site, in bytes: more than what ten thousand nodes tell at once.
+const LONGEST: u64 = 32 << 20;
 
 /// A call of [`Site`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -197,15 +199,44 @@ impl<W: Write + Send + 'static> RemoteSite<W> {
     }
 }
 
+/// A stream of which each message has so many bytes at most: another machine's word is not taken for how much memory
+/// what it tells is worth.
+struct Bounded<R> {
+    from: R,
+    most: u64,
+    left: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    /// The next message.
+    fn message<T: DeserializeOwned>(&mut self) -> Result<T, ciborium::de::Error<std::io::Error>> {
+        self.left = self.most;
+        ciborium::from_reader(self)
+    }
+}
+
+impl<R: Read> Read for &mut Bounded<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        if self.left == 0 {
+            return Err(std::io::Error::other(format!("a message is longer than {} bytes", self.most)));
+        }
+        let most = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let read = self.from.read(&mut bytes[..most])?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
 /// Sorts what a site tells into answers, events and words to visitors, until the connection ends.
 fn hear(
-    mut from: impl Read,
+    from: impl Read,
     answers: &Sender<Result<Value>>,
     events: &Sender<Event>,
     visitors: &Sender<(VisitId, visits::Told)>,
 ) {
+    let mut from = Bounded { from, most: LONGEST, left: 0 };
     loop {
-        let heard = match ciborium::from_reader(&mut from) {
+        let heard = match from.message() {
             Ok(Told::Answer(answer)) => answers.send(answer).is_ok(),
             Ok(Told::Event(event)) => events.send(event).is_ok(),
             Ok(Told::Visitor(visit, told)) => visitors.send((visit, told)).is_ok(),
@@ -374,6 +405,29 @@ mod tests {
         let mut site = RemoteSite::new(Cursor::new(theirs), Vec::new()).unwrap();
         assert_eq!(site.now().unwrap_err().code(), 1);
         assert!(matches!(site.events.recv().unwrap(), Event::Lost(_)));
+    }
+
+    #[test]
+    fn a_message_without_an_end_is_given_up() {
+        let of = |kind: u8, then: u8| {
+            let begins = [b"\xa1\x66Answer\xa1\x62Ok", &[kind][..]].concat();
+            let mut endless = Bounded { from: (&begins[..]).chain(std::io::repeat(then)), most: 1000, left: 0 };
+            endless.message::<Told>().unwrap_err().to_string()
+        };
+        // A list whose elements are a byte each and take many in memory, a text of many parts, and a long one.
+        for (kind, then) in [(b'\x9f', 0xf6), (b'\x7f', 0x60), (b'\x7a', 0x5a)] {
+            let why = of(kind, then);
+            assert!(why.contains("longer than 1000 bytes"), "{why}");
+        }
+        let answer = Told::Answer(Ok(Value::Bytes(vec![7; 600])));
+        let mut two = Vec::new();
+        for _ in 0..2 {
+            ciborium::into_writer(&answer, &mut two).unwrap();
+        }
+        let mut bounded = Bounded { from: &two[..], most: 1000, left: 0 };
+        for _ in 0..2 {
+            assert!(matches!(bounded.message().unwrap(), Told::Answer(Ok(Value::Bytes(_)))), "each has its own bound");
+        }
     }
 
     #[test]

@@ -17,11 +17,11 @@ pub struct Events {
     told: Receiver<Event>,
     /// How many commands have been begun.
     commands: CommandId,
-    /// As long as this is there, it is looked whether there is room on the disk.
+    /// As long as this is there, it is looked whether there is room on the disk, and in memory.
     room: Option<Sender<()>>,
 }
 
-/// How often it is looked whether there is room on the disk.
+/// How often it is looked whether there is room on the disk, and in memory.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Events {
@@ -53,13 +53,14 @@ impl Events {
         thread::Builder::new().name("events".into()).spawn(follow).map(drop).map_err(Error::io("a thread"))
     }
 
-    /// Ends the run if nodes take more of a disk than they may, looked at by a thread of its own as long as this lives.
+    /// Ends the run if nodes take more of a disk, or of memory, than they may, looked at by a thread of its own as long
+    /// as this lives.
     pub fn watch_room(&mut self, place: PathBuf) -> Result<()> {
         let (stay, gone) = bounded::<()>(0);
         let tell = self.tell.clone();
         let watch = move || {
             while gone.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                if let Err(e) = host::room::check(&place, 0) {
+                if let Err(e) = host::room::check(&place, 0).and_then(|()| host::room::check_memory()) {
                     let _ = tell.send(Event::Lost(Error::from(e).into()));
                     return;
                 }

@@ -90,6 +90,11 @@ pub fn main() {
         let disguised = |family: i64, kind: i32| libc::syscall(libc::SYS_socket, family | (1 << 32), kind, 0);
         report("vsock, disguised", disguised(libc::AF_VSOCK.into(), libc::SOCK_STREAM));
         report("qipcrtr, disguised", disguised(42, libc::SOCK_DGRAM));
+        // The kernel's ciphers, which are all namespaces'.
+        let netlink = |protocol: i64| libc::syscall(libc::SYS_socket, libc::AF_NETLINK, libc::SOCK_RAW, protocol);
+        report("netlink crypto", netlink(21));
+        report("netlink crypto, disguised", netlink(21 | (1 << 32)));
+        report("netlink scsi", netlink(18));
 
         // A process that does not want to be dumped may be traced with CAP_SYS_PTRACE only, even by its parent.
         let mut told = [0; 2];
@@ -143,6 +148,7 @@ fn errno_name(errno: i32) -> String {
         (libc::EPERM, "EPERM"),
         (libc::EACCES, "EACCES"),
         (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
+        (libc::EPROTONOSUPPORT, "EPROTONOSUPPORT"),
         (libc::ENOSYS, "ENOSYS"),
         (libc::EINVAL, "EINVAL"),
         (libc::EROFS, "EROFS"),
