@@ -1,5 +1,5 @@
-# Attacks on what is around a run: folders of everybody's, descriptors and limits that a command is started with, signals
-# at awkward moments, state that is damaged, images and other texts from elsewhere.
+# Attacks on what is around a run: folders of everybody's, descriptors and limits that a command is started with,
+# signals at awkward moments, state that is damaged, images and other texts from elsewhere.
 
 # What Diorama must not end with: a panic, or a signal of its own fault.
 sound() { case $1 in 101 | 134 | 135 | 136 | 138 | 139) echo "ended with $1"; return 1 ;; esac; }
@@ -206,7 +206,8 @@ for kind in ('trusted', 'user'):
     file(t, f'd{kind}', type=tarfile.DIRTYPE, mode=0o755, pax_headers=over)
     file(t, f'passwd{kind}', b'x', pax_headers={**over, f'SCHILY.xattr.{kind}.overlay.redirect': '/etc/shadow'})
 rights = '\x01\0\0\x02\0\0 ' + '\0' * 13
-file(t, 'id', open('/usr/bin/id', 'rb').read(), mode=0o6755, pax_headers={'SCHILY.xattr.security.capability': rights})
+file(t, 'id', open('/usr/bin/id', 'rb').read(), mode=0o6755,
+     pax_headers={'SCHILY.xattr.security.capability': rights})
 for name in ('lib', 'lib64', 'bin', 'usr'):
     if os.path.islink('/' + name):
         file(t, name, type=tarfile.SYMTYPE, linkname=os.readlink('/' + name))
@@ -275,7 +276,8 @@ a_speed_without_an_end() {
 runs_that_are_none() {
   local at=/run/diorama/abc-123 code=0
   mkdir -p "$at" && head -c 4000 /dev/urandom >"$at/run.json" && mkfifo "$at/control.sock"
-  for verb in ps 'logs abc-123' 'exec abc-123 a -- true' 'event abc-123 x' 'swap out abc-123' 'image save abc-123 a y'; do
+  for verb in ps 'logs abc-123' 'exec abc-123 a -- true' 'event abc-123 x' 'swap out abc-123' \
+    'image save abc-123 a y'; do
     # shellcheck disable=SC2086
     timeout 20 "$diorama" $verb >said 2>&1 </dev/null
     sound $? && ! grep -q panicked said || code=1
@@ -334,7 +336,8 @@ scripts_without_an_end() {
 texts_that_are_none() {
   local code
   printf '\377\376n\0a\0m\0e\0' >1.yaml; head -c 70000 /dev/urandom >2.yaml; head -c 3000000 /dev/zero >3.yaml
-  { head -c 3000000 /dev/zero | tr '\0' '#'; echo; } >4.yaml; { head -c 3000000 /dev/zero | tr '\0' 'k'; echo ': 1'; } >5.yaml
+  { head -c 3000000 /dev/zero | tr '\0' '#'; echo; } >4.yaml
+  { head -c 3000000 /dev/zero | tr '\0' 'k'; echo ': 1'; } >5.yaml
   yes '- ' | head -c 3000000 | tr -d '\n' >6.yaml; yes '? ' | head -c 1000000 | tr -d '\n' >7.yaml
   yes '!!python/object/apply:os.system ["touch /tmp/attack-was-here"]' | head -n 3000 >8.yaml
   yes '&a *a' | head -n 10000 >9.yaml
@@ -371,7 +374,8 @@ for one in a_page_in_a_folder_of_everybody an_experiment_among_everybodys a_reco
   signals_of_all_kinds stopped_and_killed its_first_process_is_killed results_that_are_taken_away events_that_are_none \
   an_image_of_a_node_that_moves an_image_of_what_has_no_end a_layer_with_marks_of_the_overlay \
   a_layer_of_lengths_that_are_none a_digest_that_leads_out an_index_that_points_to_itself a_speed_without_an_end \
-  runs_that_are_none a_suspended_run_that_is_changed scripts_without_an_end texts_that_are_none settings_without_an_end \
+  runs_that_are_none a_suspended_run_that_is_changed scripts_without_an_end texts_that_are_none \
+  settings_without_an_end \
   a_mapping_that_takes_long; do
   attack "$one"
 done

@@ -233,7 +233,8 @@ all_of_the_names() {
   return $code
 }
 for one in calls_of_other_architectures settings_of_the_kernels_ciphers files_of_the_kernel_to_write clocks_of_others \
-  programs_that_are_none a_socket_of_the_host input_of_the_next_command a_pipe_with_a_name a_node_that_kills_commands; do
+  programs_that_are_none a_socket_of_the_host input_of_the_next_command a_pipe_with_a_name \
+  a_node_that_kills_commands; do
   attack "$one"
 done
 dangerous memory_of_packets
