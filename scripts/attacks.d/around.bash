@@ -217,7 +217,7 @@ for path in ('/usr/bin/dash', '/usr/bin/cat', '/usr/bin/ls', '/lib64/ld-linux-x8
     at = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     file(t, at[1:], open(path, 'rb').read(), mode=0o755)
 END
-  experiment 'cat /dtrusted/shadow /duser/shadow /passwdtrusted /passwduser; ls /dtrusted; echo ALL' 'root: ../image.tar'
+  experiment 'cat /dtrusted/shadow /duser/shadow /passwdtrusted /passwduser; ls /d*; echo ALL' 'root: ../image.tar'
   sed -i 's/\[sh, -c/[\/usr\/bin\/dash, -c/' lab/experiment.yaml
   run; cat out/nodes/a/stdout.log
   grep -q ALL out/nodes/a/stdout.log && ! grep -q 'root:\|^passwd$' out/nodes/a/stdout.log &&
