@@ -116,3 +116,32 @@ fn faults_begin_and_end_as_the_file_says() {
     let kinds = ["partition", "heal", "pause", "resume", "link", "no-effect"].map(times);
     assert_eq!(kinds, [2, 2, 2, 1, 6, 0], "{events}");
 }
+
+const WHEN: &str = r#"
+name: when
+tdf: 2
+machines: { m: { speed: 0.2, memory: 64MiB } }
+nodes:
+  a: { machine: m, run: [sh, -c, "sleep 0.3; echo leader 7 >&2; sleep 100"] }
+  b: { machine: m, run: [sleep, "100"] }
+events:
+  - { when: { node: "*", log: 'leader \d', after: 500ms }, node: b, do: pause, for: 200ms }
+  - { when: { node: b, log: never }, do: end }
+  - { when: { node: a, log: leader, after: 1s }, do: end }
+ends: { limit: 60s }
+"#;
+
+#[test]
+fn an_event_follows_what_a_node_prints() {
+    let lab = Lab::new(WHEN);
+    let run = lab.diorama(&["run", "lab", "--out", "runs/when"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let text = lab.read("runs/when/events.jsonl");
+    let events: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |what: &str| events.iter().filter(|e| e["event"] == what).collect::<Vec<_>>();
+    let at = |event: &serde_json::Value| event["virtual_s"].as_f64().unwrap();
+    let (met, [paused], [resumed]) = (of("when"), &of("pause")[..], &of("resume")[..]) else { panic!("{text}") };
+    assert_eq!((met.len(), &met[0]["detail"]["log"], &met[0]["target"]), (2, &"leader 7".into(), &"a".into()));
+    assert!(at(met[0]) >= 0.3 && at(paused) >= at(met[0]) + 0.48 && at(paused) < at(met[0]) + 0.7, "{text}");
+    assert!(at(resumed) >= at(paused) + 0.199, "{text}");
+}

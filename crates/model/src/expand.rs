@@ -117,6 +117,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
     let steps = behaviour::steps(&events, problems);
+    let conditions = behaviour::conditions(&events, &names, problems);
     let clocks = faults::clocks(&nodes);
     let of = behaviour::Of { nodes: &names, has_disk: &has_disk, clocks: &clocks, links: &links, flows: &flow_names };
     let (mut events, of_flows) = behaviour::events(events, &of, &steps, problems);
@@ -159,6 +160,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         log_rate: log_rate.map(|rate| rate.0),
         events: behaviour::in_order(events),
         steps,
+        conditions,
         ends,
         idle,
         resolved: String::new(),
@@ -168,10 +170,12 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
 /// An event of an experiment that is there already.
 pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Problems) -> Vec<Event> {
     let value = de::read(root).map_err(|(at, what)| problems.add(at, what)).ok();
-    let waits = |e: &file::Event| e.after.is_some() || e.step.is_some() || e.lasts.is_some() || e.flap.is_some();
+    let waits = |e: &file::Event| {
+        e.after.is_some() || e.step.is_some() || e.lasts.is_some() || e.flap.is_some() || e.when.is_some()
+    };
     if value.as_ref().is_some_and(waits) {
-        let what = "what is done by hand happens at once, and nothing waits for it: leave `after`, `as`, `for` and \
-                    `flap` out";
+        let what = "what is done by hand happens at once, and nothing waits for it: leave `after`, `as`, `for`, \
+                    `flap` and `when` out";
         problems.add(root.span, what);
     }
     let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();

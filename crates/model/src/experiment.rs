@@ -68,6 +68,8 @@ pub struct Experiment {
     pub events: Vec<Event>,
     /// Steps for whose end events wait, by name.
     pub steps: Vec<String>,
+    /// What nodes print that events wait for.
+    pub conditions: Vec<Condition>,
     /// When the run is over.
     pub ends: Ends,
     /// What is done when nobody does anything any more.
@@ -466,12 +468,22 @@ pub struct Unit {
 pub struct Event {
     /// When; of one that waits for a step, as if that had ended at the start of the run.
     pub at: VirtualInstant,
-    /// The step for whose end it waits: a place in [`Experiment::steps`].
+    /// The step for whose end it waits: a place in [`Experiment::steps`], and beyond these in
+    /// [`Experiment::conditions`].
     pub after: Option<usize>,
     /// The step that is over when the program has ended which it starts, and all others of the same step have.
     pub step: Option<usize>,
     /// What.
     pub action: Action,
+}
+
+/// Something that nodes print, for which events wait.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// Places in [`Experiment::nodes`].
+    pub nodes: Vec<usize>,
+    /// What a line of any of them has, on standard output or error.
+    pub log: regex::Regex,
 }
 
 /// What an event does.

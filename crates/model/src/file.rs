@@ -434,7 +434,9 @@ pub(crate) struct Simulated {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {
     /// The virtual time of it, counted from the start of the run, or from the end of the step that it waits for
-    pub(crate) at: Time,
+    pub(crate) at: Option<Time>,
+    /// What a node prints, in the place of a time
+    pub(crate) when: Option<When>,
     /// The step for whose end it waits: that of the programs which events of this name (`as`) start
     pub(crate) after: Option<String>,
     /// The link, `A--B`; `*` stands for any characters
@@ -476,6 +478,18 @@ pub(crate) struct Event {
     /// With `run`: the name of the step that is over when the program has ended, for events that wait for it
     #[serde(rename = "as")]
     pub(crate) step: Option<String>,
+}
+
+/// What a node prints first of all, and how long after that
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct When {
+    /// The nodes of which one prints it; `*` stands for any characters
+    pub(crate) node: String,
+    /// A regular expression for a line of its output, standard output or error
+    pub(crate) log: String,
+    /// How long after that; without it at once
+    pub(crate) after: Option<Time>,
 }
 
 /// A link that goes down and up, again and again

@@ -601,6 +601,31 @@ fn faults_have_ends() {
 }
 
 #[test]
+fn events_wait_for_what_nodes_print() {
+    let events = |events: &str| good("web-busy.yaml", &[("events", events)]);
+    let e = events(
+        "[{ when: { node: 'client-*', log: 'became \\w+' }, node: server, do: pause, for: 1s },
+          { at: 1s, node: client-1, program: p, run: 'true', as: fetched }, { after: fetched, at: 0s, do: heal },
+          { when: { node: server, log: ready, after: 2s }, do: end }]",
+    )
+    .unwrap();
+    assert_eq!(e.conditions.iter().map(|c| c.nodes.as_slice()).collect::<Vec<_>>(), [&[1, 2, 3, 4][..], &[0][..]]);
+    let waits: Vec<_> = e.events.iter().map(|event| (event.after, event.at)).collect();
+    let later = |place, s| (Some(place), at(s));
+    assert_eq!(waits, [(None, at(1.0)), later(0, 0.0), later(1, 0.0), later(1, 1.0), later(2, 2.0)]);
+    for (wrong, what) in [
+        ("{ do: end }", "the key `at` is missing here"),
+        ("{ at: 1s, when: { node: server, log: x }, do: end }", "write its `after: 2s`"),
+        ("{ when: { node: nobody, log: x }, do: end }", "there is no node `nobody`"),
+        ("{ when: { node: server, log: '(' }, do: end }", "not a regular expression"),
+    ] {
+        let said = events(&format!("[{wrong}]")).unwrap_err().to_string();
+        assert!(said.contains(what), "{wrong}: {said}");
+    }
+    assert!(diorama_model::read_event("when: { node: server, log: x }, do: end", "0s", &e).is_err());
+}
+
+#[test]
 fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
     const CHAOS: &str = "{ seed: SEED, nodes: 'client-*', quiet: { begin: 10s, end: 20s }, faults: {
         partition: { every: 10s, for: 4s }, pause: { every: 5s, for: 1s }, clock: { every: 5s, for: 2s, offset: 1s },

@@ -5,6 +5,7 @@
 mod accuracy;
 mod begin;
 mod close;
+mod conditions;
 pub mod confirm;
 mod core_speed;
 mod desk;

@@ -12,6 +12,7 @@ use scale::{RealInstant, VirtualDuration, VirtualInstant};
 use serde_json::json;
 use site::{ClockChange, Event, How, NodeExit, NodeIndex, ProgramChange, ProgramDeed, Sample, Start, Stop};
 
+use crate::conditions::Conditions;
 use crate::desk::{Answer, Asked, Desk, Wish};
 use crate::error::{Error, Result};
 use crate::idle::{Counted, Idleness};
@@ -42,6 +43,7 @@ impl Run<'_> {
         let mut told = RealInstant::ZERO;
         let mut all_ready = false;
         let mut steps = Steps::new(self.experiment);
+        let mut conditions = Conditions::new(self.experiment);
         let mut idleness = Idleness::new(self.experiment.idle.map(|idle| idle.after), self.timeline.from);
         loop {
             let now = self.timeline.at(host::now());
@@ -53,7 +55,8 @@ impl Run<'_> {
                 self.site.note_programs()?;
                 return Ok(ending);
             }
-            if self.look_for_readiness(now)? | self.look_for_ended_steps(&mut steps)? {
+            let met = self.look_for_conditions(&mut conditions, now)?;
+            if self.look_for_readiness(now)? | self.look_for_ended_steps(&mut steps)? | met {
                 continue;
             }
             if !all_ready && self.schedule.all_ready() {
@@ -81,7 +84,10 @@ impl Run<'_> {
             }
             let due = self.schedule.next_deadline().min(next_sample);
             let mut wait = Duration::from(self.timeline.until(due, host::now())).min(GLANCE);
-            if !self.schedule.awaiting_readiness().is_empty() || steps.begun().next().is_some() {
+            if !self.schedule.awaiting_readiness().is_empty()
+                || steps.begun().next().is_some()
+                || conditions.is_waiting()
+            {
                 wait = wait.min(READINESS);
             }
             self.wait(desk, interrupts, wait);

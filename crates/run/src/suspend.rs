@@ -48,6 +48,10 @@ impl Run<'_> {
             );
             return Err(Error::Usage(what));
         }
+        if !self.experiment.conditions.is_empty() {
+            let what = "a run whose events wait for what nodes print (`when`) cannot be put aside";
+            return Err(Error::Usage(what.into()));
+        }
         if !self.experiment.steps.is_empty() {
             let what = "a run whose events wait for the end of programs (`after`) cannot be put aside: such programs \
                         do not outlive it";

@@ -9,14 +9,15 @@ use super::nodes::argv;
 use super::{Entry, MANY, faults, flows, instant, item_span, link, network, select};
 use crate::error::Problems;
 use crate::experiment::{
-    Action, ClockOff, Combine, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source, Stream, Unit,
+    Action, ClockOff, Combine, Condition, DiskChange, Ends, Event, Idle, Metric, NodeAction, ProgramAction, Source,
+    Stream, Unit,
 };
 use crate::file;
 use crate::link::{Link, LinkChange};
 use crate::names::{did_you_mean, wrong_word};
 use crate::paths;
 use crate::tree::{Span, Value, shorten};
-use crate::units::TIME;
+use crate::units::{TIME, Time};
 
 /// The largest compiled regular expression, in bytes.
 const LARGEST_REGEX: usize = 1 << 20;
@@ -181,11 +182,10 @@ pub(super) fn events(
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
     let Of { nodes, has_disk, clocks, links, flows } = *of;
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
-    let (mut events, mut deeds) = (Vec::new(), Vec::new());
+    let (mut events, mut deeds, mut met) = (Vec::new(), Vec::new(), 0);
     for entry in &entries {
         let Some(read) = &entry.value else { continue };
-        let at = instant(read.at);
-        let place = entry.at("at");
+        let (at, place) = (instant(time(read)), entry.at("at"));
         let number = |name: &Option<String>| steps.iter().position(|s| Some(s) == name.as_ref());
         let after = number(&read.after);
         if let (Some(name), None) = (&read.after, after) {
@@ -196,6 +196,12 @@ pub(super) fn events(
             );
             problems.add(entry.at("after"), what);
         }
+        let (after, condition) = match read.when {
+            Some(_) => (Some(steps.len() + met), met + 1),
+            None => (after, met),
+        };
+        met = condition;
+        check_when(entry, read, problems);
         let event = |action| (Event { at, after, step: number(&read.step), action }, place);
         let (before, lasts) = (events.len(), read.lasts.map(|lasts| lasts.0));
         if lasts.is_some_and(|lasts| lasts.as_nanos() == 0) {
@@ -323,6 +329,54 @@ pub(super) fn events(
     (events, deeds)
 }
 
+/// When an event happens: counted from the start of the run, or from what it waits for.
+pub(super) fn time(read: &file::Event) -> Time {
+    let when = read.when.as_ref().and_then(|when| when.after);
+    read.at.or(when).unwrap_or(Time(VirtualDuration::ZERO))
+}
+
+/// Notes an event that does not say when, or says it twice.
+fn check_when(entry: &Entry<'_, file::Event>, read: &file::Event, problems: &mut Problems) {
+    match (&read.when, read.at) {
+        (None, None) => {
+            let what = "the key `at` is missing here: add `at: …`, or `when: { node: NAME, log: 'REGEX' }`";
+            problems.add(entry.node.span, what);
+        }
+        (Some(_), Some(_)) => {
+            problems.add(entry.at("at"), "`when` says when: write its `after: 2s` in the place of `at`");
+        }
+        (Some(_), None) if read.after.is_some() => {
+            problems.add(entry.at("after"), "an event waits for one thing: for the end of a step or `when`");
+        }
+        _ => {}
+    }
+}
+
+/// What nodes print that events wait for: one for each event that does, in their order.
+pub(super) fn conditions(
+    entries: &[Entry<'_, file::Event>],
+    nodes: &[&str],
+    problems: &mut Problems,
+) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    for entry in entries {
+        let Some(when) = entry.value.as_ref().and_then(|read| read.when.as_ref()) else { continue };
+        let place =
+            |key: &str| entry.node.get("when").and_then(|when| when.get(key)).map_or(entry.node.span, |v| v.span);
+        let nodes = select(&when.node, nodes, "node", place("node"), problems);
+        match regex::RegexBuilder::new(&when.log).size_limit(LARGEST_REGEX).build() {
+            Ok(log) => conditions.push(Condition { nodes, log }),
+            Err(e) => {
+                let reason = e.to_string();
+                let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
+                problems
+                    .add(place("log"), format!("this is not a regular expression: {reason}; test it with `grep -P`"));
+            }
+        }
+    }
+    conditions
+}
+
 /// The names of steps, for whose end events may wait.
 pub(super) fn steps(entries: &[Entry<'_, file::Event>], problems: &mut Problems) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -349,13 +403,16 @@ pub(super) fn check_steps(events: &[(Event, Span)], steps: &[String], problems: 
     let begin = |step| events.iter().filter(move |(event, _)| event.step == Some(step));
     let mut comes = vec![false; steps.len()];
     loop {
-        let next =
-            |step: &usize| !comes[*step] && begin(*step).all(|(event, _)| event.after.is_none_or(|other| comes[other]));
+        let next = |step: &usize| {
+            !comes[*step]
+                && begin(*step).all(|(event, _)| event.after.is_none_or(|other| comes.get(other) != Some(&false)))
+        };
         let Some(step) = (0..steps.len()).find(next) else { break };
         comes[step] = true;
     }
     if let Some(step) = comes.iter().position(|comes| !comes)
-        && let Some((_, place)) = begin(step).find(|(event, _)| event.after.is_some_and(|other| !comes[other]))
+        && let Some((_, place)) =
+            begin(step).find(|(event, _)| event.after.is_some_and(|other| comes.get(other) == Some(&false)))
     {
         problems.add(
             *place,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use scale::VirtualInstant;
 use traffic::{LARGEST_PACKET, LEAST_PACKET, Pattern, Shape, Sink, Source, delays_log, received_log, sent_log};
 
-use super::{Entry, MANY, instant, select};
+use super::{Entry, MANY, behaviour, instant, select};
 use crate::error::Problems;
 use crate::experiment::{
     self, Action, BackgroundFlow, Beside, Event, Flow, FlowAction, Load, Metric, Node, OfFlow, ProgramAction, Unit,
@@ -350,7 +350,7 @@ pub(super) fn deeds(
                     write one of them";
         problems.add(entry.at("flow"), what);
     }
-    let (at, place) = (instant(read.at), entry.at("at"));
+    let (at, place) = (instant(behaviour::time(read)), entry.at("at"));
     let which = |n: usize| match n.checked_sub(programs.len()) {
         None => Which::Programs(n),
         Some(n) => Which::Background(n),
