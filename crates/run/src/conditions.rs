@@ -39,16 +39,23 @@ impl Log {
     /// Takes in a piece; the first line that fits, if one does.
     fn find(&mut self, piece: &[u8], wanted: &regex::Regex) -> Option<String> {
         self.offset += piece.len() as u64;
-        self.begun.extend(piece);
-        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.begun.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line[..end.min(LONGEST_LINE)]);
+        let mut rest = piece;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.keep(&rest[..end]);
+            rest = &rest[end + 1..];
+            let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
             if wanted.is_match(&line) {
-                return Some(line.into_owned());
+                return Some(line);
             }
         }
-        self.begun.truncate(LONGEST_LINE);
+        self.keep(rest);
         None
+    }
+
+    /// Adds to the line that has begun, as far as lines are looked at.
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = LONGEST_LINE - self.begun.len();
+        self.begun.extend(&bytes[..bytes.len().min(room)]);
     }
 }
 
