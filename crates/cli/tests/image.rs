@@ -183,8 +183,8 @@ fn a_save_that_is_killed_or_finds_no_room_leaves_nothing() {
     stop(&lab, run);
 
     // Of a run in a mount namespace of its own, where the images lie on a file system that is small.
-    let script =
-        format!("mount -t tmpfs -o size=1m tmpfs {} && exec {DIORAMA} run lab --out runs/small", home().display());
+    let mount = format!("mount -t tmpfs -o size=1m,mode=0700 tmpfs {}", home().display());
+    let script = format!("{mount} && exec {DIORAMA} run lab --out runs/small");
     let mut small = Command::new("unshare");
     let log = fs::File::create(lab.path().join("started.log")).unwrap();
     let run = small.args(["-m", "sh", "-c", &script]).current_dir(lab.path()).stderr(log).spawn().unwrap();
