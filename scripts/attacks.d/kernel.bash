@@ -222,15 +222,7 @@ END
 }
 # All names of files on the disk of the state.
 all_of_the_names() {
-  local code=0
-  mkdir -p /var/lib/diorama && mount -t tmpfs -o size=64m,nr_inodes=4000 attack /home && mkdir /home/state &&
-    mount --bind /home/state /var/lib/diorama || return
-  experiment 'i=0; while : >/var/f$i; do i=$((i+1)); done; sleep 60'
-  sed -i "s/limit: 60s/limit: 300s/" lab/experiment.yaml
-  run
-  grep 'room for' out/result.json || code=1
-  umount -l /var/lib/diorama /home
-  return $code
+  on_a_small_disk size=64m,nr_inodes=4000 'i=0; while : >/var/f$i; do i=$((i+1)); done; sleep 60' 'room for'
 }
 for one in calls_of_other_architectures settings_of_the_kernels_ciphers files_of_the_kernel_to_write clocks_of_others \
   programs_that_are_none a_socket_of_the_host input_of_the_next_command a_pipe_with_a_name \

@@ -55,15 +55,8 @@ as_many_processes_as_it_can() {
 }
 # All of the disk of the state, a small one on which others are, too: the run is ended, with the reason.
 all_of_the_disk() {
-  local code=0
-  mkdir -p /var/lib/diorama && mount -t tmpfs -o size=64m attack /home && mkdir /home/state &&
-    mount --bind /home/state /var/lib/diorama || return
-  experiment 'i=0; while head -c 8000000 /dev/zero >/var/f$i; do i=$((i+1)); sleep 0.1; done; sleep 60'
-  sed -i "s/limit: 60s/limit: 300s/" lab/experiment.yaml
-  run
-  grep 'stay free' out/result.json || code=1
-  umount -l /var/lib/diorama /home
-  return $code
+  on_a_small_disk size=64m 'i=0; while head -c 8000000 /dev/zero >/var/f$i; do i=$((i+1)); sleep 0.1; done; sleep 60' \
+    'stay free'
 }
 # What is printed without an end costs memory, or the disk?
 a_flood_of_lines() {

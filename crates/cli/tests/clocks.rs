@@ -4,9 +4,8 @@
 mod support;
 
 use std::fs;
-use std::process::Command;
 
-use support::Lab;
+use support::{Lab, compile};
 
 /// By a static program: REALTIME less MONOTONIC by the C library and by a system call, and how late the date of a file
 /// that was just written is; then what is not so.
@@ -81,10 +80,9 @@ fn readings(lab: &Lab, node: &str) -> Vec<Vec<f64>> {
 #[test]
 fn dates_of_nodes_are_off_as_their_file_and_events_say() {
     let lab = Lab::new(OFF);
-    let (source, program) = (lab.path().join("prog.c"), lab.path().join("lab/prog"));
+    let source = lab.path().join("prog.c");
     fs::write(&source, PROGRAM).unwrap();
-    let gcc = Command::new("gcc").args(["-O1", "-static", "-o"]).arg(&program).arg(&source).status();
-    assert!(gcc.expect("this test needs gcc").success());
+    compile(&source, lab.path().join("lab/prog"), &["-O1", "-static"]);
     let run = lab.diorama(&["run", "lab", "--out", "runs/off"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let all = ["right", "ahead", "stepped"].map(|node| readings(&lab, node));
@@ -104,7 +102,7 @@ fn dates_of_nodes_are_off_as_their_file_and_events_say() {
     };
     right.iter().for_each(|reading| is_off(reading, 0.0));
     for reading in stepped {
-        // What is read just as the event happens is either.
+        // A reading just as the event happens has either date.
         match at(reading) {
             ..900.0 => is_off(reading, 0.0),
             1100.0.. => is_off(reading, -3000.0),

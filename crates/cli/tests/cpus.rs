@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::Lab;
+use support::{Lab, compile};
 
 const CPUS: u32 = 4;
 
@@ -59,7 +59,7 @@ fn cpu_clocks_go_as_many_times_as_fast_as_the_clock_as_cpus_work() {
     );
     let lab = Lab::new(&yaml);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/cpus.c");
-    built(Command::new("cc").args(["-O1", "-static", "-pthread", "-o"]).arg(lab.path().join("lab/cpus")).arg(source));
+    compile(source, lab.path().join("lab/cpus"), &["-O1", "-static", "-pthread"]);
     let done = lab.diorama(&["run", "lab"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     let said = lab.read("runs/clocks/scaled/nodes/a/stdout.log");

@@ -4,9 +4,8 @@
 mod support;
 
 use std::fs;
-use std::process::Command;
 
-use support::Lab;
+use support::{Lab, compile};
 
 /// Sends its name to all others every 10 ms, and prints when it did and when it heard from whom, in us.
 const TALKER: &str = r#"
@@ -81,10 +80,9 @@ fn gaps(lab: &Lab, node: &str, who: &str) -> Vec<(f64, f64)> {
 #[test]
 fn faults_begin_and_end_as_the_file_says() {
     let lab = Lab::new(FAULTS);
-    let (source, program) = (lab.path().join("prog.c"), lab.path().join("lab/prog"));
+    let source = lab.path().join("prog.c");
     fs::write(&source, TALKER).unwrap();
-    let gcc = Command::new("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).status();
-    assert!(gcc.expect("this test needs gcc").success());
+    compile(&source, lab.path().join("lab/prog"), &["-O1"]);
     let run = lab.diorama(&["run", "lab", "--out", "runs/faults"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     // The first partition is where all times are counted from: programs start when the machine lets them.

@@ -3,7 +3,7 @@
 mod support;
 
 use record::{Ended, Status, Verdict};
-use support::{ECHO, Lab, PATIENCE, wait_until};
+use support::{ECHO, Lab, PATIENCE, compile, wait_until};
 
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -92,10 +92,8 @@ nodes:
 ends: { exited: [plain, dilated], limit: 20s }
 "#,
     );
-    let program = lab.path().join("lab/stamps");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stamps.c");
-    let built = std::process::Command::new("cc").args(["-O1", "-static", "-o"]).arg(&program).arg(source).status();
-    assert!(built.expect("the tests need a C compiler: apt install gcc").success());
+    compile(source, lab.path().join("lab/stamps"), &["-O1", "-static"]);
     assert_eq!(lab.diorama(&["run", "lab"]).code, 0);
     let said = |node: &str| lab.read(&format!("runs/stamps/scaled/nodes/{node}/stdout.log"));
     let ticks = |node: &str| -> f64 {

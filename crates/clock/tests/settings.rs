@@ -213,7 +213,7 @@ print(struct.unpack_from('I', info, 68)[0] / 1000, rtt, struct.unpack_from('I', 
         assert!(ran.status.success(), "{ran:?}");
         let all: Vec<f64> = ran.stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
         let [rtt, listed_rtt, rto, listed_rto] = all[..] else { panic!("{ran:?}") };
-        // What ss prints is rounded.
+        // Times in the output of ss are rounded.
         assert!((rtt - listed_rtt).abs() < 0.01 && (rto - listed_rto).abs() <= 1.0, "TDF {tdf}: {ran:?}");
         assert!(rtt > 0.0 && rtt < 5.0, "TDF {tdf}: {ran:?}");
     }

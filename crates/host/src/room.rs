@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use rustix::fs::{CWD, stat, statvfs};
+use rustix::fs::{stat, statvfs};
 
 use crate::Lack;
 use crate::error::Error;
+use crate::memory::Memory;
 
 /// One part in so many is kept free, of blocks and of inodes.
 const PART: u64 = 20;
@@ -50,9 +51,8 @@ pub fn check(place: &Path, more: u64) -> Result<(), Error> {
 ///
 /// [`Error::Machine`] if there is less: how much there is, and how much there should be.
 pub fn check_memory() -> Result<(), Error> {
-    // A machine that does not tell has none of this.
-    let Ok(told) = crate::descriptors::read_at(CWD, "/proc/meminfo") else { return Ok(()) };
-    match lack_of_memory(&told) {
+    // A machine that does not tell lacks nothing.
+    match Memory::read().and_then(lack_of_memory) {
         None => Ok(()),
         Some(what) => Err(Error::Machine(Lack::new(
             format!("the memory of this machine has {what}"),
@@ -62,14 +62,10 @@ pub fn check_memory() -> Result<(), Error> {
     }
 }
 
-/// What is missing of the memory that is kept free, by what `/proc/meminfo` tells.
-fn lack_of_memory(told: &str) -> Option<String> {
-    let of = |name: &str| {
-        let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
-    };
-    let (kept, free) = ((of("MemTotal")? / PART_OF_MEMORY).min(MOST_OF_MEMORY), of("MemAvailable")?);
-    let free = free + of("SwapFree").unwrap_or(0);
+/// Says how much memory is free, swap included, where that is less than is kept free.
+fn lack_of_memory(memory: Memory) -> Option<String> {
+    let kept = (memory.total / PART_OF_MEMORY).min(MOST_OF_MEMORY);
+    let free = memory.available + memory.free_swap;
     (free < kept).then(|| format!("{} MiB left, and {} MiB of it (2 %) are to stay free", free >> 20, kept >> 20))
 }
 
@@ -100,15 +96,13 @@ mod tests {
     #[test]
     fn a_fiftieth_stays_free_of_memory_with_swap() {
         let told = |total: u64, available: u64, swap: u64| {
-            let text = format!("MemTotal: {total} kB\nMemAvailable: {available} kB\nSwapFree: {swap} kB\n");
-            lack_of_memory(&text)
+            lack_of_memory(Memory { total: total << 10, available: available << 10, free_swap: swap << 10 })
         };
         assert_eq!(told(5_000_000, 100_000, 0), None);
         assert_eq!(told(5_000_000, 60_000, 40_000), None, "what can be put out is not short");
         let says = told(5_000_000, 99_000, 0).unwrap();
         assert_eq!(says, "96 MiB left, and 97 MiB of it (2 %) are to stay free");
         assert_eq!(told(500_000_000, 524_288, 0), None, "512 MiB are enough, whatever there is");
-        assert_eq!(lack_of_memory("Else: 1 kB\n"), None);
         check_memory().unwrap();
     }
 

@@ -92,7 +92,7 @@ pub(crate) fn draw(root: &mut Value, written: &Value, experiment: &Experiment, p
 
 type Entries = Vec<(String, Value)>;
 
-/// What happens once, drawn by numbers from 0 to 1.
+/// Draws one fault of a kind: whom it meets and how large it is, by numbers from 0 to 1.
 fn event(
     kind: ChaosKind,
     fault: &ChaosFault,

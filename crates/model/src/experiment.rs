@@ -68,7 +68,7 @@ pub struct Experiment {
     pub events: Vec<Event>,
     /// Steps for whose end events wait, by name.
     pub steps: Vec<String>,
-    /// What nodes print that events wait for.
+    /// Lines in logs of nodes for which events wait.
     pub conditions: Vec<Condition>,
     /// When the run is over.
     pub ends: Ends,
@@ -482,7 +482,7 @@ pub struct Event {
 pub struct Condition {
     /// Places in [`Experiment::nodes`].
     pub nodes: Vec<usize>,
-    /// What a line of any of them has, on standard output or error.
+    /// Matches a line on standard output or error of any of them.
     pub log: regex::Regex,
 }
 

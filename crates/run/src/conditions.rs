@@ -14,7 +14,7 @@ const PIECE: u64 = 1 << 16;
 /// A line is looked at as far as that.
 const LONGEST_LINE: usize = 1 << 14;
 
-/// What is watched for, as far as it has not come.
+/// Conditions that have not come true yet.
 pub struct Conditions<'a> {
     waiting: Vec<Waiting<'a>>,
 }

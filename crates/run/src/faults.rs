@@ -24,19 +24,15 @@ impl Run<'_> {
 
     /// Makes a partition, or ends one that is like it.
     pub(super) fn partition(&mut self, partition: &Partition, on: bool) -> Result<()> {
+        let mut detail = self.detail(partition);
         if on {
             self.partitions.push(partition.clone());
-        }
-        let place = self.partitions.iter().position(|other| other == partition);
-        let mut detail = self.detail(partition);
-        match place {
-            Some(place) if !on => drop(self.partitions.remove(place)),
-            Some(_) => {}
-            None => {
-                detail["do"] = "heal".into();
-                self.event("no-effect", None, detail);
-                return Ok(());
-            }
+        } else if let Some(place) = self.partitions.iter().position(|other| other == partition) {
+            self.partitions.remove(place);
+        } else {
+            detail["do"] = "heal".into();
+            self.event("no-effect", None, detail);
+            return Ok(());
         }
         self.tell_cut()?;
         self.event(if on { "partition" } else { "heal" }, None, detail);

@@ -96,7 +96,7 @@ impl<T: Time> Default for LinkChange<T> {
 }
 
 impl<T: Time> LinkChange<T> {
-    /// What this changes, back to what it is of a link.
+    /// Undoes this change: gives all that it changes the values of a link.
     pub fn back_to(&self, link: &Link<T>) -> LinkChange<T> {
         LinkChange { ab: self.ab.back_to(&link.ab), ba: self.ba.back_to(&link.ba) }
     }

@@ -172,6 +172,13 @@ pub fn on_two_cores() {
     rustix::thread::sched_setaffinity(None, &set).unwrap();
 }
 
+/// Compiles a program in C.
+pub fn compile(source: impl AsRef<Path>, program: impl AsRef<Path>, flags: &[&str]) {
+    let mut cc = Command::new("cc");
+    cc.args(flags).arg("-o").arg(program.as_ref()).arg(source.as_ref());
+    assert!(cc.status().expect("the tests need a C compiler: apt install gcc").success(), "{cc:?}");
+}
+
 /// Waits until something is so.
 pub fn wait_until(what: &str, limit: Duration, mut so: impl FnMut() -> bool) {
     let end = Instant::now() + limit;

@@ -153,9 +153,7 @@ fn judged_siblings(physical: &[Vec<usize>]) -> Option<Finding> {
 }
 
 fn memory() -> Option<Finding> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    let gib = line.trim().trim_end_matches(" kB").parse::<f64>().ok()? / (1 << 20) as f64;
+    let gib = host::memory::Memory::read()?.available as f64 / (1 << 30) as f64;
     let found = format!("{gib:.1} GiB free");
     Some(if gib < 1.0 {
         Finding::degraded("memory", found, "nodes that fill their memory will make the machine swap or kill them")

@@ -55,8 +55,7 @@ pub fn run(
         match said.recv_timeout(LOOK) {
             Ok(Said::Input(bytes)) => input.send(bytes),
             Ok(Said::InputEnds) => input.send(Vec::new()),
-            Ok(Said::Taken(stream, bytes)) => each(&outputs, stream, |output| output.taken(bytes)),
-            Ok(Said::Closed(stream)) => each(&outputs, stream, Output::close),
+            Ok(word @ (Said::Taken(..) | Said::Closed(_))) => pass_on(&outputs, &word),
             Ok(Said::Signal(signal)) => drop(command.signal(signal)),
             Ok(Said::Resized(size)) => {
                 if let Some(pty) = &ours.pty {
@@ -81,8 +80,15 @@ pub fn run(
     }
 }
 
-fn each(outputs: &[Output], stream: LogStream, act: impl Fn(&Output)) {
-    outputs.iter().filter(|output| output.stream == Some(stream)).for_each(act);
+/// Passes on what the visitor says of an output; other words are not for outputs.
+fn pass_on(outputs: &[Output], word: &Said) {
+    let (Said::Taken(stream, _) | Said::Closed(stream)) = word else { return };
+    for output in outputs.iter().filter(|output| output.stream == Some(*stream)) {
+        match word {
+            Said::Taken(_, bytes) => output.taken(*bytes),
+            _ => output.close(),
+        }
+    }
 }
 
 /// Passes on the output of a command that has ended, to its end. What it has left behind is not waited for.
@@ -91,9 +97,8 @@ fn drain(outputs: &[Output], said: &Receiver<Said>) {
     let (mut before, mut since) = (state(), Instant::now());
     while before.iter().any(|(_, stands)| *stands != Stands::Ended) {
         match said.recv_timeout(LOOK) {
-            Ok(Said::Taken(stream, bytes)) => each(outputs, stream, |output| output.taken(bytes)),
-            Ok(Said::Closed(stream)) => each(outputs, stream, Output::close),
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(word) => pass_on(outputs, &word),
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         let now = state();

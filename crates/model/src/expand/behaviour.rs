@@ -93,37 +93,28 @@ fn source(entry: &Entry<'_, file::Metric>, read: &file::Metric, problems: &mut P
                 }
                 return None;
             };
-            let built = regex::RegexBuilder::new(line).size_limit(LARGEST_REGEX).build();
-            match built {
-                Ok(regex) if regex.captures_len() == 2 => Some(Source::Line {
-                    regex,
-                    from: match from {
-                        file::Stream::Stdout => Stream::Stdout,
-                        file::Stream::Stderr => Stream::Stderr,
-                    },
-                    combine: match combine {
-                        file::Combine::Sum => Combine::Sum,
-                        file::Combine::Mean => Combine::Mean,
-                        file::Combine::Min => Combine::Min,
-                        file::Combine::Max => Combine::Max,
-                    },
-                }),
-                Ok(regex) => {
-                    let what = format!(
-                        "this has {} groups: put `(…)` around the number, and `(?:…)` around everything else",
-                        regex.captures_len() - 1
-                    );
-                    problems.add(entry.at("line"), what);
-                    None
-                }
-                Err(e) => {
-                    let reason = e.to_string();
-                    let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
-                    let what = format!("this is not a regular expression: {reason}; test it with `grep -P`");
-                    problems.add(entry.at("line"), what);
-                    None
-                }
+            let regex = regular_expression(line, entry.at("line"), problems)?;
+            if regex.captures_len() != 2 {
+                let what = format!(
+                    "this has {} groups: put `(…)` around the number, and `(?:…)` around everything else",
+                    regex.captures_len() - 1
+                );
+                problems.add(entry.at("line"), what);
+                return None;
             }
+            Some(Source::Line {
+                regex,
+                from: match from {
+                    file::Stream::Stdout => Stream::Stdout,
+                    file::Stream::Stderr => Stream::Stderr,
+                },
+                combine: match combine {
+                    file::Combine::Sum => Combine::Sum,
+                    file::Combine::Mean => Combine::Mean,
+                    file::Combine::Min => Combine::Min,
+                    file::Combine::Max => Combine::Max,
+                },
+            })
         }
         (Some(_), Some(_)) => {
             problems.add(entry.at("line"), "a metric has either `rows` or `line`: remove one");
@@ -182,7 +173,7 @@ pub(super) fn events(
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
     let Of { nodes, has_disk, clocks, links, flows } = *of;
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
-    let (mut events, mut deeds, mut met) = (Vec::new(), Vec::new(), 0);
+    let (mut events, mut deeds, mut conditions) = (Vec::new(), Vec::new(), steps.len()..);
     for entry in &entries {
         let Some(read) = &entry.value else { continue };
         let (at, place) = (instant(time(read)), entry.at("at"));
@@ -196,11 +187,7 @@ pub(super) fn events(
             );
             problems.add(entry.at("after"), what);
         }
-        let (after, condition) = match read.when {
-            Some(_) => (Some(steps.len() + met), met + 1),
-            None => (after, met),
-        };
-        met = condition;
+        let after = if read.when.is_some() { conditions.next() } else { after };
         check_when(entry, read, problems);
         let event = |action| (Event { at, after, step: number(&read.step), action }, place);
         let (before, lasts) = (events.len(), read.lasts.map(|lasts| lasts.0));
@@ -352,7 +339,7 @@ fn check_when(entry: &Entry<'_, file::Event>, read: &file::Event, problems: &mut
     }
 }
 
-/// What nodes print that events wait for: one for each event that does, in their order.
+/// Conditions of the events that wait for a line in a log: one for each of these events, in their order.
 pub(super) fn conditions(
     entries: &[Entry<'_, file::Event>],
     nodes: &[&str],
@@ -364,17 +351,21 @@ pub(super) fn conditions(
         let place =
             |key: &str| entry.node.get("when").and_then(|when| when.get(key)).map_or(entry.node.span, |v| v.span);
         let nodes = select(&when.node, nodes, "node", place("node"), problems);
-        match regex::RegexBuilder::new(&when.log).size_limit(LARGEST_REGEX).build() {
-            Ok(log) => conditions.push(Condition { nodes, log }),
-            Err(e) => {
-                let reason = e.to_string();
-                let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
-                problems
-                    .add(place("log"), format!("this is not a regular expression: {reason}; test it with `grep -P`"));
-            }
-        }
+        let log = regular_expression(&when.log, place("log"), problems);
+        conditions.extend(log.map(|log| Condition { nodes, log }));
     }
     conditions
+}
+
+/// Compiles a regular expression, in bounded memory; none, with a note, if it is wrong.
+fn regular_expression(written: &str, at: Span, problems: &mut Problems) -> Option<regex::Regex> {
+    let built = regex::RegexBuilder::new(written).size_limit(LARGEST_REGEX).build();
+    let note = |e: regex::Error| {
+        let reason = e.to_string();
+        let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ");
+        problems.add(at, format!("this is not a regular expression: {reason}; test it with `grep -P`"));
+    };
+    built.map_err(note).ok()
 }
 
 /// The names of steps, for whose end events may wait.
@@ -402,17 +393,15 @@ pub(super) fn steps(entries: &[Entry<'_, file::Event>], problems: &mut Problems)
 pub(super) fn check_steps(events: &[(Event, Span)], steps: &[String], problems: &mut Problems) {
     let begin = |step| events.iter().filter(move |(event, _)| event.step == Some(step));
     let mut comes = vec![false; steps.len()];
+    // Conditions, which are numbered behind the steps, wait for none of them.
+    let waits = |event: &Event, comes: &[bool]| event.after.is_some_and(|other| comes.get(other) == Some(&false));
     loop {
-        let next = |step: &usize| {
-            !comes[*step]
-                && begin(*step).all(|(event, _)| event.after.is_none_or(|other| comes.get(other) != Some(&false)))
-        };
+        let next = |step: &usize| !comes[*step] && !begin(*step).any(|(event, _)| waits(event, &comes));
         let Some(step) = (0..steps.len()).find(next) else { break };
         comes[step] = true;
     }
     if let Some(step) = comes.iter().position(|comes| !comes)
-        && let Some((_, place)) =
-            begin(step).find(|(event, _)| event.after.is_some_and(|other| comes.get(other) == Some(&false)))
+        && let Some((_, place)) = begin(step).find(|(event, _)| waits(event, &comes))
     {
         problems.add(
             *place,

@@ -112,7 +112,7 @@ pub(super) const ENDLESS: &str = "`for` is for what can end by itself: a change 
                                   `kill`, `stop`, `pause`, `power-off`, `slow-disk`, `clock`, and a program that is \
                                   started; leave it out";
 
-/// What ends an event; none of one that has no end.
+/// Gives the action that ends another; none for one that has no end.
 fn undone(action: &Action, links: &[Link], clocks: &[Option<ClockOff>]) -> Option<Action> {
     let of_node = |node, act| Some(Action::Node { node, act });
     match action {

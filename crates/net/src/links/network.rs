@@ -481,11 +481,8 @@ impl Network {
     /// Whether the copy of a frame that came to a LAN by a pipe and is for all of it is not for the node of `to`.
     #[cold]
     fn is_cut_on(&self, from: PipeId, to: PortId, frame: &Frame) -> bool {
-        self.topology.sender(from).is_some_and(|port| frame.carries_packet() && self.is_cut_to(port, to))
-    }
-
-    fn is_cut_to(&self, from: PortId, to: PortId) -> bool {
-        self.cut.contains(&[self.topology.owner(from), self.topology.owner(to)])
+        let is_cut = |port| self.cut.contains(&[self.topology.owner(port), self.topology.owner(to)]);
+        frame.carries_packet() && self.topology.sender(from).is_some_and(is_cut)
     }
 
     /// Hands a frame that came to the LAN `at` by the pipe `from` to all its other members.

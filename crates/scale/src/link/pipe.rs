@@ -130,7 +130,7 @@ impl<T: Time> Default for PipeChange<T> {
 }
 
 impl<T: Time> PipeChange<T> {
-    /// What this changes, back to what it is of a pipe.
+    /// Undoes this change: gives all that it changes the values of a pipe.
     pub fn back_to(&self, pipe: &Pipe<T>) -> PipeChange<T> {
         PipeChange {
             rate: self.rate.map(|_| pipe.rate),
