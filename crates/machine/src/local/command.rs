@@ -266,6 +266,9 @@ fn lock(flow: &(Mutex<Flow>, Condvar)) -> MutexGuard<'_, Flow> {
 fn read(mut from: File, stopped: &OwnedFd, flow: &(Mutex<Flow>, Condvar), told: Option<(LogStream, Teller)>) {
     let mut buffer = vec![0; PIECE];
     loop {
+        // Nothing is read that may not be told at once.
+        let room = if told.is_some() { await_room(flow) } else { Some(PIECE) };
+        let Some(room) = room else { return };
         let mut fds = [PollFd::new(&from, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
         let polled = poll(&mut fds, None);
         if matches!(polled, Err(rustix::io::Errno::INTR)) {
@@ -274,24 +277,31 @@ fn read(mut from: File, stopped: &OwnedFd, flow: &(Mutex<Flow>, Condvar), told: 
         if polled.is_err() || !fds[1].revents().is_empty() {
             return;
         }
-        let read = match from.read(&mut buffer) {
+        let read = match from.read(&mut buffer[..room]) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             // A terminal whose other end is gone says EIO.
             Ok(0) | Err(_) => return,
             Ok(read) => read,
         };
         let Some((stream, told)) = &told else { continue };
-        let mut now = lock(flow);
-        now.read += read as u64;
-        now.stands = Stands::AwaitsVisitor;
-        while now.read > now.taken.saturating_add(AHEAD) && !now.is_closed {
-            now = flow.1.wait(now).unwrap_or_else(PoisonError::into_inner);
-        }
-        if now.is_closed {
-            return;
-        }
-        now.stands = Stands::AwaitsCommand;
-        drop(now);
+        lock(flow).read += read as u64;
         told.tell(Told::Output(*stream, buffer[..read].to_vec()));
+    }
+}
+
+/// Waits until more may be told; how much at once, and none when nobody takes any more.
+fn await_room(flow: &(Mutex<Flow>, Condvar)) -> Option<usize> {
+    let mut now = lock(flow);
+    now.stands = Stands::AwaitsVisitor;
+    loop {
+        let room = now.taken.saturating_add(AHEAD).saturating_sub(now.read).min(PIECE as u64);
+        if now.is_closed {
+            return None;
+        }
+        if room > 0 {
+            now.stands = Stands::AwaitsCommand;
+            return Some(room as usize);
+        }
+        now = flow.1.wait(now).unwrap_or_else(PoisonError::into_inner);
     }
 }
