@@ -59,7 +59,8 @@ int main(void)
 const OFF: &str = r#"
 name: off
 tdf: 5
-machines: { m: { speed: 0.2, memory: 64MiB } }
+# Dates of files are the run's, and a node is ahead of the run by up to a timeslice / speed: with whole CPUs, by little.
+machines: { m: { speed: 1, memory: 64MiB } }
 nodes:
   right: { machine: m, run: /prog, files: { /prog: prog } }
   ahead: { machine: m, run: /prog, files: { /prog: prog }, clock: { offset: 250ms, drift: 1000ppm } }

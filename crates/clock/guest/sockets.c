@@ -89,6 +89,8 @@ void show_tcp_info(u64 info, i32 len)
 		if (value == 0 || value == (tcp_info[i].wide ? ~0ull : 0xffffffffull))
 			continue;
 		value = tcp_info[i].unit == RATE ? real_span(value) : virtual_span(value);
+		/* Less than a unit is not "no time yet". */
+		value = value ? value : 1;
 		if (tcp_info[i].wide)
 			*(u64 *)where = value;
 		else
