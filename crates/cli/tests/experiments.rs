@@ -1,0 +1,95 @@
+//! Small forms of the experiments after DieCast's evaluation: a few nodes, some virtual seconds. They start, end and
+//! measure. Needs root, two cores and crun or runc, as every run does, and what `scripts/setup --evaluation` installs.
+
+mod support;
+
+use std::path::Path;
+
+use record::RunResult;
+use support::{Lab, left_behind};
+
+/// Runs an experiment of the repository at TDF 2, with these changes.
+fn small(name: &str, changes: &[&str]) -> RunResult {
+    let lab = Lab::new("");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(name);
+    let mut words = vec!["run", folder.to_str().unwrap(), "--tdf", "2"];
+    for change in changes {
+        words.extend(["--set", change]);
+    }
+    let done = lab.diorama(&words);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    assert_eq!(left_behind(true), Vec::<String>::new());
+    lab.result(&format!("{name}/scaled"))
+}
+
+/// How many samples a metric has, and their mean.
+fn seen(result: &RunResult, metric: &str) -> (usize, f64) {
+    let summary = &result.metrics[metric];
+    (summary.summary.n, summary.summary.mean)
+}
+
+#[test]
+fn a_file_reaches_all_clients_of_bittorrent() {
+    let result = small(
+        "bittorrent",
+        &[
+            "nodes.tracker.run=python3 /srv/tracker.py 500000 4",
+            "nodes.seeder.run=bash /srv/get 500000",
+            "nodes.left.count=2",
+            "nodes.right.count=2",
+            "machines.peer.speed=0.15",
+            "machines.tracker.speed=0.3",
+        ],
+    );
+    let (clients, mean) = seen(&result, "download");
+    assert_eq!((clients, seen(&result, "download-left").0, seen(&result, "download-right").0), (4, 2, 2));
+    // 500 kB take 0.4 s through a link of 10 Mbit/s.
+    assert!(mean > 400.0, "{mean} ms");
+}
+
+#[test]
+fn all_requests_of_isaac_are_answered_though_databases_go_away() {
+    let result = small(
+        "isaac",
+        &[
+            "nodes.client.run=/usr/bin/python3 /srv/client.py usual 2 3 0.3",
+            "nodes.client.count=2",
+            "grain=40ms",
+            "machines.database.speed=0.12",
+            "machines.application.speed=0.11",
+            "machines.front.speed=0.05",
+            "machines.client.speed=0.06",
+            "machines.balancer.speed=0.06",
+            "events.0.when.after=300ms",
+            "events.0.for=1s",
+            "events.1.when.after=300ms",
+            "events.1.for=1s",
+        ],
+    );
+    let (requests, whole) = seen(&result, "response");
+    assert_eq!(requests, 12);
+    let tiers: f64 = ["front", "application", "database"].map(|tier| seen(&result, tier).1).iter().sum();
+    // What the tiers do not account for is the way to them, and the client's own work.
+    assert!(tiers < whole && tiers > 0.5 * whole, "{tiers} of {whole} ms");
+    assert_eq!(seen(&result, "completed").0, 12);
+}
+
+#[test]
+fn users_of_the_auction_are_answered_and_counted() {
+    let result = small(
+        "auction",
+        &[
+            "nodes.load.run=/usr/bin/python3 /srv/load.py 0.5 1 2",
+            "nodes.load.env.SESSIONS=3",
+            "grain=30ms",
+            "machines.database.speed=0.25",
+            "machines.web.speed=0.12",
+            "machines.load.speed=0.08",
+        ],
+    );
+    let (requests, _) = seen(&result, "response");
+    let (_, throughput) = seen(&result, "throughput");
+    assert!(requests > 4, "{requests} requests");
+    // Requests that were answered in the two seconds that count.
+    assert!((throughput - requests as f64 / 2.0).abs() < 0.01, "{throughput} a second, {requests} requests");
+}
