@@ -36,6 +36,7 @@ fmt:
 
 lint: setup-lint
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked --quiet --package diorama-rules
 	$(MAKE) --no-print-directory doc
@@ -106,11 +107,13 @@ promises: machine setup build
 attack: stock-ready
 	scripts/stock 6.12 --systemd --bare --limit 5400 -- scripts/attack $(CHECKS)
 
-# Each reader, on inputs that are changed at random, for so many seconds, at low priority.
-FUZZ := 600
-READERS := model ns compose map node record site
-fuzz: machine
-	DIORAMA_FUZZ_SECONDS=$(FUZZ) nice $(CARGO) test --locked $(READERS:%=--package diorama-%) --test mutated -- --nocapture
+# Each reader of what others wrote, guided by what its inputs reach, for so many minutes, at low priority:
+# `make fuzz MINUTES=1 READERS='yaml site'`.
+MINUTES := 10
+READERS :=
+fuzz: root
+	scripts/setup --fuzz
+	scripts/fuzz $(MINUTES) $(READERS)
 
 # Other people's programs and tests, natively and dilated: half an hour, and a gigabyte of packages. No registry has LTP and
 # Shadow: `make conformance LTP=/opt/ltp SHADOW=~/shadow` runs their tests, too, which takes another half hour.
