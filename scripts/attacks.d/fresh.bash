@@ -6,6 +6,12 @@ an_experiment_that_a_terminal_would_obey() {
   "$diorama" check a.yaml >said 2>&1
   cat -v said; ! grep -q $'\033' said
 }
+# What a Compose file says is written down as an experiment.
+a_conversion_that_a_terminal_would_obey() {
+  printf 'services: { a: { image: x, command: ["\\e]0;owned", "\\u009b2J", "\\u202e"] } }\n' >compose.yaml
+  "$diorama" convert compose.yaml >said 2>&1 || return 1
+  cat -v said; grep -q 'u009b2J' said && ! grep -q $'\033\|\302\233\|\342\200\256' said
+}
 # A character of control that is no single byte.
 what_a_terminal_would_obey_in_utf_8() {
   experiment 'printf "\302\233[2Jx\n" >&2; exit 3'
@@ -243,7 +249,8 @@ the_speed_that_is_damaged() {
   sed -i 's/tdf: 1/tdf: 2/' lab/experiment.yaml
   damaged_file speed.json timeout 280 "$diorama" run lab --wait --out out
 }
-for one in an_experiment_that_a_terminal_would_obey what_a_terminal_would_obey_in_utf_8 \
+for one in an_experiment_that_a_terminal_would_obey a_conversion_that_a_terminal_would_obey \
+  what_a_terminal_would_obey_in_utf_8 \
   a_page_that_a_browser_would_obey a_limit_that_overflows services_that_hold_themselves \
   files_of_the_host_in_a_compose_file settings_that_are_a_pipe a_script_with_patterns a_script_that_looks_around \
   a_layer_that_removes_what_is_above a_layer_with_links_and_devices frames_of_any_kind \

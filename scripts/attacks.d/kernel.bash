@@ -220,9 +220,9 @@ END
   run
   grep 'memory of this machine' out/result.json
 }
-# All names of files on the disk of the state.
+# All names of files on the disk of the state. (Without `command`, the shell ends where there is no more.)
 all_of_the_names() {
-  on_a_small_disk size=64m,nr_inodes=4000 'i=0; while : >/var/f$i; do i=$((i+1)); done; sleep 60' 'room for'
+  on_a_small_disk size=64m,nr_inodes=4000 'i=0; while command : >/var/f$i; do i=$((i+1)); done; sleep 60' 'room for'
 }
 for one in calls_of_other_architectures settings_of_the_kernels_ciphers files_of_the_kernel_to_write clocks_of_others \
   programs_that_are_none a_socket_of_the_host input_of_the_next_command a_pipe_with_a_name \

@@ -32,12 +32,18 @@ a_root_that_holds_a_file_of_roots() {
   experiment 'cat /secret /closed/secret; echo ALL' 'root: ../root'
   run; grep -rq ALL out/nodes && ! grep -rq TOP-SECRET out/nodes
 }
+# A socket that root is to make and remove, in a folder of others'.
+a_socket_behind_a_link_of_others() {
+  mkdir theirs target && chown 65534 theirs && as_nobody ln -s "$PWD/target" theirs/link
+  timeout 60 "$diorama" dilate --tdf 2 --control theirs/link/socket -- ls -A target >said 2>&1
+  cat said; grep -q 'symbolic link of another user' said && ! grep -q socket$ said && [ -z "$(ls -A target)" ]
+}
 # Results of one who called by sudo are his.
 results_that_the_caller_cannot_remove() {
   experiment true
   SUDO_UID=65534 SUDO_GID=65534 run && [ -z "$(find out -not -uid 65534)" ]
 }
 for one in results_behind_a_link_of_others an_experiment_that_is_a_link a_file_of_roots_among_ones_own \
-  a_root_that_holds_a_file_of_roots results_that_the_caller_cannot_remove; do
+  a_root_that_holds_a_file_of_roots a_socket_behind_a_link_of_others results_that_the_caller_cannot_remove; do
   attack "$one"
 done

@@ -250,4 +250,15 @@ fn what_is_damaged_is_set_apart_and_listed_until_somebody_removes_it() {
     assert!(lab.diorama(&["swap", "list"]).stdout.contains(&format!("test-{id}.json.damaged  damaged")));
     assert_eq!(lab.diorama(&["swap", "remove", &format!("test-{id}.json.damaged")]).code, 0);
     assert!(!std::path::Path::new(&file).exists());
+    // So an image.
+    let image = format!("test-{id}");
+    let dir = std::path::Path::new("/var/lib/diorama/images").join(&image);
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("image.json"), "{\"name\":").unwrap();
+    let listed = lab.diorama(&["image", "list"]).stderr;
+    assert!(listed.contains(&format!("`diorama image remove {image}.damaged` removes it")), "{listed}");
+    let apart = dir.with_extension("damaged");
+    assert!(apart.exists() && !dir.exists());
+    assert_eq!(lab.diorama(&["image", "remove", &image]).code, 0, "by the name that it had, too");
+    assert!(!apart.exists());
 }

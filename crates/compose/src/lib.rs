@@ -193,11 +193,6 @@ fn label(name: &str) -> String {
     plain.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// A text as YAML has it: in double quotes, in which YAML reads JSON's escapes.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
 /// The text of a value that is a name.
 fn shown(value: Option<&Value>) -> Option<String> {
     value.and_then(Value::shown)

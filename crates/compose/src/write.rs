@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use model::yaml::quoted;
+
+use crate::Note;
 use crate::lans::Lan;
 use crate::node::{Node, Ready};
-use crate::{Note, quoted};
 
 /// The speed of a machine of which the file says nothing, of a core of the host.
 const SPEED: f64 = 0.1;

@@ -3,14 +3,17 @@
 //! One line a request, one line an answer: `tdf 2.5` → `ok 3.200` (the virtual seconds since the start at which it
 //! changed), anything else → `error …`.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use clock::RateChanger;
+use host::beneath::Dir;
 use scale::Tdf;
 
 use super::Error;
@@ -21,7 +24,10 @@ const LONGEST: u64 = 256;
 /// The socket of a running command. It vanishes with this value.
 #[derive(Debug)]
 pub struct Control {
-    path: PathBuf,
+    /// The directory that it is in, which stays the one that was named: who moves that, or puts a link in its place,
+    /// does not choose what root makes and removes.
+    dir: Dir,
+    name: OsString,
     /// Whose file it was when it was made: another may have taken its place.
     inode: u64,
 }
@@ -31,18 +37,22 @@ impl Control {
     /// ends.
     pub fn open(path: &Path, rate: &RateChanger) -> Result<Control, Error> {
         let failed = |e: std::io::Error| wrong(path, e);
+        let name = path.file_name().ok_or_else(|| wrong(path, "this names no socket"))?;
+        let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let dir = Dir::open(parent).map_err(failed)?;
+        let place = place(&dir, name);
         // The socket of a killed `dilate` refuses connections.
-        let stale = path.metadata().is_ok_and(|m| m.file_type().is_socket()) && UnixStream::connect(path).is_err();
-        if stale {
-            std::fs::remove_file(path).map_err(failed)?;
+        let is_socket = place.symlink_metadata().is_ok_and(|m| m.file_type().is_socket());
+        if is_socket && UnixStream::connect(&place).is_err() {
+            std::fs::remove_file(&place).map_err(failed)?;
         }
         // SAFETY: changes the mask of this process for one call; nothing else makes files meanwhile.
         let mask = unsafe { libc::umask(0o177) };
-        let bound = UnixListener::bind(path);
+        let bound = UnixListener::bind(&place);
         // SAFETY: as above.
         unsafe { libc::umask(mask) };
         let listener = bound.map_err(failed)?;
-        let inode = path.symlink_metadata().map_err(failed)?.ino();
+        let inode = place.symlink_metadata().map_err(failed)?.ino();
         let rate = rate.clone();
         let serve = move || {
             for stream in listener.incoming().flatten() {
@@ -52,14 +62,20 @@ impl Control {
             }
         };
         thread::Builder::new().name("control".into()).spawn(serve).map_err(failed)?;
-        Ok(Control { path: path.to_owned(), inode })
+        Ok(Control { dir, name: name.to_owned(), inode })
     }
+}
+
+/// A name in a directory that is open.
+fn place(dir: &Dir, name: &OsStr) -> PathBuf {
+    Path::new("/proc/self/fd").join(dir.as_fd().as_raw_fd().to_string()).join(name)
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        if self.path.symlink_metadata().is_ok_and(|m| m.ino() == self.inode) {
-            let _ = std::fs::remove_file(&self.path);
+        let place = place(&self.dir, &self.name);
+        if place.symlink_metadata().is_ok_and(|m| m.ino() == self.inode) {
+            let _ = std::fs::remove_file(place);
         }
     }
 }

@@ -28,7 +28,7 @@ use self::origin::Opened;
 pub(crate) use self::origin::base_of;
 pub use self::pull::{kept_image, pull_image};
 pub use self::reference::image_reference;
-use crate::damaged::{is_apart, set_apart};
+use crate::damaged::{APART, is_apart, set_apart};
 use crate::error::{Error, Result};
 use crate::live::live_runs;
 use crate::places::{STATE, lock_file, private_dir, unused_id};
@@ -269,6 +269,9 @@ pub fn remove_image(name: &str) -> Result<()> {
         return Err(Error::Usage(what));
     }
     let all = lock_all()?;
+    // One that is damaged, and set apart, is still called by its name as long as nothing else has that.
+    let apart = format!("{name}{APART}");
+    let name = if !dir_of(name).exists() && dir_of(&apart).exists() { &apart } else { name };
     let dir = dir_of(name);
     if !dir.exists() {
         return Err(missing(name, ""));

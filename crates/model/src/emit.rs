@@ -60,5 +60,37 @@ fn scalar(text: &str, plain: bool) -> String {
     if plain && matches!(text, "" | "~") {
         return "null".to_owned();
     }
-    serde_json::Value::from(text).to_string()
+    quoted(text)
+}
+
+/// A text in double quotes, in which YAML reads JSON's escapes. Written so is also what YAML would take for the end of a
+/// line or refuse, and what a terminal obeys: all characters of control, and those that turn what follows.
+pub fn quoted(text: &str) -> String {
+    let written = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    let json = serde_json::Value::from(text).to_string();
+    if !json.contains(written) {
+        return json;
+    }
+    let of = |c: char| if written(c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() };
+    json.chars().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_text_is_itself_again_and_no_terminal_obeys_it() {
+        assert_eq!(quoted("a \"b\" ü"), "\"a \\\"b\\\" ü\"");
+        let text = "\u{1b}]0;x\u{7}\u{7f}\u{85}\u{9b}2J\u{2028}\u{202e}\u{feff}\u{ffff}\n\t";
+        let quoted = quoted(text);
+        assert!(quoted.is_ascii() && !quoted.contains(char::is_control), "{quoted}");
+        assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
+        let (root, _) = crate::tree::parse(&format!("a: {quoted}\n"), 0).unwrap();
+        let Data::Map(entries) = root.data else { panic!("a map") };
+        assert!(matches!(&entries[0].1.data, Data::Scalar { text: again, .. } if again == text));
+    }
 }

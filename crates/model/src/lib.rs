@@ -27,6 +27,7 @@ mod units;
 /// Other files than experiments, whose mistakes are told with their place, too.
 pub mod yaml {
     pub use crate::de::{read, unknown_key};
+    pub use crate::emit::quoted;
     pub use crate::error::Problems;
     pub use crate::expand::{Entry, Top, item_span, key_span, select};
     pub use crate::file::schema_of;

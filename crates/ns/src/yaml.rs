@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
+use model::yaml::quoted;
+
 use crate::error::{Note, Place};
 use crate::hardware::{Hardware, Machine};
 use crate::script::{Event, Happening, Link, Node, Pipe, Program, Queue, Said, Script, When, label};
@@ -25,11 +27,6 @@ impl Yaml {
             self.origins.push(place.clone());
         }
     }
-}
-
-/// A text as YAML has it: in double quotes, in which YAML reads JSON's escapes.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 /// A text as a comment has it: nothing in it ends the line, or is what YAML does not allow.

@@ -1,8 +1,10 @@
 //! What an image has to say of a service: its root, and what it runs if the service does not say it.
 
+use model::yaml::quoted;
+
 use crate::load::Loader;
 use crate::project::{Project, Service};
-use crate::{Image, Options, Wanted, label, quoted};
+use crate::{Image, Options, Wanted, label};
 
 /// The image of a service, if it is there.
 pub(super) fn find(loader: &mut Loader, project: &Project, service: &Service, options: &Options<'_>) -> Option<Image> {
