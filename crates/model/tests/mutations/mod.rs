@@ -1,5 +1,5 @@
-//! Readers are given what no one would write: known inputs, changed at random. (`make fuzz` does that for longer, and is
-//! told which code an input has reached.)
+//! Readers are given what no one would write: known inputs, changed at random. (`make fuzz` does that for longer, and
+//! is told which code an input has reached.)
 //!
 //! A reader may refuse an input, and must do nothing else: no panic, no end of the process, and no more than some
 //! seconds for it. What it does not survive is kept where the message says, and becomes a test of its own.
