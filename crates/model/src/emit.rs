@@ -63,8 +63,8 @@ fn scalar(text: &str, plain: bool) -> String {
     quoted(text)
 }
 
-/// A text in double quotes, in which YAML reads JSON's escapes. So is written what YAML would take for the end of a line
-/// or refuse, and what a terminal obeys: all characters of control, and those that turn what follows.
+/// A text in double quotes, in which YAML reads JSON's escapes. Escaped is also what YAML would take for the end of a
+/// line or refuse, and what a terminal obeys: all characters of control, and those that turn what follows.
 pub fn quoted(text: &str) -> String {
     let written = |c: char| {
         c.is_control()
