@@ -105,7 +105,9 @@ struct {
 	__type(value, __u32);
 } senders SEC(".maps");
 
+/* `struct CoreWords` of the loader. */
 struct core {
+	__u64 group;   /* the control group of the thread that has it */
 	__u32 running; /* which node has it, counted from 1 */
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
@@ -114,6 +116,7 @@ struct core {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, MOST_CPUS);
 	__type(key, __u32);
 	__type(value, struct core);
@@ -497,6 +500,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (to)
 		comes(to, stays, now);
 	core->running = to ? to->node : 0;
+	core->group = next->sched_task_group->css.cgroup->kn->id;
 	return 0;
 }
 

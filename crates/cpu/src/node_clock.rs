@@ -19,7 +19,7 @@ use crate::{Error, NodeShare};
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/node_clock.bpf.o"));
 const PAGE_SIZE: u32 = 4096;
 /// Of any machine: as in the program.
-const MOST_CPUS: usize = 1024;
+pub(crate) const MOST_CPUS: usize = 1024;
 /// Shares of the core count in units of 2^-32.
 const SHARE_UNIT: f64 = (1u64 << 32) as f64;
 
@@ -61,6 +61,16 @@ pub(crate) struct BurnerWords {
     since: u64,
     owed: u64,
     unused: [u64; 5],
+}
+
+/// `struct core` of the program.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreWords {
+    group: u64,
+    running: u32,
+    unused: u32,
+    timers: [u64; 2],
 }
 
 /// A histogram's, by the logarithm of µs.
@@ -224,9 +234,29 @@ impl NodeClocks {
             let info = map(&self.object, name)?.info().map_err(|e| Error::Clocks(bpf::refused(e)))?;
             Ok::<u32, Error>(info.info.id)
         };
-        let (nodes, burners) = (number("nodes")?, number("burners")?);
-        Ok(Maps { nodes, burners, node_count: self.clocks.len(), burner_count: self.burners })
+        let (nodes, burners, cores) = (number("nodes")?, number("burners")?, number("cores")?);
+        Ok(Maps { nodes, burners, cores, node_count: self.clocks.len(), burner_count: self.burners })
     }
+}
+
+/// Who has a core: the number of the control group, and the place of the node, if it is one.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of cores.
+pub(crate) unsafe fn who_has(words: *const CoreWords) -> (u64, Option<usize>) {
+    // SAFETY: as this function asks of its callers; the programs write each word as a whole.
+    let (group, node) =
+        unsafe { ((&raw const (*words).group).read_volatile(), (&raw const (*words).running).read_volatile()) };
+    (group, (node as usize).checked_sub(1))
+}
+
+/// Which burner has the share of a node while it sleeps.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of nodes.
+pub(crate) unsafe fn burner_of(words: *const NodeWords) -> usize {
+    // SAFETY: as this function asks of its callers; nobody writes the word any more.
+    unsafe { (&raw const (*words).burner).read_volatile() as usize }
 }
 
 /// The shares of the nodes of a burner that do not sleep now, together.
@@ -298,7 +328,7 @@ pub(crate) unsafe fn tell_rate(words: *mut NodeWords, core_speed: f64, concerns:
     // SAFETY: as this function asks of its callers; the programs read the word as a whole.
     unsafe {
         let share = (&raw const (*words).share).read_volatile() as f64 / SHARE_UNIT;
-        if concerns((&raw const (*words).burner).read_volatile() as usize) {
+        if concerns(burner_of(words)) {
             (&raw mut (*words).rate).write_volatile(NodeRate::of_share(share, core_speed).bits());
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! They are threads of this process, or processes that share its memory where groups hold no single threads.
 
+mod pause;
 mod processes;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{Pid, futex};
 use scale::RealDuration;
 
+pub(super) use self::pause::Pause;
 use super::protocol::Job;
 use crate::Error;
 use crate::measure::yardstick::Laps;
@@ -22,12 +24,13 @@ use crate::share::layout::GroupLayout;
 /// Slices of a burner over those of nodes: a node that wakes up then need not wait for the end of one.
 const SLICES: f64 = 2.0;
 
-/// A cache line, with what one burner has measured.
+/// A cache line, with what one burner has measured, and is asked.
 #[repr(C, align(64))]
 #[derive(Default, Debug)]
 struct Line {
     chunks: AtomicU64,
     cycles: AtomicU64,
+    pause: Pause,
 }
 
 /// The counters of one burner, which are there until the process ends.
@@ -46,10 +49,16 @@ impl Meter {
         Meter(Box::leak(Box::default()))
     }
 
+    /// The pauses of the same burner.
+    #[inline(always)]
+    pub fn pause(self) -> &'static Pause {
+        &self.0.pause
+    }
+
     /// Adds a chunk that took `cycles`. Only one thread does, so this needs no locked instruction.
     #[inline(always)]
     fn add(self, cycles: u64) {
-        let Line { chunks, cycles: sum } = self.0;
+        let Line { chunks, cycles: sum, .. } = self.0;
         chunks.store(chunks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         sum.store(sum.load(Ordering::Relaxed).wrapping_add(cycles), Ordering::Relaxed);
     }
@@ -99,6 +108,8 @@ pub(super) struct Burners {
     gate: Gate,
     /// By core.
     meters: Arc<[Vec<Meter>]>,
+    /// Of those of the job, in their order.
+    pauses: Vec<&'static Pause>,
     /// Those that are processes.
     processes: Vec<Pid>,
 }
@@ -117,12 +128,14 @@ impl Burners {
     /// Beside those of the job each core has one in the group by which slices are ended.
     pub fn start(layout: &GroupLayout, job: &Job) -> Result<Burners, Error> {
         let (gate, mut meters, mut processes) = (Gate::closed(), vec![Vec::new(); job.cores.len()], Vec::new());
+        let mut pauses = Vec::new();
         let long = RealDuration::from_secs_f64(job.slice.as_secs_f64() * SLICES);
         let of_cores = (0..job.cores.len()).map(|core| (layout.reschedule(), core, job.slice));
         let of_job = job.burners.iter().map(|(place, core)| (layout.at(place), *core, long));
         for (group, place, slice) in of_cores.chain(of_job) {
             let (seat, meter) = (Seat { group, core: job.cores[place], slice }, Meter::new());
             meters[place].push(meter);
+            pauses.push(meter.pause());
             if seat.group.holds_threads() {
                 let body = move || {
                     gate.wait();
@@ -135,7 +148,8 @@ impl Burners {
                 seat.take(Some(process))?;
             }
         }
-        Ok(Burners { gate, meters: meters.into(), processes })
+        let pauses = pauses.split_off(job.cores.len());
+        Ok(Burners { gate, meters: meters.into(), pauses, processes })
     }
 
     pub fn gate(&self) -> Gate {
@@ -145,6 +159,11 @@ impl Burners {
     /// The counters of all burners, by core.
     pub fn meters(&self) -> Arc<[Vec<Meter>]> {
         Arc::clone(&self.meters)
+    }
+
+    /// The pauses of the job's burners, in their order.
+    pub fn pauses(&self) -> &[&'static Pause] {
+        &self.pauses
     }
 
     /// Fails if one that is a process has ended. (A thread that is killed takes all of this process along.)
@@ -193,6 +212,7 @@ fn burn(meter: Meter) -> ! {
         if let Some(cycles) = laps.lap() {
             meter.add(cycles);
         }
+        meter.pause().if_asked();
     }
 }
 

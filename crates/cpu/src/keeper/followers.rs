@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use host::cgroup::{Fraction, Group};
 use scale::{RealDuration, RealInstant};
 
-use super::burners::{Measured, Meter};
+use super::burners::{Burners, Measured, Meter, Pause};
 use super::controller::{Books, Controller, Measurement};
 use super::protocol::{BurnerShare, Job, Maps, Method, Orders, SeveralCpus};
 use super::shared_array::SharedArray;
@@ -16,7 +16,9 @@ use crate::Error;
 use crate::measure::meter;
 use crate::measure::usage::{RunUsage, UsageSnapshot};
 use crate::measure::yardstick::CounterRate;
-use crate::node_clock::{BurnerWords, NodeWords, at_work, awake_of, awake_on_average, tell_rate};
+use crate::node_clock::{
+    BurnerWords, CoreWords, MOST_CPUS, NodeWords, at_work, awake_of, awake_on_average, burner_of, tell_rate, who_has,
+};
 use crate::share::layout::{GroupLayout, is_slack};
 
 /// How often the speed of cores is measured.
@@ -39,6 +41,8 @@ pub(super) struct Followers {
     orders: Receiver<Orders>,
     books: Arc<Mutex<Vec<Books>>>,
     slice: RealDuration,
+    /// The numbers of the cores.
+    numbers: Vec<usize>,
     cores: Vec<CoreSpeed>,
     burners: Vec<BurnerWeight>,
     several: Vec<CpusWeight>,
@@ -56,21 +60,23 @@ impl Followers {
     pub fn new(
         layout: &GroupLayout,
         job: &Job,
-        meters: Arc<[Vec<Meter>]>,
+        burners: &Burners,
         orders: Receiver<Orders>,
         books: Arc<Mutex<Vec<Books>>>,
     ) -> Result<Followers, Error> {
-        let at = host::now();
+        let (at, meters) = (host::now(), burners.meters());
         let of_core = |place: usize| CoreSpeed::new(Arc::clone(&meters), place, at);
-        let of_burner =
-            |(place, core): &(String, usize)| BurnerWeight::new(&layout.at(place), *core, is_slack(place), at);
+        let of_burner = |((place, core), pause): (&(String, usize), &&'static Pause)| {
+            BurnerWeight::new(&layout.at(place), *core, is_slack(place), pause, at)
+        };
         let of_node = |node: &SeveralCpus| CpusWeight::new(&layout.at(&node.place), node.node, node.fraction, at);
         Ok(Followers {
             orders,
             books,
             slice: job.slice,
             cores: (0..job.cores.len()).map(of_core).collect(),
-            burners: job.burners.iter().map(of_burner).collect::<Result<_, _>>()?,
+            burners: job.burners.iter().zip(burners.pauses()).map(of_burner).collect::<Result<_, _>>()?,
+            numbers: job.cores.clone(),
             several: job.several.iter().map(of_node).collect::<Result<_, _>>()?,
             clocks: None,
             usage: RunUsage::of(layout)?,
@@ -96,11 +102,23 @@ impl Followers {
     /// Gives each burner what the nodes beside it leave, and nodes with several CPUs what those at work have bought.
     fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
+        // SAFETY: the mapping lives as long as `clocks`.
+        let awake = |i: usize| unsafe { awake_of(clocks.burners.at(i)) } > 0.0;
+        let mut has_nodes = vec![false; self.cores.len()];
+        self.burners.iter().enumerate().for_each(|(i, burner)| has_nodes[burner.core] |= awake(i));
         for (i, burner) in self.burners.iter_mut().enumerate() {
-            burner.follow(clocks.burners.at(i), self.cores[burner.core].slack, now, self.at_once)?;
+            // Beside nobody, no weight matters.
+            if !has_nodes[burner.core] && self.at_once {
+                continue;
+            }
+            let core = clocks.cores.at(self.numbers[burner.core]);
+            burner.follow(clocks.burners.at(i), core, self.cores[burner.core].slack, now, self.at_once)?;
         }
         for node in &mut self.several {
-            node.follow(clocks, now, self.slice, self.at_once)?;
+            // SAFETY: the mapping lives as long as `clocks`.
+            let burner = unsafe { burner_of(clocks.nodes.at(node.node)) };
+            let core = self.burners.get(burner).map(|burner| clocks.cores.at(self.numbers[burner.core]));
+            node.follow(clocks, core, now, self.slice, self.at_once)?;
         }
         Ok(())
     }
@@ -145,6 +163,7 @@ impl Followers {
 struct Clocks {
     nodes: SharedArray<NodeWords>,
     burners: SharedArray<BurnerWords>,
+    cores: SharedArray<CoreWords>,
     node_count: usize,
 }
 
@@ -154,10 +173,11 @@ fn map_of(number: u32) -> Result<OwnedFd, Error> {
 
 impl Clocks {
     fn open(maps: Maps) -> Result<Clocks, Error> {
-        let Maps { nodes, burners, node_count, burner_count } = maps;
+        let Maps { nodes, burners, cores, node_count, burner_count } = maps;
         Ok(Clocks {
             nodes: SharedArray::map(map_of(nodes)?.as_fd(), node_count)?,
             burners: SharedArray::map(map_of(burners)?.as_fd(), burner_count)?,
+            cores: SharedArray::map(map_of(cores)?.as_fd(), MOST_CPUS)?,
             node_count,
         })
     }
@@ -220,6 +240,9 @@ struct BurnerWeight {
     core: usize,
     takes_slack: bool,
     weight: Fraction,
+    /// The number of its group, and the pauses in which that has another weight.
+    group: u64,
+    pause: &'static Pause,
     share: Option<BurnerShare>,
     written: f64,
     /// The debt to its nodes when it was last given something, in the programs' units, and when that was.
@@ -227,13 +250,21 @@ struct BurnerWeight {
 }
 
 impl BurnerWeight {
-    fn new(group: &Group, core: usize, takes_slack: bool, at: RealInstant) -> Result<BurnerWeight, Error> {
-        Ok(BurnerWeight { core, takes_slack, weight: group.fraction()?, share: None, written: -1.0, owed: (0, at) })
+    fn new(
+        group: &Group,
+        core: usize,
+        takes_slack: bool,
+        pause: &'static Pause,
+        at: RealInstant,
+    ) -> Result<BurnerWeight, Error> {
+        let (weight, number) = (group.fraction()?, group.number()?);
+        Ok(BurnerWeight { core, takes_slack, weight, group: number, pause, share: None, written: -1.0, owed: (0, at) })
     }
 
     fn follow(
         &mut self,
         words: *const BurnerWords,
+        core: *const CoreWords,
         slack: Option<f64>,
         now: RealInstant,
         at_once: bool,
@@ -247,8 +278,12 @@ impl BurnerWeight {
         let fraction = share.fraction(awake);
         let beside = fraction + share.scale * awake;
         if (fraction - self.written).abs() > WORTH_IT * beside {
-            self.weight.set(fraction)?;
-            self.written = fraction;
+            // SAFETY: as above.
+            let has_core = || at_once && unsafe { who_has(core) }.0 == self.group;
+            if let Some(set) = self.pause.during(has_core, || self.weight.set(fraction)) {
+                set?;
+                self.written = fraction;
+            }
         }
         Ok(())
     }
@@ -276,7 +311,16 @@ impl CpusWeight {
     ///
     /// Which of them are at work changes within a slice, so that the sum of what it was given can be off: what its
     /// clock has got ahead, it is given less.
-    fn follow(&mut self, clocks: &Clocks, now: RealInstant, slice: RealDuration, at_once: bool) -> io::Result<()> {
+    ///
+    /// A group that has the core keeps its weight until it leaves it (see [`Pause`]).
+    fn follow(
+        &mut self,
+        clocks: &Clocks,
+        core: Option<*mut CoreWords>,
+        now: RealInstant,
+        slice: RealDuration,
+        at_once: bool,
+    ) -> io::Result<()> {
         // SAFETY: the mapping lives as long as `clocks`.
         let node = unsafe { at_work(clocks.nodes.at(self.node), now, &mut self.wanted) };
         self.lead_ns += (node.lead_ns - self.lead_ns) / LEAD_OVER;
@@ -284,7 +328,9 @@ impl CpusWeight {
         let stride = slice.as_nanos() as f64 * node.rate;
         let less = (1.0 - self.lead_ns / (STRIDES * stride)).clamp(0.5, 1.5);
         let fraction = self.fraction * cpus.max(1.0) * less;
-        if (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction {
+        // SAFETY: as above.
+        let has_core = core.is_some_and(|core| at_once && unsafe { who_has(core) }.1 == Some(self.node));
+        if !has_core && (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction {
             self.weight.set(fraction)?;
             self.written = fraction;
         }

@@ -86,7 +86,7 @@ impl Keeper {
         let burners = Burners::start(&layout, &job)?;
         let (orders, told) = channel();
         let (books, failed) = (Arc::default(), Arc::<OnceLock<Error>>::default());
-        let mut followers = Followers::new(&layout, &job, burners.meters(), told, Arc::clone(&books))?;
+        let mut followers = Followers::new(&layout, &job, &burners, told, Arc::clone(&books))?;
         let mut rescheduler = reschedule::Rescheduler::of(job.method, &layout)?;
         let (gate, why) = (burners.gate(), Arc::clone(&failed));
         let work = move || {

@@ -93,6 +93,7 @@ pub(crate) struct Orders {
 pub(crate) struct Maps {
     pub nodes: u32,
     pub burners: u32,
+    pub cores: u32,
     pub node_count: usize,
     pub burner_count: usize,
 }
