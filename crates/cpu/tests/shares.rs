@@ -5,9 +5,10 @@
 
 mod common;
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use common::{alone, create, engaged, engaged_on, keeper, left_behind, run_id, used, while_busy};
+use common::{alone, create, engaged, engaged_on, keeper, left_behind, run_id, used, used_at_once, while_busy};
 use diorama_cpu::{CpuGroups, Error, Policy, Terms, best_policy, probe};
 use scale::RealDuration;
 
@@ -54,6 +55,37 @@ fn a_sleeping_sibling_leaves_no_profit() {
     let profit = among_idle[0].0 / among_busy[0].0;
     assert!((0.9..1.1).contains(&profit), "idle {among_idle:?}, busy {among_busy:?}");
     assert!(among_idle[1].1 > 10.0 * among_busy[1].1, "a burner had the sleeper's share");
+    groups.release().unwrap();
+}
+
+/// Each time that one goes to sleep or wakes up, the burner has another weight. Linux 6.13 to 6.19 forget who waits
+/// meanwhile, for seconds, where the burner has the core just then.
+#[test]
+fn who_computes_is_never_forgotten_while_others_come_and_go() {
+    let _alone = alone();
+    let mut groups = engaged(&[0.11; 6], Policy::Slots);
+    let ends = &AtomicBool::new(false);
+    let mut had: Vec<f64> = std::thread::scope(|threads| {
+        for (i, works) in [90, 300, 500, 900, 1_500].into_iter().enumerate() {
+            let joiner = groups.joiner(&common::named(i + 1)).unwrap();
+            threads.spawn(move || {
+                joiner.join().unwrap();
+                while !ends.load(Ordering::Relaxed) {
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_micros(works) {}
+                    std::thread::sleep(Duration::from_micros(5 * works));
+                }
+            });
+        }
+        let had = while_busy(&mut groups, &[0], |g| {
+            let windows = (0..60).map(|_| used_at_once(g, Duration::from_millis(100))[0].0);
+            windows.collect()
+        });
+        ends.store(true, Ordering::Relaxed);
+        had
+    });
+    had.sort_by(f64::total_cmp);
+    assert!(had[0] > 0.2 * had[had.len() / 2], "in the worst tenth of a second it had {} of the core: {had:?}", had[0]);
     groups.release().unwrap();
 }
 

@@ -104,11 +104,11 @@ impl Followers {
         let Some(clocks) = &self.clocks else { return Ok(()) };
         // SAFETY: the mapping lives as long as `clocks`.
         let awake = |i: usize| unsafe { awake_of(clocks.burners.at(i)) } > 0.0;
-        let mut has_nodes = vec![false; self.cores.len()];
-        self.burners.iter().enumerate().for_each(|(i, burner)| has_nodes[burner.core] |= awake(i));
+        self.cores.iter_mut().for_each(|core| core.has_nodes = false);
+        self.burners.iter().enumerate().for_each(|(i, burner)| self.cores[burner.core].has_nodes |= awake(i));
         for (i, burner) in self.burners.iter_mut().enumerate() {
             // Beside nobody, no weight matters.
-            if !has_nodes[burner.core] && self.at_once {
+            if !self.cores[burner.core].has_nodes && self.at_once {
                 continue;
             }
             let core = clocks.cores.at(self.numbers[burner.core]);
@@ -195,6 +195,8 @@ struct CoreSpeed {
     slack: Option<f64>,
     /// By how much the core is slower than its reference, as clocks were told; `None` with shares of time.
     told: Option<f64>,
+    /// Whether a node on it wants it now.
+    has_nodes: bool,
 }
 
 impl CoreSpeed {
@@ -209,6 +211,7 @@ impl CoreSpeed {
             usage: None,
             slack: None,
             told: None,
+            has_nodes: false,
         }
     }
 
