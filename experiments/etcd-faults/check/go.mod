@@ -1,0 +1,5 @@
+module diorama/experiments/etcd-faults/check
+
+go 1.19
+
+require github.com/anishathalye/porcupine v1.0.2
