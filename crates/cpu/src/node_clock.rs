@@ -250,15 +250,6 @@ pub(crate) unsafe fn who_has(words: *const CoreWords) -> (u64, Option<usize>) {
     (group, (node as usize).checked_sub(1))
 }
 
-/// Which burner has the share of a node while it sleeps.
-///
-/// # Safety
-/// `words` is mapped from the programs' map of nodes.
-pub(crate) unsafe fn burner_of(words: *const NodeWords) -> usize {
-    // SAFETY: as this function asks of its callers; nobody writes the word any more.
-    unsafe { (&raw const (*words).burner).read_volatile() as usize }
-}
-
 /// The shares of the nodes of a burner that do not sleep now, together.
 ///
 /// # Safety
@@ -328,7 +319,7 @@ pub(crate) unsafe fn tell_rate(words: *mut NodeWords, core_speed: f64, concerns:
     // SAFETY: as this function asks of its callers; the programs read the word as a whole.
     unsafe {
         let share = (&raw const (*words).share).read_volatile() as f64 / SHARE_UNIT;
-        if concerns(burner_of(words)) {
+        if concerns((&raw const (*words).burner).read_volatile() as usize) {
             (&raw mut (*words).rate).write_volatile(NodeRate::of_share(share, core_speed).bits());
         }
     }

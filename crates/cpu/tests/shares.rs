@@ -5,10 +5,13 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use common::{alone, create, engaged, engaged_on, keeper, left_behind, run_id, used, used_at_once, while_busy};
+use common::{
+    alone, come_and_go, create, engaged, engaged_on, keeper, left_behind, run_id, until_over, used, used_at_once,
+    while_busy,
+};
 use diorama_cpu::{CpuGroups, Error, Policy, Terms, best_policy, probe};
 use scale::RealDuration;
 
@@ -64,25 +67,17 @@ fn a_sleeping_sibling_leaves_no_profit() {
 fn who_computes_is_never_forgotten_while_others_come_and_go() {
     let _alone = alone();
     let mut groups = engaged(&[0.11; 6], Policy::Slots);
-    let ends = &AtomicBool::new(false);
+    let stop = &AtomicBool::new(false);
     let mut had: Vec<f64> = std::thread::scope(|threads| {
         for (i, works) in [90, 300, 500, 900, 1_500].into_iter().enumerate() {
             let joiner = groups.joiner(&common::named(i + 1)).unwrap();
             threads.spawn(move || {
                 joiner.join().unwrap();
-                while !ends.load(Ordering::Relaxed) {
-                    let begun = Instant::now();
-                    while begun.elapsed() < Duration::from_micros(works) {}
-                    std::thread::sleep(Duration::from_micros(5 * works));
-                }
+                come_and_go(stop, Duration::from_micros(works), Duration::from_micros(5 * works));
             });
         }
-        let had = while_busy(&mut groups, &[0], |g| {
-            let windows = (0..60).map(|_| used_at_once(g, Duration::from_millis(100))[0].0);
-            windows.collect()
-        });
-        ends.store(true, Ordering::Relaxed);
-        had
+        let window = |g: &mut CpuGroups| used_at_once(g, Duration::from_millis(100))[0].0;
+        until_over(stop, || while_busy(&mut groups, &[0], |g| (0..60).map(|_| window(g)).collect()))
     });
     had.sort_by(f64::total_cmp);
     assert!(had[0] > 0.2 * had[had.len() / 2], "in the worst tenth of a second it had {} of the core: {had:?}", had[0]);

@@ -5,12 +5,11 @@
 mod common;
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{CORE, alone, engaged_on, used_at_once, while_busy};
+use common::{CORE, alone, come_and_go, engaged_on, until_over, used_at_once, while_busy};
 use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
 use host::sched::{Class, set};
 use scale::RealDuration;
@@ -119,15 +118,9 @@ fn robbed<T>(then: impl FnOnce() -> T) -> T {
         threads.spawn(|| {
             host::pin(CORE).expect("the core");
             set(Class::RealTime { priority: 1, inherited: true }).expect("a real-time thread");
-            while !stop.load(Ordering::Relaxed) {
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_millis(1) {}
-                sleep(Duration::from_millis(2));
-            }
+            come_and_go(stop, Duration::from_millis(1), Duration::from_millis(2));
         });
-        let result = catch_unwind(AssertUnwindSafe(then));
-        stop.store(true, Ordering::Relaxed);
-        result.unwrap_or_else(|panic| resume_unwind(panic))
+        until_over(stop, then)
     })
 }
 

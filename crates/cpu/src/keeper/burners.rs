@@ -49,7 +49,7 @@ impl Meter {
         Meter(Box::leak(Box::default()))
     }
 
-    /// The pauses of the same burner.
+    /// Gives the pauses of the same burner.
     #[inline(always)]
     pub fn pause(self) -> &'static Pause {
         &self.0.pause
@@ -108,7 +108,7 @@ pub(super) struct Burners {
     gate: Gate,
     /// By core.
     meters: Arc<[Vec<Meter>]>,
-    /// Of those of the job, in their order.
+    /// Pauses of the job's burners, in their order.
     pauses: Vec<&'static Pause>,
     /// Those that are processes.
     processes: Vec<Pid>,
@@ -161,7 +161,7 @@ impl Burners {
         Arc::clone(&self.meters)
     }
 
-    /// The pauses of the job's burners, in their order.
+    /// Gives the pauses of the job's burners, in their order.
     pub fn pauses(&self) -> &[&'static Pause] {
         &self.pauses
     }

@@ -17,7 +17,7 @@ use crate::measure::meter;
 use crate::measure::usage::{RunUsage, UsageSnapshot};
 use crate::measure::yardstick::CounterRate;
 use crate::node_clock::{
-    BurnerWords, CoreWords, MOST_CPUS, NodeWords, at_work, awake_of, awake_on_average, burner_of, tell_rate, who_has,
+    BurnerWords, CoreWords, MOST_CPUS, NodeWords, at_work, awake_of, awake_on_average, tell_rate, who_has,
 };
 use crate::share::layout::{GroupLayout, is_slack};
 
@@ -41,8 +41,6 @@ pub(super) struct Followers {
     orders: Receiver<Orders>,
     books: Arc<Mutex<Vec<Books>>>,
     slice: RealDuration,
-    /// The numbers of the cores.
-    numbers: Vec<usize>,
     cores: Vec<CoreSpeed>,
     burners: Vec<BurnerWeight>,
     several: Vec<CpusWeight>,
@@ -65,18 +63,17 @@ impl Followers {
         books: Arc<Mutex<Vec<Books>>>,
     ) -> Result<Followers, Error> {
         let (at, meters) = (host::now(), burners.meters());
-        let of_core = |place: usize| CoreSpeed::new(Arc::clone(&meters), place, at);
+        let of_core = |(place, number): (usize, &usize)| CoreSpeed::new(Arc::clone(&meters), place, *number, at);
         let of_burner = |((place, core), pause): (&(String, usize), &&'static Pause)| {
             BurnerWeight::new(&layout.at(place), *core, is_slack(place), pause, at)
         };
-        let of_node = |node: &SeveralCpus| CpusWeight::new(&layout.at(&node.place), node.node, node.fraction, at);
+        let of_node = |node: &SeveralCpus| CpusWeight::new(&layout.at(&node.place), node, at);
         Ok(Followers {
             orders,
             books,
             slice: job.slice,
-            cores: (0..job.cores.len()).map(of_core).collect(),
+            cores: job.cores.iter().enumerate().map(of_core).collect(),
             burners: job.burners.iter().zip(burners.pauses()).map(of_burner).collect::<Result<_, _>>()?,
-            numbers: job.cores.clone(),
             several: job.several.iter().map(of_node).collect::<Result<_, _>>()?,
             clocks: None,
             usage: RunUsage::of(layout)?,
@@ -107,17 +104,15 @@ impl Followers {
         self.cores.iter_mut().for_each(|core| core.has_nodes = false);
         self.burners.iter().enumerate().for_each(|(i, burner)| self.cores[burner.core].has_nodes |= awake(i));
         for (i, burner) in self.burners.iter_mut().enumerate() {
-            // Beside nobody, no weight matters.
-            if !self.cores[burner.core].has_nodes && self.at_once {
-                continue;
+            let core = &self.cores[burner.core];
+            // A burner that is alone on its core may keep any weight.
+            if core.has_nodes || !self.at_once {
+                let words = clocks.cores.at(core.number);
+                burner.follow(clocks.burners.at(i), words, core.slack, now, self.at_once)?;
             }
-            let core = clocks.cores.at(self.numbers[burner.core]);
-            burner.follow(clocks.burners.at(i), core, self.cores[burner.core].slack, now, self.at_once)?;
         }
         for node in &mut self.several {
-            // SAFETY: the mapping lives as long as `clocks`.
-            let burner = unsafe { burner_of(clocks.nodes.at(node.node)) };
-            let core = self.burners.get(burner).map(|burner| clocks.cores.at(self.numbers[burner.core]));
+            let core = clocks.cores.at(self.cores[node.core].number);
             node.follow(clocks, core, now, self.slice, self.at_once)?;
         }
         Ok(())
@@ -187,6 +182,8 @@ impl Clocks {
 struct CoreSpeed {
     meters: Arc<[Vec<Meter>]>,
     place: usize,
+    /// Its number on the host.
+    number: usize,
     controller: Controller,
     rate: CounterRate,
     measured: Measured,
@@ -200,11 +197,12 @@ struct CoreSpeed {
 }
 
 impl CoreSpeed {
-    fn new(meters: Arc<[Vec<Meter>]>, place: usize, at: RealInstant) -> CoreSpeed {
+    fn new(meters: Arc<[Vec<Meter>]>, place: usize, number: usize, at: RealInstant) -> CoreSpeed {
         let (controller, measured) = (Controller::new(at), Measured::of(&meters[place]));
         CoreSpeed {
             meters,
             place,
+            number,
             controller,
             rate: CounterRate::start(),
             measured,
@@ -295,6 +293,8 @@ impl BurnerWeight {
 /// The weight of a node with several CPUs: it follows how many of them are at work.
 struct CpusWeight {
     node: usize,
+    /// The place of its core.
+    core: usize,
     fraction: f64,
     weight: Fraction,
     written: f64,
@@ -305,8 +305,9 @@ struct CpusWeight {
 }
 
 impl CpusWeight {
-    fn new(group: &Group, node: usize, fraction: f64, at: RealInstant) -> Result<CpusWeight, Error> {
-        Ok(CpusWeight { node, fraction, weight: group.fraction()?, written: -1.0, wanted: (0, at), lead_ns: 0.0 })
+    fn new(group: &Group, of: &SeveralCpus, at: RealInstant) -> Result<CpusWeight, Error> {
+        let (weight, &SeveralCpus { node, core, fraction, .. }) = (group.fraction()?, of);
+        Ok(CpusWeight { node, core, fraction, weight, written: -1.0, wanted: (0, at), lead_ns: 0.0 })
     }
 
     /// Gives the node as much as its CPUs that are at work have bought. While nobody in it wants the core, it has what
@@ -319,7 +320,7 @@ impl CpusWeight {
     fn follow(
         &mut self,
         clocks: &Clocks,
-        core: Option<*mut CoreWords>,
+        core: *const CoreWords,
         now: RealInstant,
         slice: RealDuration,
         at_once: bool,
@@ -332,8 +333,8 @@ impl CpusWeight {
         let less = (1.0 - self.lead_ns / (STRIDES * stride)).clamp(0.5, 1.5);
         let fraction = self.fraction * cpus.max(1.0) * less;
         // SAFETY: as above.
-        let has_core = core.is_some_and(|core| at_once && unsafe { who_has(core) }.1 == Some(self.node));
-        if !has_core && (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction {
+        let has_core = || at_once && unsafe { who_has(core) }.1 == Some(self.node);
+        if (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction && !has_core() {
             self.weight.set(fraction)?;
             self.written = fraction;
         }

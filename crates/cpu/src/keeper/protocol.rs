@@ -31,6 +31,8 @@ pub(crate) struct SeveralCpus {
     pub place: String,
     /// Its place among all nodes.
     pub node: usize,
+    /// The place of its core.
+    pub core: usize,
     /// Its fraction beside its siblings while one of its CPUs is at work.
     pub fraction: f64,
 }

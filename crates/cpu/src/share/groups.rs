@@ -214,16 +214,16 @@ impl CpuGroups {
     }
 
     fn several_cpus(&self) -> Vec<SeveralCpus> {
-        let of_core = |plan: &CorePlan| {
+        let of_core = |(core, plan): (usize, &CorePlan)| {
             let told = plan.fractions();
             let several = plan.of_nodes(&told).filter(|(node, _)| self.shares[*node].cpus > 1);
             let of_node = several.map(|(node, all)| {
                 let NodeShare { name, cpus, .. } = &self.shares[node];
-                SeveralCpus { place: self.layout.place(name).into(), node, fraction: all / f64::from(*cpus) }
+                SeveralCpus { place: self.layout.place(name).into(), node, core, fraction: all / f64::from(*cpus) }
             });
             of_node.collect::<Vec<_>>()
         };
-        self.plans.iter().flat_map(of_core).collect()
+        self.plans.iter().enumerate().flat_map(of_core).collect()
     }
 
     /// Applies the limits: from here on every node has its share. Takes half a second with [`Policy::Slots`], in which

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread::{scope, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diorama_cpu::{CpuGroups, NodeShare, NodeUse, Policy, Terms};
 use host::cgroup::Tree;
@@ -107,11 +107,24 @@ pub fn while_busy<T>(groups: &mut CpuGroups, busy: &[usize], then: impl FnOnce(&
             });
             inside.recv().expect("the thread entered its group");
         }
-        // A test that fails must end, too.
-        let result = catch_unwind(AssertUnwindSafe(|| then(groups)));
-        stop.store(true, Ordering::Relaxed);
-        result.unwrap_or_else(|panic| resume_unwind(panic))
+        until_over(stop, || then(groups))
     })
+}
+
+/// Runs `then`, and stops others after it: a test that fails must end, too.
+pub fn until_over<T>(stop: &AtomicBool, then: impl FnOnce() -> T) -> T {
+    let result = catch_unwind(AssertUnwindSafe(then));
+    stop.store(true, Ordering::Relaxed);
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Computes for a while and sleeps for a while, in turns, until it is stopped.
+pub fn come_and_go(stop: &AtomicBool, works: Duration, rests: Duration) {
+    while !stop.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        while begun.elapsed() < works {}
+        sleep(rests);
+    }
 }
 
 /// Measures nodes in the next `window`, as fractions of the core: (its programs, left unused).

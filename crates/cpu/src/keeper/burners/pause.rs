@@ -17,8 +17,8 @@ const BURNS: u32 = 0;
 const ASKED: u32 = 1;
 const PAUSES: u32 = 2;
 
-/// What a burner and whoever changes its weight tell each other. Only system calls are made: a burner that is a process
-/// without thread-local storage can, too.
+/// Handshake of a burner with who changes its weight. Only system calls are made: a burner that is a process without
+/// thread-local storage can, too.
 #[derive(Debug, Default)]
 pub(in crate::keeper) struct Pause(AtomicU32);
 
@@ -92,7 +92,7 @@ mod tests {
             });
             let mut paused = 0;
             while paused < 20 {
-                // The one that asks sees it leave when it has said that it pauses.
+                // Its core counts as left when it has said that it pauses.
                 let begun = Cell::new(false);
                 let has_core = || !begun.replace(true) || pause.0.load(Ordering::Relaxed) == ASKED;
                 let moved = pause.during(has_core, || {
