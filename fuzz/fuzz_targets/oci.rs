@@ -2,21 +2,11 @@
 //! unpacked has owners.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+#[path = "../../crates/node/tests/archive/mod.rs"]
+mod archive;
 
-/// The archive of an image of one layer.
-fn archive(layer: &[u8]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(Vec::new());
-    let manifest = br#"[{"Config":"c.json","Layers":["l"],"RepoTags":["a:1"]}]"#;
-    let config = br#"{"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[]}}"#;
-    for (name, content) in [("manifest.json", &manifest[..]), ("c.json", config), ("l", layer)] {
-        let mut header = tar::Header::new_gnu();
-        header.set_mode(0o644);
-        header.set_size(content.len() as u64);
-        tar.append_data(&mut header, name, content).expect("it is in memory");
-    }
-    tar.into_inner().expect("it is in memory")
-}
+use archive::archive;
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let dir = diorama_fuzz::scratch();

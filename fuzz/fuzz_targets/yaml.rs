@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Err(e) = model::load_text(text, Path::new("fuzz.yaml"), diorama_fuzz::scratch(), &[]) {
-        // What is wrong is told, wherever it is.
+        // A mistake can be shown with its place, wherever that is.
         drop(e.render());
     }
 });

@@ -69,7 +69,7 @@ fn all_requests_of_isaac_are_answered_though_databases_go_away() {
     let (requests, whole) = seen(&result, "response");
     assert_eq!(requests, 12);
     let tiers: f64 = ["front", "application", "database"].map(|tier| seen(&result, tier).1).iter().sum();
-    // What the tiers do not account for is the way to them, and the client's own work.
+    // The rest of a response is the way to the tiers, and the client's own work.
     assert!(tiers < whole && tiers > 0.5 * whole, "{tiers} of {whole} ms");
     assert_eq!(seen(&result, "completed").0, 12);
 }

@@ -250,7 +250,7 @@ fn what_is_damaged_is_set_apart_and_listed_until_somebody_removes_it() {
     assert!(lab.diorama(&["swap", "list"]).stdout.contains(&format!("test-{id}.json.damaged  damaged")));
     assert_eq!(lab.diorama(&["swap", "remove", &format!("test-{id}.json.damaged")]).code, 0);
     assert!(!std::path::Path::new(&file).exists());
-    // So an image.
+    // A damaged image is set apart and removed likewise.
     let image = format!("test-{id}");
     let dir = std::path::Path::new("/var/lib/diorama/images").join(&image);
     std::fs::create_dir_all(&dir).unwrap();

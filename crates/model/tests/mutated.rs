@@ -16,7 +16,7 @@ fn any_text_is_an_experiment_or_refused() {
     mutations::fuzz("yaml", &inputs, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         if let Err(e) = diorama_model::load_text(&text, Path::new("fuzz.yaml"), dir.path(), &[]) {
-            // What is wrong is told, wherever it is.
+            // A mistake can be shown with its place, wherever that is.
             drop(e.render());
         }
     });
