@@ -59,19 +59,24 @@ impl Drop for Rights {
 }
 
 /// Whether only root can put something else at a path: it, or what is there of it, and all that it lies in, is root's,
-/// and nobody else may write there. In a directory such as `/tmp`, where all may, root's directories stay what they
-/// are, but a file may be another name of one that lies elsewhere.
+/// and nobody else may write there; so is each symbolic link by which it is reached. In a directory such as `/tmp`,
+/// where all may, root's directories stay what they are, but a file may be another name of one that lies elsewhere.
 pub(crate) fn is_of_root(path: &Path) -> bool {
     let Ok(path) = std::path::absolute(path) else { return false };
     let mut there = path.ancestors().filter(|path| path.symlink_metadata().is_ok());
-    let Some(real) = there.next().and_then(|path| path.canonicalize().ok()) else { return false };
+    let Some(named) = there.next() else { return false };
+    named.canonicalize().is_ok_and(|real| is_all_of_root(&real)) && is_all_of_root(named)
+}
+
+/// Likewise of each part of a path, as it is written.
+fn is_all_of_root(path: &Path) -> bool {
     let mut below = None;
-    real.ancestors().all(|part| {
+    path.ancestors().all(|part| {
         let Ok(found) = part.symlink_metadata() else { return false };
         let holds_directory = below.replace(found.is_dir()) == Some(true);
         let others = if found.gid() == 0 { 0o002 } else { 0o022 };
-        let closed = found.mode() & others == 0 || holds_directory && found.mode() & libc::S_ISVTX != 0;
-        found.uid() == 0 && closed
+        let sticky = holds_directory && found.mode() & libc::S_ISVTX != 0;
+        found.uid() == 0 && (found.is_symlink() || found.mode() & others == 0 || sticky)
     })
 }
 
@@ -151,6 +156,14 @@ mod tests {
             drop(rights);
             assert_eq!((fs::read(&secret).unwrap().as_slice(), groups().unwrap()), (&b"root's"[..], before));
             assert!(is_of_root(Path::new("/etc/passwd")) && is_of_root(Path::new("/etc/none/at/all")));
+            let link = place.join("link");
+            std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+            fs::create_dir(place.join("own")).unwrap();
+            std::os::unix::fs::symlink("/etc", place.join("own/link")).unwrap();
+            assert!(is_of_root(&place.join("own/link/passwd")), "a link of root's");
+            std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+            std::os::unix::fs::lchown(place.join("own/link"), Some(65534), None).unwrap();
+            assert!(!is_of_root(&link) && !is_of_root(&place.join("own/link/passwd")), "a link of another user");
             std::os::unix::fs::chown(&place, Some(65534), None).unwrap();
             assert!(!is_of_root(&secret) && !is_of_root(&place.join("none/at/all")), "it is of another user");
             fs::remove_dir_all(place).unwrap();

@@ -59,9 +59,10 @@ impl RootFs {
         Ok(dir)
     }
 
-    /// Whether `path` is a directory.
+    /// Whether `path` is a directory that no symbolic link leads to: by its path, others would follow that to anywhere.
     pub(crate) fn has_directory(&self, path: &Path) -> bool {
-        self.open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).is_ok()
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+        openat2(&self.dir, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), resolve).is_ok()
     }
 
     /// Makes the directory `path` with `mode` if it is missing.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Scratch, World, io, program, with_each_runtime};
-use diorama_node::{Node, Runtime};
+use diorama_node::{Node, NodeSpec, Root, Runtime, Unpacked};
 
 #[test]
 fn system_calls_that_reach_the_host_are_refused() {
@@ -337,6 +337,35 @@ fn what_the_host_keeps_from_its_users_is_hidden_also_on_other_file_systems() {
         assert!((20..40).contains(&levels), "{levels} levels of directories are shown");
         let outcome = world.run_spec(world.spec("next", "cat /opt/place/program/new"));
         assert!(!outcome.status.success(), "one node's files reached another: {outcome:?}");
+    }
+}
+
+/// An image of other people's, where this machine has a file system of its own below a directory.
+#[test]
+fn an_image_with_a_link_in_the_place_of_a_directory_moves_no_mount() {
+    for runtime in Runtime::available() {
+        let world = World::new(runtime);
+        let scratch = Scratch::new();
+        let point = scratch.path().join("doc");
+        let mount = {
+            let point = point.clone();
+            move || rustix::mount::mount("test", &point, "tmpfs", rustix::mount::MountFlags::empty(), None)
+        };
+        world.enclosure().call(mount).unwrap().unwrap();
+        let shown = world.run_spec(world.spec("plain", &format!("touch {0}/own && ls {0}", point.display())));
+        assert_eq!(shown.ok(), "own", "it is a file system of its own");
+        let (image, victim) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir_in("/var/tmp").unwrap());
+        let inside = |path: &Path| image.path().join(path.strip_prefix("/").unwrap());
+        for directory in [inside(victim.path()).join("doc"), inside(Path::new("/opt"))] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        fs::set_permissions(image.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(victim.path(), inside(scratch.path())).unwrap();
+        let image = Unpacked { root: image.path().into(), env: Vec::new(), over: Some(diorama_node::Host::here()) };
+        let spec = world.spec("mover", &format!("test -L {} && echo there", scratch.path().display()));
+        let outcome = world.run_spec(NodeSpec { root: Root::Image(image), ..spec });
+        assert_eq!(outcome.ok(), "there");
+        assert_eq!(fs::read_dir(victim.path()).unwrap().count(), 0, "a directory was made where the link leads");
     }
 }
 

@@ -5,7 +5,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use host::beneath::Dir;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use crate::error::{Error, Result};
 use crate::held::{self, Held};
@@ -49,16 +50,34 @@ pub struct Queue {
     dir: PathBuf,
 }
 
+/// The path of a queue's file without symbolic links. None of another user's is followed to its folder, and none at all
+/// from there: not to its file, and not to the directory of its jobs.
+fn plain(file: &Path) -> Result<PathBuf> {
+    let failed = || Error::file(file, "cannot be a queue");
+    let name = file.file_name().ok_or_else(|| failed()(std::io::ErrorKind::IsADirectory.into()))?;
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    Dir::open_or_make(folder).map_err(failed())?;
+    let folder = folder.canonicalize().map_err(failed())?;
+    let mut jobs = name.to_owned();
+    jobs.push(".jobs");
+    if folder.join(jobs).is_symlink() || folder.join(name).is_symlink() {
+        return Err(failed()(std::io::Error::other("it, or its directory NAME.jobs, is a symbolic link")));
+    }
+    Ok(folder.join(name))
+}
+
 impl Queue {
     /// Opens the queue in a file, or makes it.
     pub fn open(file: &Path) -> Result<Queue> {
         let mut dir = file.as_os_str().to_owned();
         dir.push(".jobs");
         let dir = PathBuf::from(dir);
+        let plain = plain(file)?;
         let make = |dir: &Path| DirBuilder::new().recursive(true).mode(0o700).create(dir);
         make(&dir).map_err(Error::file(&dir, "cannot make a directory"))?;
         let fails = || Error::database(file);
-        let mut connection = Connection::open(file).map_err(fails())?;
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection = Connection::open_with_flags(&plain, flags).map_err(fails())?;
         connection.busy_timeout(PATIENCE).map_err(fails())?;
         let begin = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fails())?;
         let number = |name: &str| begin.pragma_query_value(None, name, |row| row.get::<_, i64>(0));

@@ -1,8 +1,10 @@
 //! Runs over the values of some parameters: their cross product.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use host::beneath::Dir;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -94,14 +96,18 @@ impl Sweep {
     /// If it holds another one, or something else.
     pub fn is_in(&self, dir: &Path) -> Result<bool> {
         let file = dir.join(FILE);
-        match std::fs::read_to_string(&file) {
+        let folder = match Dir::open(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            folder => folder.map_err(Error::file(dir, "cannot open"))?,
+        };
+        match folder.read(Path::new(FILE)).and_then(io::read_to_string) {
             Ok(text) if text == self.to_json() => Ok(true),
             Ok(_) => {
                 let what = "it holds another sweep: give the same words to go on with that, or another --out";
                 Err(Error::Input(format!("{}: {what}", dir.display())))
             }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                if std::fs::read_dir(dir).is_ok_and(|entries| entries.count() > 0) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if folder.names().is_ok_and(|names| !names.is_empty()) {
                     let what = "it is not empty, and holds no sweep: name another directory with --out";
                     return Err(Error::Input(format!("{}: {what}", dir.display())));
                 }
@@ -113,14 +119,9 @@ impl Sweep {
 
     /// Begins it in a directory.
     pub fn begin(&self, dir: &Path) -> Result<()> {
-        std::fs::create_dir_all(dir).map_err(Error::file(dir, "cannot make the directory"))?;
-        let (file, partial) = (dir.join(FILE), dir.join("sweep.json.new"));
-        let write = std::fs::write(&partial, self.to_json()).and_then(|()| std::fs::rename(&partial, &file));
-        write.map_err(|e| {
-            // Whoever begins it again finds the directory empty.
-            let _ = std::fs::remove_file(&partial);
-            Error::file(&file, "cannot write")(e)
-        })
+        let folder = Dir::open_or_make(dir).map_err(Error::file(dir, "cannot make the directory"))?;
+        let written = folder.replace(Path::new(FILE), self.to_json().as_bytes());
+        written.map_err(Error::file(&dir.join(FILE), "cannot write"))
     }
 }
 

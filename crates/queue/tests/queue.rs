@@ -175,3 +175,27 @@ fn what_is_no_queue_is_refused_and_left_alone() {
     let told = Queue::open(&file).and_then(|queue| queue.jobs().map(drop)).unwrap_err();
     assert!(matches!(told, Error::Damaged { .. }) && told.to_string().contains("not what was written"), "{told}");
 }
+
+#[test]
+fn a_queue_is_not_behind_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("elsewhere")).unwrap();
+    for link in ["q", "r.jobs"] {
+        std::os::unix::fs::symlink("elsewhere/made", at(link)).unwrap();
+    }
+    for name in ["q", "r"] {
+        let error = Queue::open(&at(name)).unwrap_err().to_string();
+        assert!(error.contains("is a symbolic link"), "{error}");
+    }
+    assert_eq!(fs::read_dir(at("elsewhere")).unwrap().count(), 0, "something was made where a link leads");
+    // On the way to its folder, links of one's own count.
+    std::os::unix::fs::symlink("elsewhere", at("own")).unwrap();
+    drop(Queue::open(&at("own/q")).unwrap());
+    assert!(at("elsewhere/q").is_file() && at("elsewhere/q.jobs").is_dir());
+    // Only root can give one away.
+    if std::os::unix::fs::lchown(at("own"), Some(65534), None).is_ok() {
+        let error = Queue::open(&at("own/q")).unwrap_err().to_string();
+        assert!(error.contains("of another user"), "{error}");
+    }
+}

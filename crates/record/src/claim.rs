@@ -1,6 +1,6 @@
 //! Where a run's directory is, and what happens to an earlier one's.
 
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use host::beneath::Dir;
@@ -21,24 +21,70 @@ pub fn claim(out: Option<&Path>, name: &str, variant: Variant, live: &[PathBuf])
         return Err(Error::InUse { path: place, by: by.clone() });
     }
     if out.is_some() {
-        if fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_some()) {
+        if Dir::open(&place).and_then(|dir| dir.names()).is_ok_and(|names| !names.is_empty()) {
             return Err(Error::NotEmpty(place));
         }
-    } else if fs::symlink_metadata(&place).is_ok() {
-        let free = (1..)
-            .map(|n| place.with_file_name(format!("{variant}.{n}")))
-            .find(|p| fs::symlink_metadata(p).is_err())
-            .expect("some number is free");
-        let moved = fs::rename(&place, &free);
-        moved.map_err(|e| Error::io(&place, format!("move the earlier run to {}", free.display()), e))?;
+    } else {
+        move_away(&place, variant).map_err(|e| Error::io(&place, "move the earlier run away from", e))?;
     }
     Dir::open_or_make(&place).map_err(|e| Error::io(&place, "create", e))?;
     place.canonicalize().map_err(|e| Error::io(&place, "find", e))
 }
 
+/// Gives what is at a default place the first free name beside it. Whoever may change a folder above moves nothing else
+/// by that: the one that was found stays open.
+fn move_away(place: &Path, variant: Variant) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else { return Ok(()) };
+    let name = Path::new(name);
+    let dir = match Dir::open(parent) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    if !dir.has(name) {
+        return Ok(());
+    }
+    let mut numbered = (1..).map(|n| PathBuf::from(format!("{variant}.{n}")));
+    let free = numbered.find(|free| !dir.has(free)).expect("some number is free");
+    dir.rename(name, &free)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    #[test]
+    fn an_earlier_run_gets_the_first_free_name_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("scaled");
+        move_away(&place, Variant::Scaled).unwrap();
+        move_away(&dir.path().join("none/scaled"), Variant::Scaled).unwrap();
+        for n in 1..4 {
+            fs::create_dir(&place).unwrap();
+            fs::write(place.join("n"), n.to_string()).unwrap();
+            move_away(&place, Variant::Scaled).unwrap();
+            assert_eq!(fs::read_to_string(dir.path().join(format!("scaled.{n}/n"))).unwrap(), n.to_string());
+        }
+        // A link is moved itself, and not what it leads to.
+        let kept = dir.path().join("scaled.1");
+        symlink(&kept, &place).unwrap();
+        move_away(&place, Variant::Scaled).unwrap();
+        assert!(kept.is_dir() && dir.path().join("scaled.4").is_symlink());
+    }
+
+    #[test]
+    fn a_folder_of_runs_behind_a_link_of_another_user_is_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("victim/scaled")).unwrap();
+        symlink("victim", dir.path().join("runs")).unwrap();
+        // Only root can give it away.
+        if std::os::unix::fs::lchown(dir.path().join("runs"), Some(65534), None).is_ok() {
+            move_away(&dir.path().join("runs/scaled"), Variant::Scaled).unwrap_err();
+            assert!(dir.path().join("victim/scaled").is_dir());
+        }
+    }
 
     #[test]
     fn a_directory_with_something_in_it_is_refused() {

@@ -1,9 +1,10 @@
 //! Runs on disk: one run directory, or a `--repeat` folder of them (`VARIANT/1`, `VARIANT/2`, …).
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use host::beneath::Dir;
 use indexmap::IndexMap;
 
 use crate::dir::{RESULT, RunDir};
@@ -63,12 +64,14 @@ impl Series {
     /// variant.
     pub fn open(path: &Path) -> Result<Series> {
         let mut runs = BTreeMap::new();
-        if RunDir::at(path).has_result() || !path.is_dir() {
-            runs.insert(0, Run::open(path)?);
-        } else {
-            for (number, dir) in repetitions(path)? {
-                runs.insert(number, Run::open(&dir)?);
+        match Dir::open(path) {
+            Ok(folder) if !RunDir::at(path).has_result() => {
+                for (number, dir) in repetitions(path, &folder)? {
+                    runs.insert(number, Run::open(&dir)?);
+                }
             }
+            // What is no directory has an error of its own.
+            _ => drop(runs.insert(0, Run::open(path)?)),
         }
         let series = Series { path: path.to_owned(), runs };
         let Some(first) = series.runs.values().next() else {
@@ -110,24 +113,19 @@ impl Series {
     }
 }
 
-/// The sub-directories of `path` that are named by a number and nothing else.
-fn repetitions(path: &Path) -> Result<BTreeMap<u32, PathBuf>> {
-    let failed = |e| Error::io(path, "list", e);
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-        if let Some(number) = number
-            && entry.path().is_dir()
-        {
-            found.insert(number, entry.path());
-        }
-    }
-    Ok(found)
+/// The sub-directories of `path`, which is open, that are named by a number and nothing else.
+fn repetitions(path: &Path, folder: &Dir) -> Result<BTreeMap<u32, PathBuf>> {
+    let names = folder.names().map_err(|e| Error::io(path, "list", e))?;
+    let numbered = names.iter().filter_map(|name| Some((name.to_str()?.parse().ok()?, path.join(name))));
+    // One that cannot be opened has an error of its own.
+    let is_file = |dir: &Path| Dir::open(dir).is_err_and(|e| e.kind() == io::ErrorKind::NotADirectory);
+    Ok(numbered.filter(|(_, dir)| !is_file(dir)).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::result::{Fidelity, MetricRecord, Summary, Variant};
     use crate::samples::Sample;

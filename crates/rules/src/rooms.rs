@@ -12,7 +12,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("barrier", &[]),
     ("model", &["scale", "disk", "traffic", "barrier"]),
     ("map", &["scale", "model"]),
-    ("queue", &[]),
+    ("queue", &["host"]),
     ("compose", &["model"]),
     ("ns", &["model"]),
     ("counters", &["scale"]),

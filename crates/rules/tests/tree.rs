@@ -79,8 +79,9 @@ fn only_the_clock_traces_programs() {
 }
 
 #[test]
-fn rooms_that_run_as_root_open_no_more_files_by_their_paths() {
+fn rooms_that_run_as_root_open_and_touch_no_more_files_by_their_paths() {
     holds(paths::opened);
+    holds(paths::touched);
 }
 
 #[test]
