@@ -95,6 +95,14 @@ struct Prepared {
     setup: Setup,
 }
 
+impl Prepared {
+    /// Removes all of it.
+    fn remove(mut self) {
+        let idle_memory = std::mem::replace(&mut self.idle_memory, IdleMemory::none());
+        idle_memory.restore_beside(|| drop(self));
+    }
+}
+
 /// Parts that there are while the clock runs.
 struct Counting {
     captures: Captures,
@@ -449,7 +457,9 @@ impl LocalSite {
             // Its thread leaves the mounts of the last node.
             let _ = prepared.enclosure.call(|| ());
         }
-        self.prepared = None;
+        if let Some(prepared) = self.prepared.take() {
+            prepared.remove();
+        }
         let kept = match &self.place {
             // Everything that could be written is kept in any case.
             Some(place) if self.keeps => place.registration.suspend(),

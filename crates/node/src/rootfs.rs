@@ -178,14 +178,22 @@ pub(crate) fn over(
 }
 
 /// Mounts an overlay. `disk` gets two directories: `upper` (what was written) and `work` (the kernel's own).
+///
+/// It is volatile: to sync a file, or to unmount it, writes nothing to the host's disk. Else each of a node's syncs would
+/// take that disk's real time, and each end of a node would write out all that nobody on the host has synced yet.
 pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
     let (upper, work) = (disk.join("upper"), disk.join("work"));
+    // The kernel refuses one that has been volatile before: after a crash of the host it would not be whole.
+    match fs::remove_dir_all(&work) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::file("remove", &work, e)),
+        _ => {}
+    }
     for dir in [&upper, &work, &target.to_path_buf()] {
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
     }
     // A node's writes are to be all there is of it, wherever it is read: no directory that is elsewhere by another
     // name, no file without its content. That is the default of most kernels, but they may be told otherwise.
-    let plain = b",redirect_dir=off,metacopy=off";
+    let plain = b",redirect_dir=off,metacopy=off,volatile";
     let (lower, upper, work) = (listed(lower), escaped(&upper), escaped(&work));
     let options = [b"lowerdir=", &lower[..], b",upperdir=", &upper, b",workdir=", &work, plain];
     mount_overlay(&options.concat(), target, disk)
