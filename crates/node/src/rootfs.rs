@@ -179,7 +179,7 @@ pub(crate) fn over(
 
 /// Mounts an overlay. `disk` gets two directories: `upper` (what was written) and `work` (the kernel's own).
 ///
-/// It is volatile: to sync a file, or to unmount it, writes nothing to the host's disk. Else each of a node's syncs would
+/// It is volatile: to sync a file, or to unmount it, writes nothing to the host's disk. Else each sync of a node would
 /// take that disk's real time, and each end of a node would write out all that nobody on the host has synced yet.
 pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
     let (upper, work) = (disk.join("upper"), disk.join("work"));
