@@ -18,9 +18,11 @@ const MANY: u64 = 1 << 30;
 /// Settings are times elsewhere; these are numbers.
 const ONE: RealDuration = RealDuration::from_nanos(1);
 
-static ALL: [Kind; 4] = [
+static ALL: [Kind; 6] = [
     kind("/proc/sys/fs/inotify", "max_user_instances", "inotify-instances"),
     kind("/proc/sys/fs/inotify", "max_user_watches", "inotify-watches"),
+    kind("/proc/sys/fs/fanotify", "max_user_groups", "fanotify-groups"),
+    kind("/proc/sys/fs/fanotify", "max_user_marks", "fanotify-marks"),
     kind("/proc/sys/fs/epoll", "max_user_watches", "epoll-watches"),
     // Of all users together, and of none by memory but who asks.
     kind("/proc/sys/fs", "aio-max-nr", "aio"),

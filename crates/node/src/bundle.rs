@@ -74,6 +74,9 @@ fn dumps_to_program() -> bool {
     host::descriptors::read_at(CWD, "/proc/sys/kernel/core_pattern").is_ok_and(|pattern| pattern.starts_with('|'))
 }
 
+/// How many terminals a node may have: the machine has 4096 for all, of which no more than its own 1024 are kept for it.
+const TERMINALS: &str = "max=256";
+
 /// The process of a container, or one that joins it later.
 pub(crate) fn process(argv: &[String], env: &[String], cwd: &str, (uid, gid): (u32, u32)) -> Process {
     let set: std::collections::HashSet<_> = CAPABILITIES.into_iter().collect();
@@ -122,7 +125,7 @@ fn mounts(shown: &[(PathBuf, PathBuf)], memory_bytes: u64) -> Vec<Mount> {
     let own: [(&str, &str, &[&str]); 7] = [
         ("/proc", "proc", &["nosuid", "noexec", "nodev"]),
         ("/dev", "tmpfs", &["nosuid", "noexec", "strictatime", "mode=755", "size=1m"]),
-        ("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+        ("/dev/pts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", TERMINALS]),
         ("/dev/shm", "tmpfs", &["nosuid", "noexec", "nodev", "mode=1777", &shm]),
         ("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
         ("/sys", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),

@@ -52,8 +52,9 @@ const FORBIDDEN: [&str; 37] = [
 ///
 /// clone3 passes its flags in memory, where no filter sees them; an io_uring's time-outs are out of dilation's reach;
 /// and by rseq the kernel tells a thread the number of the host's core, which no CPU of the node may have. The variants
-/// of an experiment must not differ in the calls that they offer.
-const ABSENT: [&str; 5] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "rseq"];
+/// of an experiment must not differ in the calls that they offer. Memory of memfd_secret is taken out of the kernel's
+/// own map, page by page, which slows down the whole machine until it is started anew, and keeps it from hibernating.
+const ABSENT: [&str; 6] = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_secret", "rseq"];
 
 const EAFNOSUPPORT: u32 = libc::EAFNOSUPPORT as u32;
 const EPERM: u32 = libc::EPERM as u32;

@@ -287,6 +287,8 @@ fn a_node_cannot_use_up_what_the_hosts_root_has() {
             words.nth(1).unwrap_or_else(|| panic!("{what}: {said}")).parse().unwrap()
         };
         assert!(count("inotify") > 200 && count("aio") == 4, "more than the host's root had until now: {said}");
+        assert!(count("fanotify") > 128, "likewise: {said}");
+        assert_eq!(count("terminals"), 256, "those of one node, not of the machine: {said}");
         assert!(count("timers") > 100 && count("queues") > 1 && count("shm") > 100, "{said}");
         let refused: Vec<_> = hoard::one_of_each().into_iter().filter(|(_, taken)| taken.is_err()).collect();
         assert!(refused.is_empty(), "the host's root gets no more: {refused:?}; the node had {said}");

@@ -69,6 +69,7 @@ pub fn main() {
         report("iopl", libc::syscall(libc::SYS_iopl, 3));
         report("open_by_handle_at", libc::syscall(libc::SYS_open_by_handle_at, own.as_raw_fd(), 0, 0));
         report("userfaultfd", libc::syscall(libc::SYS_userfaultfd, 0));
+        report("memfd_secret", libc::syscall(libc::SYS_memfd_secret, 0));
         report("io_uring_setup", libc::syscall(libc::SYS_io_uring_setup, 1, 0));
         report("quotactl", libc::syscall(libc::SYS_quotactl, 0, 0, 0, 0));
         report("acct", libc::acct(c"/tmp/acct".as_ptr()).into());

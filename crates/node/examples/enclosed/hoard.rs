@@ -25,12 +25,14 @@ pub fn main() -> ! {
     let shared = until_refused(shared_memory);
     let semaphores = until_refused(semaphore);
     let messages = until_refused(system_v_queue);
+    let terminals = until_refused(terminal);
+    let fanotify = (0..2000).take_while(|_| fanotify().is_ok()).count();
     let pipes = (0..PIPES).take_while(|_| pipe().is_ok()).count();
     // Last: these take all descriptors.
     let inotify = (0..2000).take_while(|_| inotify().is_ok()).count();
     println!(
         "inotify {inotify} timers {timers} queues {queues} shm {shared} sem {semaphores} msg {messages} pipes {pipes} \
-         aio {contexts} full"
+         aio {contexts} fanotify {fanotify} terminals {terminals} full"
     );
     loop {
         // SAFETY: waits for a signal.
@@ -51,6 +53,8 @@ pub fn one_of_each() -> Vec<(&'static str, io::Result<i64>)> {
         ("pipe", pipe()),
         ("aio", aio(1000)),
         ("key", key()),
+        ("fanotify", fanotify()),
+        ("terminal", terminal()),
     ]
 }
 
@@ -65,6 +69,16 @@ fn result(code: i64) -> io::Result<i64> {
 fn inotify() -> io::Result<i64> {
     // SAFETY: a number alone.
     result(unsafe { libc::inotify_init1(libc::IN_CLOEXEC) }.into())
+}
+
+fn fanotify() -> io::Result<i64> {
+    // SAFETY: numbers alone.
+    result(unsafe { libc::fanotify_init(libc::FAN_CLOEXEC | libc::FAN_REPORT_FID, 0) }.into())
+}
+
+fn terminal() -> io::Result<i64> {
+    // SAFETY: a number alone.
+    result(unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) }.into())
 }
 
 fn timer() -> io::Result<i64> {
