@@ -74,7 +74,7 @@ fn dumps_to_program() -> bool {
     host::descriptors::read_at(CWD, "/proc/sys/kernel/core_pattern").is_ok_and(|pattern| pattern.starts_with('|'))
 }
 
-/// How many terminals a node may have: the machine has 4096 for all, of which no more than its own 1024 are kept for it.
+/// How many terminals a node may have: the machine has 4096 for all, of which the kernel keeps 1024 for the host.
 const TERMINALS: &str = "max=256";
 
 /// The process of a container, or one that joins it later.
