@@ -31,6 +31,21 @@ settings_of_queues() {
   return "$failed"
 }
 
+# A delay of 100 ms on the way there and on the way back, as ping's own clock has it: at TDF 10 the kernel delays
+# packets by a second each. Natively with a second as the reference, which the machine makes longer by as much.
+delays_by_netem() {
+  local natively dilated
+  # shellcheck disable=SC2016
+  local text='ip link set lo up; tc qdisc add dev lo root netem delay "$1"; ping -c 4 -i "$2" -W 9 127.0.0.1'
+  natively=$(unshare -n sh -ec "$text" - 1s 1) || { echo "natively: $natively"; return 1; }
+  dilated=$(diorama dilate --tdf 10 -- unshare -n sh -ec "$text" - 100ms 0.2) ||
+    { echo "dilated: $dilated"; return 1; }
+  printf 'natively:\n%s\ndilated:\n%s\n' "$natively" "$dilated"
+  awk -F'[/=]' '/^rtt/ { all[++n] = $6 } END { exit !(n == 2 && all[1] >= 2000 && all[2] >= 200 &&
+    all[2] < all[1] / 10 * 1.05 + 2) }' <<<"$natively
+$dilated"
+}
+
 settings_of_interfaces() {
   reads_what_it_sets "ip link add bond7 type bond mode active-backup miimon 100
     ip link set bond7 type bond updelay 300 downdelay 200

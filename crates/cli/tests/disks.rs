@@ -127,6 +127,56 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
     assert_eq!(devices(), [] as [&str; 0]);
 }
 
+/// Reads at random, one at a time, over a file on a whole drive. By the clock that programs are given: of itself fio
+/// reads the processor's counter, which goes on in real time.
+const READS_OF_A_WHOLE_DRIVE: &str = r#"
+name: disks
+tdf: 10
+machines:
+  m: { speed: 0.6, memory: 256MiB, disk: { like: hdd-7200 } }
+nodes:
+  reader: { machine: m, run: sh /srv/reads.sh, files: { /srv/reads.sh: reads.sh } }
+metrics:
+  reads: { nodes: reader, line: 'mean=([\d.]+)', from: stdout, combine: mean, unit: ms }
+  asked: { nodes: reader, line: 'asked=(\d+)', from: stdout, combine: mean, unit: "1" }
+ends: { exited: [reader], limit: 60s }
+"#;
+const FIO: &str = r#"
+set -e
+dd if=/dev/zero of=/out/file bs=1M count=64 conv=fsync 2>/dev/null
+fio --name=r --filename=/out/file --size=64m --rw=randread --bs=4k --direct=1 --ioengine=psync --norandommap \
+  --number_ios=150 --clocksource=clock_gettime --output-format=json --output=/out/fio.json
+python3 - <<'END'
+import json
+read = json.load(open('/out/fio.json'))['jobs'][0]['read']
+print('mean=%.3f asked=%d' % (read['lat_ns']['mean'] / 1e6, read['total_ios']))
+END
+"#;
+
+#[test]
+fn a_whole_drive_has_the_programs_requests_and_no_others_and_each_takes_a_seek_and_half_a_turn() {
+    let lab = Lab::new(READS_OF_A_WHOLE_DRIVE);
+    std::fs::write(lab.path().join("lab/reads.sh"), FIO).unwrap();
+    let mean = |variant: &str| {
+        let done = lab.diorama(&["run", "lab", "--variant", variant]);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        let dir = RunDir::at(lab.path().join("runs/disks").join(variant));
+        let of = |name: &str| dir.result().unwrap().metrics[name].summary.mean;
+        let asked = of("asked") as u64;
+        let taken: u64 = dir.disks().unwrap().iter().map(|second| second.reads).sum();
+        // The file system reads what it has to know of the file and its directory.
+        assert!(asked >= 150 && (asked..asked + 30).contains(&taken), "{taken} reads for {asked} of fio's");
+        of("reads")
+    };
+    let (baseline, scaled) = (mean("baseline"), mean("scaled"));
+    println!("{baseline} ms, scaled {scaled} ms");
+    // The file takes up a few cylinders: 0.2 ms of overhead, 0.7 to 0.9 of seek, 4.2 for half a turn; a few are cached.
+    for mean in [baseline, scaled] {
+        assert!((3.7..6.0).contains(&mean), "{baseline} ms, scaled {scaled} ms");
+    }
+    assert!((0.8..1.25).contains(&(scaled / baseline)), "{scaled} ms in place of {baseline} ms");
+}
+
 #[test]
 fn many_disks_need_devices_that_go_again() {
     // More than machines have without being asked.

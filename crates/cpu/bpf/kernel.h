@@ -60,6 +60,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	struct task_group *sched_task_group;
+	unsigned int in_iowait : 1;
 };
 
 struct sk_buff {

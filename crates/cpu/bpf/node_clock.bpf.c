@@ -357,10 +357,19 @@ static __always_inline void count(struct task *task, __u64 now)
 
 /*
  * The instant of the event by which a thread of a node is woken now; 0 if another thread of the node wakes it. A
- * timer's is the one that it was set for, which the kernel may be late for; everything else happens now.
+ * timer's is the one that it was set for, which the kernel may be late for; that of the answer of a disk the one at
+ * which it came, as what the node asked for while it was behind may have come before now; everything else happens now.
  */
-static __always_inline __u64 event_for(__u32 node, __u64 now)
+static __always_inline __u64 event_for(
+	struct task_struct *waiter, const struct task *task, const struct node_clock *c, __u64 now)
 {
+	__u32 node = task->node;
+	if (BPF_CORE_READ_BITFIELD(waiter, in_iowait)) {
+		__u64 answered = *(const volatile __u64 *)&c->answered;
+		/* Else it is none that the thread has waited for. */
+		if (answered > task->own && answered < now)
+			return answered;
+	}
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
 	if (!core)
@@ -383,7 +392,7 @@ static __always_inline void woken(struct task_struct *p)
 	struct node_clock *c = clock_at(task->node);
 	if (!n || !c)
 		return;
-	__u64 now = bpf_ktime_get_ns(), event = event_for(task->node, now);
+	__u64 now = bpf_ktime_get_ns(), event = event_for(p, task, c, now);
 	if (task->counted) {
 		/* It has not slept yet, and goes on with what it is woken for. */
 		raise(&c->raised, event);

@@ -49,6 +49,8 @@ pub struct Queue {
     expected: Sums,
     /// How many are to be answered so much sooner than others, of those that have not been.
     sooner: BTreeMap<RealDuration, u32>,
+    /// When the answers of the latest call of [`Queue::advance`] come, by the run's clock.
+    come: Vec<Option<RealInstant>>,
 }
 
 /// How long requests are on their way, there and back: short ones of each kind, and so much more for each MiB. What is
@@ -116,8 +118,16 @@ struct Waiting {
     arrived: Option<VirtualInstant>,
     /// How much sooner it is to be answered than by its model and the way that all have.
     sooner: RealDuration,
+    /// The part of that by which the model was told of it too late.
+    early: RealDuration,
     /// How much too late it will be answered nevertheless, as the model was told of it too late.
     lost: RealDuration,
+    /// When it was met, and by how much its node's clock was ahead of the run's then, or behind.
+    met: RealInstant,
+    ahead: RealDuration,
+    behind: RealDuration,
+    /// By how much it is answered later than its model says, as it was complete before it was met.
+    put_off: RealDuration,
     /// When it was complete by the model, in the model's time.
     complete: Option<VirtualInstant>,
     /// When it is to be answered.
@@ -130,6 +140,12 @@ impl Waiting {
     /// Whether it was not done when it was to be answered; of a fast disk that may be before it was met.
     fn is_late(&self) -> bool {
         self.due.zip(self.done).is_some_and(|(due, done)| due < done)
+    }
+
+    /// When its answer comes, by the run's clock: at the instant that its model says, however late it is given.
+    fn comes(&self, mode: Mode) -> Option<RealInstant> {
+        let Mode::Modelled(clock) = mode else { return None };
+        Some(clock.known(self.complete?) - self.early)
     }
 }
 
@@ -155,6 +171,7 @@ impl Queue {
             way: Ways::default(),
             expected: Sums::default(),
             sooner: BTreeMap::new(),
+            come: Vec::new(),
         }
     }
 
@@ -281,7 +298,8 @@ impl Queue {
     }
 
     /// Takes a request that is met at `now` and was made at `asked` by the clock of its node: the model is
-    /// told of one from a node whose clock is ahead when the run's has come so far.
+    /// told of one from a node whose clock is ahead when the run's has come so far. Of one that is behind it is told as
+    /// of one of that instant, so that what the node has waited for its core does not count as the disk's time.
     ///
     /// # Errors
     /// If no such disk can be asked for that.
@@ -294,9 +312,23 @@ impl Queue {
         length: u64,
     ) -> Result<RequestId, Refused> {
         let id = self.last_id + 1;
-        let (sooner, lost) = (RealDuration::ZERO, RealDuration::ZERO);
-        let mut waiting =
-            Waiting { op, offset, length, arrived: None, sooner, lost, complete: None, due: None, done: None };
+        let none = RealDuration::ZERO;
+        let mut waiting = Waiting {
+            op,
+            offset,
+            length,
+            arrived: None,
+            sooner: none,
+            early: none,
+            lost: none,
+            met: now,
+            ahead: asked.since(now),
+            behind: now.since(asked),
+            put_off: none,
+            complete: None,
+            due: None,
+            done: None,
+        };
         match self.mode {
             Mode::AtOnce => waiting.due = Some(now),
             Mode::After(time) => waiting.due = Some(now + time),
@@ -330,7 +362,7 @@ impl Queue {
         // been seen too early, and the next request comes as much too early. Where the model does not go back, whoever
         // asks would wait for longer than it says.
         let (early, rest) = clock.early(asked, at);
-        (waiting.sooner, waiting.lost) = (self.way.back(op, length) + early, rest);
+        (waiting.sooner, waiting.early, waiting.lost) = (self.way.back(op, length) + early, early, rest);
         let shown = clock.shown(at);
         self.count(shown);
         self.outstanding += 1;
@@ -405,6 +437,7 @@ impl Queue {
             }
             self.advance_model(now, clock);
         }
+        self.come.clear();
         while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, id));
             let Some(waiting) = self.waiting.get_mut(&id) else { continue };
@@ -417,8 +450,15 @@ impl Queue {
                 self.waking.push(now.since(due));
             }
             self.answered(&answered, now);
+            self.come.push(answered.comes(self.mode));
             answers.push(id);
         }
+    }
+
+    /// When each of the answers of the latest call of [`Queue::advance`] comes, by the run's clock, where the model
+    /// says so: that is earlier than it is given where its node had been behind when it asked.
+    pub fn come(&self) -> &[Option<RealInstant>] {
+        &self.come
     }
 
     /// Has the model do what is due by `now`: from one event to the next, and not to this instant. Whoever answers may
@@ -460,6 +500,8 @@ impl Queue {
         self.outstanding = self.outstanding.saturating_sub(1);
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
             let due = clock.answer(event.at) - waiting.sooner;
+            waiting.put_off = waiting.met.since(due).min(waiting.behind);
+            let due = due + waiting.put_off;
             (waiting.complete, waiting.due) = (Some(event.at), Some(due));
             self.due.insert((due, event.id));
         }
@@ -485,15 +527,19 @@ impl Queue {
             let Waiting { op, offset, length, .. } = *request;
             watched.push(Watched { op, offset, length, arrived, complete: clock.shown(complete) });
         }
-        let behind = clock.late(complete, now + request.sooner);
+        // Whoever asked while its node was behind knows nothing of what it was put off by.
+        let in_time = now + request.sooner - request.put_off;
+        let behind = clock.late(complete, in_time);
         if let Some(kind) = Kind::of(request.op) {
-            let late = (now + request.sooner).since(clock.answer(complete));
+            let late = in_time.since(clock.answer(complete));
             // The known lateness of whoever serves is no longer way; nor is what was lost.
             let late = if request.is_late() || late > HELD_UP { late } else { RealDuration::ZERO };
             let sum = &mut self.expected[kind as usize];
             sum.count += 1;
             sum.bytes += request.length;
-            sum.took = sum.took + clock.lasts(arrived, complete) + late + request.lost;
+            // The kernel counts from when it was met, and not from when the node asked by its own clock.
+            let took = clock.lasts(arrived, complete) + late + request.lost + request.ahead + request.put_off;
+            sum.took = sum.took + took.saturating_sub(request.behind);
         }
         let counters = &mut self.counters;
         counters.latest = counters.latest.max(behind);

@@ -26,8 +26,13 @@ fn begun(model: Disk, tdf: u64, spent_us: u64) -> Queue {
 
 /// Goes on until a request is answered; says when.
 fn until_answered(queue: &mut Queue, id: RequestId) -> RealInstant {
+    from_on(queue, RealInstant::ZERO, id)
+}
+
+/// Goes on from an instant, before which nothing is done.
+fn from_on(queue: &mut Queue, from: RealInstant, id: RequestId) -> RealInstant {
     for _ in 0..1000 {
-        let now = queue.next_event().expect("something is under way");
+        let now = queue.next_event().expect("something is under way").max(from);
         let mut answers = Vec::new();
         queue.advance(now, &mut answers);
         if answers.contains(&id) {
@@ -401,6 +406,38 @@ fn a_request_of_a_node_that_is_ahead_enters_when_the_runs_clock_is_there() {
     alone.done(same, ahead);
     assert_eq!(until_answered(&mut queue, id), until_answered(&mut alone, same), "it takes as long as from there on");
     assert!(queue.is_idle());
+}
+
+#[test]
+fn what_a_node_waited_for_its_core_is_no_time_of_its_disk() {
+    let behind = RealDuration::from_nanos(3_000_000);
+    for (disk, back) in [("hdd-7200", true), ("nvme", false)] {
+        let (met, asked) = (at(5_000), at(5_000) - behind);
+        let begun = || begun(model(disk, json!({})), 1, 100);
+        let (mut queue, mut alone) = (begun(), begun());
+        let id = queue.ask(met, asked, Op::Read, 500 << 30, 4096).unwrap();
+        queue.done(id, met);
+        let answered = from_on(&mut queue, met, id);
+        let comes = queue.come()[0].unwrap();
+        let same = alone.arrive(asked, Op::Read, 500 << 30, 4096).unwrap();
+        alone.done(same, asked);
+        let in_time = from_on(&mut alone, asked, same);
+        assert_eq!(comes, alone.come()[0].unwrap(), "{disk}: it comes as if its node had not been behind");
+        // One that was complete before it was met is given at once.
+        assert_eq!(answered, if back { in_time } else { met }, "{disk}");
+        let now = at(1_000_000);
+        let [late, count] = [&mut queue, &mut alone].map(|queue| queue.counters(now).reads);
+        assert_eq!(late, count, "{disk}: nor is it late");
+        let took = [&queue, &alone].map(|queue| queue.expected()[0].took);
+        let took_less = answered.since(met) + RealDuration::from_nanos(100_000);
+        assert_eq!(took[0], took_less, "{disk}: {took:?}, as the kernel counts it");
+    }
+    // And by how much a node was ahead, the kernel counts more.
+    let mut queue = begun(model("hdd-7200", json!({})), 1, 100);
+    let id = queue.ask(ZERO, at(700), Op::Read, 500 << 30, 4096).unwrap();
+    queue.done(id, ZERO);
+    let answered = until_answered(&mut queue, id).since(ZERO);
+    assert_eq!(queue.expected()[0].took, answered + RealDuration::from_nanos(100_000));
 }
 
 #[test]

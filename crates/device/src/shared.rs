@@ -69,6 +69,15 @@ pub(crate) struct Taken {
     pub reply: Reply,
 }
 
+/// A reply that is due.
+struct Due {
+    /// Of which disk, by its place.
+    disk: usize,
+    /// When it comes, by the run's clock, if a model says so.
+    comes: Option<RealInstant>,
+    reply: Reply,
+}
+
 /// State that the threads share.
 pub(crate) struct Shared {
     backings: Vec<Backing>,
@@ -217,7 +226,7 @@ impl Shared {
             reply.refuse(Errno::EIO);
             return None;
         }
-        let asked = self.backings[disk].clock.as_ref().map_or(met, |clock| clock.at(met));
+        let asked = self.backings[disk].clock.as_ref().map_or(met, |clock| clock.when_asked(met));
         match of_disk.queue.ask(met, asked, op, offset, length) {
             Ok(id) => {
                 let keep = of_disk.begin(id, op, offset, length);
@@ -255,10 +264,20 @@ impl Shared {
         }
         of_disk.queue.done(id, host::now());
         of_disk.done.insert(id, reply);
-        let answers = of_disk.answer(host::now());
+        let answers = of_disk.answer(disk, host::now());
         self.reschedule(&mut state, disk);
         drop(state);
-        answers.into_iter().for_each(|reply| reply.send(&self.blocks));
+        self.send(answers);
+    }
+
+    /// Gives answers, and has the clocks of their nodes show when these come.
+    fn send(&self, answers: Vec<Due>) {
+        for Due { disk, comes, reply } in answers {
+            if let (Some(clock), Some(comes)) = (&self.backings[disk].clock, comes) {
+                clock.answer(comes);
+            }
+            reply.send(&self.blocks);
+        }
     }
 
     /// Notes when there is something to do for a disk, and has who does it wake up by then.
@@ -288,7 +307,7 @@ impl Shared {
             let now = host::now();
             let mut answers = Vec::new();
             while let Some((at, disk)) = state.by_time.first().copied().filter(|(at, _)| *at <= now) {
-                answers.extend(state.disks[disk].answer(now));
+                answers.extend(state.disks[disk].answer(disk, now));
                 state.schedule(disk);
                 // A model whose event is a rounding error away: not again at this instant.
                 if state.disks[disk].wake == Some(at) {
@@ -297,7 +316,7 @@ impl Shared {
             }
             if !answers.is_empty() {
                 drop(state);
-                answers.into_iter().for_each(|reply| reply.send(&self.blocks));
+                self.send(answers);
                 state = self.state();
                 continue;
             }
@@ -369,12 +388,13 @@ fn failure(path: &Path, op: Op, offset: u64, length: u64, e: &io::Error) -> Stri
 }
 
 impl DiskState {
-    /// Collects the replies that are due.
-    fn answer(&mut self, now: RealInstant) -> Vec<Reply> {
+    /// Collects the replies that are due, of the disk at this place.
+    fn answer(&mut self, disk: usize, now: RealInstant) -> Vec<Due> {
         let mut ids = Vec::new();
         self.queue.advance(now, &mut ids);
         self.note_durable();
-        ids.into_iter().filter_map(|id| self.done.remove(&id)).collect()
+        let replies = ids.iter().zip(self.queue.come());
+        replies.filter_map(|(id, comes)| Some(Due { disk, comes: *comes, reply: self.done.remove(id)? })).collect()
     }
 
     /// Notes that a request is being done; whether what was there before is to be kept.

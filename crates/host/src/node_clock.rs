@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags};
-use scale::{NodeClockLine, NodeRate, RealInstant};
+use scale::{NodeClockLine, NodeRate, RealDuration, RealInstant};
 
 use crate::Error;
 
 /// `NODE_CLOCK_DRIFT_BITS` of the header.
 const DRIFT_BITS: u32 = 32;
+
+/// How long ago the node of a request that is met now may have gone to sleep after it had made that.
+const ON_ITS_WAY: RealDuration = RealDuration::from_nanos(1_000_000);
 
 /// A page of memory; the kernel maps no less.
 const PAGE_SIZE: usize = 4096;
@@ -36,6 +39,7 @@ struct Shared {
     date_earlier: AtomicI64,
     date_sequence: AtomicU32,
     unused: AtomicU32,
+    answered: AtomicU64,
 }
 
 /// How a node's date is off against the others', from an instant of its own monotonic clock on.
@@ -124,6 +128,17 @@ impl NodeClock {
         self.line().at(real)
     }
 
+    /// The clock when the node made a request of its disk that is met at a real instant of about now: of one that has
+    /// gone to sleep since, which shows the run's clock, the instant at which it did.
+    pub fn when_asked(&self, met: RealInstant) -> RealInstant {
+        let line = self.line();
+        let idle = line.rate == NodeRate::UNIT && line.base == line.base_real;
+        match idle && met.since(line.base_real) < ON_ITS_WAY {
+            true => line.floor,
+            false => line.at(met),
+        }
+    }
+
     /// The clock when the node last had the core or was told of an event. Of a node that is idle,
     /// [`at`](NodeClock::at) shows the run's clock where that is ahead.
     pub fn last(&self) -> RealInstant {
@@ -150,6 +165,12 @@ impl NodeClock {
     pub fn hand(&self, arrives: RealInstant, date_ns: u64) {
         self.shared().date.store(date_ns, Ordering::Relaxed);
         self.shared().delivered.store(arrives.as_nanos(), Ordering::Release);
+    }
+
+    /// Tells when the answer comes that the node's disk gives next, by the run's clock: who waits for it sees that
+    /// instant, although it is woken later, where the node had been behind when it asked.
+    pub fn answer(&self, comes: RealInstant) {
+        self.shared().answered.store(comes.as_nanos(), Ordering::Release);
     }
 
     /// Sets the node's date off against the others'. What is earlier keeps the date that it had.
@@ -226,5 +247,23 @@ mod tests {
         clock.raise(at(50));
         clock.raise(at(40));
         assert_eq!((clock.at(at(70)), clock.last()), (at(50), at(50)));
+    }
+
+    #[test]
+    fn a_request_was_made_before_its_node_went_to_sleep() {
+        let page = memfd_create("clock", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&page, PAGE_SIZE as u64).unwrap();
+        let clock = NodeClock::new(page.as_fd(), page.try_clone().unwrap()).unwrap();
+        let ms = |ms: u64| RealInstant::from_nanos(ms * 1_000_000);
+        clock.begin(ms(10));
+        // It was 3 ms behind when it went to sleep.
+        clock.shared().floor.store(ms(7).as_nanos(), Ordering::Relaxed);
+        let soon = ms(10) + RealDuration::from_nanos(100_000);
+        assert_eq!((clock.at(soon), clock.when_asked(soon)), (soon, ms(7)));
+        assert_eq!(clock.when_asked(ms(12)), ms(12), "that is somebody else's, for the node has slept for long");
+        // While it waits for the core, what it shows is what it showed.
+        clock.shared().rate.store(0, Ordering::Relaxed);
+        clock.shared().base.store(ms(8).as_nanos(), Ordering::Relaxed);
+        assert_eq!(clock.when_asked(soon), ms(8));
     }
 }

@@ -44,6 +44,7 @@ struct node_clock {
 	long long date_earlier;
 	unsigned int date_sequence; /* odd while these four are being written; 0: the date is the run's */
 	unsigned int unused;
+	unsigned long long answered; /* when the answer came that its disk gave last, by the run's clock */
 };
 
 /* Of `date_drift`. */
