@@ -133,6 +133,21 @@ fn dilation_does_not_nest() {
 }
 
 #[test]
+fn what_traces_programs_from_their_start_is_told_to_attach() {
+    let gdb = &["gdb", "-q", "-nx", "-batch", "-ex", "set startup-with-shell off", "-ex", "run", "/bin/true"];
+    for argv in [&["strace", "-o", "/dev/null", "/bin/true"][..], gdb] {
+        let ended = output(argv);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(125), "{said}");
+        let sentence = format!("{} cannot trace a dilated program from its start: run the program alone", argv[0]);
+        assert!(said.contains(&sentence) && said.contains("attach to it from outside"), "{said}");
+    }
+    // Somebody else's code is its own.
+    let script = "strace -o /dev/null /bin/true 2>/dev/null; exit 7";
+    assert_eq!(output(&["bash", "-c", script]).status.code(), Some(7));
+}
+
+#[test]
 fn signals_reach_the_command() {
     for (number, name) in [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGUSR1, "USR1")] {
         let text = format!("trap 'echo {name}; exit 3' {name}; echo ready; while :; do sleep 0.01; done");

@@ -8,7 +8,7 @@
 //! Threads of *one* process that execute at once need no order among them: the kernel ends all others when one has
 //! executed, and holds a lock meanwhile that attaching needs too, so it is only the second one's own thread that waits.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -65,6 +65,8 @@ pub(crate) struct Crew {
     pub counters: Counters,
     /// Settings that programs made and that are not in virtual time, as they told.
     pub untrue: Mutex<BTreeSet<UntrueSetting>>,
+    /// Programs that wanted to trace others from their start, and were refused: their names, by process.
+    pub tracers: Mutex<BTreeMap<pid_t, String>>,
     refused: Mutex<Refused>,
     /// Read by each exec under way, and written by a change of the rate, which may not meet one.
     execs: RwLock<()>,
@@ -94,6 +96,7 @@ impl Crew {
             core,
             counters: Counters::default(),
             untrue: Mutex::default(),
+            tracers: Mutex::default(),
             refused: Mutex::new(refused),
             execs: RwLock::new(()),
             stop,
@@ -200,7 +203,7 @@ impl Crew {
                 self.note(&listener, &notification);
                 false
             } else if i64::from(notification.nr) == libc::SYS_ptrace {
-                self.refuse(&not_traced(notification.pid as pid_t));
+                self.refuse_tracing(notification.pid as pid_t);
                 // Fails only if the thread was killed meanwhile.
                 let _ = notify::refuse(listener.fd.as_fd(), notification.id, libc::EPERM);
                 false
@@ -325,7 +328,7 @@ impl Crew {
                     Some(tracer) => format!(
                         "{} (process {tracer}) traces it; debuggers can attach to a dilated process, but not follow \
                          an exec",
-                        name_of(tracer)
+                        self.note_tracer(tracer)
                     ),
                     None if e.raw_os_error() == Some(libc::EPERM) && !rustix::process::geteuid().is_root() => {
                         "only root may attach to it, because it has another user, or keeps its memory to itself \
@@ -344,6 +347,24 @@ impl Crew {
         self.report(sentence);
     }
 
+    /// Reports that a process may not have itself traced by its parent, as it has asked.
+    fn refuse_tracing(&self, pid: pid_t) {
+        let parent = tracee::status_of(pid, "PPid:").unwrap_or(0);
+        self.refuse(&format!(
+            "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated \
+             process, but not start one",
+            name_of(pid),
+            self.note_tracer(parent)
+        ));
+    }
+
+    /// Notes a program that wanted to trace another from its start; its name.
+    fn note_tracer(&self, pid: pid_t) -> String {
+        let name = name_of(pid);
+        self.tracers.lock().expect("nobody panics while holding the lock").insert(pid, name.clone());
+        name
+    }
+
     /// Reports why a program is ended. Called before it is killed, so that the reason is there when its end is noticed.
     fn report_ended(&self, pid: pid_t, why: &str) {
         self.refuse(&format!("{} (process {pid}) was ended: {why}", name_of(pid)));
@@ -360,17 +381,6 @@ impl Crew {
 fn no_room(error: i32) -> String {
     let error = io::Error::from_raw_os_error(error);
     format!("it has no room for the clock ({error}): it needs a free descriptor, and addresses that few programs use")
-}
-
-/// What is said of a process that asks to be traced by its parent.
-fn not_traced(pid: pid_t) -> String {
-    let parent = tracee::status_of(pid, "PPid:").unwrap_or(0);
-    format!(
-        "{} (process {pid}) may not have itself traced by {} (process {parent}): debuggers can attach to a dilated \
-         process, but not start one",
-        name_of(pid),
-        name_of(parent)
-    )
 }
 
 fn name_of(pid: pid_t) -> String {

@@ -146,6 +146,11 @@ impl Injector {
         self.crew.untrue.lock().expect("nobody panics while holding the lock").iter().cloned().collect()
     }
 
+    /// The name of a process, if it has wanted to trace others from their start, and was refused.
+    pub fn refused_tracer(&self, pid: libc::pid_t) -> Option<String> {
+        self.crew.tracers.lock().expect("nobody panics while holding the lock").get(&pid).cloned()
+    }
+
     /// What has been done so far.
     pub fn counters(&self) -> InjectorCounters {
         let read = |c: &AtomicU64| c.load(Ordering::Relaxed);

@@ -101,13 +101,14 @@ impl Reaper {
     }
 
     /// Starts the command with the descriptor that the injector admits it by, passes signals on to it, and waits for
-    /// its end.
-    pub fn run(mut self, admitted: OwnedFd) -> Result<Ended, Error> {
+    /// its end. Says which process it was, and how that ended.
+    pub fn run(mut self, admitted: OwnedFd) -> Result<(pid_t, Ended), Error> {
         let lost = "the process that watches over the command is gone";
         send_fd(&self.control, admitted).map_err(Error::system(lost))?;
         let mut pid = [0; 4];
         let started = self.control.read_exact(&mut pid);
-        let command = rustix::process::Pid::from_raw(i32::from_ne_bytes(pid));
+        let pid = i32::from_ne_bytes(pid);
+        let command = rustix::process::Pid::from_raw(pid);
         let command =
             command.and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
         let mut status = [0; 4];
@@ -122,11 +123,11 @@ impl Reaper {
             return Err(Error::System { what: lost, source });
         }
         let status = i32::from_ne_bytes(status);
-        Ok(if libc::WIFSIGNALED(status) {
-            Ended::Signalled(libc::WTERMSIG(status) as u8)
-        } else {
-            Ended::Exited(libc::WEXITSTATUS(status) as u8)
-        })
+        let ended = match libc::WIFSIGNALED(status) {
+            true => Ended::Signalled(libc::WTERMSIG(status) as u8),
+            false => Ended::Exited(libc::WEXITSTATUS(status) as u8),
+        };
+        Ok((pid, ended))
     }
 
     /// Passes signals on until the reaper reports.

@@ -48,13 +48,20 @@ pub enum Error {
         /// The fault in it.
         why: String,
     },
+    /// The command is one that traces the programs which it starts, as debuggers do.
+    #[error(
+        "{0} cannot trace a dilated program from its start: run the program alone under diorama dilate, and attach \
+         to it from outside (gdb -p PID, strace -f -p PID)"
+    )]
+    Tracer(String),
     /// The command that runs refused another factor.
     #[error("{0}")]
     Refused(String),
 }
 
 /// Runs a command to its end and gives its exit code as a shell does: 128 + signal if one ended it, 126 and 127 if it
-/// could not be executed. Passes signals on to it, and ends whatever it leaves running.
+/// could not be executed. Passes signals on to it, and ends whatever it leaves running. A debugger that has failed, as
+/// it could not start its program, is an error.
 ///
 /// Call it while the process has one thread.
 ///
@@ -83,13 +90,18 @@ pub fn run(dilation: &Dilation) -> Result<u8, Error> {
     let rate = injector.rate_changer();
     let control = dilation.control.as_deref().map(|path| Control::open(path, &rate)).transpose()?;
     page.start();
-    let ended = reaper.run(admitted)?;
+    let (pid, ended) = reaper.run(admitted)?;
     drop(control);
+    let tracer = injector.refused_tracer(pid);
     drop(injector);
     if let Some(limit) = limit {
         limit.release()?;
     }
-    Ok(ended.code())
+    match tracer {
+        // One that did something else then, and succeeded, is told its code.
+        Some(name) if ended.code() != 0 => Err(Error::Tracer(name)),
+        _ => Ok(ended.code()),
+    }
 }
 
 /// Has the command that was started with the socket `control` go on at another factor; the virtual seconds since its
