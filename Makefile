@@ -102,10 +102,15 @@ in-guests = status=0; for guest in $(1); do for again in once ''; do \
 promises: machine setup build
 	@scripts/promises
 
-# Attacks, in a guest in which one that succeeds hurts nobody: `make attack CHECKS='image root'` are those whose names
-# contain one of the words. `scripts/attack --here` has those that are harmless on this machine itself.
+# Attacks, in guests in which one that succeeds hurts nobody, one for each file of scripts/attacks.d: an hour on a machine at
+# rest. `make attack CHECKS='image root'` are those whose names contain one of the words, in one guest. One that ends by
+# itself is booted once more, as those of test-stock are. `scripts/attack --here` has what is harmless on this machine itself.
 attack: stock-ready
-	scripts/stock 6.12 --systemd --bare --limit 5400 -- scripts/attack $(CHECKS)
+	@status=0; for part in $(if $(CHECKS),any,$$(scripts/attack --parts)); do for again in once ''; do \
+		[ $$part = any ] || echo "== $$part"; code=0; scripts/stock 6.12 --systemd --bare --limit 5400 -- \
+			scripts/attack $(if $(CHECKS),$(CHECKS),--part $$part) || code=$$?; \
+		[ $$code = 125 ] || break; \
+	done; [ $$code = 0 ] || status=$$code; done; exit $$status
 
 # Each reader of what others wrote, guided by what its inputs reach, for so many minutes, at low priority:
 # `make fuzz MINUTES=1 READERS='yaml site'`.

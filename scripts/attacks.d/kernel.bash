@@ -134,7 +134,14 @@ END
 }
 
 # until_there: waits until the run that says so in the file `running` has begun.
-until_there() { local n; for n in $(seq 1800); do ! grep -q 'virtual 0' running || return 0; sleep 0.1; done; }
+until_there() {
+  local n
+  for n in $(seq 1800); do
+    ! grep -q 'virtual 0' running || return 0
+    [ -n "$(jobs -rp)" ] || { cat running; return 1; }
+    sleep 0.1
+  done
+}
 # lent FUNCTION: while there is a run with a node that sleeps.
 lent() {
   experiment 'sleep 100000'

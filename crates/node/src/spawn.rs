@@ -12,6 +12,10 @@ use std::process::ExitStatus;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
+/// What programs that the engine starts see of its environment. A runtime becomes a node's program, and would bring all
+/// that is in there, passwords and descriptors to listen on, into the node.
+const KEPT: [&str; 5] = ["HOME", "LANG", "LC_ALL", "PATH", "RUST_BACKTRACE"];
+
 /// A child process of the engine that has not been waited for.
 #[derive(Debug)]
 pub(crate) struct Spawned(Pid);
@@ -46,10 +50,11 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 /// Starts `argv` (a path, then arguments) so that its descriptor `i` is `fds[i]` and it has no others.
 ///
 /// The child has an empty signal mask, default signal actions and its own process group, so that a
-/// Ctrl-C at the terminal reaches the engine alone.
+/// Ctrl-C at the terminal reaches the engine alone. Of the environment it has [`KEPT`].
 pub(crate) fn spawn(argv: &[String], fds: &[BorrowedFd<'_>]) -> io::Result<Spawned> {
     let c_argv: Vec<CString> = argv.iter().map(|a| CString::new(a.as_str())).collect::<Result<_, _>>()?;
     let env: Vec<CString> = std::env::vars_os()
+        .filter(|(name, _)| KEPT.iter().any(|kept| *kept == name))
         .filter_map(|(k, v)| CString::new([k.as_encoded_bytes(), b"=", v.as_encoded_bytes()].concat()).ok())
         .collect();
     let pointers = |v: &[CString]| -> Vec<*mut libc::c_char> {
@@ -92,5 +97,29 @@ pub(crate) fn spawn(argv: &[String], fds: &[BorrowedFd<'_>]) -> io::Result<Spawn
         libc::posix_spawnattr_destroy(&mut attributes);
         outcome?;
         Pid::from_raw(pid).map(Spawned).ok_or_else(|| io::Error::other("posix_spawn gave no process"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_program_sees_little_of_the_engines_environment() {
+        // Cargo sets it for tests.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("PATH").is_some());
+        let (null, mut output) = (File::open("/dev/null").unwrap(), tempfile::tempfile().unwrap());
+        let argv = ["/usr/bin/env".to_string()];
+        let program = spawn(&argv, &[null.as_fd(), output.as_fd(), output.as_fd()]).unwrap();
+        assert!(program.wait().unwrap().success());
+        let mut text = String::new();
+        output.rewind().unwrap();
+        output.read_to_string(&mut text).unwrap();
+        let names: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+        assert!(names.contains(&"PATH") && names.iter().all(|name| KEPT.contains(name)), "{text}");
     }
 }
