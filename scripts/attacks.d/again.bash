@@ -272,48 +272,6 @@ print('ALL')
 END
   run; tried
 }
-# Locks of files, which no control group counts: the run ends before the machine does.
-memory_of_locks() {
-  python <<'END'
-import fcntl, os, struct, time
-kept = []
-try:
-    while True:
-        fd = os.open(f'/tmp/{len(kept)}', os.O_RDWR | os.O_CREAT)
-        kept.append(fd)
-        for n in range(3000):
-            fcntl.fcntl(fd, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 2 * n, 1, 0))
-except OSError as e:
-    print(e)
-time.sleep(30)
-END
-  run
-  for n in $(seq 20); do /bin/true || return 1; done
-  [ -s out/result.json ] && "$diorama" ps
-}
-# Fragments of packets that never come together, with as much room as the node gives itself.
-memory_of_fragments() {
-  python <<'END'
-import os, socket, struct, time
-os.system('ip link set lo up; for f in ipfrag_high_thresh ipfrag_time ipfrag_max_dist; do '
-          'echo 2000000000 >/proc/sys/net/ipv4/$f; done')
-s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-end, n = time.time() + 40, 0
-while time.time() < end:
-    n += 1
-    head = struct.pack('>BBHHHBBH4s4s', 0x45, 0, 20 + 16000, n & 0xffff, 0x2000 | n // 65536, 64, 17, 0,
-                       socket.inet_aton(f'127.0.{n >> 8 & 255}.{n & 255}'), socket.inet_aton('127.0.0.1'))
-    try:
-        s.sendto(head + b'x' * 16000, ('127.0.0.1', 0))
-    except OSError:
-        time.sleep(0.01)
-print('ALL')
-END
-  run
-  for n in $(seq 20); do /bin/true || return 1; done
-  [ -s out/result.json ] && "$diorama" ps
-}
-
 # Names that become those of files, or of places in a node.
 names_that_become_files() {
   local name code=0
@@ -530,6 +488,30 @@ a_machine_that_says_anything() {
     head -c 300 said | cat -v; sound $code && [ $code != 124 ] || return 1
   done
 }
+# Names of files, values and jobs that a terminal would obey, in what is said of them.
+names_that_a_terminal_would_obey() {
+  local bad=$'x\033]0;owned\007\302\2332J'
+  mkdir "$bad" && printf 'name: [\n' >"$bad/experiment.yaml"
+  { "$diorama" check "$bad"; "$diorama" check "$bad/none"; "$diorama" logs "$bad"; } >said 2>&1
+  "$diorama" compare "$bad" "$bad" >>said 2>&1
+  "$diorama" exec "$bad" a -- true >>said 2>&1
+  cat -v said; [ -s said ] && ! grep -q $'\033\|\302\233' said
+}
+values_that_a_terminal_would_obey() {
+  experiment true
+  "$diorama" check lab --set $'name=x\033]0;owned\007' >said 2>&1
+  "$diorama" check lab --set $'nodes.\033[2J=1' >>said 2>&1
+  "$diorama" check lab --set $'machines.m.speed=\302\2332J' >>said 2>&1
+  cat -v said; [ -s said ] && ! grep -q $'\033\|\302\233' said
+}
+jobs_that_a_terminal_would_obey() {
+  experiment true
+  cp -r lab $'lab\033]0;owned\007'
+  "$diorama" batch add --queue q $'lab\033]0;owned\007' >said 2>&1
+  # Into a file goes what it is.
+  script -qec "'$diorama' batch list --queue q; '$diorama' batch show --queue q 1" /dev/null >>said 2>&1
+  cat -v said; grep -q owned said && ! grep -q $'\033]0' said
+}
 for one in what_the_host_has_few_of programs_that_join a_directory_that_the_runtime_has_open \
   an_image_whose_proc_is_a_link rows_with_a_lease programs_that_are_stopped_at_exec a_log_that_is_spoilt \
   messages_to_the_kernel an_interface_in_the_hosts_namespace files_that_only_root_may_read names_that_become_files \
@@ -537,8 +519,7 @@ for one in what_the_host_has_few_of programs_that_join a_directory_that_the_runt
   a_layer_of_empty_members an_image_with_endless_users an_image_that_a_terminal_would_obey \
   a_page_of_an_experiment_that_a_browser_would_obey an_experiment_behind_a_symbolic_link files_behind_symbolic_links \
   files_that_everybody_may_write runs_that_are_moved_behind_a_link a_queue_of_roots_behind_a_link \
-  programs_beside_the_experiment a_machine_that_says_anything; do
+  programs_beside_the_experiment a_machine_that_says_anything names_that_a_terminal_would_obey \
+  values_that_a_terminal_would_obey jobs_that_a_terminal_would_obey; do
   attack "$one"
 done
-dangerous memory_of_locks
-dangerous memory_of_fragments
