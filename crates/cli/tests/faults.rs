@@ -143,3 +143,36 @@ fn an_event_follows_what_a_node_prints() {
     assert!(at(met[0]) >= 0.3 && at(paused) >= at(met[0]) + 0.48 && at(paused) < at(met[0]) + 0.7, "{text}");
     assert!(at(resumed) >= at(met[0]) + 0.68, "{text}");
 }
+
+const MEMORY: &str = r#"
+name: memory
+tdf: 4
+machines: { m: { speed: 0.4, memory: 64MiB } }
+nodes:
+  e:
+    machine: m
+    run: [sh, /limits]
+    files: { /limits: limits }
+events:
+  - { at: 1s, node: e, do: memory, limit: 16MiB, for: 1s }
+  - { at: 1.5s, node: e, do: kill, for: 0.1s }
+ends: { limit: 3s }
+"#;
+
+#[test]
+fn memory_becomes_scarcer_for_a_while() {
+    let lab = Lab::new(MEMORY);
+    let limits = "cd /sys/fs/cgroup; while :; do cat memory/memory.limit_in_bytes memory.max; sleep 0.1; done 2>&-";
+    fs::write(lab.path().join("lab/limits"), limits).unwrap();
+    let run = lab.diorama(&["run", "lab", "--out", "runs/memory"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let log = lab.read("runs/memory/nodes/e/stdout.log");
+    let mut limits: Vec<u64> = log.lines().map(|line| line.parse().unwrap()).collect();
+    // It has been started again with as little.
+    assert!(limits.iter().filter(|limit| **limit == 16 << 20).count() > 5, "{limits:?}");
+    limits.dedup();
+    assert_eq!(limits, [64 << 20, 16 << 20, 64 << 20]);
+    let events = lab.read("runs/memory/events.jsonl");
+    let told: Vec<&str> = events.lines().filter(|line| line.contains("\"event\":\"memory\"")).collect();
+    assert!(told.len() == 2 && told.iter().all(|line| line.contains("in_force_bytes")), "{events}");
+}

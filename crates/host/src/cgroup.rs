@@ -10,6 +10,7 @@ mod files;
 mod freezer;
 mod group;
 mod hierarchies;
+mod memory;
 mod partition;
 mod passing;
 mod scope;
@@ -26,6 +27,7 @@ pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 pub use freezer::freeze;
 pub use group::{Group, Joiner};
 pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
+pub use memory::limit_memory;
 pub use partition::Partition;
 pub use weights::{ForcedReschedule, Fraction, Weights};
 

@@ -31,8 +31,8 @@ use node::{Enclosure, EnclosureOptions, Runtime};
 use record::RunDir;
 use scale::RealInstant;
 use site::{
-    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, How, NodeIndex, ProgramChange, Root,
-    Sample, Setup, SpeedSeen, Start, Stop, Suspended, Timeline, Visits, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, HardwareChange, How, NodeIndex,
+    ProgramChange, Root, Sample, Setup, SpeedSeen, Start, Stop, Suspended, Timeline, Visits, Written, Zero,
 };
 
 use self::captures::Captures;
@@ -347,6 +347,11 @@ impl LocalSite {
         self.nodes()?.with(node, node::Node::cut_off)?;
         self.off.insert(node);
         there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, Change::PowerOff)
+    }
+
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
+        let HardwareChange::Memory(bytes) = change;
+        Ok(Some(self.nodes()?.with(node, |n| n.limit_memory(bytes))?))
     }
 
     fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {

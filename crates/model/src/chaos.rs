@@ -117,6 +117,7 @@ fn event(
     let link = of(links, unit());
     let most = fault.offset.map_or(0.0, |offset| offset.0 as f64 * 1e-6);
     let offset = ((2.0 * unit() - 1.0) * most).round();
+    let limit = fault.limit.map_or(0, |limit| limit.0);
     let (factor, probability) = (fault.factor.unwrap_or(1.0), fault.probability.unwrap_or(0.0));
     move |place| {
         let pair = |key: &str, text: &str| (key.to_owned(), word(text, place));
@@ -134,6 +135,7 @@ fn event(
             }
             ChaosKind::Clock => [deed("clock"), vec![pair("offset", &format!("{offset}ms"))]].concat(),
             ChaosKind::SlowDisk => [deed("slow-disk"), vec![pair("factor", &factor.to_string())]].concat(),
+            ChaosKind::Memory => [deed("memory"), vec![pair("limit", &format!("{limit}B"))]].concat(),
             ChaosKind::Kill | ChaosKind::Pause | ChaosKind::PowerOff => deed(name(kind)),
             ChaosKind::Down | ChaosKind::Loss => {
                 let change = match kind {
@@ -157,6 +159,7 @@ fn name(kind: ChaosKind) -> &'static str {
         ChaosKind::PowerOff => "power-off",
         ChaosKind::Down => "down",
         ChaosKind::Loss => "loss",
+        ChaosKind::Memory => "memory",
     }
 }
 
@@ -168,13 +171,15 @@ fn check(kind: ChaosKind, fault: &ChaosFault, nodes: usize) -> Result<(), String
         return Err("a partition is between two nodes at least: let `nodes` name more".into());
     }
     for (key, of, is_there, such) in [
-        ("offset", ChaosKind::Clock, fault.offset.is_some(), "500ms"),
-        ("factor", ChaosKind::SlowDisk, fault.factor.is_some(), "10"),
-        ("probability", ChaosKind::Loss, fault.probability.is_some(), "0.2"),
+        ("offset", &[ChaosKind::Clock][..], fault.offset.is_some(), "500ms"),
+        ("factor", &[ChaosKind::SlowDisk], fault.factor.is_some(), "10"),
+        ("limit", &[ChaosKind::Memory], fault.limit.is_some(), "64MiB"),
+        ("probability", &[ChaosKind::Loss], fault.probability.is_some(), "0.2"),
     ] {
-        match (kind == of, is_there) {
+        let names: Vec<String> = of.iter().map(|of| format!("`{}`", name(*of))).collect();
+        match (of.contains(&kind), is_there) {
             (true, false) => return Err(format!("how much? Add `{key}: {such}`")),
-            (false, true) => return Err(format!("`{key}` belongs to `{}`: remove it", name(of))),
+            (false, true) => return Err(format!("`{key}` belongs to {}: remove it", names.join(" and "))),
             _ => {}
         }
     }

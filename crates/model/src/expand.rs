@@ -116,10 +116,12 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     metrics.extend(of_flows);
     let has_disk: Vec<bool> =
         nodes.iter().map(|n| machines.get(n.machine).is_none_or(|(m, _)| m.disk.is_some())).collect();
+    let memory: Vec<_> = nodes.iter().map(|n| machines.get(n.machine).map(|(m, _)| m.memory_bytes)).collect();
     let steps = behaviour::steps(&events, problems);
     let conditions = behaviour::conditions(&events, &names, problems);
     let clocks = faults::clocks(&nodes);
-    let of = behaviour::Of { nodes: &names, has_disk: &has_disk, clocks: &clocks, links: &links, flows: &flow_names };
+    let (memory, has_disk) = (&memory, &has_disk);
+    let of = behaviour::Of { nodes: &names, has_disk, memory, clocks: &clocks, links: &links, flows: &flow_names };
     let (mut events, of_flows) = behaviour::events(events, &of, &steps, problems);
     deeds.extend(of_flows);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
@@ -180,11 +182,13 @@ pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Proble
     }
     let names: Vec<&str> = experiment.nodes.iter().map(|n| n.name.as_str()).collect();
     let has_disk: Vec<bool> = experiment.nodes.iter().map(|n| experiment.machines[n.machine].disk.is_some()).collect();
+    let memory: Vec<_> = experiment.nodes.iter().map(|n| Some(experiment.machines[n.machine].memory_bytes)).collect();
+    let (memory, has_disk) = (&memory, &has_disk);
     let entry = Entry { key: None, node: root, value };
     let (flows, background) = (&experiment.flows, &experiment.background);
     let names_of_flows = flows::names(flows, background);
     let (clocks, links) = (faults::clocks(&experiment.nodes), &experiment.links);
-    let of = behaviour::Of { nodes: &names, has_disk: &has_disk, clocks: &clocks, links, flows: &names_of_flows };
+    let of = behaviour::Of { nodes: &names, has_disk, memory, clocks: &clocks, links, flows: &names_of_flows };
     let (mut events, deeds) = behaviour::events(vec![entry], &of, &[], problems);
     events.extend(flows::carried_out(deeds, flows, background, problems));
     behaviour::in_order(events)

@@ -193,6 +193,13 @@ pub struct ClockOff {
     pub drift: Option<f64>,
 }
 
+/// A change of what a node's machine has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HardwareChange {
+    /// It has so much memory, in bytes; none: as much as its machine.
+    Memory(Option<u64>),
+}
+
 /// A program that runs beside a node's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
@@ -509,6 +516,13 @@ pub enum Action {
         node: usize,
         /// By how much.
         off: ClockOff,
+    },
+    /// Changes what the machine of a node has.
+    Hardware {
+        /// A place in [`Experiment::nodes`].
+        node: usize,
+        /// What changes.
+        change: HardwareChange,
     },
     /// Does something to the disk of a node.
     Disk {

@@ -465,6 +465,8 @@ pub(crate) struct Event {
     /// With `slow-disk`: how many times as long everything takes from then on; less than 1 makes it faster
     #[schemars(range(min = 0.001, max = 1000))]
     pub(crate) factor: Option<f64>,
+    /// With `memory`: how much the node has from then on, at most what its machine has
+    pub(crate) limit: Option<Size>,
     /// With `clock`: by how much the node's date is off against the others' from then on; without it by what it is then
     pub(crate) offset: Option<Off>,
     /// With `clock`: by how much more with the time that passes; without it as before
@@ -559,6 +561,7 @@ pub(crate) enum NodeAction {
     Pause,
     Resume,
     Clock,
+    Memory,
     Heal,
     End,
 }

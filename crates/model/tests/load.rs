@@ -6,8 +6,8 @@ use std::path::Path;
 
 use diorama_model::{
     Accuracy, Action, Address, Capture, ClockOff, Combine, Congestion, Cpu, Direction, DiskChange, Distribution,
-    Experiment, FlowAction, GilbertElliott, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow, Partition, Pipe,
-    ProgramAction, Queue, Ready, Red, Root, Source, Speed, Stream, load,
+    Experiment, FlowAction, GilbertElliott, HardwareChange, Idle, Jitter, Lan, Limit, Load, Loss, NodeAction, OfFlow,
+    Partition, Pipe, ProgramAction, Queue, Ready, Red, Root, Source, Speed, Stream, load,
 };
 use disk::Parameters;
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
@@ -650,6 +650,15 @@ fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
             other => panic!("{other:?}"),
         }
     }
+    let hardware = "{ nodes: 'client-*', faults: { memory: { every: 9s, for: 1s, limit: 64MiB } } }";
+    let of = |action: &Action| match action {
+        Action::Hardware { node, change } if *node > 0 => *change,
+        other => panic!("{other:?}"),
+    };
+    let changes: Vec<HardwareChange> = chaos(hardware).unwrap().events.iter().map(|event| of(&event.action)).collect();
+    for change in [Some(64 << 20), None].map(HardwareChange::Memory) {
+        assert!(changes.iter().filter(|other| **other == change).count() > 5, "{change:?}: {changes:?}");
+    }
     // So often as was said: 170 s with one of 5 + 1 s are 28, give or take.
     let pauses = e.events.iter().filter(|event| matches!(event.action, Action::Node { act: NodeAction::Pause, .. }));
     assert!((14..50).contains(&pauses.count()));
@@ -666,6 +675,7 @@ fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
         ("{ faults: { pause: { every: 0s, for: 1s } } }", "faults come after some time"),
         ("{ faults: { clock: { every: 1s, for: 1s } } }", "Add `offset: 500ms`"),
         ("{ faults: { pause: { every: 1s, for: 1s, factor: 2 } } }", "`factor` belongs to `slow-disk`"),
+        ("{ faults: { memory: { every: 1s, for: 1s } } }", "how much? Add `limit: 64MiB`"),
         ("{ nodes: server, faults: { partition: { every: 1s, for: 1s } } }", "two nodes at least"),
         ("{ quiet: { begin: 300s }, faults: { pause: { every: 1s, for: 1s } } }", "no time is left"),
         ("{ faults: { power-off: { every: 9s, for: 1s } } }", "has no disk"),

@@ -68,6 +68,8 @@ pub struct Node {
     gate: Mutex<Option<File>>,
     /// Whether its processes have been stopped.
     paused: AtomicBool,
+    /// The memory that it has for now, in place of its machine's.
+    squeezed: Mutex<Option<u64>>,
     execs: AtomicUsize,
     oom_before: u64,
 }
@@ -96,7 +98,10 @@ impl Node {
         let (process, gate) = create(&shared, &mounted.mounts, runtime, &spec.name, 0, io)?;
         let (runtime, gate, execs) = (runtime.clone(), Mutex::new(gate), AtomicUsize::new(0));
         let (mounted, paused) = (Some(mounted), AtomicBool::new(false));
-        Ok(Node { spec, enclosure: shared, runtime, mounted, generation: 0, process, gate, paused, execs, oom_before })
+        let squeezed = Mutex::default();
+        let enclosure = shared;
+        let generation = 0;
+        Ok(Node { spec, enclosure, runtime, mounted, generation, process, gate, paused, squeezed, execs, oom_before })
     }
 
     /// Creates many nodes, several at once, in the time that the runtime needs for them on one or two cores.
@@ -149,6 +154,15 @@ impl Node {
         cgroup::freeze(&self.spec.cgroup, paused)?;
         self.paused.store(paused, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Lets the node have so much memory from now on, also when it is started again; without a number what its machine
+    /// has. Gives back the limit that is in force then: less than what its programs hold cannot be where only version 1
+    /// of control groups limits memory.
+    pub fn limit_memory(&self, bytes: Option<u64>) -> Result<u64, Error> {
+        *self.squeezed.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+        let bytes = bytes.unwrap_or(self.spec.memory_bytes);
+        Ok(cgroup::limit_memory(&self.spec.cgroup, bytes)?.unwrap_or(bytes))
     }
 
     /// Whether its processes have been stopped.
@@ -294,7 +308,8 @@ impl Node {
         let (process, gate) = create(&self.enclosure, mounts, &self.runtime, self.name(), self.generation + 1, io)?;
         (self.process, self.gate) = (process, Mutex::new(gate));
         self.generation += 1;
-        Ok(())
+        let squeezed = *self.squeezed.lock().unwrap_or_else(PoisonError::into_inner);
+        squeezed.map_or(Ok(()), |bytes| self.limit_memory(Some(bytes)).map(drop))
     }
 
     fn must_have_ended(&self) -> Result<(), Error> {

@@ -186,6 +186,7 @@ fn told(e: &Experiment, event: &model::Event) -> String {
         Action::End => "end".into(),
         Action::Flow { flow, .. } => e.background[*flow].name.clone(),
         Action::Disk { node, .. } => format!("disk of {}", e.nodes[*node].name),
+        Action::Hardware { node, .. } => format!("machine of {}", e.nodes[*node].name),
         Action::Clock { node, .. } => format!("clock of {}", e.nodes[*node].name),
         Action::Link { link, change } => {
             let (name, ab) = (&e.links[*link].name, &change.ab);

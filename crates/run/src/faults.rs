@@ -1,6 +1,6 @@
 //! Faults of nodes and of the network between them, as events have them happen.
 
-use model::{Direction, Partition};
+use model::{Direction, HardwareChange, Partition};
 use serde_json::json;
 use site::NodeIndex;
 
@@ -12,6 +12,16 @@ impl Run<'_> {
     pub(super) fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {
         self.site.pause(node, paused)?;
         self.event(if paused { "pause" } else { "resume" }, Some(node), serde_json::Value::Null);
+        Ok(())
+    }
+
+    /// Has less memory be there for a node, or as much as its machine has, as an event says.
+    pub(super) fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<()> {
+        let HardwareChange::Memory(asked) = change;
+        let in_force = self.site.change_hardware(node, site::HardwareChange::Memory(asked))?;
+        let planned = self.experiment.machines[self.experiment.nodes[node].machine].memory_bytes;
+        let detail = json!({ "limit_bytes": asked.unwrap_or(planned), "in_force_bytes": in_force });
+        self.event("memory", Some(node), detail);
         Ok(())
     }
 

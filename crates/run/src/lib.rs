@@ -193,6 +193,7 @@ fn schedule_of(experiment: &Experiment) -> Schedule {
     let what = |index: usize, event: &model::Event| match &event.action {
         Action::Link { .. } => schedule::Event::Link(index),
         Action::Clock { .. } => schedule::Event::Clock(index),
+        Action::Hardware { .. } => schedule::Event::Hardware(index),
         Action::Partition { .. } => schedule::Event::Partition(index),
         Action::Heal => schedule::Event::Heal,
         Action::Disk { .. } => schedule::Event::Disk(index),

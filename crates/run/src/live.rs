@@ -216,6 +216,11 @@ impl Run<'_> {
                         self.change_clock(node, off)?;
                     }
                 }
+                Action::Hardware(event) => {
+                    if let EventAction::Hardware { node, change } = self.experiment.events[event].action {
+                        self.change_hardware(node, change)?;
+                    }
+                }
                 Action::Pause(node, paused) => self.pause(node, paused)?,
                 Action::Partition(event) => {
                     let experiment = self.experiment;
@@ -279,6 +284,7 @@ impl Run<'_> {
             match &event.action {
                 EventAction::Link { .. } => {}
                 EventAction::Clock { node, off } => self.change_clock(*node, *off)?,
+                EventAction::Hardware { node, change } => self.change_hardware(*node, *change)?,
                 EventAction::Partition { partition, on } => self.partition(partition, *on)?,
                 EventAction::Heal => self.heal()?,
                 EventAction::Disk { node, change } => self.change_disk(*node, *change)?,

@@ -29,6 +29,8 @@ pub enum Event {
     Link(usize),
     /// Set the clock of a node off, likewise.
     Clock(usize),
+    /// Change what the machine of a node has, likewise.
+    Hardware(usize),
     /// Change the disk of a node, likewise.
     Disk(usize),
     /// Change a flow of the emulator's, likewise.
@@ -82,6 +84,8 @@ pub enum Action {
     Heal,
     /// Apply an event of a node's clock.
     Clock(usize),
+    /// Apply an event of a node's machine.
+    Hardware(usize),
     /// Apply an event of a disk.
     Disk(usize),
     /// Apply an event of a flow.
@@ -347,6 +351,7 @@ impl Schedule {
         match event {
             Event::Link(event) => actions.push(Action::Link(event)),
             Event::Clock(event) => actions.push(Action::Clock(event)),
+            Event::Hardware(event) => actions.push(Action::Hardware(event)),
             Event::Partition(event) => actions.push(Action::Partition(event)),
             Event::Heal => actions.push(Action::Heal),
             Event::Pause(node) if self.is_running(node) && !self.nodes[node].paused => {

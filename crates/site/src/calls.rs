@@ -130,6 +130,13 @@ pub struct ClockChange {
     pub drift: Option<f64>,
 }
 
+/// A change of what a node's machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum HardwareChange {
+    /// It has so much memory, in bytes; without a number as much as by the plan.
+    Memory(Option<u64>),
+}
+
 /// A change of a program beside a node's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramChange {

@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::{
-    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Said, Sample,
-    Setup, Site, SpeedSeen, Start, Stop, Suspended, VisitId, Visits, Written, Zero, visits,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, HardwareChange, NodeIndex, ProgramChange,
+    Said, Sample, Setup, Site, SpeedSeen, Start, Stop, Suspended, VisitId, Visits, Written, Zero, visits,
 };
 
 /// The version of the interface: raise it with every change of what is asked or answered.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest message that is taken from a site, in bytes: more than what ten thousand nodes tell at once.
 const LONGEST: u64 = 32 << 20;
 
@@ -40,6 +40,7 @@ enum Request {
     ChangeDisk(NodeIndex, device::Change),
     CutPower(NodeIndex),
     ChangeClock(NodeIndex, ClockChange),
+    ChangeHardware(NodeIndex, HardwareChange),
     Pause(NodeIndex, bool),
     Cut(Vec<[NodeIndex; 2]>),
     ChangeProgram(ProgramChange),
@@ -104,6 +105,7 @@ pub fn serve(site: &mut dyn Site, mut from: impl Read, to: impl Write + Send + '
             Request::ChangeDisk(node, change) => answer(to, site.change_disk(node, change)),
             Request::CutPower(node) => answer(to, site.cut_power(node)),
             Request::ChangeClock(node, change) => answer(to, site.change_clock(node, change)),
+            Request::ChangeHardware(node, change) => answer(to, site.change_hardware(node, change)),
             Request::Pause(node, paused) => answer(to, site.pause(node, paused)),
             Request::Cut(pairs) => answer(to, site.cut(&pairs)),
             Request::ChangeProgram(change) => answer(to, site.change_program(&change)),
@@ -312,6 +314,10 @@ impl<W: Write + Send + 'static> Site for RemoteSite<W> {
 
     fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()> {
         self.ask(&Request::ChangeClock(node, change))
+    }
+
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
+        self.ask(&Request::ChangeHardware(node, change))
     }
 
     fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {

@@ -3,8 +3,8 @@
 use crossbeam_channel::Receiver;
 use scale::RealInstant;
 use site::{
-    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, NodeIndex, ProgramChange, Result, Sample,
-    Setup, Site, SpeedSeen, Start, Stop, Suspended, Visits, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Event, HardwareChange, NodeIndex, ProgramChange,
+    Result, Sample, Setup, Site, SpeedSeen, Start, Stop, Suspended, Visits, Written, Zero,
 };
 
 use super::LocalSite;
@@ -56,6 +56,10 @@ impl Site for LocalSite {
 
     fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()> {
         Ok(self.change_clock(node, change)?)
+    }
+
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
+        Ok(self.change_hardware(node, change)?)
     }
 
     fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {

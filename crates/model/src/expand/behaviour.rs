@@ -155,6 +155,8 @@ pub(super) struct Of<'a> {
     pub nodes: &'a [&'a str],
     /// Which of them have a disk.
     pub has_disk: &'a [bool],
+    /// How much memory their machines have; none of those whose machine is unknown.
+    pub memory: &'a [Option<u64>],
     /// How their dates are off.
     pub clocks: &'a [Option<ClockOff>],
     /// The links.
@@ -171,7 +173,7 @@ pub(super) fn events(
     steps: &[String],
     problems: &mut Problems,
 ) -> (Vec<(Event, Span)>, Vec<Deed>) {
-    let Of { nodes, has_disk, clocks, links, flows } = *of;
+    let Of { nodes, has_disk, memory, clocks, links, flows } = *of;
     let link_names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
     let (mut events, mut deeds, mut conditions) = (Vec::new(), Vec::new(), steps.len()..);
     for entry in &entries {
@@ -193,6 +195,9 @@ pub(super) fn events(
         let (before, lasts) = (events.len(), read.lasts.map(|lasts| lasts.0));
         if lasts.is_some_and(|lasts| lasts.as_nanos() == 0) {
             problems.add(entry.at("for"), "what lasts for no time at all is nothing: write such as `for: 10s`");
+        }
+        if read.limit.is_some() && !matches!(read.act, Some(file::NodeAction::Memory)) {
+            problems.add(entry.at("limit"), "`limit` belongs to `do: memory`: remove it");
         }
         if read.direction.is_some() && read.partition.is_none() {
             problems.add(entry.at("direction"), "`direction` belongs to `partition`: remove it");
@@ -274,13 +279,18 @@ pub(super) fn events(
                         }
                         Box::new(move |node| Action::Clock { node, off })
                     }
+                    file::NodeAction::Memory => {
+                        let all = found.iter().filter_map(|node| memory[*node]).min();
+                        let Some(change) = faults::hardware(entry, read, all, problems) else { continue };
+                        Box::new(move |node| Action::Hardware { node, change })
+                    }
                     file::NodeAction::SlowDisk | file::NodeAction::FailDisk | file::NodeAction::FullDisk => {
                         let change = disk_change(act, entry, read.factor, problems);
                         Box::new(move |node| Action::Disk { node, change })
                     }
                 };
-                use file::NodeAction::{Clock, Kill, Pause, Resume, SlowDisk, Start, Stop};
-                let needs_disk = !matches!(act, Kill | Stop | Start | Pause | Resume | Clock);
+                use file::NodeAction::{Clock, Kill, Memory, Pause, Resume, SlowDisk, Start, Stop};
+                let needs_disk = !matches!(act, Kill | Stop | Start | Pause | Resume | Clock | Memory);
                 for (key, is_there) in [("offset", read.offset.is_some()), ("drift", read.drift.is_some())] {
                     if is_there && !matches!(act, Clock) {
                         problems.add(entry.at(key), format!("`{key}` belongs to `do: clock`: remove it"));

@@ -4,7 +4,9 @@ use scale::{VirtualDuration, VirtualInstant};
 
 use super::{Entry, MANY, item_span, select};
 use crate::error::Problems;
-use crate::experiment::{Action, ClockOff, Direction, DiskChange, Event, Node, NodeAction, Partition, ProgramAction};
+use crate::experiment::{
+    Action, ClockOff, Direction, DiskChange, Event, HardwareChange, Node, NodeAction, Partition, ProgramAction,
+};
 use crate::file;
 use crate::link::{Link, LinkChange, PipeChange};
 use crate::tree::Span;
@@ -58,6 +60,28 @@ pub(super) fn partition(
     (problems.count() == before).then_some(Partition { groups, direction })
 }
 
+/// The least memory with which a node can be asked to do, in bytes.
+const LEAST_MEMORY: u64 = 4 << 20;
+
+/// Change of the machine of a node by an event; the smallest of the nodes has so much memory. None, with a note, if it
+/// is wrong.
+pub(super) fn hardware(
+    entry: &Entry<'_, file::Event>,
+    read: &file::Event,
+    memory: Option<u64>,
+    problems: &mut Problems,
+) -> Option<HardwareChange> {
+    let Some(limit) = read.limit else {
+        problems.add(entry.at("do"), "how much memory is left? Add such as `limit: 64MiB`");
+        return None;
+    };
+    if limit.0 < LEAST_MEMORY || memory.is_some_and(|memory| limit.0 > memory) {
+        problems.add(entry.at("limit"), "this is at least 4MiB, and at most the `memory` of the node's machine");
+        return None;
+    }
+    Some(HardwareChange::Memory(Some(limit.0)))
+}
+
 /// When a link that flaps goes down and up, from `at` on.
 pub(super) fn flaps(
     entry: &Entry<'_, file::Event>,
@@ -109,8 +133,8 @@ pub(super) fn ends(
 
 /// Why something cannot last for a time.
 pub(super) const ENDLESS: &str = "`for` is for what can end by itself: a change of a link, `flap`, `partition`, \
-                                  `kill`, `stop`, `pause`, `power-off`, `slow-disk`, `clock`, and a program that is \
-                                  started; leave it out";
+                                  `kill`, `stop`, `pause`, `power-off`, `slow-disk`, `clock`, `memory`, and a \
+                                  program that is started; leave it out";
 
 /// Gives the action that ends another; none for one that has no end.
 fn undone(action: &Action, links: &[Link], clocks: &[Option<ClockOff>]) -> Option<Action> {
@@ -129,6 +153,9 @@ fn undone(action: &Action, links: &[Link], clocks: &[Option<ClockOff>]) -> Optio
                 drift: Some(described.drift.unwrap_or(0.0)),
             };
             Some(Action::Clock { node: *node, off })
+        }
+        Action::Hardware { node, change: HardwareChange::Memory(_) } => {
+            Some(Action::Hardware { node: *node, change: HardwareChange::Memory(None) })
         }
         Action::Disk { node, change: DiskChange::Slow(_) } => {
             Some(Action::Disk { node: *node, change: DiskChange::Slow(1.0) })

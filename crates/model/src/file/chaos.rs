@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::units::{Off, Time};
+use crate::units::{Off, Size, Time};
 
 /// Faults at random: from this and the seed a schedule of events is drawn, which the run's record has in its place
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -47,6 +47,7 @@ pub(crate) enum ChaosKind {
     PowerOff,
     Down,
     Loss,
+    Memory,
 }
 
 /// How often one kind of faults comes, and how it is
@@ -63,6 +64,8 @@ pub(crate) struct ChaosFault {
     /// With `slow-disk`: how many times as slow
     #[schemars(range(min = 0.001, max = 1000))]
     pub(crate) factor: Option<f64>,
+    /// With `memory`: how much is left
+    pub(crate) limit: Option<Size>,
     /// With `loss`: the probability that a packet is lost
     #[schemars(range(min = 0, max = 1))]
     pub(crate) probability: Option<f64>,
