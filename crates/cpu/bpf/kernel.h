@@ -59,11 +59,13 @@ struct thread_info {
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
+	__s32 pid;
 	struct task_group *sched_task_group;
 	unsigned int in_iowait : 1;
 };
 
 struct sk_buff {
+	struct sock *sk;
 	__s64 tstamp;
 	__be16 protocol;
 	__u16 network_header;
@@ -76,13 +78,21 @@ struct sk_buff_head {
 };
 
 struct sock_common {
+	__u16 skc_num;
 	__u16 skc_family;
+	volatile unsigned char skc_state;
 };
 
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
 	struct sk_buff_head sk_receive_queue;
+};
+
+struct tcp_sock {
+	__u32 rcv_nxt;
+	__u32 copied_seq;
+	__u64 bytes_received;
 };
 
 struct udp_sock {
@@ -135,7 +145,10 @@ struct __sk_buff {
 #define IPV4 0x0008
 #define IPV6 0xdd86
 
+#define TCP 6
 #define UDP 17
+
+#define TCP_LISTEN 10
 
 #define AF_INET 2
 #define AF_INET6 10

@@ -25,6 +25,8 @@ char _license[] SEC("license") = "GPL";
 struct {
 	__u64 cores[MOST_CPUS / 64]; /* those on which there are nodes: a bit each */
 	__u64 slice; /* how long a thread keeps the core, ns */
+	__u64 traces_end_of_datagrams; /* whether the kernel tells of them when they are done with */
+	__u64 changes_places; /* whether it tells of what comes to sockets, and a node has several CPUs */
 } const volatile config = {};
 
 /* A page for each node, which programs map. */
@@ -112,6 +114,10 @@ struct core {
 	__u32 unused;
 	__u64 precise_timer; /* real instant for which the timer was set whose callback runs now; 0: none */
 	__u64 coarse_timer;
+	__u64 socket; /* to which something came last */
+	__u64 socket_at;
+	__u32 port; /* of it, if it is one for connections */
+	__u32 unused2;
 };
 
 struct {
@@ -121,6 +127,29 @@ struct {
 	__type(key, __u32);
 	__type(value, struct core);
 } cores SEC(".maps");
+
+/* A thread of a node with several CPUs that was woken by what came to a socket, and has not had the core since. */
+struct waiter {
+	__u64 own;    /* until when it has worked: from then on it could have begun */
+	__u64 socket; /* whose */
+	__u32 port;   /* of connections, if that is what came */
+	__u32 pid;    /* 0: nobody */
+};
+
+/* Those of a node. Where more wait, who came first is forgotten. */
+#define MOST_WAITERS 8
+struct waiters {
+	__u32 next;
+	__u32 unused;
+	struct waiter all[MOST_WAITERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct waiters);
+} waiters SEC(".maps");
 
 struct task {
 	__u64 group; /* address of the task's group, by which a change of group shows */
@@ -181,6 +210,12 @@ static __always_inline struct node *node_at(__u32 node)
 {
 	__u32 key = node - 1;
 	return bpf_map_lookup_elem(&nodes, &key);
+}
+
+static __always_inline struct waiters *waiters_at(__u32 node)
+{
+	__u32 key = node - 1;
+	return bpf_map_lookup_elem(&waiters, &key);
 }
 
 static __always_inline struct node_clock *clock_at(__u32 node)
@@ -380,6 +415,69 @@ static __always_inline __u64 event_for(
 	return core->running == node && !core->coarse_timer ? 0 : now;
 }
 
+/* Whoever wakes up because of a socket does within so many ns of what comes to that. */
+#define SOON 50000
+
+/* Notes a thread that has been woken by what came to a socket: it may have to wait for the core. */
+static __always_inline void note_waiter(const struct node *n, const struct task *task, __u32 pid, __u64 now)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
+	if (n->cpus < 2 || !core || !core->socket || now > core->socket_at + SOON)
+		return;
+	struct waiters *w = waiters_at(task->node);
+	if (!w)
+		return;
+	struct waiter *to = &w->all[w->next++ % MOST_WAITERS];
+	to->pid = 0;
+	barrier();
+	to->own = task->own;
+	to->socket = core->socket;
+	to->port = core->port;
+	barrier();
+	to->pid = pid;
+}
+
+/* The thread has the core: it waits no longer. Somebody may have changed places with it. */
+static __always_inline void forget_waiter(const struct node *n, struct task *task, __u32 pid)
+{
+	struct waiters *w = n->cpus > 1 ? waiters_at(task->node) : 0;
+	for (int i = 0; w && i < MOST_WAITERS; i++)
+		if (w->all[i].pid == pid) {
+			task->own = w->all[i].own;
+			w->all[i].pid = 0;
+			return;
+		}
+}
+
+/*
+ * The thread that has the core takes what came to a socket, or the first data of a connection to a port, and others
+ * of its node were woken for that and have not had the core since. The CPU of one of those was free before its own,
+ * and that would have taken it: so the two change places. The thread goes on from where the other could have begun,
+ * and the other from where this one was done.
+ */
+static __always_inline void change_places(struct core *core, const void *socket, __u32 port)
+{
+	struct node *n = node_at(core->running);
+	struct node_clock *c = clock_at(core->running);
+	struct waiters *w = n && n->cpus > 1 ? waiters_at(core->running) : 0;
+	if (!c || !w)
+		return;
+	__u64 now = bpf_ktime_get_ns(), own = worked_until(c, now), least = own;
+	struct waiter *with = 0;
+	for (int i = 0; i < MOST_WAITERS; i++)
+		if (w->all[i].pid && (port ? w->all[i].port == port : w->all[i].socket == (__u64)socket) &&
+		    w->all[i].own < least) {
+			with = &w->all[i];
+			least = with->own;
+		}
+	if (!with)
+		return;
+	count_work(n, c, now);
+	with->own = own;
+	set(c, NODE_RUNS, now, least, c->rate);
+}
+
 static __always_inline void woken(struct task_struct *p)
 {
 	/* What a node's threads have run on before they joined it does not matter. */
@@ -405,6 +503,7 @@ static __always_inline void woken(struct task_struct *p)
 		task->own = from;
 	if (!n->runnable)
 		raise(&c->floor, event);
+	note_waiter(n, task, p->pid, now);
 	count(task, now);
 }
 
@@ -454,12 +553,13 @@ static __always_inline void leaves(struct task *task, bool sleeps, bool stays, _
 }
 
 /* A thread gets the core, after one of another node or (`stays`) of its own. */
-static __always_inline void comes(struct task *task, bool stays, __u64 now)
+static __always_inline void comes(struct task *task, __u32 pid, bool stays, __u64 now)
 {
 	struct node *n = node_at(task->node);
 	struct node_clock *c = clock_at(task->node);
 	if (!n || !c)
 		return;
+	forget_waiter(n, task, pid);
 	__u64 clock = c->floor, from = begin_to_work(n, c, task, clock, now);
 	if (!stays) {
 		tally_cpus(n, now);
@@ -501,13 +601,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (from && core->running != from->node) {
 		/* It has come into the node's group while it ran, and has read the run's clock until now. */
 		joins(from, now);
-		comes(from, 0, now);
+		comes(from, prev->pid, 0, now);
 	}
 	bool stays = from && to && to->node == from->node;
 	if (from)
 		leaves(from, sleeps, stays, now);
 	if (to)
-		comes(to, stays, now);
+		comes(to, next->pid, stays, now);
 	core->running = to ? to->node : 0;
 	core->group = next->sched_task_group->css.cgroup->kn->id;
 	return 0;
@@ -545,12 +645,29 @@ static __always_inline struct core *core_of_node(void)
 	return core && core->running ? core : 0;
 }
 
+/* The port of a connection of which nothing has been taken yet; 0: it is none. */
+static __always_inline __u32 port_of_new(const struct sock *sk)
+{
+	if (!sk || BPF_CORE_READ(sk, sk_protocol) != TCP)
+		return 0;
+	const struct tcp_sock *tcp = (const void *)sk;
+	__u64 received = BPF_CORE_READ(tcp, bytes_received);
+	__u32 waiting = BPF_CORE_READ(tcp, rcv_nxt) - BPF_CORE_READ(tcp, copied_seq);
+	return received == waiting ? BPF_CORE_READ(sk, __sk_common.skc_num) : 0;
+}
+
 SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(on_copy, struct sk_buff *skb)
 {
 	struct core *core = core_of_node();
-	if (core && skb->tstamp)
-		takes(core, skb->tstamp);
+	if (!core || !skb->tstamp)
+		return 0;
+	if (config.changes_places) {
+		__u32 port = port_of_new(skb->sk);
+		if (port)
+			change_places(core, 0, port);
+	}
+	takes(core, skb->tstamp);
 	return 0;
 }
 
@@ -600,6 +717,9 @@ int BPF_PROG(on_receive, struct sock *sk, int length)
 	if (!core || length < 0 || !is_for_datagrams(sk))
 		return 0;
 	struct datagrams *datagrams = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	change_places(core, sk, 0);
+	if (config.traces_end_of_datagrams)
+		return 0;
 	/* Where it is not known which it was: none has come after the last. */
 	takes(core, datagrams ? datagrams->first : 0);
 	if (datagrams)
@@ -607,10 +727,19 @@ int BPF_PROG(on_receive, struct sock *sk, int length)
 	return 0;
 }
 
-/* A socket has something to read, where it had nothing. */
+/* A socket has something to read: those who wait for that are woken next. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data, struct sock *sk)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
+	if (core && config.changes_places) {
+		core->socket = (__u64)sk;
+		core->socket_at = bpf_ktime_get_ns();
+		core->port = sk->__sk_common.skc_state == TCP_LISTEN ? sk->__sk_common.skc_num : 0;
+	}
+	if (config.traces_end_of_datagrams)
+		return 0;
 	struct datagrams *datagrams = is_for_datagrams(sk) ? bpf_sk_storage_get(&sockets, sk, 0, 0) : 0;
 	if (datagrams && !datagrams->first)
 		datagrams->first = date_of_first(sk);

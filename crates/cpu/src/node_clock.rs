@@ -23,11 +23,15 @@ pub(crate) const MOST_CPUS: usize = 1024;
 /// Shares of the core count in units of 2^-32.
 const SHARE_UNIT: f64 = (1u64 << 32) as f64;
 
-/// The first version of the kernel that does not trace how it ends datagrams, and the programs that only older ones
-/// need, and only newer ones: these tell which datagram a thread takes.
+/// The first version of the kernel that does not trace how it ends datagrams; the program that only older ones need,
+/// and those by which newer ones tell which datagram a thread takes.
 const DATAGRAMS_END_UNTRACED: (u32, u32) = (6, 18);
-const OF_OLDER: &[&str] = &["on_consume"];
-const OF_NEWER: &[&str] = &["on_receive", "on_data"];
+const BY_END: &str = "on_consume";
+const BY_SOCKET: &[&str] = &["on_receive", "on_data"];
+
+/// The first version that traces what comes to sockets: there a thread of a node with several CPUs changes places with
+/// one that waits.
+const SOCKETS_TRACED: (u32, u32) = (6, 3);
 
 /// `struct node` of the program.
 #[repr(C)]
@@ -71,6 +75,7 @@ pub(crate) struct CoreWords {
     running: u32,
     unused: u32,
     timers: [u64; 2],
+    socket: [u64; 3],
 }
 
 /// A histogram's, by the logarithm of µs.
@@ -135,18 +140,23 @@ impl NodeClocks {
         }
         let mut config = cores.map(u64::to_ne_bytes).concat();
         config.extend(slice.as_nanos().to_ne_bytes());
-        let is_older = host::slices::version().is_some_and(|version| version < DATAGRAMS_END_UNTRACED);
-        let without = if is_older { OF_NEWER } else { OF_OLDER };
+        let before = |version| host::slices::version().is_some_and(|here| here < version);
+        let (by_end, several) = (before(DATAGRAMS_END_UNTRACED), shares.iter().any(|node| node.cpus > 1));
+        let changes_places = several && !before(SOCKETS_TRACED);
+        config.extend([by_end, changes_places].map(|yes| u64::from(yes).to_ne_bytes()).concat());
         let mut open = bpf::open(PROGRAM).map_err(why)?;
         for mut program in open.progs_mut() {
-            let out = without.contains(&program.name().to_string_lossy().as_ref());
-            program.set_autoload(!out);
+            let needed = match program.name().to_string_lossy().as_ref() {
+                BY_END => by_end,
+                name if BY_SOCKET.contains(&name) => changes_places || !by_end,
+                _ => true,
+            };
+            program.set_autoload(needed);
         }
         let fill = |v: &mut [u8]| v[..config.len()].copy_from_slice(&config);
         bpf::initial_value(&mut open, ".rodata", config.len(), fill).map_err(why)?;
-        for (map, entries) in
-            [("clocks", count), ("nodes", count), ("burners", most), ("groups", count), ("senders", 16 * count)]
-        {
+        let of_nodes = ["clocks", "nodes", "groups", "waiters"].map(|map| (map, count));
+        for (map, entries) in of_nodes.into_iter().chain([("burners", most), ("senders", 16 * count)]) {
             bpf::find(&mut open, map).map_err(why)?.set_max_entries(entries).map_err(refused)?;
         }
         let object = open.load().map_err(refused)?;
