@@ -1,15 +1,17 @@
 //! `diorama run`: run an experiment and record what happened.
 
 mod confirm;
+mod requirements;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use engine::{Outcome, Request, Suspension, Wanted};
 use record::{MetricRecord, Status, Variant, Verdict};
-use report::{Bound, significant};
+use report::{Bound, Requirement, significant};
 
 use self::confirm::Confirmation;
+use self::requirements::Requirements;
 use crate::experiment::{CoreArgs, HardwareArgs, TdfArg, VariantArg, open, parse_override};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -42,6 +44,13 @@ pub struct Args {
     /// four times for p99; `p99=20%` for one of them; may be given several times [default: the experiment's, or 5%]
     #[arg(long, value_name = "BOUND", value_parser = parse_accuracy)]
     accuracy: Vec<Bound>,
+    /// End with 1 unless this holds: `trustworthy`, or a limit for mean, p50, p90 or p99 of a metric, such as
+    /// `latency.p99<200ms`; may be given several times
+    #[arg(long, value_name = "WHAT")]
+    require: Vec<Requirement>,
+    /// Write what continuous integration reads: the runs and what is required of them as tests, in JUnit's XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// Run once more at twice the TDF, or half of it, and say what moves by more than the runs' intervals allow (scaled
     /// variant only)
     #[arg(long, conflicts_with_all = ["repeat", "keep"])]
@@ -111,6 +120,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     wanted.tdf = args.tdf.map(|tdf| tdf.of(&wanted)).transpose()?;
     let plan = wanted.plan()?;
     let accuracy = engine::accuracy(&experiment, &args.accuracy)?;
+    let mut requirements = Requirements::of(&args, &experiment)?;
     // What could not be done in the end is refused now.
     if args.confirm {
         Confirmation::of(&args, &plan)?;
@@ -126,7 +136,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     for warning in &plan.warnings {
         engine::warn(warning);
     }
-    let confirmation = args.confirm.then(|| Confirmation::of(&args, &plan)).transpose()?;
+    let mut confirmation = args.confirm.then(|| Confirmation::of(&args, &plan)).transpose()?;
     let mut outs = vec![args.out.clone()];
     if args.repeat > 1 {
         let all = engine::claim_directory(outs[0].as_deref(), &experiment.name, variant)?;
@@ -150,16 +160,19 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         };
         let outcome = engine::run(request, &interrupts, &mut |notice| progress.show(notice));
         progress.finish();
-        let outcome = outcome?;
+        let outcome = requirements.attempted(outcome)?;
         failed |= report(&outcome)? != ExitCode::SUCCESS;
         if outcome.suspended.is_some() {
             break;
         }
-        if let Some(confirmation) = confirmation {
-            failed |= !confirmation.make(outcome, &plan, &cores, &args, accuracy, &interrupts)?;
-            break;
-        }
+        let Some(confirmation) = confirmation.take() else {
+            failed |= !requirements.judge(outcome.result)?;
+            continue;
+        };
+        let (made, result) = confirmation.make(outcome, &plan, &cores, &args, accuracy, &interrupts)?;
+        failed |= !made | !requirements.judge(result)?;
     }
+    requirements.write()?;
     Ok(ExitCode::from(u8::from(failed)))
 }
 

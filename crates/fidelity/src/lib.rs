@@ -11,7 +11,7 @@
 //! - [`findings`] are all of that. With the samples of the metrics, and the part of them that is chance ([`sampling`]),
 //!   they become intervals, and those, held against the [`accuracy`] that was asked for, the verdict.
 //!
-//! From samples to errors: [`statistics`], and [`compare`], which pairs runs.
+//! From samples to errors: [`statistics`], and [`compare`], which pairs runs. [`require`] holds one against limits.
 //!
 //! `docs/checks.md` explains each check and the size of its effect.
 
@@ -28,6 +28,7 @@ pub mod findings;
 pub mod links;
 pub mod monitor;
 pub mod observations;
+pub mod require;
 pub mod sampling;
 pub mod statistics;
 pub mod units;

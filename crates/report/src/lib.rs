@@ -2,6 +2,7 @@
 //!
 //! - [`write_report`] makes `report.html` of a run directory.
 //! - [`compare`] compares runs with a base, and shows what came of it as a table, as a page or as JSON.
+//! - [`junit`] is what continuous integration reads of runs that were made as tests.
 //! - [`Swept`] is a sweep over parameters: its table, its page, and a file for notebooks.
 //!
 //! Only what a run has left behind is read here, through `record`; what it means is said by `fidelity`.
@@ -9,6 +10,7 @@
 mod comparison;
 mod distribution;
 mod error;
+mod junit;
 mod lines;
 mod numbers;
 mod page;
@@ -21,6 +23,8 @@ mod ticks;
 pub use comparison::{Comparisons, compare};
 pub use error::Error;
 pub use fidelity::compare::{Bound, Comparison, MetricComparison, Statistic, Statistics};
+pub use fidelity::require::{Finding, Requirement};
 pub use fidelity::wording::significant;
+pub use junit::{Tested, junit};
 pub use run::write_report;
 pub use sweep::{SweepRun, Swept};

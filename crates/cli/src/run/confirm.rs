@@ -2,7 +2,7 @@
 
 use engine::confirm::{self, Conditions, Confirmed, Seconds};
 use engine::{Experiment, Outcome, Plan, Request};
-use record::{Accuracy, RunDir, Status, Variant};
+use record::{Accuracy, RunDir, RunResult, Status, Variant};
 
 use super::{Args, complain, told};
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ impl Confirmation {
         Ok(Confirmation { experiment, seconds })
     }
 
-    /// Makes the second run and says what came of it; false if it failed.
+    /// Makes the second run and says what came of it: false if it failed, and the first as it stands then.
     pub fn make(
         self,
         first: Outcome,
@@ -42,11 +42,11 @@ impl Confirmation {
         args: &Args,
         accuracy: Accuracy,
         interrupts: &engine::Interrupts,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(bool, RunResult), Failure> {
         let Confirmation { experiment, seconds } = self;
         if !confirm::is_possible(&first.result) {
             engine::warn("not confirmed: a run that failed, or measured nothing, has nothing to confirm");
-            return Ok(true);
+            return Ok((true, first.result));
         }
         let dir = RunDir::at(&first.dir);
         let second = seconds.choose(first.result.real_seconds);
@@ -69,12 +69,12 @@ impl Confirmation {
         terminal::print(told(&outcome))?;
         complain(&outcome);
         if outcome.result.status == Status::Failed {
-            return Ok(false);
+            return Ok((false, first.result));
         }
         let comparison = confirm::compare((&first.result, conditions[0]), (&outcome.result, conditions[1]));
         let settled = confirm::settle(&dir, first.result, &comparison, conditions[1])?;
         terminal::print(summary(&comparison, conditions[1], &settled))?;
-        Ok(true)
+        Ok((true, settled))
     }
 }
 
