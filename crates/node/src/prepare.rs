@@ -18,7 +18,7 @@ use crate::enclosure::Shared;
 use crate::error::{Context, Error};
 use crate::image::Unpacked;
 use crate::own_files::Machine;
-use crate::rootfs::{Below, RootFs};
+use crate::rootfs::{Below, RootFs, Writes};
 use crate::volume::{NodeDisk, Volume};
 use crate::{image, mask, own_files, rootfs};
 
@@ -124,7 +124,8 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         Some(disk) => (Some(Volume::mount(disk, &bundle.join("disk"))?), bundle.join("disk")),
         None => (None, writes(shared, spec)),
     };
-    let root = root(shared, spec, &writes, &bundle.join("root"))?;
+    let writes = Writes { dir: &writes, on_disk: disk.is_some() };
+    let root = root(shared, spec, writes, &bundle.join("root"))?;
     if first {
         files(&root, spec)?;
     }
@@ -180,12 +181,12 @@ fn executable() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
-/// Mounts the root file system of a node at `target`; what it writes goes to `disk`.
-fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<RootFs, Error> {
+/// Mounts the root file system of a node at `target`.
+fn root(shared: &Shared, spec: &NodeSpec, writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
     match &spec.root {
-        Root::Host => over_host(shared, None, disk, target),
-        Root::Image(image) if image.over.is_some() => over_host(shared, Some(&image.root), disk, target),
-        Root::Image(image) => whole(std::slice::from_ref(&image.root), disk, target),
+        Root::Host => over_host(shared, None, writes, target),
+        Root::Image(image) if image.over.is_some() => over_host(shared, Some(&image.root), writes, target),
+        Root::Image(image) => whole(std::slice::from_ref(&image.root), writes, target),
         Root::OciArchive(_) => unreachable!("unpack() has made a directory of it"),
         Root::Dir(dir) => {
             let unusable = |e: io::Error| {
@@ -205,20 +206,20 @@ fn root(shared: &Shared, spec: &NodeSpec, disk: &Path, target: &Path) -> Result<
             fs::create_dir_all(&place).map_err(|e| Error::file("make", &place, e))?;
             bind(&opened, &place)?;
             if here.st_uid == 0 {
-                return whole(&[place], disk, target);
+                return whole(&[place], writes, target);
             }
             let layer = shared.once.get(&format!("root {}:{}", here.st_dev, here.st_ino), |n| {
                 let layer = shared.staging.join(format!("root-mask-{n}"));
                 mask::over_directory(&layer, &place, (here.st_uid, here.st_gid)).map(|()| layer)
             })?;
-            whole(&[layer, place], disk, target)
+            whole(&[layer, place], writes, target)
         }
     }
 }
 
 /// A root that is all in one directory, with what hides parts of it above.
-fn whole(layers: &[PathBuf], disk: &Path, target: &Path) -> Result<RootFs, Error> {
-    let root = RootFs::mount(layers, disk, target)?;
+fn whole(layers: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
+    let root = RootFs::mount(layers, writes, target)?;
     for (path, mode) in NEEDED {
         root.ensure(Path::new(path), mode).map_err(|e| Error::file("make a directory in", target, e))?;
     }
@@ -226,23 +227,23 @@ fn whole(layers: &[PathBuf], disk: &Path, target: &Path) -> Result<RootFs, Error
 }
 
 /// The host's root, with the changes to it that an image has.
-fn over_host(shared: &Shared, changes: Option<&Path>, disk: &Path, target: &Path) -> Result<RootFs, Error> {
+fn over_host(shared: &Shared, changes: Option<&Path>, writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
     let mask = shared.once.get("mask", |_| {
         let layer = shared.staging.join("mask");
         let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
         mask::over_host(&layer, &hide).map(|()| layer)
     })?;
     let below = Below { changes, aside: &target.with_file_name("below"), empty: &shared.staging.join("empty") };
-    rootfs::over(&below, &[mask.clone(), "/".into()], Path::new(""), disk, target)?;
+    rootfs::over(&below, &[mask.clone(), "/".into()], Path::new(""), writes, target)?;
     let root = RootFs::at(target)?;
-    submounts(&root, &mask, &below, disk, target)?;
+    submounts(&root, &mask, &below, writes, target)?;
     Ok(root)
 }
 
 /// Shows the host's file systems that are mounted below the directories shown, such as a `/usr` or `/opt` of its own.
 ///
 /// An overlay does not look into mount points of its lower layers, so each gets an overlay of its own.
-fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, disk: &Path, target: &Path) -> Result<(), Error> {
+fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, writes: Writes<'_>, target: &Path) -> Result<(), Error> {
     for point in mounts::points()? {
         let Ok(inside) = point.strip_prefix("/") else { continue };
         let hidden =
@@ -253,7 +254,8 @@ fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, disk: &Path, target:
         }
         let layer = Some(mask.join(inside)).filter(|m| m.is_dir());
         let lower: Vec<_> = layer.into_iter().chain([point.clone()]).collect();
-        match rootfs::over(below, &lower, inside, &disk.join(layer_of(inside)), &target.join(inside)) {
+        let of_point = Writes { dir: &writes.dir.join(layer_of(inside)), ..writes };
+        match rootfs::over(below, &lower, inside, of_point, &target.join(inside)) {
             // An exotic file system somewhere in /var is no reason to refuse: the node sees an empty directory there.
             Err(Error::Machine { .. }) if inside.components().count() > 1 => {}
             other => other?,

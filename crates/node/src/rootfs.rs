@@ -19,6 +19,15 @@ use rustix::mount::MountFlags;
 
 use crate::error::{Context, Error};
 
+/// Where what a node writes goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writes<'a> {
+    /// The directory.
+    pub dir: &'a Path,
+    /// Whether it is on the node's own disk, which each sync has to reach.
+    pub on_disk: bool,
+}
+
 /// A mounted root file system.
 #[derive(Debug)]
 pub(crate) struct RootFs {
@@ -26,11 +35,11 @@ pub(crate) struct RootFs {
 }
 
 impl RootFs {
-    /// Mounts an overlay of `lower` (topmost first) at `target`, which keeps what the node writes in `disk`.
+    /// Mounts an overlay of `lower` (topmost first) at `target`, which keeps what the node writes.
     ///
     /// To be called on the enclosure's thread.
-    pub(crate) fn mount(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<RootFs, Error> {
-        overlay(lower, disk, target)?;
+    pub(crate) fn mount(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
+        overlay(lower, writes, target)?;
         RootFs::at(target)
     }
 
@@ -155,13 +164,13 @@ pub(crate) fn over(
     below: &Below<'_>,
     lower: &[PathBuf],
     inside: &Path,
-    disk: &Path,
+    writes: Writes<'_>,
     target: &Path,
 ) -> Result<(), Error> {
     let changes = below.changes.map(|dir| dir.join(inside)).filter(|dir| dir.is_dir());
-    let Some(changes) = changes else { return overlay(lower, disk, target) };
+    let Some(changes) = changes else { return overlay(lower, writes, target) };
     let all: Vec<_> = [changes.clone()].into_iter().chain(lower.iter().cloned()).collect();
-    match overlay(&all, disk, target) {
+    match overlay(&all, writes, target) {
         Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::ELOOP) => {}
         done => return done,
     }
@@ -173,30 +182,34 @@ pub(crate) fn over(
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
     }
     let options = [b"lowerdir=".to_vec(), listed(&empty.into_iter().chain(lower.iter().cloned()).collect::<Vec<_>>())];
-    mount_overlay(&options.concat(), &aside, disk)?;
-    overlay(&[changes, aside], disk, target)
+    mount_overlay(&options.concat(), &aside, writes.dir)?;
+    overlay(&[changes, aside], writes, target)
 }
 
-/// Mounts an overlay. `disk` gets two directories: `upper` (what was written) and `work` (the kernel's own).
+/// Mounts an overlay. `writes` gets two directories: `upper` (what was written) and `work` (the kernel's own).
 ///
-/// It is volatile: to sync a file, or to unmount it, writes nothing to the host's disk. Else each sync of a node would
-/// take that disk's real time, and each end of a node would write out all that nobody on the host has synced yet.
-pub(crate) fn overlay(lower: &[PathBuf], disk: &Path, target: &Path) -> Result<(), Error> {
-    let (upper, work) = (disk.join("upper"), disk.join("work"));
-    // The kernel refuses one that has been volatile before: after a crash of the host it would not be whole.
-    match fs::remove_dir_all(&work) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::file("remove", &work, e)),
-        _ => {}
+/// Without a disk of the node's own it is volatile: to sync a file, or to unmount it, writes nothing to the host's disk.
+/// Else each sync would take that disk's real time, and each end of a node would write out all that nobody on the host
+/// has synced yet.
+pub(crate) fn overlay(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<(), Error> {
+    let (upper, work) = (writes.dir.join("upper"), writes.dir.join("work"));
+    if !writes.on_disk {
+        // The kernel refuses one that has been volatile before: after a crash of the host it would not be whole.
+        match fs::remove_dir_all(&work) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::file("remove", &work, e)),
+            _ => {}
+        }
     }
     for dir in [&upper, &work, &target.to_path_buf()] {
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
     }
     // A node's writes are to be all there is of it, wherever it is read: no directory that is elsewhere by another
     // name, no file without its content. That is the default of most kernels, but they may be told otherwise.
-    let plain = b",redirect_dir=off,metacopy=off,volatile";
+    let plain = b",redirect_dir=off,metacopy=off";
+    let volatile: &[u8] = if writes.on_disk { b"" } else { b",volatile" };
     let (lower, upper, work) = (listed(lower), escaped(&upper), escaped(&work));
-    let options = [b"lowerdir=", &lower[..], b",upperdir=", &upper, b",workdir=", &work, plain];
-    mount_overlay(&options.concat(), target, disk)
+    let options = [b"lowerdir=", &lower[..], b",upperdir=", &upper, b",workdir=", &work, plain, volatile];
+    mount_overlay(&options.concat(), target, writes.dir)
 }
 
 /// Directories as the option of an overlay has them.
