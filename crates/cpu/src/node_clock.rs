@@ -293,6 +293,19 @@ fn on_average(value: u64, counted: (u64, u64), now: RealInstant, before: &mut (u
     grown as f64 / passed as f64
 }
 
+/// A node that sleeps, and whose clock the run's has not reached yet: its burner, and its share. It has had more of its
+/// core than it was owed until now.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of nodes.
+pub(crate) unsafe fn asleep_ahead(words: *const NodeWords, now: RealInstant) -> Option<(usize, f64)> {
+    // SAFETY: as this function asks of its callers. What is read while the programs write it is read again soon.
+    let NodeWords { share, burner, runnable, lead, since, .. } = unsafe { words.read_volatile() };
+    let until = since.checked_add_signed(lead)?;
+    let ahead = runnable == 0 && lead > 0 && until > now.as_nanos();
+    ahead.then_some((burner as usize, share as f64 / SHARE_UNIT))
+}
+
 /// How many CPUs of a node are at work, and how far its clock is ahead of the run's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct AtWork {

@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{
@@ -81,6 +81,34 @@ fn who_computes_is_never_forgotten_while_others_come_and_go() {
     });
     had.sort_by(f64::total_cmp);
     assert!(had[0] > 0.2 * had[had.len() / 2], "in the worst tenth of a second it had {} of the core: {had:?}", had[0]);
+    groups.release().unwrap();
+}
+
+/// Others do their bursts at the speed of the core, and sleep before their shares would have let them be done: what they
+/// leave until then is not the burner's.
+#[test]
+fn who_computes_has_its_share_beside_others_that_come_and_go() {
+    let _alone = alone();
+    let terms = Terms { slice: RealDuration::from_nanos(3_000_000), pace: None };
+    let (_, mut groups) = engaged_on(&[0.12; 3], terms);
+    let had = |groups: &mut CpuGroups| while_busy(groups, &[0], |g| used(g, 4 * WINDOW))[0].0;
+    let among_idle = had(&mut groups);
+    let stop = &AtomicBool::new(false);
+    let among_others = std::thread::scope(|threads| {
+        for node in [1, 2] {
+            let joiner = groups.joiner(&common::named(node)).unwrap();
+            threads.spawn(move || {
+                joiner.join().unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    probe::work(RealDuration::from_nanos(2_000_000));
+                    std::thread::sleep(Duration::from_millis(25));
+                }
+            });
+        }
+        until_over(stop, || had(&mut groups))
+    });
+    let kept = among_others / among_idle;
+    assert!((0.92..1.08).contains(&kept), "{among_others} of the core beside others, {among_idle} beside none");
     groups.release().unwrap();
 }
 

@@ -17,7 +17,7 @@ use crate::measure::meter;
 use crate::measure::usage::{RunUsage, UsageSnapshot};
 use crate::measure::yardstick::CounterRate;
 use crate::node_clock::{
-    BurnerWords, CoreWords, MOST_CPUS, NodeWords, at_work, awake_of, awake_on_average, tell_rate, who_has,
+    BurnerWords, CoreWords, MOST_CPUS, NodeWords, asleep_ahead, at_work, awake_of, awake_on_average, tell_rate, who_has,
 };
 use crate::share::layout::{GroupLayout, is_slack};
 
@@ -44,6 +44,8 @@ pub(super) struct Followers {
     cores: Vec<CoreSpeed>,
     burners: Vec<BurnerWeight>,
     several: Vec<CpusWeight>,
+    /// The shares of nodes that sleep and are ahead, by burner.
+    ahead: Vec<f64>,
     /// The kernel's maps, once they were told.
     clocks: Option<Clocks>,
     usage: RunUsage,
@@ -75,6 +77,7 @@ impl Followers {
             cores: job.cores.iter().enumerate().map(of_core).collect(),
             burners: job.burners.iter().zip(burners.pauses()).map(of_burner).collect::<Result<_, _>>()?,
             several: job.several.iter().map(of_node).collect::<Result<_, _>>()?,
+            ahead: vec![0.0; job.burners.len()],
             clocks: None,
             usage: RunUsage::of(layout)?,
             measured: at,
@@ -97,9 +100,19 @@ impl Followers {
     }
 
     /// Gives each burner what the nodes beside it leave, and nodes with several CPUs what those at work have bought.
+    ///
+    /// A node does its work at the speed of the core, and sleeps before its share would have let it be done. Until then,
+    /// which is until the run's clock has reached the node's, it leaves nothing: others would go without what it had.
     fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
-        // SAFETY: the mapping lives as long as `clocks`.
+        self.ahead.fill(0.0);
+        for node in 0..clocks.node_count {
+            // SAFETY: the mapping lives as long as `clocks`.
+            if let Some((burner, share)) = unsafe { asleep_ahead(clocks.nodes.at(node), now) } {
+                self.ahead[burner] += share;
+            }
+        }
+        // SAFETY: as above.
         let awake = |i: usize| unsafe { awake_of(clocks.burners.at(i)) } > 0.0;
         self.cores.iter_mut().for_each(|core| core.has_nodes = false);
         self.burners.iter().enumerate().for_each(|(i, burner)| self.cores[burner.core].has_nodes |= awake(i));
@@ -108,7 +121,7 @@ impl Followers {
             // A burner that is alone on its core may keep any weight.
             if core.has_nodes || !self.at_once {
                 let words = clocks.cores.at(core.number);
-                burner.follow(clocks.burners.at(i), words, core.slack, now, self.at_once)?;
+                burner.follow(clocks.burners.at(i), words, core.slack, self.ahead[i], now, self.at_once)?;
             }
         }
         for node in &mut self.several {
@@ -267,6 +280,7 @@ impl BurnerWeight {
         words: *const BurnerWords,
         core: *const CoreWords,
         slack: Option<f64>,
+        ahead: f64,
         now: RealInstant,
         at_once: bool,
     ) -> io::Result<()> {
@@ -275,7 +289,8 @@ impl BurnerWeight {
             share.base = slack;
         }
         // SAFETY: the mapping lives as long as its owner, who calls this; the programs write each word as a whole.
-        let awake = unsafe { if at_once { awake_of(words) } else { awake_on_average(words, now, &mut self.owed) } };
+        let awake =
+            unsafe { if at_once { awake_of(words) + ahead } else { awake_on_average(words, now, &mut self.owed) } };
         let fraction = share.fraction(awake);
         let beside = fraction + share.scale * awake;
         if (fraction - self.written).abs() > WORTH_IT * beside {
