@@ -84,8 +84,8 @@ fn who_computes_is_never_forgotten_while_others_come_and_go() {
     groups.release().unwrap();
 }
 
-/// Others do their bursts at the speed of the core, and sleep before their shares would have let them be done: what they
-/// leave until then is not the burner's.
+/// Others do their bursts at the speed of the core, and sleep before their shares would have let them be done: what
+/// they leave until then is not the burner's.
 #[test]
 fn who_computes_has_its_share_beside_others_that_come_and_go() {
     let _alone = alone();

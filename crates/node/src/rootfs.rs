@@ -188,9 +188,9 @@ pub(crate) fn over(
 
 /// Mounts an overlay. `writes` gets two directories: `upper` (what was written) and `work` (the kernel's own).
 ///
-/// Without a disk of the node's own it is volatile: to sync a file, or to unmount it, writes nothing to the host's disk.
-/// Else each sync would take that disk's real time, and each end of a node would write out all that nobody on the host
-/// has synced yet.
+/// Without a disk of the node's own it is volatile: to sync a file, or to unmount it, writes nothing to the host's
+/// disk. Else each sync would take that disk's real time, and each end of a node would write out all that nobody on
+/// the host has synced yet.
 pub(crate) fn overlay(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<(), Error> {
     let (upper, work) = (writes.dir.join("upper"), writes.dir.join("work"));
     if !writes.on_disk {

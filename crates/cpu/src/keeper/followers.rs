@@ -101,8 +101,9 @@ impl Followers {
 
     /// Gives each burner what the nodes beside it leave, and nodes with several CPUs what those at work have bought.
     ///
-    /// A node does its work at the speed of the core, and sleeps before its share would have let it be done. Until then,
-    /// which is until the run's clock has reached the node's, it leaves nothing: others would go without what it had.
+    /// A node does its work at the speed of the core, and sleeps before its share would have let it be done. Until
+    /// then, which is until the run's clock has reached the node's, it leaves nothing: others would go without what it
+    /// had.
     fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
         self.ahead.fill(0.0);
