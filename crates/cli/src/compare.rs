@@ -31,8 +31,7 @@ pub struct Args {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let compared = report::compare(&args.base, &args.others, &args.within).map_err(Failure::input)?;
     if let Some(file) = &args.html {
-        engine::write_file(file, compared.page().as_bytes())
-            .map_err(|e| Failure::failed(format!("{}: cannot write: {e}", file.display())))?;
+        engine::write_file(file, compared.page().as_bytes()).map_err(Failure::cannot_write(file))?;
     }
     terminal::print(if args.json { compared.json() } else { compared.table() })?;
     Ok(ExitCode::from(u8::from(!compared.within())))

@@ -1,6 +1,8 @@
 //! How a verb fails: a sentence for the person who reads it, and the exit code that scripts rely on.
 
 use std::fmt::Display;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A failure that ends the command.
@@ -22,6 +24,11 @@ impl Failure {
     /// The user's input or usage is wrong.
     pub fn input(message: impl Display) -> Self {
         Self { code: 2, message: message.to_string() }
+    }
+
+    /// A file that was asked for cannot be written.
+    pub fn cannot_write(file: &Path) -> impl FnOnce(io::Error) -> Failure {
+        move |e| Failure::failed(format!("{}: cannot write: {e}", file.display()))
     }
 
     /// Prints the message and gives the exit code.

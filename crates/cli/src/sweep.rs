@@ -128,8 +128,7 @@ fn written(name: &str, out: &Path, points: &[Point], queue: &Queue) -> Result<Sw
     let swept = Swept { name: name.to_owned(), runs: runs.collect() };
     for (file, text) in [("table.md", swept.table()), ("sweep.csv", swept.csv()), ("sweep.html", swept.page())] {
         let path = out.join(file);
-        engine::write_file(&path, text.as_bytes())
-            .map_err(|e| Failure::failed(format!("{}: cannot write: {e}", path.display())))?;
+        engine::write_file(&path, text.as_bytes()).map_err(Failure::cannot_write(&path))?;
     }
     Ok(swept)
 }

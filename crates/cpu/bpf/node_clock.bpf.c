@@ -421,9 +421,11 @@ static __always_inline __u64 event_for(
 /* Notes a thread that has been woken by what came to a socket: it may have to wait for the core. */
 static __always_inline void note_waiter(const struct node *n, const struct task *task, __u32 pid, __u64 now)
 {
+	if (n->cpus < 2)
+		return;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
-	if (n->cpus < 2 || !core || !core->socket || now > core->socket_at + SOON)
+	if (!core || !core->socket || now > core->socket_at + SOON)
 		return;
 	struct waiters *w = waiters_at(task->node);
 	if (!w)
@@ -716,10 +718,11 @@ int BPF_PROG(on_receive, struct sock *sk, int length)
 	struct core *core = core_of_node();
 	if (!core || length < 0 || !is_for_datagrams(sk))
 		return 0;
-	struct datagrams *datagrams = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	change_places(core, sk, 0);
+	if (config.changes_places)
+		change_places(core, sk, 0);
 	if (config.traces_end_of_datagrams)
 		return 0;
+	struct datagrams *datagrams = bpf_sk_storage_get(&sockets, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	/* Where it is not known which it was: none has come after the last. */
 	takes(core, datagrams ? datagrams->first : 0);
 	if (datagrams)
@@ -732,8 +735,8 @@ SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_data, struct sock *sk)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct core *core = bpf_map_lookup_elem(&cores, &cpu);
-	if (core && config.changes_places) {
+	struct core *core = config.changes_places ? bpf_map_lookup_elem(&cores, &cpu) : 0;
+	if (core) {
 		core->socket = (__u64)sk;
 		core->socket_at = bpf_ktime_get_ns();
 		core->port = sk->__sk_common.skc_state == TCP_LISTEN ? sk->__sk_common.skc_num : 0;

@@ -299,11 +299,18 @@ fn on_average(value: u64, counted: (u64, u64), now: RealInstant, before: &mut (u
 /// # Safety
 /// `words` is mapped from the programs' map of nodes.
 pub(crate) unsafe fn asleep_ahead(words: *const NodeWords, now: RealInstant) -> Option<(usize, f64)> {
-    // SAFETY: as this function asks of its callers. What is read while the programs write it is read again soon.
-    let NodeWords { share, burner, runnable, lead, since, .. } = unsafe { words.read_volatile() };
-    let until = since.checked_add_signed(lead)?;
-    let ahead = runnable == 0 && lead > 0 && until > now.as_nanos();
-    ahead.then_some((burner as usize, share as f64 / SHARE_UNIT))
+    // SAFETY: as this function asks of its callers. What is read while the programs write it is read again soon. The
+    // histograms, which are most of it, are left alone: this is done for each node some thousand times a second.
+    let (runnable, lead, since) = unsafe {
+        let (runnable, lead) = (&raw const (*words).runnable, &raw const (*words).lead);
+        (runnable.read_volatile(), lead.read_volatile(), (&raw const (*words).since).read_volatile())
+    };
+    let ahead = runnable == 0 && lead > 0 && since.checked_add_signed(lead)? > now.as_nanos();
+    // SAFETY: as above.
+    ahead.then(|| unsafe {
+        let (burner, share) = (&raw const (*words).burner, &raw const (*words).share);
+        (burner.read_volatile() as usize, share.read_volatile() as f64 / SHARE_UNIT)
+    })
 }
 
 /// How many CPUs of a node are at work, and how far its clock is ahead of the run's.

@@ -5,11 +5,11 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::{
-    alone, come_and_go, create, engaged, engaged_on, keeper, left_behind, run_id, until_over, used, used_at_once,
+    alone, come_and_go, create, engaged, engaged_on, keeper, left_behind, run_id, spin, until_over, used, used_at_once,
     while_busy,
 };
 use diorama_cpu::{CpuGroups, Error, Policy, Terms, best_policy, probe};
@@ -73,7 +73,7 @@ fn who_computes_is_never_forgotten_while_others_come_and_go() {
             let joiner = groups.joiner(&common::named(i + 1)).unwrap();
             threads.spawn(move || {
                 joiner.join().unwrap();
-                come_and_go(stop, Duration::from_micros(works), Duration::from_micros(5 * works));
+                come_and_go(stop, || spin(Duration::from_micros(works)), Duration::from_micros(5 * works));
             });
         }
         let window = |g: &mut CpuGroups| used_at_once(g, Duration::from_millis(100))[0].0;
@@ -99,10 +99,10 @@ fn who_computes_has_its_share_beside_others_that_come_and_go() {
             let joiner = groups.joiner(&common::named(node)).unwrap();
             threads.spawn(move || {
                 joiner.join().unwrap();
-                while !stop.load(Ordering::Relaxed) {
+                let work = || {
                     probe::work(RealDuration::from_nanos(2_000_000));
-                    std::thread::sleep(Duration::from_millis(25));
-                }
+                };
+                come_and_go(stop, work, Duration::from_millis(25));
             });
         }
         until_over(stop, || had(&mut groups))

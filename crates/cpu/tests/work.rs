@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use common::{CORE, alone, come_and_go, engaged_on, until_over, used_at_once, while_busy};
+use common::{CORE, alone, come_and_go, engaged_on, spin, until_over, used_at_once, while_busy};
 use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
 use host::sched::{Class, set};
 use scale::RealDuration;
@@ -118,7 +118,7 @@ fn robbed<T>(then: impl FnOnce() -> T) -> T {
         threads.spawn(|| {
             host::pin(CORE).expect("the core");
             set(Class::RealTime { priority: 1, inherited: true }).expect("a real-time thread");
-            come_and_go(stop, Duration::from_millis(1), Duration::from_millis(2));
+            come_and_go(stop, || spin(Duration::from_millis(1)), Duration::from_millis(2));
         });
         until_over(stop, then)
     })

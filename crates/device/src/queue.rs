@@ -122,10 +122,9 @@ struct Waiting {
     early: RealDuration,
     /// How much too late it will be answered nevertheless, as the model was told of it too late.
     lost: RealDuration,
-    /// When it was met, and by how much its node's clock was ahead of the run's then, or behind.
+    /// When it was met, and when it was made by the clock of its node, which is ahead of the run's or behind.
     met: RealInstant,
-    ahead: RealDuration,
-    behind: RealDuration,
+    asked: RealInstant,
     /// By how much it is answered later than its model says, as it was complete before it was met.
     put_off: RealDuration,
     /// When it was complete by the model, in the model's time.
@@ -145,7 +144,7 @@ impl Waiting {
     /// When its answer comes, by the run's clock: at the instant that its model says, however late it is given.
     fn comes(&self, mode: Mode) -> Option<RealInstant> {
         let Mode::Modelled(clock) = mode else { return None };
-        Some(clock.known(self.complete?) - self.early)
+        Some(clock.complete(self.complete?) - self.early)
     }
 }
 
@@ -322,8 +321,7 @@ impl Queue {
             early: none,
             lost: none,
             met: now,
-            ahead: asked.since(now),
-            behind: now.since(asked),
+            asked,
             put_off: none,
             complete: None,
             due: None,
@@ -500,7 +498,7 @@ impl Queue {
         self.outstanding = self.outstanding.saturating_sub(1);
         if let Some(waiting) = self.waiting.get_mut(&event.id) {
             let due = clock.answer(event.at) - waiting.sooner;
-            waiting.put_off = waiting.met.since(due).min(waiting.behind);
+            waiting.put_off = waiting.met.since(due).min(waiting.met.since(waiting.asked));
             let due = due + waiting.put_off;
             (waiting.complete, waiting.due) = (Some(event.at), Some(due));
             self.due.insert((due, event.id));
@@ -538,8 +536,9 @@ impl Queue {
             sum.count += 1;
             sum.bytes += request.length;
             // The kernel counts from when it was met, and not from when the node asked by its own clock.
-            let took = clock.lasts(arrived, complete) + late + request.lost + request.ahead + request.put_off;
-            sum.took = sum.took + took.saturating_sub(request.behind);
+            let (ahead, behind) = (request.asked.since(request.met), request.met.since(request.asked));
+            let took = clock.lasts(arrived, complete) + late + request.lost + ahead + request.put_off;
+            sum.took = sum.took + took.saturating_sub(behind);
         }
         let counters = &mut self.counters;
         counters.latest = counters.latest.max(behind);

@@ -140,8 +140,7 @@ impl FromStr for Requirement {
         let (what, rest) = text.split_at(at);
         let found = RELATIONS.iter().find_map(|(sign, relation)| Some((*relation, rest.strip_prefix(sign)?)));
         let (relation, limit) = found.ok_or_else(wrong)?;
-        let named = |name: &str| Statistic::ALL.into_iter().find(|s| s.as_str() == name);
-        let of = what.trim().rsplit_once('.').and_then(|(metric, name)| Some((metric, named(name)?)));
+        let of = what.trim().rsplit_once('.').and_then(|(metric, name)| Some((metric, Statistic::named(name)?)));
         let (metric, statistic) = of.unwrap_or((what.trim(), Statistic::Mean));
         let limit = limit.trim();
         let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-');

@@ -349,9 +349,9 @@ impl LocalSite {
         there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, Change::PowerOff)
     }
 
-    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<u64> {
         let HardwareChange::Memory(bytes) = change;
-        Ok(Some(self.nodes()?.with(node, |n| n.limit_memory(bytes))?))
+        Ok(self.nodes()?.with(node, |n| n.limit_memory(bytes))?)
     }
 
     fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {

@@ -521,7 +521,7 @@ pub enum Action {
     Hardware {
         /// A place in [`Experiment::nodes`].
         node: usize,
-        /// What changes.
+        /// The memory that it has then.
         change: HardwareChange,
     },
     /// Does something to the disk of a node.

@@ -12,8 +12,8 @@ use std::process::ExitStatus;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-/// What programs that the engine starts see of its environment. A runtime becomes a node's program, and would bring all
-/// that is in there, passwords and descriptors to listen on, into the node.
+/// Variables of the engine's environment that are passed on to programs. A runtime becomes a node's program, and would
+/// bring all others, passwords and descriptors to listen on, into the node.
 const KEPT: [&str; 5] = ["HOME", "LANG", "LC_ALL", "PATH", "RUST_BACKTRACE"];
 
 /// A child process of the engine that has not been waited for.

@@ -70,7 +70,7 @@ impl Series {
                     runs.insert(number, Run::open(&dir)?);
                 }
             }
-            // What is no directory has an error of its own.
+            // Opening a run that is no directory fails with an error of its own.
             _ => drop(runs.insert(0, Run::open(path)?)),
         }
         let series = Series { path: path.to_owned(), runs };

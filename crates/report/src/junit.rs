@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fidelity::compare::Statistic;
 use fidelity::require::Finding;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use record::{RunResult, Status};
@@ -11,7 +12,7 @@ use record::{RunResult, Status};
 pub struct Tested {
     /// Which of several repetitions it is, if there are several.
     pub repetition: Option<usize>,
-    /// What came of it, or why it could not be made.
+    /// The run's results and how it stands to what is required, or why it could not be made.
     pub outcome: Result<(RunResult, Vec<Finding>), String>,
 }
 
@@ -40,9 +41,9 @@ fn suite(experiment: &str, tested: &Tested) -> TestSuite {
     };
     let mut suite = TestSuite::new(format!("{experiment} {}{number}", run.variant));
     for (name, metric) in &run.metrics {
-        let s = &metric.summary;
-        for (statistic, value) in [("mean", s.mean), ("p50", s.p50), ("p90", s.p90), ("p99", s.p99)] {
-            suite.add_property(Property::new(format!("{name}.{statistic}"), format!("{value} {}", metric.unit)));
+        for statistic in Statistic::ALL {
+            let value = format!("{} {}", statistic.of(&metric.summary), metric.unit);
+            suite.add_property(Property::new(format!("{name}.{statistic}"), value));
         }
     }
     let ended = match run.status {

@@ -73,7 +73,7 @@ const CALLER: &str = "with the caller's rights";
 const NAMES: &str = "for its name alone";
 /// A thread whose root is the directory that it works in (`chroot`).
 const INSIDE: &str = "in a root of its own";
-/// What is asked of a file that has been opened safely, or by `/proc/self/fd` of a directory that has.
+/// Queries of a file that has been opened safely, or by `/proc/self/fd` of a directory that has.
 const HELD: &str = "of what is open";
 /// The mask only hides. What its owner moves while it is made, or later, shows no more than SECURITY.md says.
 const HIDES: &str = "to hide, not to show";

@@ -40,11 +40,6 @@ impl DiskClock {
         DiskClock { factor, since, model_since: self.model(since), ..self }
     }
 
-    /// When whoever has asked knows, if answered in time, that a request is complete at an instant of the model's.
-    pub fn known(&self, complete: VirtualInstant) -> RealInstant {
-        self.complete(complete)
-    }
-
     /// When a request arrives that is met at a real instant, by the model's time.
     pub fn arrival(&self, met: RealInstant) -> VirtualInstant {
         self.model(self.passed(met))
@@ -103,7 +98,8 @@ impl DiskClock {
         self.tdf.to_virtual(answered.since(self.answer(complete) + self.waking))
     }
 
-    fn complete(&self, at: VirtualInstant) -> RealInstant {
+    /// When whoever has asked knows, if answered in time, that a request is complete at an instant of the model's.
+    pub fn complete(&self, at: VirtualInstant) -> RealInstant {
         self.zero + self.tdf.to_real(self.shown(at).since(VirtualInstant::ZERO))
     }
 }

@@ -70,8 +70,8 @@ impl Requirements {
     /// Writes the file that was asked for.
     pub fn write(&self) -> Result<(), Failure> {
         let Some(file) = &self.junit else { return Ok(()) };
-        let written = engine::write_file(file, report::junit(&self.experiment, &self.made).as_bytes());
-        written.map_err(|e| Failure::failed(format!("{}: cannot write: {e}", file.display())))
+        let xml = report::junit(&self.experiment, &self.made);
+        engine::write_file(file, xml.as_bytes()).map_err(Failure::cannot_write(file))
     }
 
     fn note(&mut self, outcome: Result<(RunResult, Vec<Finding>), String>) {

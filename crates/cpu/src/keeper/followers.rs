@@ -107,7 +107,9 @@ impl Followers {
     fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
         self.ahead.fill(0.0);
-        for node in 0..clocks.node_count {
+        // Where burners have an average, this has no part in it.
+        let looked_at = if self.at_once { clocks.node_count } else { 0 };
+        for node in 0..looked_at {
             // SAFETY: the mapping lives as long as `clocks`.
             if let Some((burner, share)) = unsafe { asleep_ahead(clocks.nodes.at(node), now) } {
                 self.ahead[burner] += share;

@@ -118,13 +118,18 @@ pub fn until_over<T>(stop: &AtomicBool, then: impl FnOnce() -> T) -> T {
     result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Computes for a while and sleeps for a while, in turns, until it is stopped.
-pub fn come_and_go(stop: &AtomicBool, works: Duration, rests: Duration) {
+/// Works and sleeps for a while, in turns, until it is stopped.
+pub fn come_and_go(stop: &AtomicBool, work: impl Fn(), rests: Duration) {
     while !stop.load(Ordering::Relaxed) {
-        let begun = Instant::now();
-        while begun.elapsed() < works {}
+        work();
         sleep(rests);
     }
+}
+
+/// Computes until a time has passed, whether it had the core or not.
+pub fn spin(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {}
 }
 
 /// Measures nodes in the next `window`, as fractions of the core: (its programs, left unused).

@@ -23,6 +23,11 @@ impl Statistic {
     /// All of them, in the order in which they are told.
     pub const ALL: [Statistic; 4] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99];
 
+    /// The one of a name in files and on the command line, if there is one.
+    pub fn named(name: &str) -> Option<Statistic> {
+        Statistic::ALL.into_iter().find(|statistic| statistic.as_str() == name)
+    }
+
     /// Its value in a summary.
     pub fn of(self, summary: &Summary) -> f64 {
         match self {
@@ -103,7 +108,7 @@ impl FromStr for Bound {
             None => (None, text),
         };
         let statistic = match name {
-            Some(name) => Some(Statistic::ALL.into_iter().find(|s| s.as_str() == name).ok_or_else(wrong)?),
+            Some(name) => Some(Statistic::named(name).ok_or_else(wrong)?),
             None => None,
         };
         let percent: f64 = percent.trim().strip_suffix('%').and_then(|p| p.trim().parse().ok()).ok_or_else(wrong)?;

@@ -9,6 +9,9 @@ use crate::error::{CONTAINER, Error, Lack};
 /// How often a limit is tried that the kernel does not take because more is in use.
 const TRIES: u64 = 64;
 
+/// Bytes above what is in use that each try adds to the one before.
+const STEP: u64 = 64 * 1024;
+
 /// Lets the group at `path` (as [`super::Tree::path`] gives it) have so much memory from now on. Gives back the limit
 /// that is in force then; nothing if the group is gone.
 ///
@@ -37,6 +40,3 @@ pub fn limit_memory(path: &str, bytes: u64) -> Result<Option<u64>, Error> {
     }
     unreachable!("the last try returns")
 }
-
-/// By how much more than what is in use the next try is.
-const STEP: u64 = 64 * 1024;

@@ -64,7 +64,7 @@ impl IdleMemory {
 
 impl Drop for IdleMemory {
     fn drop(&mut self) {
-        // What is still being changed is restored, too.
+        // Waits for a change that is under way, so that it is restored, too.
         self.wait();
     }
 }
