@@ -47,6 +47,8 @@ pub enum VariantArg {
     Baseline,
     /// TDF 1, links at target rates, all nodes together within the scaled variant's resources
     Naive,
+    /// TDF 1, every node with whole cores of its own and the kernel's own clock
+    Native,
 }
 
 impl From<VariantArg> for Variant {
@@ -55,6 +57,7 @@ impl From<VariantArg> for Variant {
             VariantArg::Scaled => Variant::Scaled,
             VariantArg::Baseline => Variant::Baseline,
             VariantArg::Naive => Variant::Naive,
+            VariantArg::Native => Variant::Native,
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Args {
     /// The experiment: its folder, its YAML file, or its ns script
     experiment: PathBuf,
     /// With which resources: `scaled` as the plan says, `baseline` at TDF 1 with every node's full target share,
-    /// `naive` at TDF 1 with the scaled variant's resources
+    /// `naive` at TDF 1 with the scaled variant's resources, `native` at TDF 1 with a whole core for each CPU
     #[arg(long, value_enum, default_value = "scaled")]
     variant: VariantArg,
     /// Another time dilation factor than the experiment's, or `auto` for the smallest that fits this machine (scaled

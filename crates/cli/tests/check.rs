@@ -87,6 +87,7 @@ fn wrong_input_is_2_with_its_place() {
     }
     for (args, part) in [
         (&["--tdf", "0"][..], "at least 1"),
+        (&["--tdf", "20", "--variant", "native"], "--tdf cannot be given"),
         (&["--tdf", "20", "--variant", "naive"], "--tdf cannot be given"),
         (&["--set", "machines.server.speed=20"], "a TDF of 22.6 would fit"),
         (&["--set", "machines.server.cpus=300"], "a machine has 1 to 256 CPUs"),

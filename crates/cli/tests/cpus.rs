@@ -81,3 +81,52 @@ fn cpu_clocks_go_as_many_times_as_fast_as_the_clock_as_cpus_work() {
     }
     assert_eq!(lines.len(), 4, "{said}");
 }
+
+/// A node with a core to itself.
+const NATIVE: &str = "name: alone\ntdf: 4\nmachines: { m: { cpus: 1, speed: 1, memory: 128MiB } }\nnodes:\n\
+                      \x20 a: { machine: m, run: sh /srv/all, files: { /srv/all: all } }\n\
+                      ends: { exited: [a], limit: 60s }\n";
+
+#[test]
+fn a_native_node_has_a_whole_core_and_the_kernels_clock() {
+    let lab = Lab::new(NATIVE);
+    let script = "taskset -pc $$; nproc; grep -c ^processor /proc/cpuinfo; cut -d' ' -f1 /proc/uptime\n\
+                  cat /proc/self/maps | grep -c diorama || true\n";
+    std::fs::write(lab.path().join("lab/all"), script).unwrap();
+    let up = || std::fs::read_to_string("/proc/uptime").unwrap().split('.').next().unwrap().parse::<i64>().unwrap();
+    let before = up();
+    let done = lab.diorama(&["run", "lab", "--variant", "native"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let plan: serde_json::Value = serde_json::from_str(&lab.read("runs/alone/native/plan.json")).unwrap();
+    let node = &plan["nodes"]["a"];
+    let core = node["core"].as_u64().unwrap();
+    assert_eq!((&node["whole_cores"], plan["timeslice"].is_null()), (&serde_json::json!([core]), true));
+    let said = lab.read("runs/alone/native/nodes/a/stdout.log");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].ends_with(&format!("list: {core}")), "{said}");
+    assert_eq!((lines[1], lines[2]), ("1", "1"));
+    let shown: i64 = lines[3].split('.').next().unwrap().parse().unwrap();
+    assert!((before..=up()).contains(&shown), "not the kernel's clock: {before}, {said}");
+    assert_eq!(lines[4], "0", "nothing is injected");
+    let result: serde_json::Value = serde_json::from_str(&lab.read("runs/alone/native/result.json")).unwrap();
+    assert_eq!((&result["variant"], &result["tdf"]), (&"native".into(), &1.into()));
+    let checks = result["fidelity"]["checks"].as_array().unwrap();
+    let lead = checks.iter().find(|check| check["name"] == "clock-lead").unwrap();
+    assert!(lead["says"].as_str().unwrap().starts_with("Nodes have cores of their own"), "{lead}");
+}
+
+#[test]
+fn a_native_run_that_no_machine_could_hold_is_refused_with_what_would_do() {
+    let checked = |from: &str, to: &str| {
+        let lab = Lab::new(&NATIVE.replace(from, to));
+        std::fs::write(lab.path().join("lab/all"), "true\n").unwrap();
+        lab.diorama(&["check", "lab", "--variant", "native"])
+    };
+    let few = checked("cpus: 1", "cpus: 256");
+    assert_eq!(few.code, 2, "{}", few.stderr);
+    assert!(few.stderr.contains("needs a whole core for each CPU of its nodes, 256 in all"), "{}", few.stderr);
+    let fast = checked("speed: 1,", "speed: 1.5,");
+    assert!(fast.code == 2 && fast.stderr.contains("lower its machine's speed to 1 or less"), "{}", fast.stderr);
+    let slow = checked("speed: 1,", "speed: 0.5,");
+    assert!(slow.code == 0 && slow.stdout.contains("CFS quota of 50%"), "{}{}", slow.stdout, slow.stderr);
+}

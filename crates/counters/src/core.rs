@@ -105,6 +105,10 @@ pub struct NodeUse {
     pub container_ns: u64,
     /// CPU time that the core's burner burnt of its share while all threads of the node slept, in ns.
     pub unused_ns: u64,
+    /// Real time in which all of its threads slept, in ns; 0 where the kernel does not count it.
+    pub slept_ns: u64,
+    /// Wake-ups of threads of the node that could not be counted.
+    pub uncounted: u64,
 }
 
 /// The ticks of one core since boot, as in `/proc/stat`.

@@ -63,6 +63,7 @@ struct node {
 	__u64 waited; /* for how long it wanted it and did not have it */
 	__u64 slices; /* how often it has had it */
 	__u64 worked; /* by how much its clock has gone on while it had the core */
+	__u64 uncounted; /* how often the kernel had no memory for what is kept of one of its threads */
 	__u32 behind[BUCKETS]; /* log2 of µs by which it was behind the run's clock when it got the core */
 	__u32 ahead[BUCKETS];  /* log2 of µs by which it was ahead when it went to sleep */
 };
@@ -182,6 +183,12 @@ static __always_inline bool has_nodes(__u32 cpu)
 	return cpu < MOST_CPUS && config.cores[cpu / 64 % (MOST_CPUS / 64)] >> (cpu % 64) & 1;
 }
 
+static __always_inline struct node *node_at(__u32 node)
+{
+	__u32 key = node - 1;
+	return bpf_map_lookup_elem(&nodes, &key);
+}
+
 /* The record of a task that is a node's, else nothing. */
 static __always_inline struct task *task_of(struct task_struct *p)
 {
@@ -199,17 +206,15 @@ static __always_inline struct task *task_of(struct task_struct *p)
 	if (!node && !task)
 		return 0;
 	task = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!task)
+	if (!task) {
+		struct node *of = node ? node_at(*node) : 0;
+		if (of)
+			of->uncounted++;
 		return 0;
+	}
 	task->group = (__u64)group;
 	task->node = node ? *node : 0;
 	return node ? task : 0;
-}
-
-static __always_inline struct node *node_at(__u32 node)
-{
-	__u32 key = node - 1;
-	return bpf_map_lookup_elem(&nodes, &key);
 }
 
 static __always_inline struct waiters *waiters_at(__u32 node)

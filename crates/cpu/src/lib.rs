@@ -41,6 +41,9 @@ pub struct NodeShare {
     /// How many CPUs it has.
     #[serde(default = "one")]
     pub cpus: u32,
+    /// Its cores under [`Policy::WholeCores`]; else none.
+    #[serde(default)]
+    pub whole_cores: Vec<usize>,
 }
 
 fn one() -> u32 {
@@ -50,12 +53,17 @@ fn one() -> u32 {
 impl NodeShare {
     /// A node.
     pub fn new(name: impl Into<String>, core: usize, share: f64) -> NodeShare {
-        NodeShare { name: name.into(), core, share, cpus: one() }
+        NodeShare { name: name.into(), core, share, cpus: one(), whole_cores: Vec::new() }
     }
 
     /// The node with so many CPUs, between which the share is divided.
     pub fn with_cpus(self, cpus: u32) -> NodeShare {
         NodeShare { cpus: cpus.max(1), ..self }
+    }
+
+    /// The node with these cores to itself.
+    pub fn on_whole_cores(self, whole_cores: Vec<usize>) -> NodeShare {
+        NodeShare { whole_cores, ..self }
     }
 
     /// The fraction of its core that one of its CPUs has.
@@ -78,6 +86,8 @@ pub enum Policy {
         /// Fraction of a core that all nodes have together; more than 1 on several cores.
         cap: f64,
     },
+    /// Every node has cores of its own, all of them, or as much as a CFS quota leaves of them where it is slower.
+    WholeCores,
 }
 
 /// Why CPU shares could not be applied.

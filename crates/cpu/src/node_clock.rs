@@ -53,6 +53,7 @@ pub(crate) struct NodeWords {
     waited: u64,
     slices: u64,
     worked: u64,
+    uncounted: u64,
     behind: [u32; BUCKETS],
     ahead: [u32; BUCKETS],
 }
@@ -94,6 +95,10 @@ pub struct NodeTimes {
     pub worked: RealDuration,
     /// How many of its CPUs its threads wanted, over time: CPUs × real time.
     pub wanted: RealDuration,
+    /// For how long at least one of its threads could run.
+    pub awake: RealDuration,
+    /// How often a thread could not be counted, for want of memory.
+    pub uncounted: u64,
     /// How often its clock was so far behind the run's when it got the core: below 1 µs of real time, below 2, 4 and
     /// so on.
     pub behind: [u32; BUCKETS],
@@ -234,8 +239,14 @@ impl NodeClocks {
         let words = unsafe { self.nodes.at(node).read_volatile() };
         let [ran, waited, worked, wanted] =
             [words.ran, words.waited, words.worked, words.wanted].map(RealDuration::from_nanos);
-        let NodeWords { slices, behind, ahead, .. } = words;
-        NodeTimes { ran, waited, slices, worked, wanted, behind, ahead }
+        // What goes on now is counted when it ends.
+        let goes_on = if words.runnable > 0 {
+            host::now().since(RealInstant::from_nanos(words.since))
+        } else {
+            RealDuration::ZERO
+        };
+        let NodeWords { slices, uncounted, behind, ahead, .. } = words;
+        NodeTimes { ran, waited, slices, worked, wanted, awake: ran + waited + goes_on, uncounted, behind, ahead }
     }
 
     /// Where another process finds what nodes want.

@@ -24,11 +24,12 @@ use crate::findings::{Finding, Findings};
 type Named = (CheckName, fn(&Evidence) -> Judgement);
 
 /// All checks, in the order in which they are recorded.
-const CHECKS: [Named; 13] = [
+const CHECKS: [Named; 14] = [
     (CheckName::EmulatorLateness, emulator::lateness),
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
     (CheckName::CpuEntitlement, |e| cpu::cpu_entitlement(&e.sharing, e.observations)),
+    (CheckName::Parallelism, |e| cpu::parallelism(&e.sharing, e.observations)),
     (CheckName::CoreSpeed, |e| speed::core_speed(e.speeds, e.pace)),
     (CheckName::ClockLead, |e| {
         clock::of_host(clock::clock_lead(&e.sharing, e.crossings.as_ref(), e.tdf), e.host_slices)

@@ -5,7 +5,7 @@ use scale::{RealDuration, RealInstant, Tdf, VirtualDuration, VirtualInstant};
 
 use super::caches::caches;
 use super::clock::{clock_lead, clock_rate, of_host};
-use super::cpu::{cpu_entitlement, steal};
+use super::cpu::{cpu_entitlement, parallelism, steal};
 use super::emulator::{emulator_lateness, ring_drops};
 use super::foreign::{foreign_load_harness, foreign_load_nodes};
 use super::speed::core_speed;
@@ -16,7 +16,7 @@ use crate::core_speed::{SpeedRecord, SpeedSeries};
 use crate::counters::{CoreWork, TcpCounters};
 use crate::emulator_load::LoadInterval;
 use crate::evidence::{ClockRate, Crossings, Pace, ScaledTimers, Sharing, Spread};
-use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence};
+use crate::observations::{NodeCpu, NodeTcp, Observations, Occurrence, Parallelism};
 use counters::Staleness;
 
 const TEN: f64 = 10.0;
@@ -179,6 +179,26 @@ fn what_a_node_lacked_in_all_saturated_seconds_together_is_what_its_work_took_lo
     assert_eq!(cpu_entitlement(&usual(), &Observations::default()).found, Found::Nothing);
     assert_eq!(judged(Sharing::Pool, 50.0).found, Found::Nothing, "naive promises nothing");
     assert_eq!(judged(Sharing::Quota(String::new()), 50.0).found, Found::Nothing);
+}
+
+#[test]
+fn what_threads_lacked_of_the_cpus_that_they_wanted_is_what_their_work_took_longer() {
+    let seen = |all: f64| Observations {
+        parallelism: Some(Parallelism {
+            worst: worst(70.0, "server"),
+            wanted: (2.5, 4),
+            seconds: 6,
+            all: worst(all, "server"),
+        }),
+        ..Observations::default()
+    };
+    let judged = parallelism(&usual(), &seen(80.0));
+    assert!(near(work(&judged)[1], 25.0) && judged.value == Some(70.0), "{judged:?}");
+    assert!(judged.says.contains("wanted 2.5 of 4 CPUs, 70 % of that, in server, from 3.0 s to 4.0 s;"), "{judged:?}");
+    assert_eq!(parallelism(&Sharing::Pool, &seen(80.0)).found, Found::Nothing);
+    assert_eq!(parallelism(&usual(), &Observations::default()).found, Found::Nothing, "all nodes have one");
+    let uncounted = Observations { uncounted: Some((3, "server".into())), ..seen(100.0) };
+    assert_eq!(parallelism(&usual(), &uncounted).found, Found::Unsized);
 }
 
 /// Virtual seconds, ten real ones each, in which the core did so many units a microsecond, nodes were owed so many
@@ -513,6 +533,7 @@ fn a_quiet_run_is_trustworthy_and_one_that_lacked_work_is_suspect() {
         "ring-drops",
         "clock-rate",
         "cpu-entitlement",
+        "parallelism",
         "core-speed",
         "clock-lead",
         "steal",

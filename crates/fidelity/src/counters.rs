@@ -42,6 +42,10 @@ pub struct NodeCounters {
     pub container_ns: u64,
     /// CPU time that the core's burner burnt of its share while it slept, ns.
     pub unused_ns: u64,
+    /// Real time in which all of its threads slept, ns; 0 where the kernel does not count it.
+    pub slept_ns: u64,
+    /// Wake-ups of its threads that could not be counted.
+    pub uncounted: u64,
     /// Its namespace's TCP; `None` if it could not be read this time.
     pub tcp: Option<TcpCounters>,
     /// Frames that the emulator never saw, had no memory for or could not hand over, over all its interfaces.

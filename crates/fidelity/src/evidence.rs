@@ -137,6 +137,8 @@ pub enum Sharing {
     Quota(String),
     /// One cap for all, on purpose: the naive variant.
     Pool,
+    /// None: every node has whole cores of its own.
+    WholeCores,
 }
 
 impl Sharing {
@@ -144,7 +146,7 @@ impl Sharing {
     pub(crate) fn slice_on(&self, core: usize) -> Option<RealDuration> {
         match self {
             Sharing::Slots(slices) => slices.iter().find(|(number, _)| *number == core).map(|(_, slice)| *slice),
-            Sharing::Quota(_) | Sharing::Pool => None,
+            Sharing::Quota(_) | Sharing::Pool | Sharing::WholeCores => None,
         }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use scale::{RealDuration, RealInstant, Tdf, VirtualInstant};
 
 use crate::counters::{ForeignThread, Snapshot, TcpCounters};
-use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence};
+use crate::observations::{Entitled, NodeCpu, NodeTcp, Observations, Occurrence, Parallelism};
 
 /// The least real time over which foreign load and steal are judged (less if the whole run is shorter).
 pub const WINDOW: RealDuration = RealDuration::from_nanos(10_000_000_000);
@@ -57,6 +57,9 @@ pub struct Monitor {
     /// By node, the CPU that it was entitled to in all virtual seconds in which it always wanted CPU, and what it got;
     /// ns.
     saturated: Vec<(f64, f64)>,
+    /// By node with several CPUs, the CPU that its threads wanted in all virtual seconds in which it never slept, and
+    /// what they got; ns.
+    awake: Vec<(f64, f64)>,
     observed: Observations,
 }
 
@@ -84,6 +87,7 @@ impl Monitor {
             listings: Default::default(),
             tcp: vec![None; nodes.len()],
             saturated: vec![(0.0, 0.0); nodes.len()],
+            awake: vec![(0.0, 0.0); nodes.len()],
             observed,
             nodes,
         }
@@ -127,7 +131,11 @@ impl Monitor {
     /// The observations. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Observations {
         self.observed.nodes = self.cpu_of_nodes();
-        self.observed.entitled = self.entitled();
+        let furthest_awake = self.furthest(&self.awake);
+        self.observed.entitled = self.furthest(&self.saturated);
+        if let (Some(seen), Some(all)) = (&mut self.observed.parallelism, furthest_awake) {
+            seen.all = all;
+        }
         if let Some(first) = &self.first {
             self.observed.lasted = self.at(self.last.at).since(self.at(first.at));
             if self.last.at.since(first.at) >= LEAST {
@@ -151,7 +159,7 @@ impl Monitor {
     fn cpu_of_nodes(&self) -> Vec<NodeCpu> {
         let Some(first) = &self.first else { return Vec::new() };
         let nodes = self.nodes.iter().zip(&first.nodes).zip(&self.last.nodes);
-        let of = nodes.map(|((Entitled { node, core, share }, before), after)| {
+        let of = nodes.map(|((Entitled { node, core, share, .. }, before), after)| {
             let pace = self.last.pace_since(first, *core);
             let (entitled, used) = after.cpu_since(before, *share * pace);
             let busy = if entitled > 0.0 { (used / entitled).min(1.0) } else { 0.0 };
@@ -161,15 +169,12 @@ impl Monitor {
         of.collect()
     }
 
-    fn entitled(&self) -> Option<Occurrence> {
+    /// Of what nodes were due and got: the one that is furthest from having got it, in per cent.
+    fn furthest(&self, due_and_got: &[(f64, f64)]) -> Option<Occurrence> {
         let (from, to) = (self.at(self.first.as_ref()?.at), self.at(self.last.at));
-        let all = self.nodes.iter().zip(&self.saturated).filter(|(_, (entitled, _))| *entitled > 0.0);
-        let all = all.map(|(of, (entitled, used))| Occurrence {
-            value: 100.0 * used / entitled,
-            whose: Some(of.node.clone()),
-            from,
-            to,
-        });
+        let all = self.nodes.iter().zip(due_and_got).filter(|(_, (due, _))| *due > 0.0);
+        let all =
+            all.map(|(of, (due, got))| Occurrence { value: 100.0 * got / due, whose: Some(of.node.clone()), from, to });
         all.max_by(|a, b| (a.value - 100.0).abs().total_cmp(&(b.value - 100.0).abs()))
     }
 
@@ -178,6 +183,7 @@ impl Monitor {
     }
 
     fn judge_second(&mut self, now: &Snapshot) {
+        self.judge_parallelism(now);
         let nodes = self.nodes.iter().zip(&mut self.saturated).zip(&self.second.nodes).zip(&now.nodes);
         for (((Entitled { node: name, core, share, .. }, saturated), before), after) in nodes {
             let pace = now.pace_since(&self.second, *core);
@@ -194,6 +200,41 @@ impl Monitor {
                 let at = |real: RealInstant| self.from + self.tdf.to_virtual(real.since(self.zero));
                 let (from, to) = (at(before.at), at(after.at));
                 self.observed.entitlement = Some(Occurrence { value, whose: Some(name.clone()), from, to });
+            }
+        }
+    }
+
+    fn judge_parallelism(&mut self, now: &Snapshot) {
+        let nodes = self.nodes.iter().zip(&mut self.awake).zip(&self.second.nodes).zip(&now.nodes);
+        for (((Entitled { node, core, share, cpus }, all), before), after) in
+            nodes.filter(|(((n, _), _), _)| n.cpus > 1)
+        {
+            let missed = after.uncounted.saturating_sub(before.uncounted);
+            if missed > 0 {
+                let (earlier, _) = self.observed.uncounted.take().unwrap_or_default();
+                self.observed.uncounted = Some((earlier + missed, node.clone()));
+            }
+            let passed = after.at.since(before.at).as_nanos() as f64;
+            let slept = after.slept_ns.saturating_sub(before.slept_ns) as f64;
+            let (entitled, used) = after.cpu_since(before, *share * now.pace_since(&self.second, *core));
+            if entitled <= 0.0 || used <= 0.0 || slept > passed * UNUSED_REST {
+                continue;
+            }
+            let left = after.unused_ns.saturating_sub(before.unused_ns) as f64 / (share * passed);
+            let (busy, due) = ((1.0 - left) * f64::from(*cpus), (1.0 - left) * entitled);
+            *all = (all.0 + due, all.1 + used);
+            let at = |real: RealInstant| self.from + self.tdf.to_virtual(real.since(self.zero));
+            let worst = Occurrence {
+                value: 100.0 * used / due,
+                whose: Some(node.clone()),
+                from: at(before.at),
+                to: at(after.at),
+            };
+            let seconds = self.observed.parallelism.as_ref().map_or(0, |seen| seen.seconds) + 1;
+            let far = |of: &Occurrence| (of.value - 100.0).abs();
+            match &mut self.observed.parallelism {
+                Some(seen) if far(&seen.worst) >= far(&worst) => seen.seconds = seconds,
+                seen => *seen = Some(Parallelism { all: worst.clone(), worst, wanted: (busy, *cpus), seconds }),
             }
         }
     }

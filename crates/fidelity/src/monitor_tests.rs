@@ -8,7 +8,7 @@ const S: u64 = 1_000_000_000;
 const ZERO: u64 = 1234 * S;
 
 fn monitor(cores: [usize; 2], harness: Vec<usize>, tdf: f64) -> Monitor {
-    let node = |name: &str, core, share| Entitled { node: name.into(), core, share };
+    let node = |name: &str, core, share| Entitled { node: name.into(), core, share, cpus: 1 };
     let nodes = vec![node("server", cores[0], 0.5), node("client", cores[1], 0.25)];
     Monitor::new(Tdf::try_from(tdf).unwrap(), RealInstant::from_nanos(ZERO), nodes, harness)
 }
@@ -29,7 +29,15 @@ impl Feed {
         let mut monitor = monitor(cores, harness, tdf);
         let at = RealInstant::from_nanos(ZERO);
         let tcp = Some(TcpCounters::default());
-        let node = NodeCounters { at, container_ns: 77, unused_ns: 88, tcp, ring_drops: 5, no_memory: 2 };
+        let node = NodeCounters {
+            at,
+            container_ns: 77,
+            unused_ns: 88,
+            tcp,
+            ring_drops: 5,
+            no_memory: 2,
+            ..NodeCounters::default()
+        };
         let core = CoreCounters {
             run_ns: 3 * S,
             all_ns: 9 * S,
@@ -373,4 +381,44 @@ fn meetings_with_waiting_senders_add_up() {
     assert_eq!((observed.tcp[0].grew.waiting, observed.looks), (Some(3), 12));
     assert_eq!(observed.looks_per_s(), 4.0);
     assert_eq!(observed.tcp[0].first_waiting.map(|at| at.as_secs_f64()), Some(1.0));
+}
+
+/// Ten real seconds at TDF 10 in which a server with four CPUs slept for this part, while its threads wanted so many of
+/// them on average and had so many.
+fn in_parallel(feed: &mut Feed, slept: f64, wanted: f64, had: f64) {
+    feed.step(10 * S, [had / 4.0, 0.2], [0.0; 2]);
+    let server = &mut feed.now.nodes[0];
+    server.slept_ns += (slept * 10.0 * S as f64) as u64;
+    let of_share = |cpus: f64| (10.0 * S as f64 * 0.5 * cpus / 4.0) as u64;
+    server.unused_ns = server.unused_ns.saturating_sub(of_share(4.0 - had)) + of_share(4.0 - wanted);
+    feed.push();
+}
+
+#[test]
+fn threads_of_a_node_that_never_sleeps_have_the_cpus_that_they_want() {
+    let mut feed = Feed::new(10.0);
+    feed.monitor.nodes[0].cpus = 4;
+    in_parallel(&mut feed, 0.0, 2.5, 2.5);
+    in_parallel(&mut feed, 0.0, 1.0, 0.8);
+    in_parallel(&mut feed, 0.5, 1.0, 3.0);
+    in_parallel(&mut feed, 0.0, 4.0, 4.0);
+    let seen = feed.monitor.finish().parallelism.unwrap();
+    assert_eq!((seen.seconds, seen.wanted), (3, (1.0, 4)), "not the one in which it slept");
+    assert!(near(&Some(seen.worst.clone()), 80.0) && near(&Some(seen.all.clone()), 100.0 * 7.3 / 7.5), "{seen:?}");
+    assert_eq!(seen.worst.from.as_secs_f64(), 1.0);
+
+    let mut feed = Feed::new(10.0);
+    in_parallel(&mut feed, 0.0, 4.0, 4.0);
+    assert_eq!(feed.monitor.finish().parallelism, None, "it has one CPU");
+}
+
+#[test]
+fn threads_that_could_not_be_counted_are_told() {
+    let mut feed = Feed::new(10.0);
+    feed.monitor.nodes[0].cpus = 2;
+    for uncounted in [3, 3, 8] {
+        feed.step(10 * S, [0.1, 0.2], [0.0; 2]).nodes[0].uncounted = uncounted;
+        feed.push();
+    }
+    assert_eq!(feed.monitor.finish().uncounted, Some((8, "server".into())));
 }

@@ -39,6 +39,22 @@ pub struct Entitled {
     pub core: usize,
     /// The fraction of that core in real time.
     pub share: f64,
+    /// How many CPUs it has.
+    pub cpus: u32,
+}
+
+/// The CPUs that the threads of one node wanted, and had.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parallelism {
+    /// In a virtual second in which the node never slept, the CPU that it had, in per cent of what its threads
+    /// wanted: the second furthest from 100.
+    pub worst: Occurrence,
+    /// How many CPUs its threads wanted on average in that second, and how many it has.
+    pub wanted: (f64, u32),
+    /// In how many such seconds of how many nodes.
+    pub seconds: usize,
+    /// The same over all those seconds of a node together, of the node that is furthest from 100.
+    pub all: Occurrence,
 }
 
 /// The CPU of one node over the whole run.
@@ -66,6 +82,10 @@ pub struct Observations {
     pub entitled_intervals: usize,
     /// The same over all those intervals of a node together, of the node that is furthest from 100.
     pub entitled: Option<Occurrence>,
+    /// Of nodes with several CPUs; `None` if none of them was awake for a whole interval.
+    pub parallelism: Option<Parallelism>,
+    /// The most wake-ups of threads that could not be counted, of a node with several CPUs; its name.
+    pub uncounted: Option<(u64, String)>,
     /// The CPU of each node over the whole run, in the order of [`Monitor::new`](crate::monitor::Monitor::new).
     pub nodes: Vec<NodeCpu>,
     /// How long the run was.

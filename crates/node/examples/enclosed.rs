@@ -48,6 +48,7 @@ fn hold(state: &str, cgroup: &str) {
         memory_bytes: 64 << 20,
         core: 0,
         cpus: 0..1,
+        whole_cores: Vec::new(),
         cgroup: cgroup.into(),
         netns: NetNamespace::create().expect("a network namespace"),
         disk: None,

@@ -52,6 +52,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             memory_bytes: 128 << 20,
             core: 0,
             cpus: 0..1,
+            whole_cores: Vec::new(),
             cgroup: groups.path(&format!("node-{n}")),
             netns,
             disk: None,

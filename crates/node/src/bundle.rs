@@ -18,7 +18,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) root: &'a Path,
     pub(crate) netns: &'a Path,
     pub(crate) cgroup: &'a str,
-    pub(crate) core: usize,
+    /// Its cores, as the kernel lists them.
+    pub(crate) cores: &'a str,
     pub(crate) memory_bytes: u64,
     /// Whether the kernel can also limit memory and swap together.
     pub(crate) limit_swap: bool,
@@ -170,7 +171,7 @@ fn resources(parts: &Parts<'_>) -> LinuxResources {
     no_device.set_allow(false).set_access(Some("rwm".into()));
     let mut cpu = LinuxCpu::default();
     // Shares and quotas are the business of whoever made the group.
-    cpu.set_cpus(Some(parts.core.to_string()));
+    cpu.set_cpus(Some(parts.cores.to_owned()));
     let limit = i64::try_from(parts.memory_bytes).unwrap_or(i64::MAX);
     let mut memory = LinuxMemory::default();
     memory.set_limit(Some(limit)).set_swap(parts.limit_swap.then_some(limit));

@@ -65,8 +65,10 @@ pub struct NodeSpec {
     pub memory_bytes: u64,
     /// The core on which it runs.
     pub core: usize,
-    /// The numbers of the CPUs that it sees, all of them on that core.
+    /// The numbers of the CPUs that it sees, all of them on that core if it shares that.
     pub cpus: Range<usize>,
+    /// The cores that it has to itself; none: it shares `core`.
+    pub whole_cores: Vec<usize>,
     /// Its cgroup, the same path in every controller, such as `/diorama-ID/emu/NAME/c`.
     pub cgroup: String,
     /// Its network.
@@ -142,12 +144,16 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         })?;
         shown.push((tool, path.clone()));
     }
+    let cores = match &spec.whole_cores[..] {
+        [] => spec.core.to_string(),
+        whole => host::cores::listed(whole),
+    };
     let parts = Parts {
         hostname: hostname(spec),
         root: &bundle.join("root"),
         netns: &bundle.join("net"),
         cgroup: &spec.cgroup,
-        core: spec.core,
+        cores: &cores,
         memory_bytes: spec.memory_bytes,
         limit_swap: cgroup::limits_swap(),
         shown: &shown,

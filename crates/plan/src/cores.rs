@@ -93,7 +93,18 @@ impl Supply {
         let nodes = (0..self.for_nodes()).filter(used).map(|place| self.nodes[place]).collect();
         let fullest = sold.iter().copied().fold(0.0, f64::max);
         let of_node = places.iter().map(|place| self.nodes[*place]).collect();
-        Some(Packing { cores: Cores { nodes, harness: self.harness.clone() }, of_node, fullest })
+        let cores = Cores { nodes, harness: self.harness.clone() };
+        Some(Packing { cores, of_node, whole: Vec::new(), fullest })
+    }
+
+    /// Which nodes have which cores where each has one of its own for each of its CPUs; `None` if there are too few.
+    pub(super) fn whole(&self, cpus: &[u32]) -> Option<Packing> {
+        let mut free = self.nodes.iter().copied();
+        let of_node = |cpus: &u32| (0..*cpus).map(|_| free.next()).collect::<Option<Vec<usize>>>();
+        let whole = cpus.iter().map(of_node).collect::<Option<Vec<_>>>()?;
+        let cores = Cores { nodes: whole.concat(), harness: self.harness.clone() };
+        let first = whole.iter().filter_map(|cores| cores.first().copied()).collect();
+        Some(Packing { cores, of_node: first, whole, fullest: 1.0 })
     }
 
     fn places(&self, shares: &[f64]) -> Option<Vec<usize>> {
@@ -134,8 +145,17 @@ pub(super) struct Packing {
     pub cores: Cores,
     /// By node, the number of its core.
     pub of_node: Vec<usize>,
+    /// By node, the cores that it has to itself; empty where nodes share cores.
+    pub whole: Vec<Vec<usize>>,
     /// How much is sold of the fullest core.
     pub fullest: f64,
+}
+
+impl Packing {
+    /// The cores that a node has to itself.
+    pub fn whole_of(&self, node: usize) -> Vec<usize> {
+        self.whole.get(node).cloned().unwrap_or_default()
+    }
 }
 
 fn too_few(there_are: usize, harness: usize, choice: &CoreChoice) -> Error {
@@ -242,6 +262,15 @@ mod tests {
         assert_eq!(packed(8, &[0.3, 0.3], Some(1)).unwrap().cores.nodes, [0]);
         assert_eq!(packed(8, &[0.3, 0.3], Some(5)).unwrap().cores.nodes, [0, 2], "none without a node");
         assert_eq!(packed(8, &[0.5, 0.5], Some(1)), None);
+    }
+
+    #[test]
+    fn whole_cores_are_of_one_node_each() {
+        let supply = Supply::of(machine(8), &ANY).unwrap();
+        let whole = supply.whole(&[2, 1, 4]).unwrap();
+        assert_eq!(whole.whole, [vec![0, 2], vec![3], vec![4, 5, 6, 7]]);
+        assert_eq!((whole.of_node, whole.cores.nodes.len(), whole.cores.harness), (vec![0, 3, 4], 7, vec![1]));
+        assert_eq!(supply.whole(&[2, 1, 5]), None, "there are seven");
     }
 
     #[test]

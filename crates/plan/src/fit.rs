@@ -58,6 +58,22 @@ pub(super) fn cpu(
     Ok(packing)
 }
 
+/// Which whole cores each node has in the native variant. Fails if there are too few, or if a CPU is faster than one.
+pub(super) fn whole_cores(experiment: &Experiment, cpus: &[TargetCpu], machine: &Facts) -> Result<Packing> {
+    let mut faster = experiment.nodes.iter().zip(cpus).filter(|(_, cpu)| cpu.speed > 1.0 + 1e-9);
+    if let Some((node, cpu)) = faster.next() {
+        let (experiment, node) = (experiment.name.clone(), node.name.clone());
+        return Err(Refusal::FasterThanACore { experiment, node, speed: cpu.speed }.into());
+    }
+    let counts: Vec<u32> = cpus.iter().map(|cpu| cpu.cpus).collect();
+    let refused = || Refusal::TooFewCores {
+        experiment: experiment.name.clone(),
+        wanted: counts.iter().map(|count| *count as usize).sum(),
+        cores: machine.cores.for_nodes(),
+    };
+    machine.cores.whole(&counts).ok_or_else(|| refused().into())
+}
+
 /// Who asks for how much: `server 0.5, client 4 x 0.08`, and with how many CPUs: `database 2 (4 CPUs)`.
 fn by_group(experiment: &Experiment, cpus: &[TargetCpu], tdf: Tdf) -> String {
     const SHOWN: usize = 6;

@@ -32,7 +32,7 @@ pub use self::error::{Error, Result};
 pub use self::fit::SMALLEST_SHARE;
 pub use self::refusal::Refusal;
 pub use cpu::PLANNED_USABLE;
-use site::{CaptureSetup, NodeSetup, Root, Setup, Source};
+use site::{CaptureSetup, CoreSharing, NodeSetup, Root, Setup, Source};
 
 /// How the pipes of a link are told apart: from its first end to its second, and back.
 const DIRECTIONS: [&str; 2] = ["ab", "ba"];
@@ -84,7 +84,7 @@ impl DerefMut for Plan {
 fn dilates(variant: Variant) -> bool {
     match variant {
         Variant::Scaled | Variant::Baseline => true,
-        Variant::Naive => false,
+        Variant::Naive | Variant::Native => false,
     }
 }
 
@@ -104,11 +104,14 @@ impl Plan {
         let scaled_tdf = tdf.unwrap_or(experiment.tdf);
         let (clock_tdf, share_tdf) = match variant {
             Variant::Scaled => (scaled_tdf, scaled_tdf),
-            Variant::Baseline => (Tdf::ONE, Tdf::ONE),
+            Variant::Baseline | Variant::Native => (Tdf::ONE, Tdf::ONE),
             Variant::Naive => (Tdf::ONE, scaled_tdf),
         };
         let cpus = sharing::cpus(experiment, reference)?;
-        let packing = fit::cpu(experiment, variant, share_tdf, &cpus, machine)?;
+        let packing = match variant {
+            Variant::Native => fit::whole_cores(experiment, &cpus, machine)?,
+            _ => fit::cpu(experiment, variant, share_tdf, &cpus, machine)?,
+        };
 
         fit::link_rates(experiment, variant, clock_tdf)?;
         let spec = network_spec(experiment, clock_tdf);
@@ -117,8 +120,8 @@ impl Plan {
         fit::round_trips(experiment, clock_tdf, &network, offers.initial_timeout)?;
 
         let shortest_path = shortest_path(experiment, &network);
-        // In a pool nobody has a share or a timeslice of his own.
-        let has_shares = variant != Variant::Naive;
+        // In a pool nobody has a share or a timeslice of his own, and who has whole cores needs none.
+        let has_shares = dilates(variant);
         let slice = sharing::slice(experiment, &cpus, shortest_path)?;
         let mut nodes = IndexMap::new();
         for ((n, cpu), core) in experiment.nodes.iter().zip(&cpus).zip(&packing.of_node) {
@@ -127,6 +130,7 @@ impl Plan {
             VirtualCpu::speed(divisor)?;
             let planned = PlannedNode {
                 core: *core,
+                whole_cores: packing.whole_of(nodes.len()),
                 cpus: cpu.cpus,
                 share: cpu.share(share_tdf),
                 memory_bytes: experiment.machines[n.machine].memory_bytes,
@@ -231,7 +235,11 @@ impl Plan {
             tdf: self.tdf,
             dilated: dilates(self.variant),
             cores: self.cores.clone(),
-            pool_cap: self.pool_cap(),
+            sharing: match self.pool_cap() {
+                Some(cap) => CoreSharing::Pool { cap },
+                None if self.variant == Variant::Native => CoreSharing::WholeCores,
+                None => CoreSharing::Shares,
+            },
             terms: self.terms,
             nodes: (0..experiment.nodes.len()).map(|n| self.node_setup(n, experiment)).collect(),
             network: network_spec(experiment, self.tdf),
@@ -272,6 +280,7 @@ impl Plan {
             stop_signal: node.stop_signal,
             files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
             core: planned.core,
+            whole_cores: planned.whole_cores.clone(),
             cpus: planned.cpus,
             share: planned.share,
             memory_bytes: planned.memory_bytes,
@@ -399,7 +408,7 @@ fn shortest_path(experiment: &Experiment, network: &Network) -> Option<VirtualDu
 
 /// Whether a plan has to know what a core of the machine usually does.
 pub fn needs_usual_speed(experiment: &Experiment, variant: Variant) -> bool {
-    variant != Variant::Naive || sharing::is_absolute(experiment)
+    dilates(variant) || sharing::is_absolute(experiment)
 }
 
 /// The images that an experiment's nodes have as their roots, each once.

@@ -39,6 +39,33 @@ pub enum Refusal {
         /// The smallest TDF that would fit.
         fits: Option<Tdf>,
     },
+    /// The native variant has a core for each CPU, and there are too few.
+    #[error(
+        "{experiment}: the native variant needs a whole core for each CPU of its nodes, {wanted} in all, and \
+         {cores} of this machine's can be for nodes: use a larger machine{}, or fewer nodes, or the baseline",
+        if *cores > 1 { " (`--siblings` allows both threads of each core)" } else { "" }
+    )]
+    TooFewCores {
+        /// The experiment.
+        experiment: String,
+        /// How many CPUs its nodes have together.
+        wanted: usize,
+        /// How many cores there are for nodes.
+        cores: usize,
+    },
+    /// A CPU is faster than the core that it would be in the native variant.
+    #[error(
+        "{experiment}: a CPU of the node `{node}` is {speed} times as fast as a core of this host, and the native \
+         variant has nothing faster than a core: lower its machine's speed to 1 or less, or use the scaled variant"
+    )]
+    FasterThanACore {
+        /// The experiment.
+        experiment: String,
+        /// The node.
+        node: String,
+        /// The speed of its CPUs, in cores.
+        speed: f64,
+    },
     /// A node gets too little to be kept.
     #[error(
         "{experiment}: at TDF {tdf} the node `{node}` gets {share:.6} of a core, and less than {least} cannot be kept \
@@ -221,7 +248,9 @@ fn too_much_cpu(variant: Variant, cores: usize, several: bool, fits: Option<Tdf>
             if several { "speeds, each times its machine's `cpus`," } else { "speeds" },
             cpu::PLANNED_USABLE,
             if cores == 1 { "" } else { " on each core" },
-            fits.map_or(String::new(), |tdf| format!(" (from TDF {tdf} on)")),
+            fits.map_or(String::new(), |tdf| format!(
+                " (from TDF {tdf} on), or the native one where a core for each CPU is free"
+            )),
         ),
         (_, Some(fits)) => would_fit(variant, fits),
         (_, None) => {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use host::cores::named;
+use host::cores::{listed, named};
 use model::{Experiment, Speed};
 use record::Variant;
-use record::plan::{Congestion, CpuMode, LossModel, PipeValues, PlannedPipe};
+use record::plan::{Congestion, CpuMode, LossModel, PipeValues, PlannedNode, PlannedPipe};
 use scale::link::Distribution;
 use scale::{
     INITIAL_RTO, KernelTimer, RealDuration, RealRate, Tdf, VirtualDuration, VirtualInstant, VirtualRate, initial_rto,
@@ -67,6 +67,7 @@ fn head(experiment: &Experiment, plan: &Plan) -> String {
 fn nodes(experiment: &Experiment, plan: &Plan) -> String {
     let share = match plan.variant {
         Variant::Naive => "weight in the pool",
+        Variant::Native => "of whole cores",
         _ if plan.cores.nodes.len() > 1 => "share of its core",
         _ => "share of the core",
     };
@@ -104,13 +105,18 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
     let many = plan.cores.nodes.len() > 1;
     let one = if many { "a" } else { "the" };
     let _ = match plan.pool_cap() {
+        None if plan.variant == Variant::Native => {
+            writeln!(text, "all nodes: a whole core for each CPU, and the kernel's own clock")
+        }
         Some(cap) => writeln!(text, "all nodes share a pool of {} of {one} core, whoever wants it", percent(cap)),
         None if many => {
             writeln!(text, "all nodes: {} of a core, on {} cores", percent(plan.sold), plan.cores.nodes.len())
         }
         None => writeln!(text, "all nodes: {} of the core, of which {usable} can be sold", percent(plan.sold)),
     };
-    if many {
+    if plan.variant == Variant::Native {
+        text.push_str(&whole_cores(plan));
+    } else if many {
         text.push_str(&packing(plan, &usable));
     }
     text.push_str(&sharing(plan));
@@ -119,6 +125,16 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
             writeln!(text, "all nodes: {most} processes and threads, a quarter of what this machine has numbers for");
     }
     text
+}
+
+/// Which cores each node has to itself, and what holds back those that are slower.
+fn whole_cores(plan: &Plan) -> String {
+    let row = |(name, node): (&String, &PlannedNode)| {
+        let slower = node.share < node.whole_cores.len() as f64 - 1e-9;
+        let held = if slower { format!("CFS quota of {} of a core", percent(node.share)) } else { "–".into() };
+        Row { name: name.clone(), cells: vec![listed(&node.whole_cores), held], last: String::new() }
+    };
+    table(&["node", "its cores", "held back by", ""], plan.nodes.iter().map(row).collect())
 }
 
 /// The cores, what each gives, and to whom.

@@ -138,8 +138,11 @@ pub struct PlannedNode {
     /// How many CPUs it has; one in plans of older versions.
     #[serde(default = "one")]
     pub cpus: u32,
+    /// The cores that it has to itself, a CPU each, in the native variant; else none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whole_cores: Vec<usize>,
     /// The fraction of that core that all its CPUs together get, in real time. In the naive variant its weight in the
-    /// common pool.
+    /// common pool, in the native variant how much of all its cores it uses at most.
     pub share: f64,
     /// Its memory limit.
     pub memory_bytes: u64,

@@ -20,6 +20,8 @@ pub enum Variant {
     Baseline,
     /// TDF 1, links at target rates, all nodes work-conserving within the scaled variant's resources.
     Naive,
+    /// TDF 1, every node with whole cores of its own and the kernel's own clock.
+    Native,
 }
 
 impl Variant {
@@ -29,6 +31,7 @@ impl Variant {
             Variant::Scaled => "scaled",
             Variant::Baseline => "baseline",
             Variant::Naive => "naive",
+            Variant::Native => "native",
         }
     }
 }
@@ -194,6 +197,8 @@ pub enum CheckName {
     ClockRate,
     /// The CPU that nodes got of what they were entitled to.
     CpuEntitlement,
+    /// The CPUs that threads of nodes with several had of those that they wanted.
+    Parallelism,
     /// How much work the nodes' core did in a microsecond.
     CoreSpeed,
     /// How far nodes' clocks were from the run's when frames crossed. (Before nodes had clocks of their own, how long
@@ -224,6 +229,7 @@ impl CheckName {
             CheckName::RingDrops => "ring-drops",
             CheckName::ClockRate => "clock-rate",
             CheckName::CpuEntitlement => "cpu-entitlement",
+            CheckName::Parallelism => "parallelism",
             CheckName::CoreSpeed => "core-speed",
             CheckName::ClockLead => "clock-lead",
             CheckName::Steal => "steal",

@@ -147,6 +147,7 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
     };
     let node = PlannedNode {
         core: 0,
+        whole_cores: Vec::new(),
         cpus: 1,
         share: 0.05,
         memory_bytes: 268435456,

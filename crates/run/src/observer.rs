@@ -51,8 +51,12 @@ impl Observer {
         timeline: Timeline,
         links: PipeSums,
     ) -> Result<Observer> {
-        let entitled =
-            |(name, n): (&String, &PlannedNode)| Entitled { node: name.clone(), core: n.core, share: n.share };
+        let entitled = |(name, n): (&String, &PlannedNode)| Entitled {
+            node: name.clone(),
+            core: n.core,
+            share: n.share,
+            cpus: n.cpus,
+        };
         let nodes = plan.nodes.iter().map(entitled).collect();
         let reference = conditions.terms.pace.map(|pace| pace.reference);
         Ok(Observer {
@@ -142,6 +146,7 @@ impl Observer {
                 }
                 Policy::Quota => Sharing::Quota(conditions.policy_because.clone().unwrap_or_default()),
                 Policy::Pool { .. } => Sharing::Pool,
+                Policy::WholeCores => whole_cores(plan),
             },
             crossings,
             host_slices: conditions.host_setting.as_ref().map(|change| [change.during, change.before]),
@@ -212,8 +217,8 @@ impl Observer {
         }
         let nodes = plan.nodes.keys().zip(&cpu.nodes).zip(tcp).map(|((name, n), tcp)| {
             let (ring_drops, no_memory) = drops.get(name.as_str()).copied().unwrap_or_default();
-            let counters::NodeUse { at, container_ns, unused_ns } = *n;
-            NodeCounters { at, container_ns, unused_ns, tcp, ring_drops, no_memory }
+            let counters::NodeUse { at, container_ns, unused_ns, slept_ns, uncounted } = *n;
+            NodeCounters { at, container_ns, unused_ns, slept_ns, uncounted, tcp, ring_drops, no_memory }
         });
         let nodes = nodes.collect();
         let cores = cpu.all_ns.iter().zip(&cpu.run_ns).zip(ticks).enumerate().map(|(core, ((all, run), ticks))| {
@@ -223,6 +228,17 @@ impl Observer {
         });
         let cores = cores.collect();
         self.monitor.push(Snapshot { at: cpu.at, nodes, cores, foreign, core_work, looks });
+    }
+}
+
+/// How nodes with whole cores have them: those that are slower are held back by the kernel's quota.
+fn whole_cores(plan: &Plan) -> Sharing {
+    let slower = plan.nodes.iter().find(|(_, node)| node.share < node.whole_cores.len() as f64 - 1e-9);
+    match slower {
+        None => Sharing::WholeCores,
+        Some((name, _)) => Sharing::Quota(format!(
+            "the native variant has nothing slower than a core, and `{name}` is: give its machine the speed 1"
+        )),
     }
 }
 

@@ -19,8 +19,8 @@ pub struct Setup {
     pub dilated: bool,
     /// Which cores do what.
     pub cores: Cores,
-    /// How much of a core all nodes have together, where they share theirs as the naive variant does.
-    pub pool_cap: Option<f64>,
+    /// How nodes have their cores.
+    pub sharing: CoreSharing,
     /// The terms on which nodes share their cores, where they do not share a pool.
     pub terms: Terms,
     /// The nodes.
@@ -53,6 +53,21 @@ pub struct Continues {
     pub parts: Vec<Part>,
 }
 
+/// How the nodes of a run have their cores.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreSharing {
+    /// Each has a share of its core.
+    Shares,
+    /// All have so much of a core together, as in the naive variant.
+    Pool {
+        /// How much; more than 1 on several cores.
+        cap: f64,
+    },
+    /// Each has whole cores of its own, as in the native variant.
+    WholeCores,
+}
+
 /// A node as a site has to know it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeSetup {
@@ -78,7 +93,10 @@ pub struct NodeSetup {
     pub files: Vec<(String, Source)>,
     /// The core that it runs on.
     pub core: usize,
-    /// How many CPUs it has, all of them on that core.
+    /// The cores that it has to itself, a CPU each; none: it shares `core`.
+    #[serde(default)]
+    pub whole_cores: Vec<usize>,
+    /// How many CPUs it has; without cores of its own all of them on that core.
     pub cpus: u32,
     /// Their share of that core together, in real time; in a pool its weight.
     pub share: f64,

@@ -57,6 +57,7 @@ fn words(check: CheckName) -> &'static str {
         CheckName::RingDrops => "frames lost outside all links",
         CheckName::ClockRate => "the clock's rate was off",
         CheckName::CpuEntitlement => "a node got another share",
+        CheckName::Parallelism => "threads got too few CPUs",
         CheckName::CoreSpeed => "the core's speed changed much",
         CheckName::ClockLead => "frames carried a late clock",
         CheckName::Steal => "the hypervisor took CPU time",
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn five_words_each() {
-        let checks = "emulator-lateness ring-drops clock-rate cpu-entitlement core-speed clock-lead steal \
+        let checks = "emulator-lateness ring-drops clock-rate cpu-entitlement parallelism core-speed clock-lead steal \
                       foreign-load-nodes foreign-load-harness kernel-timers caches disk";
         let checks: Vec<CheckName> =
             checks.split_whitespace().map(|name| serde_json::from_value(json!(name)).unwrap()).collect();

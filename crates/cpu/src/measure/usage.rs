@@ -14,6 +14,13 @@ pub(crate) enum UsageOfCores {
     Counted(UsageByCore),
     /// It is what the nodes of a core have used, and the burners of it, by core.
     Summed(Vec<(usize, Usage)>),
+    /// It is what each node has used of its own cores, of each as much as that was used more since it began.
+    Whole {
+        /// The usage of everything, by core.
+        machine: UsageByCore,
+        /// The same when it began.
+        began: Vec<u64>,
+    },
 }
 
 /// A counter of the same for whoever reads it often.
@@ -96,6 +103,11 @@ impl UsageOfCores {
         if cores.len() == 1 || emulated.counts_by_core() {
             return Ok(UsageOfCores::Counted(emulated.usage_by_core(cores.first().copied().unwrap_or(0))?));
         }
+        if policy == Policy::WholeCores {
+            let machine = cgroup::usage_of_machine()?;
+            let began = machine.read()?;
+            return Ok(UsageOfCores::Whole { machine, began });
+        }
         // Of small nodes' burners too, which are in groups of their own.
         let of_part = |part: &CorePlan| {
             let core = part.core;
@@ -110,6 +122,7 @@ impl UsageOfCores {
     pub fn read(&self, nodes: &[NodeUse], shares: &[NodeShare]) -> Result<Vec<u64>, Error> {
         let burners = match self {
             UsageOfCores::Counted(usage) => return Ok(usage.read()?),
+            UsageOfCores::Whole { machine, began } => return Ok(of_whole(nodes, shares, &machine.read()?, began)),
             UsageOfCores::Summed(burners) => burners,
         };
         let mut by_core = Vec::new();
@@ -123,6 +136,20 @@ impl UsageOfCores {
         }
         Ok(by_core)
     }
+}
+
+/// What nodes have used, by core, where each has cores of its own: as everything there is divided between those.
+fn of_whole(nodes: &[NodeUse], shares: &[NodeShare], all: &[u64], began: &[u64]) -> Vec<u64> {
+    let mut by_core = vec![0; all.len()];
+    for (used, node) in nodes.iter().zip(shares) {
+        let grown = |core: &usize| of_core(all, *core).saturating_sub(of_core(began, *core)) as f64;
+        let together: f64 = node.whole_cores.iter().map(grown).sum();
+        for core in node.whole_cores.iter().filter(|core| **core < all.len()) {
+            let part = if together > 0.0 { grown(core) / together } else { 0.0 };
+            by_core[*core] += (used.container_ns as f64 * part) as u64;
+        }
+    }
+    by_core
 }
 
 #[cfg(test)]
@@ -140,5 +167,17 @@ mod tests {
         // Counters that are not read at one instant: no more than all.
         assert_eq!(ns(snapshot(1_000, 7_000, 7_010).since(UsageSnapshot::default())), 1_000);
         assert_eq!(ns(snapshot(5, 5, 5).since(snapshot(9, 9, 9))), 0, "a counter that went back");
+    }
+
+    #[test]
+    fn a_node_s_usage_is_divided_between_the_cores_that_it_has_to_itself() {
+        let used = |container_ns| NodeUse { at: host::now(), container_ns, unused_ns: 0, slept_ns: 0, uncounted: 0 };
+        let shares = [
+            NodeShare::new("db", 1, 2.0).with_cpus(2).on_whole_cores(vec![1, 3]),
+            NodeShare::new("web", 2, 1.0).on_whole_cores(vec![2]),
+        ];
+        let by_core = of_whole(&[used(800), used(90)], &shares, &[5, 1_300, 1_100, 2_700], &[0, 1_000, 1_000, 2_000]);
+        assert_eq!(by_core, [0, 240, 90, 560]);
+        assert_eq!(of_whole(&[used(0), used(0)], &shares, &[7; 4], &[7; 4]), [0; 4]);
     }
 }

@@ -33,12 +33,13 @@ impl CorePlan {
             match policy {
                 Policy::Slots => reservation::slack(shares, core, 1.0)?,
                 Policy::Quota | Policy::Pool { .. } => reservation::sold(shares, core)?,
+                Policy::WholeCores => 0.0,
             };
             let nodes: Vec<usize> = (0..shares.len()).filter(|i| shares[*i].core == core).collect();
             let bought: Vec<f64> = nodes.iter().map(|i| shares[*i].share).collect();
             let division = match policy {
                 Policy::Slots => Division::of(&bought, weights),
-                Policy::Quota | Policy::Pool { .. } => Division::flat(bought.len(), weights),
+                Policy::Quota | Policy::Pool { .. } | Policy::WholeCores => Division::flat(bought.len(), weights),
             };
             let in_force = division.clone();
             Ok(CorePlan { core, nodes, shares: bought, division, in_force, usable: PLANNED_USABLE })

@@ -63,6 +63,8 @@ struct NodeCounters {
     /// When its clock began, and what its burner was last seen to have burnt for it, ns.
     since: RealInstant,
     burnt: AtomicU64,
+    /// For how long it was last seen to have slept, ns.
+    slept: AtomicU64,
 }
 
 impl CpuGroups {
@@ -103,7 +105,7 @@ impl CpuGroups {
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
             let usage = layout.node(name).usage()?;
-            nodes.push(NodeCounters { usage, since: now(), burnt: AtomicU64::new(0) });
+            nodes.push(NodeCounters { usage, since: now(), burnt: AtomicU64::new(0), slept: AtomicU64::new(0) });
         }
         let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &plans, terms.slice)).transpose()?;
         if policy == Policy::Slots {
@@ -242,6 +244,11 @@ impl CpuGroups {
                     self.layout.node(&node.name).cap(node.share)?;
                 }
             }
+            Policy::WholeCores => {
+                for node in self.shares.iter().filter(|n| n.share < n.whole_cores.len() as f64 - 1e-9) {
+                    self.layout.node(&node.name).cap(node.share)?;
+                }
+            }
             Policy::Pool { cap } => {
                 cgroup::divide(&self.sold())?;
                 self.layout.emulated().cap(cap)?;
@@ -347,13 +354,15 @@ impl CpuGroups {
             // The container's own group may be gone (the node was stopped), its share of the parent's counter stays.
             let container_ns = counters.usage.read()?.as_nanos();
             let cpus = f64::from(self.shares[i].cpus);
-            let unwanted = self.clocks.as_ref().map_or(0.0, |clocks| {
-                at.since(counters.since).as_nanos() as f64 * cpus - clocks.times(i).wanted.as_nanos() as f64
-            });
+            let (so_far, times) = (at.since(counters.since), self.clocks.as_ref().map(|clocks| clocks.times(i)));
+            let unwanted = times.map_or(0.0, |times| so_far.as_nanos() as f64 * cpus - times.wanted.as_nanos() as f64);
             let burnt = (unwanted.max(0.0) * self.shares[i].share_of_cpu()) as u64;
             // Counted to the end of its last slice, so that it may seem to have slept since.
             let unused_ns = counters.burnt.fetch_max(burnt, Ordering::Relaxed).max(burnt);
-            nodes.push(NodeUse { at, container_ns, unused_ns });
+            let slept = times.map_or(RealDuration::ZERO, |times| so_far.saturating_sub(times.awake));
+            let slept_ns = counters.slept.fetch_max(slept.as_nanos(), Ordering::Relaxed).max(slept.as_nanos());
+            let uncounted = times.map_or(0, |times| times.uncounted);
+            nodes.push(NodeUse { at, container_ns, unused_ns, slept_ns, uncounted });
         }
         Ok(nodes)
     }

@@ -12,9 +12,9 @@ pub const USUALLY_USABLE: f64 = 0.99;
 /// The cores of these nodes, in the order in which they first appear.
 pub fn cores_of(shares: &[NodeShare]) -> Vec<usize> {
     let mut cores = Vec::new();
-    for node in shares {
-        if !cores.contains(&node.core) {
-            cores.push(node.core);
+    for core in shares.iter().flat_map(|node| std::iter::once(&node.core).chain(&node.whole_cores)) {
+        if !cores.contains(core) {
+            cores.push(*core);
         }
     }
     cores

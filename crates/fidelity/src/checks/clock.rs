@@ -41,6 +41,10 @@ pub fn clock_lead(sharing: &Sharing, crossings: Option<&Crossings>, tdf: Tdf) ->
         (Sharing::Pool, _) => {
             return Judgement::unmeasured(unit, "Nodes of the naive variant have no clocks of their own.".into());
         }
+        (Sharing::WholeCores, _) => {
+            let says = "Nodes have cores of their own and the kernel's clock: none is ahead or behind.";
+            return Judgement::with(0.0, unit, [], says.into());
+        }
         (Sharing::Quota(why), _) => {
             let says = format!(
                 "CPU shares were kept by CFS quota, which lets a burst run unhindered until the next 4 ms tick, and \

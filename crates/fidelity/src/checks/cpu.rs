@@ -3,7 +3,7 @@
 use super::Judgement;
 use crate::effects::Effect;
 use crate::evidence::{Pace, Sharing};
-use crate::observations::Observations;
+use crate::observations::{Observations, Parallelism};
 use crate::wording::{number, place, span};
 
 /// The part that shares of work do not give back of what was taken, because they notice it after up to 20 ms.
@@ -18,6 +18,9 @@ pub fn cpu_entitlement(sharing: &Sharing, seen: &Observations) -> Judgement {
             unit,
             "Nodes of the naive variant share the core as they can; none is entitled to a part.".into(),
         ),
+        (Sharing::WholeCores, ..) => {
+            Judgement::unmeasured(unit, "Nodes have cores of their own, and share none.".into())
+        }
         (Sharing::Quota(_), ..) => {
             Judgement::unmeasured(unit, "Under CFS quota it is not known whether a node always wanted its CPU.".into())
         }
@@ -31,14 +34,49 @@ pub fn cpu_entitlement(sharing: &Sharing, seen: &Observations) -> Judgement {
                 all.whose.as_deref().unwrap_or("a node"),
                 number(all.value)
             );
-            let longer = 100.0 * (100.0 / all.value.max(1.0) - 1.0);
-            Judgement::with(worst.value, unit, [Effect::Work([longer.min(0.0), longer.max(0.0)])], says)
+            Judgement::with(worst.value, unit, [longer(all.value)], says)
         }
         (Sharing::Slots(_), ..) => Judgement::unmeasured(
             unit,
             "No node wanted all of its CPU for a whole virtual second, so none could miss any.".into(),
         ),
     }
+}
+
+/// As many CPUs of a node as have a thread that can run are at work: so over all virtual seconds in which a node never
+/// slept, what its threads had less than they wanted is by how much their work was longer. The value is the worst
+/// second.
+pub fn parallelism(sharing: &Sharing, seen: &Observations) -> Judgement {
+    let unit = "% of what threads wanted";
+    if !matches!(sharing, Sharing::Slots(_)) {
+        let says = "Without clocks of nodes nobody counts how many of a node's threads can run.";
+        return Judgement::unmeasured(unit, says.into());
+    }
+    if let Some((times, node)) = &seen.uncounted {
+        let says =
+            format!("{times} times the kernel had no memory to count a thread of {node} among those that can run.");
+        return Judgement::at_most(*times as f64, 0.0, "wake-ups", says);
+    }
+    let Some(Parallelism { worst, wanted: (wanted, cpus), seconds, all }) = &seen.parallelism else {
+        let says = "No node has several CPUs and was awake for a whole virtual second.";
+        return Judgement::unmeasured(unit, says.into());
+    };
+    let says = format!(
+        "Of {seconds} virtual seconds in which a node with several CPUs never slept, the worst gave its threads, which \
+         wanted {} of {cpus} CPUs, {} % of that, {}; all of them together gave those of {} {} %.",
+        number(*wanted),
+        number(worst.value),
+        place(worst),
+        all.whose.as_deref().unwrap_or("a node"),
+        number(all.value)
+    );
+    Judgement::with(worst.value, unit, [longer(all.value)], says)
+}
+
+/// The added time of work that had so many per cent of what it was due.
+fn longer(had_percent: f64) -> Effect {
+    let longer = 100.0 * (100.0 / had_percent.max(1.0) - 1.0);
+    Effect::Work([longer.min(0.0), longer.max(0.0)])
 }
 
 /// Time that the hypervisor gave to someone else. What it took of the harness core shows in late frames.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -337,13 +338,23 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         tools: tools_of(node),
         memory_bytes: node.memory_bytes,
         core: node.core,
-        // In real time the kernel itself answers those who ask for their CPUs, by the core's number if there is one.
-        cpus: if dilation.is_none() && node.cpus == 1 { node.core..node.core + 1 } else { 0..node.cpus as usize },
+        whole_cores: node.whole_cores.clone(),
+        cpus: cpus_seen(node, dilation.is_none()),
         cgroup: shares.container_path(&node.name),
         netns: namespaces.of(index).clone(),
         disk: disks.as_ref().and_then(|disks| disks.of(index)),
         kept: None,
     })
+}
+
+/// The numbers of its CPUs as files show them. In real time the kernel itself answers those who ask for theirs, by the
+/// numbers of the cores: so do the files, where those are one or follow one another.
+fn cpus_seen(node: &NodeSetup, in_real_time: bool) -> Range<usize> {
+    let follow = node.whole_cores.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    match in_real_time && follow && (node.cpus == 1 || !node.whole_cores.is_empty()) {
+        true => node.core..node.core + node.cpus as usize,
+        false => 0..node.cpus as usize,
+    }
 }
 
 /// Where something is that the experiment names.

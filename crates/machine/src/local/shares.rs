@@ -5,7 +5,7 @@ use cpu::{CpuGroups, NodeClocks, NodeShare, Policy, Terms};
 use host::Change;
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
-use site::{Conditions, DiskConditions, NodeSetup, Setup};
+use site::{Conditions, CoreSharing, DiskConditions, NodeSetup, Setup};
 
 use crate::error::Result;
 
@@ -19,16 +19,19 @@ pub struct Shares {
 
 /// How shares are enforced, and why not by always-runnable groups, if they are not.
 pub fn policy_of(setup: &Setup) -> (Policy, Option<String>) {
-    match setup.pool_cap {
-        Some(cap) => (Policy::Pool { cap }, None),
-        None => cpu::best_policy(),
+    match setup.sharing {
+        CoreSharing::Pool { cap } => (Policy::Pool { cap }, None),
+        CoreSharing::WholeCores => (Policy::WholeCores, None),
+        CoreSharing::Shares => cpu::best_policy(),
     }
 }
 
 impl Shares {
     /// Makes the groups, without limits.
     pub fn create(run_id: &str, setup: &Setup, policy: Policy, because: Option<String>) -> Result<Shares> {
-        let of = |n: &NodeSetup| NodeShare::new(&n.name, n.core, n.share).with_cpus(n.cpus);
+        let of = |n: &NodeSetup| {
+            NodeShare::new(&n.name, n.core, n.share).with_cpus(n.cpus).on_whole_cores(n.whole_cores.clone())
+        };
         let shares: Vec<_> = setup.nodes.iter().map(of).collect();
         let groups = CpuGroups::create(run_id, &shares, policy, setup.terms)?;
         Ok(Shares { groups, policy, because, terms: setup.terms })

@@ -75,6 +75,7 @@ impl World {
             memory_bytes: 256 << 20,
             core: 0,
             cpus: 0..1,
+            whole_cores: Vec::new(),
             cgroup: self.groups.path(name),
             netns: NetNamespace::create().expect("a network namespace"),
             disk: None,
