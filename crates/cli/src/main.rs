@@ -9,12 +9,16 @@ mod convert;
 mod dilate;
 mod doctor;
 mod event;
+mod events;
 mod exec;
 mod experiment;
+mod explain;
 mod failure;
 mod image;
 mod logs;
 mod map;
+mod new;
+mod pages;
 mod progress;
 mod ps;
 mod run;
@@ -24,10 +28,11 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[derive(Parser, Debug)]
-#[command(name = "diorama", version, about = "Test a distributed system as an accurate scale model")]
+#[command(name = "diorama", version, long_version = env!("DIORAMA_VERSION"))]
+#[command(about = "Test a distributed system as an accurate scale model")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -57,8 +62,14 @@ enum Verb {
     Swap(swap::Args),
     /// Save the files of a node as an image, list those that are kept, and remove one
     Image(image::Args),
+    /// Write an experiment to start from
+    New(new::Args),
+    /// Print what the documentation says of a check, a key or a metric
+    Explain(explain::Args),
     /// Print what the nodes of a run wrote
     Logs(logs::Args),
+    /// Print what happened in a run, or happens in a live one
+    Events(events::Args),
     /// Compare two runs, or two folders of runs
     Compare(compare::Args),
     /// Run one command under time dilation
@@ -72,6 +83,9 @@ enum Verb {
 fn main() -> ExitCode {
     engine::become_helper(std::env::args().skip(1));
     ::bench::become_helper(std::env::args().skip(1));
+    if let Some(code) = pages::write_if_asked(std::env::args().skip(1), Cli::command) {
+        return code;
+    }
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(e) => return misused(&e),
@@ -92,7 +106,10 @@ fn main() -> ExitCode {
         Verb::Event(args) => event::main(args),
         Verb::Swap(args) => swap::main(args),
         Verb::Image(args) => image::main(args),
+        Verb::New(args) => new::main(args),
+        Verb::Explain(args) => explain::main(args),
         Verb::Logs(args) => logs::main(args),
+        Verb::Events(args) => events::main(args),
         Verb::Compare(args) => compare::main(args),
         Verb::Dilate(args) => dilate::main(args),
         Verb::Bench(args) => bench::main(args),
