@@ -14,7 +14,7 @@ CHECKS :=
 CASES :=
 
 .PHONY: all root machine setup setup-tests setup-lint fmt lint doc build check test cases test-stock test-stock-quick stock-ready attack fuzz promises \
-	conformance conformance-compose demo bench clean
+	conformance conformance-compose demo bench deb tarball test-packages python clean
 .NOTPARALLEL:
 
 all: build
@@ -52,7 +52,7 @@ test: machine setup-tests
 # No root, no services, no experiment: style, lints, and all tests of what is pure. Tests beside the code that need root are
 # in modules called `as_root`, and of those in crates/*/tests these do not.
 PURE := tree conversions links bad fuzz load mutated language reads reference catalogs quality rules wide cloud hdd laws \
-	published ssd queue directory placing plan sharing halves
+	published ssd queue directory placing plan sharing halves pages
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -146,8 +146,28 @@ conformance-compose:
 		$(if $(CASES),COMPOSE_CASES='$(abspath $(CASES))') \
 		$(CARGO) test --locked --package diorama-compose --test reference -- --nocapture $(if $(CASES),--include-ignored)
 
+# For machines on which nobody builds: dist/*.deb, for Debian and Ubuntu, and dist/*.tar.xz, for others.
+deb tarball: build
+	scripts/package $@
+
+# Installed in fresh roots of Debian 12, 13 and Ubuntu 24.04, and tried there: `make test-packages ROOTS=trixie`.
+# Ubuntu's packages are where apt has them, or `UBUNTU=URL` says.
+ROOTS :=
+test-packages: machine deb
+	scripts/setup --packages
+	@scripts/test-packages $(ROOTS)
+
+# The package for notebooks: its tests, and its wheel in dist. Fetches pandas and pyarrow into target/python.
+python:
+	python3 -m venv target/python
+	target/python/bin/pip --quiet install 'pandas>=1.5' 'pyarrow>=10' pytest build
+	cd python && PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 ../target/python/bin/python -m pytest -p no:cacheprovider
+	target/python/bin/python -m build --wheel --outdir dist python
+
+# `make demo DEMO=--quick` is its first pair alone: a minute.
+DEMO :=
 demo: machine setup build
-	target/release/diorama-trials demo
+	target/release/diorama-trials demo $(DEMO)
 
 # About an hour.
 bench: machine setup build
