@@ -12,6 +12,7 @@ pub mod cores;
 pub mod descriptors;
 mod error;
 pub mod foreign;
+pub mod listening;
 pub mod memory;
 mod message;
 pub mod mounts;

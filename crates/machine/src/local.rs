@@ -12,6 +12,7 @@ mod logs;
 mod memory;
 mod network;
 mod nodes;
+mod ports;
 mod programs;
 mod senders;
 mod shares;
@@ -43,6 +44,7 @@ use self::events::Events;
 use self::memory::IdleMemory;
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
+use self::ports::{Ports, Taken};
 use self::programs::Programs;
 use self::shares::Shares;
 use crate::error::{Error, Result};
@@ -80,6 +82,8 @@ pub struct Place {
 
 /// Parts that are there before the nodes are, in the order in which they are dropped.
 struct Prepared {
+    /// They go before the nodes' networks, which they are connected to.
+    _ports: Ports,
     network: Network,
     shares: Shares,
     disks: Option<NodeDisks>,
@@ -203,6 +207,7 @@ impl LocalSite {
         let state = self.place()?.registration.state_dir().to_path_buf();
         host::room::check(&state, 0)?;
         self.events.watch_room(state)?;
+        let taken = Taken::take(&setup.nodes)?;
         let images = self.images(&setup)?;
         // Asked before this process restricts itself to the harness's cores.
         let (policy, because) = shares::policy_of(&setup);
@@ -238,8 +243,10 @@ impl LocalSite {
         let disks = NodeDisks::make(&setup, &enclosure, &place.registration, clocks)?;
         let dilation = Dilation::of(&setup, clocks.map_or(&[], NodeClocks::clocks))?.map(Arc::new);
         let (network, namespaces) = Network::create(&setup, clocks)?;
+        let ports = taken.open(namespaces.all(), network.addresses(), &self.events.teller())?;
         self.programs = Programs::but_own(&runtime);
         let made = Prepared {
+            _ports: ports,
             network,
             shares,
             disks,

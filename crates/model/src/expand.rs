@@ -10,6 +10,7 @@ mod link;
 mod network;
 mod nodes;
 mod placement;
+mod ports;
 mod routes;
 
 use std::path::Path;

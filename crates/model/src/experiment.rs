@@ -166,6 +166,8 @@ pub struct Node {
     pub names: Vec<String>,
     /// The number of the signal by which it is ended; none: SIGTERM.
     pub stop_signal: Option<i32>,
+    /// Ports of the harness's loopback, and the TCP port of the node that each leads to.
+    pub ports: Vec<(u16, u16)>,
     /// Its TCP's congestion control; none: the best that is offered.
     pub congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts: places in [`Experiment::nodes`], without cycles.

@@ -233,6 +233,9 @@ pub(crate) struct Node {
     /// The signal by which it is ended, such as `QUIT`; without it TERM
     #[serde(rename = "stop-signal")]
     pub(crate) stop_signal: Option<String>,
+    /// Ports of this machine's loopback, and the TCP port of the node that each leads to while the run lives
+    #[serde(default)]
+    pub(crate) ports: BTreeMap<String, u16>,
     /// The congestion control of its TCP; without it CUBIC, as on any Linux
     pub(crate) congestion: Option<Congestion>,
     /// Nodes that must be ready before this one starts; `*` stands for any characters

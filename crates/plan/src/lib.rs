@@ -164,6 +164,7 @@ impl Plan {
             much_rounded,
             machine.cores.shared_units(&packing.cores),
             without_meaning(experiment),
+            from_outside(experiment),
         ];
         let record = record::plan::Plan {
             experiment: experiment.name.clone(),
@@ -279,6 +280,7 @@ impl Plan {
             names: node.names.clone(),
             stop_signal: node.stop_signal,
             files: node.files.iter().map(|(to, from)| (to.clone(), source(from))).collect(),
+            ports: node.ports.clone(),
             core: planned.core,
             whole_cores: planned.whole_cores.clone(),
             cpus: planned.cpus,
@@ -325,6 +327,21 @@ fn reno_for_cubic(experiment: &Experiment, offers: Offers) -> Option<String> {
             "{instead} of {} nodes have Reno where the target has CUBIC, for this machine runs no BPF congestion \
              control: see `diorama doctor`",
             experiment.nodes.len()
+        )
+    })
+}
+
+/// A sentence if ports of the machine lead to nodes.
+fn from_outside(experiment: &Experiment) -> Option<String> {
+    let all = experiment.nodes.iter().flat_map(|node| {
+        node.ports.iter().map(|(here, there)| format!("127.0.0.1:{here} leads to port {there} of {}", node.name))
+    });
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "{}; whoever connects there waits in real time, over no link, and makes the run another than the file \
+             describes",
+            all.join(", ")
         )
     })
 }

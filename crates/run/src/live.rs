@@ -114,6 +114,9 @@ impl Run<'_> {
                     self.event("exit", Some(node), json!({ "status": exit.to_string() }));
                 }
                 Ok(Event::CommandEnded(id, done)) => self.command_ended(id, &done),
+                Ok(Event::FromOutside { node, here, there }) => {
+                    self.event("from-outside", Some(node), json!({ "port": here, "to": there }));
+                }
                 Ok(Event::Lost(e)) => return Err(e.into()),
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) => {

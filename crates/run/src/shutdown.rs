@@ -26,7 +26,7 @@ impl Run<'_> {
                     running.retain(|n| *n != exited.node);
                     self.schedule.stopped(exited.node, Some(exited.exit));
                 }
-                Ok(Event::CommandEnded(..)) => {}
+                Ok(Event::CommandEnded(..) | Event::FromOutside { .. }) => {}
                 Ok(Event::Lost(_)) => break,
                 Err(_) if left.is_zero() => break,
                 Err(_) => {}

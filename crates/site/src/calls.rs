@@ -103,6 +103,16 @@ pub enum Event {
     Exited(NodeExit),
     /// A command has ended, or could not be brought to its end.
     CommandEnded(CommandId, Result<Execution>),
+    /// Somebody outside has connected to a node for the first time, by the port `here` of the machine's loopback that
+    /// leads to the port `there` of the node.
+    FromOutside {
+        /// The node.
+        node: NodeIndex,
+        /// The port of the machine's loopback.
+        here: u16,
+        /// The port of the node.
+        there: u16,
+    },
     /// Nothing of the run is left on the site, or it cannot be reached any more.
     Lost(Error),
 }

@@ -91,6 +91,9 @@ pub struct NodeSetup {
     pub stop_signal: Option<i32>,
     /// Absolute paths inside the node, and what appears there.
     pub files: Vec<(String, Source)>,
+    /// Ports of the machine's loopback, and the TCP port of the node that each leads to.
+    #[serde(default)]
+    pub ports: Vec<(u16, u16)>,
     /// The core that it runs on.
     pub core: usize,
     /// The cores that it has to itself, a CPU each; none: it shares `core`.

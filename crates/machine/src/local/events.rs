@@ -36,6 +36,11 @@ impl Events {
         self.told.clone()
     }
 
+    /// Where they are put.
+    pub fn teller(&self) -> Sender<Event> {
+        self.tell.clone()
+    }
+
     /// Passes on, from a thread of its own, which nodes have ended, as long as the enclosure of the run is there.
     pub fn follow(&self, exits: Receiver<node::Exit>, pids: Pids) -> Result<()> {
         let tell = self.tell.clone();

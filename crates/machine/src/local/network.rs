@@ -24,6 +24,8 @@ pub struct Network {
     pipes: HashMap<String, PipeId>,
     /// Node by node, the addresses of all others by their names.
     hosts: Vec<Vec<(String, IpAddr)>>,
+    /// The address of each node's first interface, if it has one.
+    addresses: Vec<Option<Ipv4Addr>>,
     not_applied: Vec<NotApplied>,
 }
 
@@ -52,12 +54,14 @@ impl Network {
         let timeout = initial_timeout(setup, &namespaces)?;
         let seen = |node: &NodeSetup| with_twins(with_names(network.hosts_seen_by(&node.name), &setup.nodes));
         let hosts = setup.nodes.iter().map(seen).collect();
+        let first = |node: &NodeSetup| network.ports_of(&node.name).next().map(|port| port.address);
+        let addresses = setup.nodes.iter().map(first).collect();
         let options = net::Options { core: setup.cores.emulator(), polling: setup.tdf.polling_interval() };
         let named = |name: &String| Some((name.clone(), network.pipe(name)?));
         let pipes = network.pipe_names().iter().filter_map(named).collect();
         let emulator = Emulator::start(network, taps, options, clocks)?;
         let namespaces = Namespaces { all: namespaces, _tcp: (cubic, timeout) };
-        Ok((Network { emulator, pipes, hosts, not_applied }, namespaces))
+        Ok((Network { emulator, pipes, hosts, addresses, not_applied }, namespaces))
     }
 
     /// The emulator, for a capture.
@@ -68,6 +72,11 @@ impl Network {
     /// The `/etc/hosts` of each node.
     pub fn hosts(&self) -> &[Vec<(String, IpAddr)>] {
         &self.hosts
+    }
+
+    /// The address of each node's first interface, if it has one.
+    pub fn addresses(&self) -> &[Option<Ipv4Addr>] {
+        &self.addresses
     }
 
     /// Kernel settings that could not be applied.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use scale::VirtualDuration;
 
-use super::{Entry, MANY, NODES, disk, identity, key_span, select};
+use super::{Entry, MANY, NODES, disk, identity, key_span, ports, select};
 use crate::error::Problems;
 use crate::experiment::{Beside, ClockOff, Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
@@ -123,6 +123,7 @@ pub(super) fn nodes(
             nodes[place].after.clone_from(&after);
         }
     }
+    ports::that_meet(&entries, problems);
     if let Some(cycle) = cycle(&nodes) {
         let way: Vec<&str> = cycle.iter().map(|i| nodes[*i].name.as_str()).collect();
         let entry = entries.iter().zip(&places).find(|(_, range)| range.contains(&cycle[0]));
@@ -212,6 +213,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         hostname: None,
         names: Vec::new(),
         stop_signal: None,
+        ports: Vec::new(),
         congestion: None,
         after: Vec::new(),
         ready: None,
@@ -271,6 +273,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         let drift = Some(clock.drift.map_or(0.0, |drift| drift.0));
         ClockOff { offset_ns: Some(clock.offset.map_or(0, |offset| offset.0)), drift }
     });
+    ports::ports(entry, read, &mut node, problems);
     node.dilated_tsc = matches!(read.tsc, Some(file::Tsc::Dilated));
     if let Some(ready) = &read.ready {
         node.ready = self::ready(ready, entry, problems);
