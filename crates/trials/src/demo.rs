@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use record::{RunDir, RunResult, Variant};
+use report::Comparison;
 
 use crate::driver::Driver;
 use crate::failure::Failure;
@@ -22,6 +23,31 @@ const PAIRS: u32 = 3;
 /// In the order of the table.
 const VARIANTS: [Variant; 3] = [Variant::Baseline, Variant::Scaled, Variant::Naive];
 
+/// Arguments of `diorama-trials demo`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Only one pair of web-net, which takes a minute
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What is run.
+#[derive(Clone, Copy)]
+struct Extent {
+    experiments: &'static [&'static str],
+    pairs: u32,
+    variants: &'static [Variant],
+}
+
+impl Extent {
+    fn of(quick: bool) -> Extent {
+        match quick {
+            true => Extent { experiments: &EXPERIMENTS[..1], pairs: 1, variants: &VARIANTS[..2] },
+            false => Extent { experiments: &EXPERIMENTS, pairs: PAIRS, variants: &VARIANTS },
+        }
+    }
+}
+
 /// One run: of which experiment, in which variant, for which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turn {
@@ -32,13 +58,12 @@ struct Turn {
 
 /// All runs, in turns: what drifts on the machine meets every experiment and both runs of a pair. A naive run, which is
 /// there to be wrong, is made once.
-fn turns() -> Vec<Turn> {
+fn turns(extent: Extent) -> Vec<Turn> {
     let mut all = Vec::new();
-    for number in 1..=PAIRS {
-        for experiment in EXPERIMENTS {
-            let of = |variant| Turn { experiment, variant, number };
-            all.extend([of(Variant::Baseline), of(Variant::Scaled)]);
-            all.extend((number == 1).then(|| of(Variant::Naive)));
+    for number in 1..=extent.pairs {
+        for experiment in extent.experiments {
+            let variants = extent.variants.iter().filter(|variant| number == 1 || **variant != Variant::Naive);
+            all.extend(variants.map(|&variant| Turn { experiment, variant, number }));
         }
     }
     all
@@ -61,40 +86,49 @@ fn left(turns: &[Turn], done: usize) -> String {
 }
 
 /// Runs the demo.
-pub fn main() -> Result<(), Failure> {
+pub fn main(args: Args) -> Result<(), Failure> {
+    let extent = Extent::of(args.quick);
     let driver = Driver::new()?;
-    let folders = EXPERIMENTS.map(results::experiment).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let folders = extent.experiments.iter().map(|name| Ok((*name, results::experiment(name)?)));
+    let folders: HashMap<&str, PathBuf> = folders.collect::<Result<_, Failure>>()?;
     let began = Instant::now();
     let out = results::fresh(Path::new("runs"), "demo")?;
-    let turns = turns();
-    println!("A web server and its clients: limited by their link (web-net), by the CPU (tls), by both (web-half).");
-    println!("  baseline  as they would run on real machines, for five seconds");
-    println!("  scaled    on a tenth of those machines, with time running ten times slower for them too");
-    println!("  naive     squeezed into that tenth, as containers on one host would be");
-    println!("Three times in turn, which takes about ten minutes.\n");
+    let turns = turns(extent);
+    introduce(args.quick);
+    println!("{}", table::pair_head());
     // By experiment, the latest.
     let mut bases: HashMap<&str, RunResult> = HashMap::new();
     for (done, turn) in turns.iter().enumerate() {
         let Turn { experiment, variant, number } = *turn;
-        let folder = EXPERIMENTS.iter().zip(&folders).find(|(name, _)| **name == experiment).map(|(_, folder)| folder);
         eprintln!("[{} of {}, {}] {experiment}, {variant}", done + 1, turns.len(), left(&turns, done));
         let directory = variants_of(&out, experiment, variant).join(number.to_string());
-        let result = driver.run(folder.expect("a turn is of one of them"), variant, &directory, false)?;
+        let result = driver.run(&folders[experiment], variant, &directory, false)?;
         let base = bases.get(experiment).filter(|_| variant != Variant::Baseline);
         eprintln!("    {}", table::measured(&result, base));
-        if variant == Variant::Baseline {
-            bases.insert(experiment, result);
+        match (variant, base) {
+            // A pair is told as soon as it is there: nobody waits for the table to see how near a model is.
+            (Variant::Scaled, Some(base)) => {
+                let base_directory = variants_of(&out, experiment, Variant::Baseline).join(number.to_string());
+                let comparison = compared(&base_directory, &directory)?;
+                println!("{}", table::pair(experiment, number, base, &result, &comparison)?);
+            }
+            (Variant::Baseline, _) => drop(bases.insert(experiment, result)),
+            _ => {}
         }
     }
-    let groups = EXPERIMENTS.map(|name| group(&out, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let groups = extent.experiments.iter().map(|name| group(&out, name, extent)).collect::<Result<Vec<_>, _>>()?;
     let table = table::render(&groups)?;
     write(&out.join("table.md"), &table)?;
-    let pages = EXPERIMENTS.map(|name| page(&out, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
-    println!("\n{table}");
-    println!(
-        "Medians of {PAIRS} runs, but of one naive run. Beside a baseline: how far each may be off itself. Beside"
-    );
-    println!("the others: how far from the baseline; in brackets, where that lies by what the runs say of themselves.");
+    let pages = extent.experiments.iter().map(|name| page(&out, name)).collect::<Result<Vec<_>, _>>()?;
+    if !args.quick {
+        println!("\n{table}");
+        println!(
+            "Medians of {PAIRS} runs, but of one naive run. Beside a baseline: how far each may be off itself. Beside"
+        );
+        println!(
+            "the others: how far from the baseline; in brackets, where that lies by what the runs say of themselves."
+        );
+    }
     println!("Measured on {}.", Machine::here());
     println!("Why a run is suspect, at length: {}/EXPERIMENT/VARIANT/NUMBER/{}.", out.display(), RunDir::REPORT);
     println!("The latencies, drawn over one another: {}.", pages.join(", "));
@@ -102,28 +136,52 @@ pub fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+fn introduce(quick: bool) {
+    if quick {
+        println!("A web server and its clients, limited by their link (web-net).");
+    } else {
+        println!(
+            "A web server and its clients: limited by their link (web-net), by the CPU (tls), by both (web-half)."
+        );
+    }
+    println!("  baseline  as they would run on real machines, for five seconds");
+    println!("  scaled    on a tenth of those machines, with time running ten times slower for them too");
+    match quick {
+        true => println!("One pair, which takes about a minute.\n"),
+        false => {
+            println!("  naive     squeezed into that tenth, as containers on one host would be");
+            println!("Three times in turn, which takes about ten minutes; the first pair is there after one.\n");
+        }
+    }
+}
+
+fn compared(base: &Path, other: &Path) -> Result<Comparison, Failure> {
+    let all = report::compare(base, &[other.to_path_buf()], &[]).map_err(Failure::failed)?;
+    all.each().next().cloned().ok_or_else(|| Failure::failed("there is nothing to compare"))
+}
+
 fn variants_of(out: &Path, experiment: &str, variant: Variant) -> PathBuf {
     out.join(experiment).join(variant.as_str())
 }
 
 /// The runs of an experiment, compared. The naive one has the first baseline beside it, which was made with it.
-fn group(out: &Path, name: &str) -> Result<Group, Failure> {
+fn group(out: &Path, name: &str, extent: Extent) -> Result<Group, Failure> {
     let first = PathBuf::from("1");
     let of = |variant: Variant| {
         let all = variants_of(out, name, variant);
         let base = variants_of(out, name, Variant::Baseline);
         let (numbers, base, other) = match variant {
             Variant::Naive => (1..=1, base.join(&first), all.join(&first)),
-            _ => (1..=PAIRS, base, all.clone()),
+            _ => (1..=extent.pairs, base, all.clone()),
         };
         let runs = numbers.map(|n| RunDir::at(all.join(n.to_string())).result()).collect::<Result<Vec<_>, _>>();
         let comparison = match variant {
             Variant::Baseline => None,
-            _ => report::compare(&base, &[other], &[]).map_err(Failure::failed)?.each().next().cloned(),
+            _ => Some(compared(&base, &other)?),
         };
         Ok(Variants { variant, runs: runs.map_err(Failure::failed)?, comparison })
     };
-    Ok(Group { name: name.into(), variants: VARIANTS.into_iter().map(of).collect::<Result<_, Failure>>()? })
+    Ok(Group { name: name.into(), variants: extent.variants.iter().copied().map(of).collect::<Result<_, Failure>>()? })
 }
 
 /// Writes the experiment's comparison as a page, and gives its path.
@@ -149,7 +207,7 @@ mod tests {
 
     #[test]
     fn experiments_and_variants_take_turns_within_ten_minutes() {
-        let turns = turns();
+        let turns = turns(Extent::of(false));
         assert_eq!(turns.len(), 21);
         for experiment in EXPERIMENTS {
             let of = |variant| turns.iter().filter(|t| t.experiment == experiment && t.variant == variant).count();
@@ -161,5 +219,12 @@ mod tests {
         }
         assert_eq!(left(&turns, 0), "11 min left");
         assert_eq!(left(&turns, turns.len()), "0 min left");
+    }
+
+    #[test]
+    fn the_quick_demo_is_the_first_pair_of_the_long_one() {
+        let quick = turns(Extent::of(true));
+        assert_eq!(quick, turns(Extent::of(false))[..2]);
+        assert_eq!(quick.iter().map(|turn| expected(turn.variant)).sum::<u64>(), 61);
     }
 }

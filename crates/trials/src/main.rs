@@ -37,7 +37,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// Run web-net, tls and web-half as baseline, scaled and naive, and print one table
-    Demo,
+    Demo(demo::Args),
     /// Measure how close scaled runs come to the baseline, and what each mechanism costs
     Bench(bench::Args),
     /// Run many programs natively, dilated, and under libfaketime: do their waits take what they should?
@@ -56,7 +56,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
-        Verb::Demo => demo::main(),
+        Verb::Demo(args) => demo::main(args),
         Verb::Bench(args) => bench::main(args),
         Verb::Conformance(args) => conformance::main(args),
         Verb::Behaviours(args) => behaviours::main(args),

@@ -70,6 +70,39 @@ pub fn measured(run: &RunResult, base: Option<&RunResult>) -> String {
     format!("{}{verdict}", all.join(", "))
 }
 
+/// The widths of a pair's row: experiment, number, and figures; the verdict ends it.
+const PAIR_WIDTHS: [usize; 5] = [9, 4, 34, 40, 40];
+
+/// The heads of the rows that [`pair`] makes.
+pub fn pair_head() -> String {
+    let heads = ["", "pair"].into_iter().chain(FIGURES.map(|(_, _, head)| head)).map(String::from).collect();
+    in_columns(heads, "verdict of the scaled run")
+}
+
+/// A pair in one line: from the baseline to the scaled run, how far apart they are and, in brackets, where that lies by
+/// all that both say of themselves.
+pub fn pair(
+    experiment: &str,
+    number: u32,
+    base: &RunResult,
+    scaled: &RunResult,
+    comparison: &Comparison,
+) -> Result<String, Failure> {
+    let verdict = verdict(std::slice::from_ref(scaled));
+    let of = Variants { variant: Variant::Scaled, runs: vec![scaled.clone()], comparison: Some(comparison.clone()) };
+    let mut row = vec![experiment.to_string(), number.to_string()];
+    for (metric, statistic, _) in FIGURES {
+        let from = base.metrics.get(metric).map_or(f64::NAN, |record| statistic.of(&record.summary));
+        row.push(format!("{} → {}", significant(from), cell(&of, metric, statistic)?));
+    }
+    Ok(in_columns(row, &verdict))
+}
+
+fn in_columns(row: Vec<String>, end: &str) -> String {
+    let cells: Vec<String> = row.iter().zip(PAIR_WIDTHS).map(|(cell, width)| format!("{cell:<width$}")).collect();
+    format!("{}  {end}", cells.join("  "))
+}
+
 fn cell(of: &Variants, metric: &str, statistic: Statistic) -> Result<String, Failure> {
     let records = of.runs.iter().map(|run| {
         run.metrics.get(metric).ok_or_else(|| {
@@ -230,6 +263,14 @@ mod tests {
         assert!(lines[4].contains("18.0 -90.0 % ") && !lines[4].contains(" to "), "{text}");
         let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|w| *w == widths[0]), "{text}");
+    }
+
+    #[test]
+    fn a_pair_is_told_in_a_line_of_its_own() {
+        let row = pair("web", 1, &run("baseline", 182.0, 21.0), &run("scaled", 181.0, 20.5), &comparison(0.5)).unwrap();
+        assert!(row.starts_with("web        1     182 → 181 +0.5 % (-0.5 to +2.0)  "), "{row}");
+        assert!(row.contains("21.0 → 20.5 ms +0.5 % (-0.5 to +2.0)") && row.ends_with("  trustworthy"), "{row}");
+        assert_eq!(row.find("182"), pair_head().find("requests/s"), "{row}");
     }
 
     #[test]
