@@ -42,6 +42,9 @@ pub enum Error {
     /// Nothing can run in a node that has ended.
     #[error("node {0} has ended, so nothing can run in it")]
     NodeEnded(String),
+    /// Nothing can be run in a guest from outside.
+    #[error("node {0} is a guest, a machine of its own: nothing can be run in it from outside; its console is its log")]
+    IsGuest(String),
     /// The machine of a site no longer answers.
     #[error("{0}")]
     SiteLost(String),
@@ -86,7 +89,7 @@ impl Error {
     /// The kind of those that neither lack something nor come from another part.
     fn kind(&self) -> Kind {
         match self {
-            Error::Experiment(_) | Error::Usage(_) | Error::NoSuchNode { .. } => Kind::Input,
+            Error::Experiment(_) | Error::Usage(_) | Error::NoSuchNode { .. } | Error::IsGuest(_) => Kind::Input,
             Error::Cpu(cpu::Error::Input(_)) | Error::Net(net::Error::Input(_)) => Kind::Input,
             Error::Disk(device::Error::Input(_)) => Kind::Input,
             Error::Node(node::Error::Input(_)) | Error::Host(host::Error::Input(_)) => Kind::Input,

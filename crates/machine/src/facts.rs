@@ -11,6 +11,7 @@ use site::CoreChoice;
 use tcp::Offers;
 
 use crate::error::{Error, Result};
+use crate::guests;
 use crate::host_speed::HostSpeed;
 
 /// The cores that this process may use.
@@ -60,6 +61,7 @@ fn facts(cores: &Supply, experiment: &Experiment, variant: Variant) -> Result<Fa
 ///
 /// If the machine could not keep to it.
 pub fn plan_on(cores: &Supply, experiment: &Experiment, variant: Variant, tdf: Option<Tdf>) -> Result<Plan> {
+    guests::check(experiment)?;
     Ok(Plan::with(&facts(cores, experiment, variant)?, experiment, variant, tdf)?)
 }
 

@@ -11,6 +11,7 @@ pub mod doctor;
 mod error;
 mod exec;
 mod facts;
+mod guests;
 mod helper;
 pub mod host_speed;
 mod images;

@@ -7,6 +7,7 @@ mod command;
 mod counters;
 mod disks;
 mod events;
+mod guests;
 mod interface;
 mod logs;
 mod memory;
@@ -379,9 +380,16 @@ impl LocalSite {
     }
 
     fn listening(&mut self, waiting: &[(NodeIndex, u16)]) -> Result<Vec<NodeIndex>> {
-        let nodes = self.nodes()?;
-        let listens = |(node, port): &&(NodeIndex, u16)| nodes.with(*node, |n| n.listening(*port));
-        Ok(waiting.iter().filter(listens).map(|(node, _)| *node).collect())
+        let (nodes, prepared) = (self.nodes()?, self.prepared()?);
+        let mut listening = Vec::new();
+        for (node, port) in waiting {
+            let listens = match prepared.setup.nodes[*node].guest {
+                Some(_) => prepared.network.guest_listens(*node, *port)?,
+                None => nodes.with(*node, |n| n.listening(*port)),
+            };
+            listening.extend(listens.then_some(*node));
+        }
+        Ok(listening)
     }
 
     fn events(&mut self) -> Result<Receiver<Event>> {

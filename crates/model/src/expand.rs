@@ -4,6 +4,7 @@ mod behaviour;
 mod disk;
 mod faults;
 mod flows;
+mod guests;
 mod identity;
 mod lans;
 mod link;
@@ -130,6 +131,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     behaviour::check_programs(&events, problems);
     events.extend(flows::carried_out(deeds, &flows, &background, problems));
     behaviour::check_steps(&events, &steps, problems);
+    guests::check(&nodes, &flows, &events, root, problems);
     behaviour::check_times(measure.map(|w| w.0), &events, &ends, root, problems);
     Some(Experiment {
         name: name?,
@@ -191,6 +193,7 @@ pub(crate) fn event(root: &Value, experiment: &Experiment, problems: &mut Proble
     let (clocks, links) = (faults::clocks(&experiment.nodes), &experiment.links);
     let of = behaviour::Of { nodes: &names, has_disk, memory, clocks: &clocks, links, flows: &names_of_flows };
     let (mut events, deeds) = behaviour::events(vec![entry], &of, &[], problems);
+    guests::check(&experiment.nodes, &[], &events, root, problems);
     events.extend(flows::carried_out(deeds, flows, background, problems));
     behaviour::in_order(events)
 }

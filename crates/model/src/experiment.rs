@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use guest::{Arch, Firmware, Format};
 use scale::{Tdf, VirtualDuration, VirtualInstant, VirtualRate};
 
 use crate::file::{FlowChange, FlowKind};
@@ -152,8 +153,10 @@ pub struct Node {
     pub machine: usize,
     /// Its root file system.
     pub root: Root,
-    /// The program and its arguments; at least one word.
+    /// The program and its arguments; at least one word, but of a guest none.
     pub argv: Vec<String>,
+    /// In the place of a program, a whole machine.
+    pub guest: Option<Guest>,
     /// Environment variables beyond the usual few.
     pub env: Vec<(String, String)>,
     /// The working directory, an absolute path inside the node; `/` if none.
@@ -184,6 +187,33 @@ pub struct Node {
     pub place: Option<(String, usize)>,
     /// What runs beside its program from its start on, each time that it starts.
     pub beside: Vec<Beside>,
+}
+
+/// A whole machine, whose processors and memory are those of the node's [`Machine`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guest {
+    /// The architecture of its processors.
+    pub arch: Arch,
+    /// How it starts.
+    pub boot: Boot,
+    /// The image of its disk, and the format of that.
+    pub disk: Option<(PathBuf, Format)>,
+}
+
+/// How a guest starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// With a kernel of Linux.
+    Kernel {
+        /// The kernel.
+        kernel: PathBuf,
+        /// Its initial file system.
+        initrd: Option<PathBuf>,
+        /// Words for it.
+        cmdline: String,
+    },
+    /// From its disk.
+    Firmware(Firmware),
 }
 
 /// How the date of a node is off against the others'. CLOCK_MONOTONIC is not.

@@ -4,6 +4,7 @@
 mod chaos;
 mod disk;
 mod flow;
+mod guest;
 mod link;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 pub(crate) use self::chaos::{Chaos, ChaosFault, ChaosKind, Quiet};
 pub(crate) use self::disk::{Disk, DiskMap, DiskName};
 pub(crate) use self::flow::{Flow, FlowChange, FlowKind, Transport};
+pub(crate) use self::guest::{Arch as GuestArch, Firmware as GuestFirmware, Guest};
 pub(crate) use self::link::{
     Capture, Direction, Expected, Jitter, Lan, Length, Link, LinkChange, Loss, Queue, Red, WordOr,
 };
@@ -214,7 +216,9 @@ pub(crate) struct Node {
     /// How many there are: NAME-1, NAME-2, …; without it one, NAME
     pub(crate) count: Option<u32>,
     /// The program and its arguments: words as in a POSIX shell (no shell runs), or a list
-    pub(crate) run: Command,
+    pub(crate) run: Option<Command>,
+    /// In the place of a program, a whole machine
+    pub(crate) guest: Option<Guest>,
     /// The root file system: `host`, `image:NAME` (of `diorama image`), a directory, or an OCI image archive
     pub(crate) root: Option<String>,
     /// Environment variables

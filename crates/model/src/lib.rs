@@ -40,9 +40,10 @@ pub mod yaml {
 
 pub use error::{Error, Problem};
 pub use experiment::{
-    Accuracy, Action, Address, BackgroundFlow, Beside, Capture, ClockOff, Combine, Condition, Congestion, Cpu,
-    Direction, Disk, DiskChange, Ends, Event, Experiment, Flow, FlowAction, HardwareChange, Idle, Lan, Load, Machine,
-    Metric, Node, NodeAction, OfFlow, Partition, Placement, ProgramAction, Ready, Root, Route, Source, Stream, Unit,
+    Accuracy, Action, Address, BackgroundFlow, Beside, Boot, Capture, ClockOff, Combine, Condition, Congestion, Cpu,
+    Direction, Disk, DiskChange, Ends, Event, Experiment, Flow, FlowAction, Guest, HardwareChange, Idle, Lan, Load,
+    Machine, Metric, Node, NodeAction, OfFlow, Partition, Placement, ProgramAction, Ready, Root, Route, Source, Stream,
+    Unit,
 };
 pub use file::schema;
 pub use glob::matches;

@@ -1,8 +1,6 @@
 //! From a path on the command line to an experiment.
 
-use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -10,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Problems};
 use crate::experiment::{Event, Experiment};
 use crate::tree::Value;
-use crate::{chaos, de, emit, expand, overrides, tree};
+use crate::{chaos, de, emit, expand, overrides, paths, tree};
 
 /// What the file in an experiment's folder is called.
 const FILE: &str = "experiment.yaml";
@@ -156,9 +154,7 @@ fn locate(path: &Path) -> Result<(PathBuf, PathBuf), Error> {
 /// If there is no such file, or it cannot be one.
 pub fn read(file: &Path, kind: &Kind) -> Result<String, Error> {
     let unreadable = |why: String| Error::Unreadable { path: file.to_owned(), why };
-    // Opening a FIFO would wait for ever, and a terminal would become this process's own.
-    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file);
-    let opened = opened.map_err(|e| unreadable(format!("{}; {}", reason(&e), kind.missing)))?;
+    let opened = paths::to_read(file).map_err(|e| unreadable(format!("{}; {}", reason(&e), kind.missing)))?;
     let meta = opened.metadata().map_err(|e| unreadable(reason(&e)))?;
     if !meta.is_file() {
         return Err(unreadable(format!("this is not a file: {}", kind.is)));

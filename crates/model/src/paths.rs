@@ -1,5 +1,7 @@
 //! Paths that an experiment names: inside nodes, inside its own folder, and on the host.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::experiment::Root;
@@ -53,6 +55,11 @@ pub(crate) fn in_folder(dir: &Path, path: &str) -> Result<PathBuf, String> {
             Err(format!("`{shown}` holds `{}`, which is neither a file nor a directory: replace it", inner.display()))
         }
     }
+}
+
+/// Opens what may be a file, for reading: one of another kind is not waited for, nor becomes this process's terminal.
+pub(crate) fn to_read(file: &Path) -> std::io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file)
 }
 
 /// What in a directory cannot be copied into a node, such as a symbolic link; none in a file.

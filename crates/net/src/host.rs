@@ -15,3 +15,4 @@ mod rests;
 mod rules;
 mod six;
 pub(crate) mod tap;
+mod wire;

@@ -4,6 +4,7 @@
 //! [`host`](crate::host), which `tests/halves.rs` sees to.
 
 pub(crate) mod address;
+pub(crate) mod answers;
 pub(crate) mod background;
 pub(crate) mod counters;
 pub(crate) mod fate;
@@ -12,6 +13,7 @@ pub(crate) mod frame;
 pub(crate) mod held;
 pub(crate) mod icmp;
 pub(crate) mod ids;
+pub(crate) mod knock;
 pub(crate) mod network;
 pub(crate) mod pipe;
 pub(crate) mod port;

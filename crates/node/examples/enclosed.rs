@@ -44,6 +44,7 @@ fn hold(state: &str, cgroup: &str) {
         stop_signal: None,
         hosts: Vec::new(),
         files: Vec::new(),
+        texts: Vec::new(),
         tools: Vec::new(),
         memory_bytes: 64 << 20,
         core: 0,

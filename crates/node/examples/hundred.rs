@@ -48,6 +48,7 @@ fn measure(runtime: &Runtime, nodes: usize) {
             stop_signal: None,
             hosts: Vec::new(),
             files: Vec::new(),
+            texts: Vec::new(),
             tools: Vec::new(),
             memory_bytes: 128 << 20,
             core: 0,

@@ -59,6 +59,8 @@ pub struct NodeSpec {
     pub hosts: Vec<(String, IpAddr)>,
     /// Files and folders of the host that are copied into it: (path in the node, path on the host).
     pub files: Vec<(PathBuf, PathBuf)>,
+    /// Files with a text of ours: (path in the node, text).
+    pub texts: Vec<(PathBuf, String)>,
     /// Programs of Diorama's own, shown read-only: (path in the node, content).
     pub tools: Vec<(PathBuf, &'static [u8])>,
     /// Its memory, in bytes; the kernel's OOM killer ends what exceeds it.
@@ -294,6 +296,9 @@ fn files(root: &RootFs, spec: &NodeSpec) -> Result<(), Error> {
         let path = Path::new("/etc").join(path);
         root.write(&path, text.as_bytes())
             .context(|| format!("node {}: cannot write {}", spec.name, path.display()))?;
+    }
+    for (path, text) in &spec.texts {
+        root.write(path, text.as_bytes()).context(|| format!("node {}: cannot write {}", spec.name, path.display()))?;
     }
     for (path, from) in &spec.files {
         root.copy(path, from).map_err(|e| match e.raw_os_error() {

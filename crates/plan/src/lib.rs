@@ -32,7 +32,7 @@ pub use self::error::{Error, Result};
 pub use self::fit::SMALLEST_SHARE;
 pub use self::refusal::Refusal;
 pub use cpu::PLANNED_USABLE;
-use site::{CaptureSetup, CoreSharing, NodeSetup, Root, Setup, Source};
+use site::{Boot, CaptureSetup, CoreSharing, GuestSetup, NodeSetup, Root, Setup, Source};
 
 /// How the pipes of a link are told apart: from its first end to its second, and back.
 const DIRECTIONS: [&str; 2] = ["ab", "ba"];
@@ -273,6 +273,18 @@ impl Plan {
                 model::Root::Image(name) => Root::Image(name.clone()),
             },
             argv: node.argv.clone(),
+            guest: node.guest.as_ref().map(|guest| GuestSetup {
+                arch: guest.arch,
+                boot: match &guest.boot {
+                    model::Boot::Kernel { kernel, initrd, cmdline } => Boot::Kernel {
+                        kernel: source(kernel),
+                        initrd: initrd.as_deref().map(source),
+                        cmdline: cmdline.clone(),
+                    },
+                    model::Boot::Firmware(firmware) => Boot::Firmware(*firmware),
+                },
+                disk: guest.disk.as_ref().map(|(image, format)| (source(image), *format)),
+            }),
             env: node.env.clone(),
             cwd: node.cwd.clone(),
             user: node.user,
@@ -376,6 +388,7 @@ pub fn network_spec(experiment: &Experiment, tdf: Tdf) -> NetworkSpec {
         routes: experiment.routes.iter().map(route).collect(),
         addresses: experiment.addresses.iter().map(address).collect(),
         flows: experiment.background.iter().map(flow).collect(),
+        bare: experiment.nodes.iter().filter(|n| n.guest.is_some()).map(|n| n.name.clone()).collect(),
     }
 }
 

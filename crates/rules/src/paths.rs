@@ -96,7 +96,7 @@ const OPENING: &[(&str, &str)] = &[
     ("crates/machine/src/registry.rs", STATE),
     ("crates/machine/src/state_file.rs", STATE),
     ("crates/machine/src/suspended.rs", STATE),
-    ("crates/model/src/load.rs", CALLER),
+    ("crates/model/src/paths.rs", CALLER),
     ("crates/node/src/image/host.rs", STATE),
     ("crates/node/src/image/save.rs", STATE),
     ("crates/node/src/kernel.rs", KERNEL),

@@ -13,6 +13,7 @@ mod disks;
 mod end;
 mod error;
 mod faults;
+mod guests;
 mod idle;
 mod links;
 mod live;

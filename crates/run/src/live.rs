@@ -110,8 +110,9 @@ impl Run<'_> {
         loop {
             match self.events_of_site.try_recv() {
                 Ok(Event::Exited(NodeExit { node, exit })) => {
+                    let (exit, detail) = self.end_of(node, exit);
                     self.schedule.exited(node, exit);
-                    self.event("exit", Some(node), json!({ "status": exit.to_string() }));
+                    self.event("exit", Some(node), detail);
                 }
                 Ok(Event::CommandEnded(id, done)) => self.command_ended(id, &done),
                 Ok(Event::FromOutside { node, here, there }) => {

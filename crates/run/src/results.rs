@@ -275,6 +275,11 @@ impl Run<'_> {
                 if !running.is_empty() {
                     text += &format!(" before {} had exited", self.names(running).join(", "));
                 }
+                for node in running {
+                    if let Some(last) = self.last_of_console(*node) {
+                        text += &format!("; the last lines of {}'s console: {last}", name(node));
+                    }
+                }
                 for node in unready {
                     let never = match &experiment.nodes[*node].ready {
                         None => continue,
@@ -290,6 +295,9 @@ impl Run<'_> {
                 Some(text)
             }
             Ending::Failed(node) => {
+                if let Some(why) = self.gave_up(*node) {
+                    return Some(format!("the guest {} gave up: {why}", name(node)));
+                }
                 let how = match self.schedule.outcome(*node).map(|(_, exit)| exit) {
                     Some(Exit::Code(code)) => format!("exited with code {code}"),
                     Some(Exit::Signal(_)) if collected.out_of_memory[*node] => "ran out of its machine's memory".into(),
@@ -303,6 +311,10 @@ impl Run<'_> {
 
     /// The last line that a node printed, to be put at the end of a sentence; empty if there is none.
     fn last_words(&mut self, node: NodeIndex) -> String {
+        let console = self.last_of_console(node).map(|last| format!("; the last lines of its console: {last}"));
+        if let Some(last) = console {
+            return last;
+        }
         let line = [LogStream::Stderr, LogStream::Stdout]
             .into_iter()
             .find_map(|stream| last_line(&self.site.read(node, &Written::LogEnd(stream), 0, LAST_WORDS).ok()??));

@@ -31,7 +31,9 @@ pub use self::conditions::{Conditions, DiskConditions, OtherWriteback};
 pub use self::error::{Error, Kind, Result};
 pub use self::image::{KeptAbout, Origin, SaveImage};
 pub use self::sample::{Closing, Collected, CutLog, Injections, Recording, Sample, SpeedSeen};
-pub use self::setup::{Base, CaptureSetup, Continues, CoreChoice, CoreSharing, NodeSetup, Root, Setup, Source};
+pub use self::setup::{
+    Base, Boot, CaptureSetup, Continues, CoreChoice, CoreSharing, GuestSetup, NodeSetup, Root, Setup, Source,
+};
 pub use self::suspended::{Ended, Part, Suspended, SuspendedNode};
 pub use self::timeline::Timeline;
 pub use self::visits::{AHEAD, PIECE, Said, Stdio, Told, VisitId, Visits, Wish};

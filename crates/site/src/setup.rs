@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cpu::Terms;
+use guest::{Arch, Firmware, Format};
 use net::NetworkSpec;
 use record::plan::{Congestion, Cores};
 use scale::{RealRate, Tdf, VirtualInstant};
@@ -75,8 +76,11 @@ pub struct NodeSetup {
     pub name: String,
     /// Its root file system.
     pub root: Root,
-    /// Its program and its arguments.
+    /// Its program and its arguments; none of a guest.
     pub argv: Vec<String>,
+    /// In the place of a program, a whole machine.
+    #[serde(default)]
+    pub guest: Option<GuestSetup>,
     /// Its environment, beyond the usual.
     pub env: Vec<(String, String)>,
     /// Its working directory, inside the node.
@@ -121,6 +125,33 @@ pub struct NodeSetup {
     pub traffic: bool,
     /// Whether programs in it can wait at barriers.
     pub barriers: bool,
+}
+
+/// A whole machine as a site has to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestSetup {
+    /// The architecture of its processors.
+    pub arch: Arch,
+    /// How it starts.
+    pub boot: Boot,
+    /// The image of its disk.
+    pub disk: Option<(Source, Format)>,
+}
+
+/// How a guest starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Boot {
+    /// With a kernel of Linux.
+    Kernel {
+        /// The kernel.
+        kernel: Source,
+        /// Its initial file system.
+        initrd: Option<Source>,
+        /// Words for it.
+        cmdline: String,
+    },
+    /// From its disk.
+    Firmware(Firmware),
 }
 
 /// A file or folder that the user named.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use device::Transport;
+use guest::{Arch, OLDEST_QEMU};
 use host::cgroup::Tree;
 use host::cores::{by_physical_core, listed, named};
 use host::reclaim::IdleMemory;
@@ -13,6 +14,7 @@ use site::CoreChoice;
 use super::Finding;
 use super::kernel::set_for;
 use crate::facts::supply_among;
+use crate::guests;
 
 /// Rights that a run uses, by their bits in `CapEff`.
 const NEEDED: [(u32, &str); 12] = [
@@ -41,6 +43,7 @@ pub(super) fn findings() -> Vec<Finding> {
         idle_memory(),
         runtime(),
         disks(),
+        whole_machines(),
         state(),
         open_files(),
     ]
@@ -209,6 +212,32 @@ fn disks() -> Option<Finding> {
     Some(Finding::degraded("disks", first.what, says))
 }
 
+/// Processors that nodes can have which are whole machines.
+fn whole_machines() -> Option<Finding> {
+    let all = [Arch::X86, Arch::Arm, Arch::Riscv];
+    Some(judged_machines(&all.map(|arch| (arch, guests::version(arch)))))
+}
+
+fn judged_machines(all: &[(Arch, Option<[u32; 2]>)]) -> Finding {
+    let found = all.iter().filter_map(|(arch, version)| {
+        let [major, minor] = (*version)?;
+        Some(format!("{} (QEMU {major}.{minor})", arch.name()))
+    });
+    let found: Vec<_> = found.collect();
+    let right = |version: &Option<[u32; 2]>| version.is_some_and(|version| version >= OLDEST_QEMU);
+    let lacking = all.iter().filter(|(_, version)| !right(version)).map(|(arch, _)| arch.package());
+    let lacking: Vec<_> = lacking.collect();
+    let says = match (lacking.is_empty(), found.is_empty()) {
+        (true, _) => "nodes can be whole machines (`guest:`), emulated".to_owned(),
+        (_, true) => format!("nodes cannot be whole machines (`guest:`): `apt-get install {}`", lacking.join(" ")),
+        _ => format!(
+            "nodes can be whole machines (`guest:`), emulated; for others, of QEMU 7.2 or newer: `apt-get install {}`",
+            lacking.join(" ")
+        ),
+    };
+    Finding::ok("guests", if found.is_empty() { "none".into() } else { found.join(", ") }, says)
+}
+
 /// Where the nodes' files are kept while they run.
 fn state() -> Option<Finding> {
     let place = ["/var/lib/diorama", "/var/lib", "/"].into_iter().find(|p| fs::exists(p).unwrap_or(false))?;
@@ -254,6 +283,17 @@ mod tests {
         assert_eq!(of(8), eight);
         assert!(of(12).ends_with("on cores 3-11; emulator and engine on cores 1,2"), "{}", of(12));
         assert!(of(3).contains("needs more on core 2;"), "{}", of(3));
+    }
+
+    #[test]
+    fn it_is_said_which_machines_can_be_emulated_and_what_others_take() {
+        let all = judged_machines(&[(Arch::X86, Some([7, 2])), (Arch::Arm, Some([10, 0]))]);
+        assert_eq!(all.found, "x86_64 (QEMU 7.2), aarch64 (QEMU 10.0)");
+        assert!(!all.says.contains("apt-get"), "{}", all.says);
+        let one = judged_machines(&[(Arch::X86, Some([7, 2])), (Arch::Arm, Some([6, 2])), (Arch::Riscv, None)]);
+        assert!(one.says.ends_with("`apt-get install qemu-system-arm qemu-system-misc`"), "{}", one.says);
+        let none = judged_machines(&[(Arch::X86, None)]);
+        assert!(none.found == "none" && none.says.starts_with("nodes cannot"), "{none:?}");
     }
 
     #[test]

@@ -152,9 +152,10 @@ impl Logs {
         self.shared.kept().logs[node].read(stream, offset, limit)
     }
 
-    /// The end of a log, at most `limit` bytes.
+    /// The end of a log, at most `limit` bytes, with all that has been printed.
     pub fn end_of(&self, node: NodeIndex, stream: LogStream, limit: u64) -> io::Result<Vec<u8>> {
-        let kept = self.shared.kept();
+        let mut kept = self.shared.kept();
+        kept.drain(&self.shared.pipes, 2 * node as u64 + stream as u64, PIPE);
         let logs = &kept.logs[node];
         logs.read(stream, logs.length(stream).saturating_sub(limit), limit)
     }

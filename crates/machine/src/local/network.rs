@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use cpu::NodeClocks;
 use host::NetNamespace;
@@ -13,6 +14,7 @@ use scale::{Tdf, VirtualDuration};
 use site::{NodeIndex, NodeSetup, Setup, Timeline};
 use tcp::{Cubic, InitialTimeout};
 
+use super::guests::GuestPort;
 use crate::error::{Error, Result};
 
 /// How long an interval of the pipes' series is.
@@ -27,6 +29,8 @@ pub struct Network {
     /// The address of each node's first interface, if it has one.
     addresses: Vec<Option<Ipv4Addr>>,
     not_applied: Vec<NotApplied>,
+    /// Node by node, the interfaces of those that are guests.
+    guests: Vec<Arc<[GuestPort]>>,
 }
 
 /// The nodes' ends of the network: to be dropped when the nodes have gone.
@@ -45,8 +49,10 @@ impl Network {
         let cubic = wants_cubic.then(|| Cubic::register(setup.tdf)).transpose()?;
         let clocks = clocks.map_or(Ok(Clocks::default()), |clocks| of_ports(setup, &network, clocks))?;
         let (mut namespaces, mut taps, mut not_applied) = (Vec::new(), Vec::new(), Vec::new());
+        let mut guests = Vec::new();
         for made in of_nodes(setup, &network, cubic.as_ref().map_or("cubic", Cubic::name), &clocks)? {
             namespaces.push(made.namespace);
+            guests.push(guest_ports(&network, &made.taps)?);
             taps.extend(made.taps);
             not_applied.extend(made.not_applied);
         }
@@ -61,7 +67,12 @@ impl Network {
         let pipes = network.pipe_names().iter().filter_map(named).collect();
         let emulator = Emulator::start(network, taps, options, clocks)?;
         let namespaces = Namespaces { all: namespaces, _tcp: (cubic, timeout) };
-        Ok((Network { emulator, pipes, hosts, addresses, not_applied }, namespaces))
+        Ok((Network { emulator, pipes, hosts, addresses, not_applied, guests }, namespaces))
+    }
+
+    /// The interfaces of a node that is a guest.
+    pub fn guest_ports(&self, node: NodeIndex) -> Arc<[GuestPort]> {
+        Arc::clone(&self.guests[node])
     }
 
     /// The emulator, for a capture.
@@ -77,6 +88,16 @@ impl Network {
     /// The address of each node's first interface, if it has one.
     pub fn addresses(&self) -> &[Option<Ipv4Addr>] {
         &self.addresses
+    }
+
+    /// Whether a guest listens on a TCP port, by what it has answered so far.
+    pub fn guest_listens(&self, node: NodeIndex, tcp: u16) -> Result<bool> {
+        for GuestPort { port, .. } in self.guests[node].iter() {
+            if self.emulator.knock(port.id, tcp)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Kernel settings that could not be applied.
@@ -154,6 +175,16 @@ fn of_ports(setup: &Setup, network: &net::Network, clocks: &NodeClocks) -> Resul
     };
     let of_ports = network.ports().iter().map(of_port).collect::<Result<_>>()?;
     Ok(Clocks { stamper: Some(clocks.stamper()?), dater: Some(clocks.dater()?), of_ports })
+}
+
+/// The interfaces of a node that are a guest's.
+fn guest_ports(network: &net::Network, taps: &[Tap]) -> Result<Arc<[GuestPort]>> {
+    let of_tap = |tap: &Tap| {
+        let wire = tap.program()?;
+        let port = network.ports().iter().find(|port| port.id == tap.port())?.clone();
+        Some(wire.map(|wire| GuestPort { port, wire }).map_err(Error::io("an interface of a guest")))
+    };
+    taps.iter().filter_map(of_tap).collect()
 }
 
 /// A node's part of the network, before the emulator connects it.

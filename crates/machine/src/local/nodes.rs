@@ -18,6 +18,7 @@ use site::{
 };
 
 use super::clock::{Dilation, waiting};
+use super::guests::{self, GuestPort};
 use super::logs::Logs;
 use super::{Place, Prepared};
 use crate::error::{Error, Result};
@@ -43,6 +44,8 @@ pub struct Nodes {
     bases: Vec<Base>,
     /// Their logs.
     logs: Logs,
+    /// By node, the interfaces of a guest; none of those that are containers.
+    guests: Vec<Option<Arc<[GuestPort]>>>,
     /// Commands from outside: how many have begun, and have ended.
     begun: AtomicU64,
     ended: Arc<AtomicU64>,
@@ -99,9 +102,11 @@ impl Nodes {
         let folder = place.folder.canonicalize().map_err(Error::io(place.folder.display()))?;
         let names = setup.nodes.iter().map(|node| node.name.as_str());
         let logs = Logs::begin(&place.results, names, setup.logs, setup.log_rate)?;
-        let mut specs = Vec::new();
+        let (mut specs, mut guests) = (Vec::new(), Vec::new());
         for (index, node) in setup.nodes.iter().enumerate() {
-            let io = io_of(logs.ends(index)?, admission(dilation.as_deref(), index)?)?;
+            let guest_ports = node.guest.as_ref().map(|_| prepared.network.guest_ports(index));
+            let io = io_of(logs.ends(index)?, admission(dilation.as_deref(), index)?, guest_ports.as_deref())?;
+            guests.push(guest_ports);
             let kept = place.registration.kept_nodes().map(|dir| dir.join(&node.name));
             specs.push((NodeSpec { kept, ..spec_of(index, node, prepared, &folder)? }, io));
         }
@@ -115,6 +120,7 @@ impl Nodes {
             nodes,
             bases,
             logs,
+            guests,
             dilation: dilation.clone(),
             pids,
             programs: Mutex::default(),
@@ -206,7 +212,8 @@ impl Nodes {
     /// Makes a node that has ended ready to be started again.
     fn create_again(&self, node: NodeIndex) -> Result<()> {
         let mut slot = self.nodes[node].write().unwrap_or_else(PoisonError::into_inner);
-        let io = io_of(self.logs.ends(node)?, admission(self.dilation.as_deref(), node)?)?;
+        let io =
+            io_of(self.logs.ends(node)?, admission(self.dilation.as_deref(), node)?, self.guests[node].as_deref())?;
         slot.create_again(io)?;
         self.pids.lock().unwrap_or_else(PoisonError::into_inner).insert(slot.pid(), node);
         Ok(())
@@ -219,6 +226,9 @@ impl Nodes {
 
     /// Starts a command in a node that runs, with these descriptors 0, 1 and 2.
     pub fn exec(&self, node: NodeIndex, argv: &[String], stdio: [OwnedFd; 3]) -> Result<node::Exec> {
+        if self.guests[node].is_some() {
+            return Err(Error::IsGuest(self.with(node, |n| n.name().into())));
+        }
         let preserve: Vec<_> = admission(self.dilation.as_deref(), node)?.into_iter().collect();
         let argv = self.dilation.as_ref().map_or_else(|| argv.to_vec(), |dilation| dilation.command(argv));
         let [stdin, stdout, stderr] = stdio;
@@ -253,7 +263,7 @@ impl Nodes {
                 let null = host::descriptors::null().map_err(Error::io("/dev/null"))?;
                 let [stdout, stderr] = self.logs.ends(change.node)?;
                 let exec = match self.exec(change.node, argv, [null, stdout.into(), stderr.into()]) {
-                    Err(Error::NodeEnded(_)) => return Ok(false),
+                    Err(Error::NodeEnded(_) | Error::IsGuest(_)) => return Ok(false),
                     other => other?,
                 };
                 programs.insert(key, exec);
@@ -313,6 +323,18 @@ impl Nodes {
 fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Path) -> Result<NodeSpec> {
     let Prepared { dilation, network, namespaces, shares, disks, .. } = prepared;
     let here = |source: &Source| here(source, folder);
+    let gate = gate_of(dilation.is_some());
+    let (argv, files, texts) = match &node.guest {
+        None => {
+            let files = node.files.iter().map(|(to, from)| (PathBuf::from(to), from.clone()));
+            (node.argv.clone(), files.collect(), Vec::new())
+        }
+        Some(guest) => {
+            let argv = guests::arguments(node, guest, &network.guest_ports(index), gate + 1);
+            (argv, guests::files(node, guest), vec![guests::hosts(&network.hosts()[index])])
+        }
+    };
+    let overhead = if node.guest.is_some() { guest::OVERHEAD_BYTES } else { 0 };
     Ok(NodeSpec {
         name: node.name.clone(),
         root: match &node.root {
@@ -325,8 +347,8 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
             },
         },
         argv: match dilation {
-            Some(dilation) => dilation.waiting(gate_of(true), &node.argv),
-            None => waiting(gate_of(false), &node.argv),
+            Some(dilation) => dilation.waiting(gate, &argv),
+            None => waiting(gate, &argv),
         },
         env: node.env.iter().map(|(k, v)| format!("{k}={v}")).collect(),
         cwd: node.cwd.clone().unwrap_or_else(|| "/".into()),
@@ -334,9 +356,10 @@ fn spec_of(index: NodeIndex, node: &NodeSetup, prepared: &Prepared, folder: &Pat
         hostname: node.hostname.clone(),
         stop_signal: node.stop_signal,
         hosts: network.hosts()[index].clone(),
-        files: node.files.iter().map(|(to, from)| (to.into(), here(from))).collect(),
+        files: files.iter().map(|(to, from)| (to.clone(), here(from))).collect(),
+        texts,
         tools: tools_of(node),
-        memory_bytes: node.memory_bytes,
+        memory_bytes: node.memory_bytes + overhead,
         core: node.core,
         whole_cores: node.whole_cores.clone(),
         cpus: cpus_seen(node, dilation.is_none()),
@@ -382,9 +405,11 @@ fn gate_of(is_dilated: bool) -> usize {
     if is_dilated { 4 } else { 3 }
 }
 
-/// Descriptors of a node: its logs, for a dilated one the socket to the injector, and the pipe that it waits for.
-fn io_of([stdout, stderr]: [File; 2], injector: Option<OwnedFd>) -> Result<Io> {
+/// Descriptors of a node: its logs, for a dilated one the socket to the injector, the pipe that it waits for, and the
+/// interfaces of a guest.
+fn io_of([stdout, stderr]: [File; 2], injector: Option<OwnedFd>, guest: Option<&[GuestPort]>) -> Result<Io> {
     let (waits, gate) = io::pipe().map_err(Error::io("a pipe"))?;
-    let preserve = injector.into_iter().chain([waits.into()]).collect();
+    let wires = guests::wires(guest.unwrap_or_default()).map_err(Error::io("an interface of a guest"))?;
+    let preserve = injector.into_iter().chain([waits.into()]).chain(wires).collect();
     Ok(Io { stdout, stderr, preserve, gate: Some(OwnedFd::from(gate).into()) })
 }

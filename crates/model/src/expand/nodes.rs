@@ -5,7 +5,7 @@ use std::path::Path;
 
 use scale::VirtualDuration;
 
-use super::{Entry, MANY, NODES, disk, identity, key_span, ports, select};
+use super::{Entry, MANY, NODES, disk, guests, identity, key_span, ports, select};
 use crate::error::Problems;
 use crate::experiment::{Beside, ClockOff, Congestion, Machine, Node, Ready, Root};
 use crate::file::{self, Command};
@@ -207,6 +207,7 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
         machine: 0,
         root: Root::Host,
         argv: Vec::new(),
+        guest: None,
         env: Vec::new(),
         cwd: None,
         user: (0, 0),
@@ -238,9 +239,16 @@ fn node(entry: &Entry<'_, file::Node>, machines: &[(Machine, bool)], dir: &Path,
             problems.add(entry.at("machine"), format!("there is no machine `{}`{near}", shorten(&read.machine)));
         }
     }
-    match argv(&read.run) {
-        Ok(argv) => node.argv = argv,
-        Err(what) => problems.add(entry.at("run"), what),
+    match (&read.run, &read.guest) {
+        (_, Some(guest)) => node.guest = guests::guest(guest, entry, dir, problems),
+        (Some(run), None) => match argv(run) {
+            Ok(argv) => node.argv = argv,
+            Err(what) => problems.add(entry.at("run"), what),
+        },
+        (None, None) => {
+            let what = "the key `run` is missing here: add `run: WORDS`, or for a whole machine `guest: { … }`";
+            problems.add(entry.at("run"), what);
+        }
     }
     if let Some(root) = &read.root {
         match paths::root(dir, root) {

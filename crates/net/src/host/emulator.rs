@@ -20,7 +20,7 @@ use crate::host::observation::{Observation, PipeObservation, PortObservation};
 use crate::host::realtime;
 use crate::host::tap::Tap;
 use crate::links::flow::FlowChange;
-use crate::links::ids::PipeId;
+use crate::links::ids::{PipeId, PortId};
 use crate::links::network::Network;
 use crate::links::spec::PipeChange;
 
@@ -111,6 +111,12 @@ impl Emulator {
     /// Which nodes cannot reach which others from now on, by their places: see [`Network::set_cut`].
     pub fn cut(&self, pairs: Vec<[usize; 2]>) -> Result<(), Error> {
         self.ask(|reply| Command::Cut { pairs, reply })
+    }
+
+    /// Whether somebody listens on a TCP port of the machine behind an interface that a program has for itself. It is
+    /// asked, and what it has answered is told when this is called the next time.
+    pub fn knock(&self, port: PortId, tcp: u16) -> Result<bool, Error> {
+        self.ask(|reply| Command::Knock { port, tcp, reply })
     }
 
     /// Changes flows of the network's own, by their places, all at the same instant; returns when that has taken

@@ -28,7 +28,7 @@ use crate::links::series::PipeInterval;
 use crate::links::sniffer::Sniffer;
 use crate::links::spec::PipeChange;
 use crate::links::stream::SeenBy;
-use crate::links::{icmp, stamp, stream};
+use crate::links::{answers, icmp, knock, stamp, stream};
 
 /// How long before a deadline the thread stops sleeping: more than a wake-up takes, and enough to fetch again into the
 /// caches what others have driven out. With 15 µs one frame in ten left 10 µs late; more takes the core from the
@@ -43,6 +43,8 @@ const WOKEN: RealDuration = RealDuration::from_nanos(5_000);
 const LONGEST_ROUND: RealDuration = RealDuration::from_nanos(5_000);
 /// The date is set by others at most so long before frames bear it.
 const DATE_LASTS: RealDuration = RealDuration::from_nanos(1_000_000);
+/// A machine is asked no more often who listens there: one that boots finds all questions waiting.
+const BETWEEN_KNOCKS: RealDuration = RealDuration::from_nanos(100_000_000);
 /// Frames read from one port before the others have their turn.
 const BATCH: usize = 32;
 /// The event that stands for a command; all others are port numbers.
@@ -57,6 +59,7 @@ pub(crate) enum Command {
     Observe { ends_series: bool, reply: Sender<Snapshot> },
     StartSeries { from: RealInstant, every: RealDuration },
     ShowDates(Dates),
+    Knock { port: PortId, tcp: u16, reply: Sender<bool> },
     Sniff { sniffer: Option<Sniffer>, reply: Sender<Option<Sniffer>> },
     Stop,
 }
@@ -101,6 +104,8 @@ pub(crate) struct Loop<'a> {
     spun: RealDuration,
     /// By port.
     appetites: Vec<Appetite>,
+    /// By port: what is known of a machine that has been asked who listens there.
+    knocks: Vec<Knock>,
     /// How often the thread has looked at its ports.
     round: u32,
 }
@@ -130,6 +135,15 @@ impl Appetite {
     }
 }
 
+/// What is known of a machine that has been asked who listens there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Knock {
+    /// A TCP port on which somebody does.
+    listens: Option<u16>,
+    /// When it was last asked.
+    at: RealInstant,
+}
+
 /// The interfaces, and what is recorded when a frame is handed to one.
 struct Ports {
     taps: Arc<Vec<Tap>>,
@@ -144,6 +158,8 @@ struct NodeClocks {
     clocks: Clocks,
     /// By port: the hardware address that a stamp is written over.
     macs: Vec<[u8; 6]>,
+    /// By port: whether a program takes out frames, and nobody has dated them.
+    bare: Vec<bool>,
     crossings: Crossings,
     /// By how much the host's date is ahead of real instants, and when that was looked at.
     date_ns: u64,
@@ -152,9 +168,14 @@ struct NodeClocks {
 
 impl NodeClocks {
     /// When the node of `port` sent a frame that is read at `now`, by the clock of the node's that the frame bears; the
-    /// frame is then as it was before.
+    /// frame is then as it was before. No kernel has stamped one that comes from a program: it has just been sent.
     fn sent(&mut self, port: PortId, now: RealInstant, frame: &mut Frame) -> Option<RealInstant> {
-        self.clocks.of(port)?;
+        let clock = self.clocks.of(port)?;
+        if self.bare[port.index()] {
+            let sent = clock.when_asked(now);
+            self.crossings.sent(now, sent);
+            return Some(sent);
+        }
         let sent = stamp::take(frame, self.macs[port.index()], now);
         match sent {
             Some(sent) => self.crossings.sent(now, sent),
@@ -174,7 +195,8 @@ impl NodeClocks {
             self.crossings.to_idle += 1;
             return clock.raise(delivery.exit);
         }
-        let seen_by = stream::seen_by(delivery.frame);
+        let is_bare = self.bare[delivery.port.index()];
+        let seen_by = if is_bare { SeenBy::Anyone } else { stream::seen_by(delivery.frame) };
         if seen_by == SeenBy::Kernel {
             self.crossings.acknowledgements += 1;
             return;
@@ -195,6 +217,15 @@ impl NodeClocks {
 }
 
 impl Ports {
+    /// Hands a frame to the interface of port number `port`.
+    fn hand(&mut self, port: usize, frame: &[u8]) {
+        if let Err(e) = rustix::io::write(&self.taps[port], frame)
+            && !self.taps[port].note(e)
+        {
+            self.write_errors[port] += 1;
+        }
+    }
+
     fn deliver(&mut self, delivery: Delivery) {
         // The receiver's protocol processing happens inside the write, so the clock is read before it.
         let now = host::now();
@@ -205,9 +236,7 @@ impl Ports {
             clocks.tell(&delivery, now);
         }
         let port = delivery.port.index();
-        if rustix::io::write(&self.taps[port], delivery.frame).is_err() {
-            self.write_errors[port] += 1;
-        }
+        self.hand(port, delivery.frame);
     }
 }
 
@@ -233,9 +262,11 @@ impl<'a> Loop<'a> {
         }
         let now = host::now();
         let macs = network.ports().iter().map(|port| port.mac).collect();
+        let bare = network.ports().iter().map(|port| port.bare).collect();
         let clocks = (!clocks.none()).then(|| NodeClocks {
             clocks,
             macs,
+            bare,
             crossings: Crossings::default(),
             date_ns: 0,
             dated: RealInstant::ZERO,
@@ -255,6 +286,7 @@ impl<'a> Loop<'a> {
             heard: now,
             rests,
             spun,
+            knocks: vec![Knock::default(); appetites.len()],
             appetites,
             round: 0,
         })
@@ -332,6 +364,10 @@ impl<'a> Loop<'a> {
         match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
             Ok(len) => {
                 frame.set_len(len);
+                if self.network.ports()[port.index()].bare && self.answer(port, &mut frame) {
+                    self.network.recycle(frame);
+                    return true;
+                }
                 let now = host::now();
                 self.heard = now;
                 // Due frames leave first: pipes must see frames in the order of their instants.
@@ -358,6 +394,38 @@ impl<'a> Loop<'a> {
                 false
             }
         }
+    }
+
+    /// Answers what a program with an interface of its own has sent; false if it is for somebody else.
+    fn answer(&mut self, port: PortId, frame: &mut Frame) -> bool {
+        let facts = &self.network.ports()[port.index()];
+        let heard = knock::heard(frame, facts);
+        if let Some((tcp, true)) = heard {
+            self.knocks[port.index()].listens = Some(tcp);
+        }
+        let answered = heard.is_some() || answers::answer(frame, facts);
+        if answered {
+            self.ports.hand(port.index(), frame.bytes());
+        }
+        answered
+    }
+
+    /// Whether somebody has been found to listen on a TCP port of the machine at `port` since this was last said; if
+    /// not, asks once more after a while.
+    fn knock(&mut self, port: PortId, tcp: u16) -> bool {
+        let (knock, now) = (&mut self.knocks[port.index()], host::now());
+        if knock.listens.take() == Some(tcp) {
+            return true;
+        }
+        if now.since(knock.at) < BETWEEN_KNOCKS {
+            return false;
+        }
+        knock.at = now;
+        let mut frame = self.network.buffer();
+        knock::ask(&mut frame, &self.network.ports()[port.index()], tcp);
+        self.ports.hand(port.index(), frame.bytes());
+        self.network.recycle(frame);
+        false
     }
 
     /// Takes a frame that bears the instant at which it was sent: that nobody saw it for a while matters only as far as
@@ -397,6 +465,10 @@ impl<'a> Loop<'a> {
                     self.network.start_series(from, every);
                 }
                 Command::ShowDates(dates) => self.dates = Some(dates),
+                Command::Knock { port, tcp, reply } => {
+                    let listens = self.knock(port, tcp);
+                    let _ = reply.send(listens);
+                }
                 // The caller gives back the memory of what was used until now.
                 Command::Sniff { sniffer, reply } => drop(reply.send(self.network.sniff(sniffer))),
             }
@@ -450,7 +522,7 @@ mod tests {
         let clock = NodeClock::new(page.as_fd(), page.try_clone().unwrap()).unwrap();
         let clocks = Clocks { stamper: None, dater: None, of_ports: vec![Some(clock.clone()), None] };
         let (macs, crossings, dated) = (vec![[0; 6]; 3], Crossings::default(), RealInstant::ZERO);
-        let mut all = NodeClocks { clocks, macs, crossings, date_ns: 0, dated };
+        let mut all = NodeClocks { clocks, macs, bare: vec![false; 3], crossings, date_ns: 0, dated };
         let at = RealInstant::from_nanos;
         let tell = |all: &mut NodeClocks, port, length, exit, now| {
             let mut frame = ipv4(length, Ipv4Addr::new(10, 0, 0, 1), 0);
@@ -468,10 +540,13 @@ mod tests {
         // Where frames are dated, who takes data out of them knows by that.
         all.clocks.dater = Some(page.try_clone().unwrap());
         assert_eq!(tell(&mut all, 0, 100, 600, 650), at(500));
+        all.bare[0] = true;
+        assert_eq!(tell(&mut all, 0, 100, 620, 650), at(620), "a program takes out frames as they come");
+        all.bare[0] = false;
         rustix::io::pwrite(&page, &0u32.to_ne_bytes(), 4).unwrap();
         assert_eq!(tell(&mut all, 0, 54, 700, 700), at(700), "it has nothing to do");
         let seen = all.crossings;
-        assert_eq!((seen.acknowledgements, seen.to_idle, seen.lead.len(), seen.lag.len()), (1, 1, 3, 3));
+        assert_eq!((seen.acknowledgements, seen.to_idle, seen.lead.len(), seen.lag.len()), (1, 1, 4, 4));
         assert_eq!((seen.lead.max(), seen.lag.max() / 10), (50, 60));
     }
 

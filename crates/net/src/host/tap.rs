@@ -12,12 +12,15 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use rustix::io::Errno;
+
 use crate::Error;
 use crate::host::clocks::{self, Clocks};
 use crate::host::interface::{Control, Interface, Tun};
 use crate::host::netlink::Netlink;
 use crate::host::rules;
 use crate::host::six::Six;
+use crate::host::wire::Wire;
 use crate::links::ids::PortId;
 use crate::links::port::Port;
 
@@ -33,10 +36,21 @@ pub struct Tap {
     port: PortId,
     /// `NODE eth0`, for messages.
     label: String,
-    name: String,
-    device: OwnedFd,
-    /// /proc/net/dev of the namespace: it can be read again and again without entering.
-    statistics: File,
+    end: End,
+}
+
+/// Whose an interface is.
+#[derive(Debug)]
+enum End {
+    /// The kernel's: a TAP device.
+    Kernel {
+        name: String,
+        device: OwnedFd,
+        /// /proc/net/dev of the namespace: it can be read again and again without entering.
+        statistics: File,
+    },
+    /// A program's, which the kernel has no part in.
+    Program(Wire),
 }
 
 /// Counters of an interface's kernel: frames that it dropped, and what passed.
@@ -79,6 +93,9 @@ impl Tap {
     /// Needs CAP_NET_ADMIN in the namespace and CAP_SYS_ADMIN to enter it.
     pub fn create(netns: BorrowedFd, port: &Port, clocks: &Clocks) -> Result<Tap, Error> {
         let label = format!("{} {}", port.node, port.name);
+        if port.bare {
+            return Tap::bare(netns, port, label);
+        }
         inside(netns, &label, || {
             let step = |what: &str| Error::system(format!("{label}: {what}"));
             let device = attach(&port.name, &label)?;
@@ -113,8 +130,34 @@ impl Tap {
             let installed = six.map_or(Ok(()), |six| six.install(&netlink, rules::table(port)));
             installed.map_err(step("cannot set its IPv6 address and routes"))?;
             let statistics = File::open("/proc/thread-self/net/dev").map_err(step("cannot read /proc/net/dev"))?;
-            Ok(Tap { port: port.id, label: label.clone(), name: port.name.clone(), device, statistics })
+            let end = End::Kernel { name: port.name.clone(), device, statistics };
+            Ok(Tap { port: port.id, label: label.clone(), end })
         })
+    }
+
+    /// The interface of a port that a program has for itself.
+    fn bare(netns: BorrowedFd, port: &Port, label: String) -> Result<Tap, Error> {
+        let wire = inside(netns, &label, || {
+            raise_lo(&control(&label)?, &label)?;
+            Wire::new().map_err(Error::system(format!("{label}: cannot make a cable for a program's frames")))
+        })?;
+        Ok(Tap { port: port.id, label, end: End::Program(wire) })
+    }
+
+    /// A descriptor by which a program sends and receives the frames of a [bare](Port::bare) interface, one a message.
+    pub fn program(&self) -> Option<io::Result<OwnedFd>> {
+        match &self.end {
+            End::Kernel { .. } => None,
+            End::Program(wire) => Some(wire.program()),
+        }
+    }
+
+    /// Notes why a frame could not be handed over; whether the interface counts that by itself.
+    pub(crate) fn note(&self, why: Errno) -> bool {
+        match &self.end {
+            End::Kernel { .. } => false,
+            End::Program(wire) => wire.note(why),
+        }
     }
 
     /// The port that this is the interface of.
@@ -134,12 +177,17 @@ impl Tap {
     /// Counts since it was created; `None` if the node has removed or renamed it. A system call or two, on
     /// any thread: the emulator does not notice.
     pub(crate) fn counted(&self) -> Option<Counted> {
+        let (statistics, name) = match &self.end {
+            End::Kernel { statistics, name, .. } => (statistics, name),
+            // Who sends there waits for room.
+            End::Program(wire) => return Some(Counted { receive: wire.lost(), ..Counted::default() }),
+        };
         let mut text = Vec::new();
         // The kernel gives a page at a time.
         let mut page = [0; 4096];
         loop {
-            match self.statistics.read_at(&mut page, text.len() as u64).ok()? {
-                0 => return counted_in(std::str::from_utf8(&text).ok()?, &self.name),
+            match statistics.read_at(&mut page, text.len() as u64).ok()? {
+                0 => return counted_in(std::str::from_utf8(&text).ok()?, name),
                 n => text.extend_from_slice(&page[..n]),
             }
         }
@@ -148,7 +196,10 @@ impl Tap {
 
 impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.device.as_fd()
+        match &self.end {
+            End::Kernel { device, .. } => device.as_fd(),
+            End::Program(wire) => wire.as_fd(),
+        }
     }
 }
 

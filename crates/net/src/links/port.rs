@@ -43,6 +43,9 @@ pub struct Port {
     pub forwards: bool,
     /// The pipe into which the interface sends.
     pub pipe: PipeId,
+    /// Whether a program sends and receives frames by it, and not the node's kernel, which has no address there.
+    #[serde(default)]
+    pub bare: bool,
 }
 
 /// Facts that a node's kernel has to be told of a LAN.

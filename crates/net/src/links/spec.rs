@@ -36,6 +36,9 @@ pub struct NetworkSpec {
     pub addresses: Vec<AddressSpec>,
     /// Flows that exist only in the emulator.
     pub flows: Vec<FlowSpec>,
+    /// Those of the nodes in which a program sends and receives frames in the place of the kernel.
+    #[serde(default)]
+    pub bare: Vec<String>,
 }
 
 impl NetworkSpec {

@@ -4,7 +4,7 @@ mod addresses;
 mod given;
 mod shortest;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use scale::link::MTUS;
@@ -42,6 +42,8 @@ pub(crate) struct Aim {
 #[derive(Debug)]
 pub(crate) struct Topology {
     nodes: Vec<String>,
+    /// Those in which a program has the interfaces.
+    bare: HashSet<String>,
     /// By name of a node.
     by_name: HashMap<String, Vertex>,
     /// By name of a node or switch.
@@ -73,6 +75,7 @@ impl Topology {
         let by_name = spec.nodes.iter().enumerate().map(|(v, n)| (n.clone(), v)).collect();
         let mut t = Topology {
             nodes: spec.nodes.clone(),
+            bare: spec.bare.iter().cloned().collect(),
             by_name,
             places: vertices.iter().map(|(name, v)| ((*name).to_owned(), *v)).collect(),
             ports: Vec::new(),
@@ -174,6 +177,7 @@ impl Topology {
             rules: Vec::new(),
             forwards: false,
             pipe: out,
+            bare: self.bare.contains(node),
         });
         self.owner.push(vertex);
         self.ports_of[vertex].push(id);

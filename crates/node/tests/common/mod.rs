@@ -71,6 +71,7 @@ impl World {
             stop_signal: None,
             hosts: Vec::new(),
             files: Vec::new(),
+            texts: Vec::new(),
             tools: Vec::new(),
             memory_bytes: 256 << 20,
             core: 0,
