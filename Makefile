@@ -14,7 +14,7 @@ CHECKS :=
 CASES :=
 
 .PHONY: all root machine setup setup-tests setup-lint fmt lint doc build check test cases test-stock test-stock-quick stock-ready attack fuzz promises \
-	conformance conformance-compose demo bench deb tarball test-packages python clean
+	conformance conformance-compose demo bench deb tarball image test-packages python clean
 .NOTPARALLEL:
 
 all: build
@@ -149,6 +149,11 @@ conformance-compose:
 # For machines on which nobody builds: dist/*.deb, for Debian and Ubuntu, and dist/*.tar.xz, for others.
 deb tarball: build
 	scripts/package $@
+
+# The package in the smallest Debian 12, for container engines: dist/*-oci.tar.
+image: root deb
+	scripts/setup --packages
+	scripts/image
 
 # Installed in fresh roots of Debian 12, 13 and Ubuntu 24.04, and tried there: `make test-packages ROOTS=trixie`.
 # Ubuntu's packages are where apt has them, or `UBUNTU=URL` says.
