@@ -10,6 +10,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages![
     "checks.md",
     "experiment-file.md",
+    "guests.md",
     "faults.md",
     "traffic.md",
     "run-directory.md",
