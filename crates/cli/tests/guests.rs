@@ -140,6 +140,58 @@ fn a_guest_that_hangs_and_one_that_does_not_boot_are_shown_by_their_last_lines()
 }
 
 #[test]
+fn guests_of_two_processors_answer_alike() {
+    let lab = Lab::new("");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/guests");
+    let made = Command::new(folder.join("prepare")).status().unwrap();
+    assert!(made.success(), "what the guests boot cannot be made: experiments/guests/prepare");
+    let fewer = "nodes.client.run=python3 /srv/ask.py 5 amd arm";
+    let done = lab.diorama(&["run", folder.to_str().unwrap(), "--tdf", "8", "--set", fewer]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let result = lab.result("guests/scaled");
+    let [amd, arm] = ["amd", "arm"].map(|metric| &result.metrics[metric].summary);
+    assert_eq!((amd.n, arm.n), (5, 5));
+    // Two round trips of 20 ms, and 20 kB through 10 Mbit/s.
+    assert!((57.0..90.0).contains(&amd.p50), "{} ms", amd.p50);
+    assert!((arm.p50 / amd.p50 - 1.0).abs() < 0.2, "{} and {} ms", amd.p50, arm.p50);
+    let console = lab.read("runs/guests/scaled/nodes/arm/stdout.log");
+    assert!(console.contains("serving on aarch64 as arm"), "its name is that of the lease: {console}");
+}
+
+#[test]
+fn a_guests_disk_is_modelled_and_keeps_what_was_flushed_when_the_power_goes() {
+    let yaml = r#"
+name: disk
+tdf: 2
+machines:
+  whole: { speed: 1.7, memory: 128MiB, disk: { like: hdd-7200, size: 1GiB } }
+nodes:
+  vm:
+    machine: whole
+    guest: { kernel: vmlinuz, initrd: initrd, cmdline: quiet, disk: data.raw }
+    files: { /start: start }
+events:
+  - { when: { node: vm, log: '^written' }, node: vm, do: power-off }
+  - { when: { node: vm, log: '^written', after: 200ms }, node: vm, do: power-on }
+ends: { exited: [vm], limit: 120s }
+"#;
+    let start = "if [ \"$(head -c 6 /dev/vda)\" = marked ]; then echo kept; exit; fi\n\
+                 echo marked | dd of=/dev/vda conv=fsync 2>/dev/null; echo written; sleep 1000\n";
+    let lab = lab(yaml, start);
+    fs::write(lab.path().join("lab/data.raw"), vec![0; 8 << 20]).unwrap();
+    let done = lab.diorama(&["run", "lab"]);
+    let console = fs::read_to_string(lab.path().join("runs/disk/scaled/nodes/vm/stdout.log")).unwrap_or_default();
+    assert_eq!(done.code, 0, "{}\n{console}", done.stderr);
+    assert!(console.contains("written") && console.contains("kept"), "{console}");
+    let disks = lab.read("runs/disk/scaled/disks.csv");
+    let column = |name: &str| disks.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
+    let (writes, flushes) = (column("writes"), column("flushes"));
+    let did = |column: usize| disks.lines().skip(1).any(|line| line.split(',').nth(column) != Some("0"));
+    assert!(did(writes) && did(flushes), "what it flushed was written to the disk of the model: {disks}");
+    assert_eq!(fs::read(lab.path().join("lab/data.raw")).unwrap(), vec![0; 8 << 20], "the image is as it was");
+}
+
+#[test]
 fn what_is_no_guest_is_refused_by_its_place_in_the_file() {
     let lab = lab(ONE, "");
     let refused = |change: &str, told: &str| {
