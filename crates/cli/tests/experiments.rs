@@ -10,7 +10,10 @@ use support::{Lab, left_behind};
 
 /// Runs an experiment of the repository at TDF 2, with these changes.
 fn small(name: &str, changes: &[&str]) -> RunResult {
-    let lab = Lab::new("");
+    small_in(&Lab::new(""), name, changes)
+}
+
+fn small_in(lab: &Lab, name: &str, changes: &[&str]) -> RunResult {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(name);
     let mut words = vec!["run", folder.to_str().unwrap(), "--tdf", "2"];
     for change in changes {
@@ -92,4 +95,24 @@ fn users_of_the_auction_are_answered_and_counted() {
     assert!(requests > 4, "{requests} requests");
     // Requests that were answered in the two seconds that count.
     assert!((throughput - requests as f64 / 2.0).abs() < 0.01, "{throughput} a second, {requests} requests");
+}
+
+#[test]
+fn etcd_answers_under_faults_and_leaves_a_history() {
+    let found = std::process::Command::new("etcd").arg("--version").output();
+    assert!(found.is_ok(), "this test needs etcd: apt install etcd-server (make test does)");
+    let lab = Lab::new("");
+    // Faults of a second, one after the other, from when members have found a leader.
+    let chaos = "chaos={ seed: 1, nodes: 'etcd-*', quiet: { begin: 4s, end: 20s }, faults: { \
+                 partition: { every: 1s, for: 1s }, speed: { every: 1s, for: 1s, factor: 0.5 }, \
+                 clock: { every: 1s, for: 1s, offset: 5s } } }";
+    let client = "nodes.client.run=[python3, /srv/register.py, '8', etcd-1, etcd-2, etcd-3]";
+    let result = small_in(&lab, "etcd-faults", &[client, chaos, "ends.limit=30s"]);
+    let log = lab.read("runs/etcd-faults/scaled/nodes/client/stdout.log");
+    let answered = log.lines().filter(|line| line.starts_with('{') && line.contains("\"to\"")).count();
+    assert!(answered > 50 && seen(&result, "done").1 > 50.0, "{answered}: {log}");
+    let events = lab.read("runs/etcd-faults/scaled/events.jsonl");
+    for fault in ["partition", "speed", "clock"] {
+        assert!(events.contains(&format!("\"event\":\"{fault}\"")), "{events}");
+    }
 }

@@ -144,35 +144,103 @@ fn an_event_follows_what_a_node_prints() {
     assert!(at(resumed) >= at(met[0]) + 0.68, "{text}");
 }
 
-const MEMORY: &str = r#"
-name: memory
-tdf: 4
-machines: { m: { speed: 0.4, memory: 64MiB } }
+/// Does the same work again and again, with a sleep in between if it is told so, and prints when it began, and how long
+/// it took, in us.
+const WORKER: &str = r#"
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static long long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, 0, _IOLBF, 0);
+	for (;;) {
+		long long from = now();
+		for (volatile int i = 0; i < 4000000; i++)
+			;
+		printf("%lld %lld\n", from, now() - from);
+		if (argc > 1)
+			usleep(5000);
+	}
+}
+"#;
+
+const HARDWARE: &str = r#"
+name: hardware
+tdf: 5
+machines: { m: { speed: 0.6, memory: 64MiB }, two: { cpus: 2, speed: 0.3, memory: 64MiB } }
 nodes:
+  a: { machine: m, run: /prog, files: { /prog: prog } }
+  b: { machine: m, run: /prog sleeps, files: { /prog: prog } }
+  c: { machine: m, run: /prog sleeps, files: { /prog: prog } }
+  d: { machine: two, run: /prog, files: { /prog: prog } }
   e:
     machine: m
     run: [sh, /limits]
     files: { /limits: limits }
+links:
+  - { from: a, to: s, delay: 5ms }
+  - { from: b, to: s, delay: 5ms }
+  - { from: c, to: s, delay: 5ms }
+  - { from: d, to: s, delay: 5ms }
+  - { from: e, to: s, delay: 5ms }
+switches: [s]
 events:
+  - { at: 1s, node: a, do: speed, factor: 0.25, for: 2s }
+  - { at: 1s, node: b, do: speed, factor: 0.25, for: 2s }
+  - { at: 1s, node: d, do: speed, factor: 0.25, for: 2s }
   - { at: 1s, node: e, do: memory, limit: 16MiB, for: 1s }
   - { at: 1.5s, node: e, do: kill, for: 0.1s }
-ends: { limit: 3s }
+ends: { limit: 4s }
 "#;
 
 #[test]
-fn memory_becomes_scarcer_for_a_while() {
-    let lab = Lab::new(MEMORY);
+fn cpus_become_slower_and_memory_scarcer_for_a_while() {
+    let lab = Lab::new(HARDWARE);
+    let source = lab.path().join("prog.c");
+    fs::write(&source, WORKER).unwrap();
     let limits = "cd /sys/fs/cgroup; while :; do cat memory/memory.limit_in_bytes memory.max; sleep 0.1; done 2>&-";
     fs::write(lab.path().join("lab/limits"), limits).unwrap();
-    let run = lab.diorama(&["run", "lab", "--out", "runs/memory"]);
+    compile(&source, lab.path().join("lab/prog"), &["-O1"]);
+    let run = lab.diorama(&["run", "lab", "--out", "runs/hardware"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
-    let log = lab.read("runs/memory/nodes/e/stdout.log");
-    let mut limits: Vec<u64> = log.lines().map(|line| line.parse().unwrap()).collect();
+    let pieces = |node: &str| {
+        let log = lab.read(&format!("runs/hardware/nodes/{node}/stdout.log"));
+        let of = |line: &str| line.split_once(' ').and_then(|(at, took)| Some((at.parse().ok()?, took.parse().ok()?)));
+        log.lines().filter_map(of).collect::<Vec<(f64, f64)>>()
+    };
+    let zero = ["a", "b", "c", "d"].map(|node| pieces(node)[0].0).into_iter().fold(f64::MAX, f64::min);
+    // Each by itself, while it is slow and before and after that: a core's own speed is the same for all meanwhile.
+    let slower = |node: &str| {
+        let mean = |within: &dyn Fn(f64) -> bool| {
+            let took: Vec<f64> =
+                pieces(node).iter().filter(|(at, _)| within((at - zero) * 1e-6)).map(|(_, took)| *took).collect();
+            assert!(took.len() > 2, "{node}: {took:?}");
+            took.iter().sum::<f64>() / took.len() as f64
+        };
+        mean(&|at| (1.1..2.8).contains(&at)) / mean(&|at| !(0.9..=3.1).contains(&at))
+    };
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(slower);
+    assert!([a, b, d].iter().all(|ratio| (3.2..4.8).contains(&(ratio / c))), "{a} {b} {c} {d}");
+    assert!((0.8..1.25).contains(&c), "who is not slowed goes on as before: {c}");
+    let mut limits: Vec<u64> =
+        lab.read("runs/hardware/nodes/e/stdout.log").lines().map(|line| line.parse().unwrap()).collect();
     // It has been started again with as little.
     assert!(limits.iter().filter(|limit| **limit == 16 << 20).count() > 5, "{limits:?}");
     limits.dedup();
-    assert_eq!(limits, [64 << 20, 16 << 20, 64 << 20]);
-    let events = lab.read("runs/memory/events.jsonl");
-    let told: Vec<&str> = events.lines().filter(|line| line.contains("\"event\":\"memory\"")).collect();
-    assert!(told.len() == 2 && told.iter().all(|line| line.contains("in_force_bytes")), "{events}");
+    let ends = limits.len() == 3 || limits.len() == 5;
+    assert!(ends && limits[0] == 64 << 20 && limits[1] == 16 << 20 && limits.last() == Some(&(64 << 20)), "{limits:?}");
+    let events = lab.read("runs/hardware/events.jsonl");
+    let times = |event: &str| events.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count();
+    assert_eq!(["speed", "memory"].map(times), [6, 2], "{events}");
+    let result: serde_json::Value = serde_json::from_str(&lab.read("runs/hardware/result.json")).unwrap();
+    let checks = result["fidelity"]["checks"].as_array().unwrap();
+    let entitled = checks.iter().find(|check| check["name"] == "cpu-entitlement").unwrap();
+    // Of seconds in which a node is slow it is not said that it had too little.
+    assert!(entitled["value"].as_f64().is_none_or(|percent| (80.0..125.0).contains(&percent)), "{entitled}");
 }

@@ -64,6 +64,7 @@ struct node {
 	__u64 slices; /* how often it has had it */
 	__u64 worked; /* by how much its clock has gone on while it had the core */
 	__u64 uncounted; /* how often the kernel had no memory for what is kept of one of its threads */
+	__u64 counts; /* as how much it counts among those that do not sleep, 2^-32 */
 	__u32 behind[BUCKETS]; /* log2 of µs by which it was behind the run's clock when it got the core */
 	__u32 ahead[BUCKETS];  /* log2 of µs by which it was ahead when it went to sleep */
 };
@@ -304,9 +305,12 @@ static __always_inline void tally_cpus(struct node *n, __u64 now)
 	n->counted = now;
 }
 
-/* The nodes of a burner want more of the core, or less. */
-static __always_inline void change_awake(struct node *n, __u64 now, __s64 cpus)
+/* The nodes of a burner want more of the core, or less: other CPUs of one are at work, or its share is another. */
+static __always_inline void change_awake(struct node *n, __u64 now)
 {
+	__u64 wants = at_work(n) * *(volatile __u64 *)&n->share;
+	if (wants == n->counts)
+		return;
 	__u32 key = n->burner;
 	struct burner *b = bpf_map_lookup_elem(&burners, &key);
 	if (!b)
@@ -314,19 +318,17 @@ static __always_inline void change_awake(struct node *n, __u64 now, __s64 cpus)
 	__u64 passed = now > b->since ? now - b->since : 0;
 	b->owed += (b->awake >> 16) * passed;
 	b->since = now;
-	b->awake += cpus * n->share;
+	b->awake += wants - n->counts;
+	n->counts = wants;
 }
 
 /* One thread more of a node can run, or one less. */
 static __always_inline void change_runnable(struct node *n, __s32 by, __u64 now)
 {
-	__u32 before = at_work(n);
 	tally_cpus(n, now);
 	if (by > 0 || n->runnable)
 		n->runnable += by;
-	__s64 change = (__s64)at_work(n) - before;
-	if (change)
-		change_awake(n, now, change);
+	change_awake(n, now);
 }
 
 /*
@@ -570,6 +572,7 @@ static __always_inline void comes(struct task *task, __u32 pid, bool stays, __u6
 	__u64 clock = c->floor, from = begin_to_work(n, c, task, clock, now);
 	if (!stays) {
 		tally_cpus(n, now);
+		change_awake(n, now);
 		n->waited += now > n->since ? now - n->since : 0;
 		n->since = now;
 		n->slices++;

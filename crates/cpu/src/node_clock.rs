@@ -54,6 +54,7 @@ pub(crate) struct NodeWords {
     slices: u64,
     worked: u64,
     uncounted: u64,
+    counts: u64,
     behind: [u32; BUCKETS],
     ahead: [u32; BUCKETS],
 }
@@ -233,6 +234,20 @@ impl NodeClocks {
         kept.map_err(|e| Error::Clocks(e.to_string()))
     }
 
+    /// From now on a node has this part of the share that it had at first: its work counts as so much more of its time.
+    pub(crate) fn slow(&self, node: usize, share_of_cpu: f64, factor: f64) {
+        let words = self.nodes.at(node);
+        // SAFETY: the mapping lives as long as `self`; the programs, and the keeper, read each word as a whole. Should
+        // the keeper tell the rate of the old share just now, it sees at its next look that the share is another.
+        unsafe {
+            let [share, rate] = [&raw mut (*words).share, &raw mut (*words).rate];
+            let before = share.read_volatile().max(1) as f64;
+            let after = (share_of_cpu * factor * SHARE_UNIT).max(1.0);
+            rate.write_volatile(NodeRate::from_bits(rate.read_volatile()).times(before / after).bits());
+            share.write_volatile(after as u64);
+        }
+    }
+
     /// How a node has had its core so far.
     pub fn times(&self, node: usize) -> NodeTimes {
         // SAFETY: the mapping lives as long as `self`. What is read while the program writes it is off by one slice.
@@ -335,6 +350,8 @@ pub(crate) struct AtWork {
     pub lead_ns: f64,
     /// By how much its clock goes on in a ns of the core with one CPU at work.
     pub rate: f64,
+    /// The fraction of its core that one of its CPUs has now.
+    pub share_of_cpu: f64,
 }
 
 /// Reads how many CPUs of a node are at work: just now, and on average since `before`, which is the integral of that
@@ -344,25 +361,42 @@ pub(crate) struct AtWork {
 /// `words` is mapped from the programs' map of nodes.
 pub(crate) unsafe fn at_work(words: *const NodeWords, now: RealInstant, before: &mut (u64, RealInstant)) -> AtWork {
     // SAFETY: as this function asks of its callers. What is read while the programs write it is off by one slice.
-    let NodeWords { rate, cpus, runnable, counted, wanted, lead, .. } = unsafe { words.read_volatile() };
+    let NodeWords { rate, share, cpus, runnable, counted, wanted, lead, .. } = unsafe { words.read_volatile() };
     let at_once = runnable.min(cpus);
     let on_average = on_average(u64::from(at_once), (wanted, counted), now, before).min(f64::from(cpus));
     let rate = rate as f64 / NodeRate::UNIT.bits() as f64;
-    AtWork { at_once: f64::from(at_once), on_average, lead_ns: lead as f64, rate }
+    let share_of_cpu = share as f64 / SHARE_UNIT;
+    AtWork { at_once: f64::from(at_once), on_average, lead_ns: lead as f64, rate, share_of_cpu }
+}
+
+/// The share of each of a node's CPUs now, as the programs count it.
+///
+/// # Safety
+/// `words` is mapped from the programs' map of nodes.
+pub(crate) unsafe fn share_now(words: *const NodeWords) -> u64 {
+    // SAFETY: as this function asks of its callers; the word is written as a whole.
+    unsafe { (&raw const (*words).share).read_volatile() }
 }
 
 /// From its next slice on the work of a node counts as on a core of this speed, as a part of the reference, if its
-/// burner is one that `concerns`.
+/// burner is one that `concerns`: for which share of each of its CPUs, then.
 ///
 /// # Safety
-/// `words` is mapped from the programs' map of nodes, and nobody else writes the rate.
-pub(crate) unsafe fn tell_rate(words: *mut NodeWords, core_speed: f64, concerns: impl Fn(usize) -> bool) {
+/// `words` is mapped from the programs' map of nodes; who else writes the rate does so with a new share, of which this
+/// is told at the next look.
+pub(crate) unsafe fn tell_rate(
+    words: *mut NodeWords,
+    core_speed: f64,
+    concerns: impl Fn(usize) -> bool,
+) -> Option<u64> {
     // SAFETY: as this function asks of its callers; the programs read the word as a whole.
     unsafe {
-        let share = (&raw const (*words).share).read_volatile() as f64 / SHARE_UNIT;
-        if concerns((&raw const (*words).burner).read_volatile() as usize) {
-            (&raw mut (*words).rate).write_volatile(NodeRate::of_share(share, core_speed).bits());
-        }
+        let share = share_now(words);
+        concerns((&raw const (*words).burner).read_volatile() as usize).then(|| {
+            let rate = NodeRate::of_share(share as f64 / SHARE_UNIT, core_speed);
+            (&raw mut (*words).rate).write_volatile(rate.bits());
+            share
+        })
     }
 }
 

@@ -357,9 +357,11 @@ impl LocalSite {
         there(there(self.prepared.as_mut())?.disks.as_mut())?.change(node, Change::PowerOff)
     }
 
-    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<u64> {
-        let HardwareChange::Memory(bytes) = change;
-        Ok(self.nodes()?.with(node, |n| n.limit_memory(bytes))?)
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
+        match change {
+            HardwareChange::Memory(bytes) => Ok(Some(self.nodes()?.with(node, |n| n.limit_memory(bytes))?)),
+            HardwareChange::Speed(factor) => self.prepared()?.shares.slow(node, factor).map(|()| None),
+        }
     }
 
     fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()> {

@@ -135,6 +135,7 @@ fn event(
             }
             ChaosKind::Clock => [deed("clock"), vec![pair("offset", &format!("{offset}ms"))]].concat(),
             ChaosKind::SlowDisk => [deed("slow-disk"), vec![pair("factor", &factor.to_string())]].concat(),
+            ChaosKind::Speed => [deed("speed"), vec![pair("factor", &factor.to_string())]].concat(),
             ChaosKind::Memory => [deed("memory"), vec![pair("limit", &format!("{limit}B"))]].concat(),
             ChaosKind::Kill | ChaosKind::Pause | ChaosKind::PowerOff => deed(name(kind)),
             ChaosKind::Down | ChaosKind::Loss => {
@@ -159,6 +160,7 @@ fn name(kind: ChaosKind) -> &'static str {
         ChaosKind::PowerOff => "power-off",
         ChaosKind::Down => "down",
         ChaosKind::Loss => "loss",
+        ChaosKind::Speed => "speed",
         ChaosKind::Memory => "memory",
     }
 }
@@ -170,15 +172,17 @@ fn check(kind: ChaosKind, fault: &ChaosFault, nodes: usize) -> Result<(), String
     if kind == ChaosKind::Partition && nodes < 2 {
         return Err("a partition is between two nodes at least: let `nodes` name more".into());
     }
+    let factor = if kind == ChaosKind::Speed { "0.5" } else { "10" };
     for (key, of, is_there, such) in [
-        ("offset", ChaosKind::Clock, fault.offset.is_some(), "500ms"),
-        ("factor", ChaosKind::SlowDisk, fault.factor.is_some(), "10"),
-        ("limit", ChaosKind::Memory, fault.limit.is_some(), "64MiB"),
-        ("probability", ChaosKind::Loss, fault.probability.is_some(), "0.2"),
+        ("offset", &[ChaosKind::Clock][..], fault.offset.is_some(), "500ms"),
+        ("factor", &[ChaosKind::SlowDisk, ChaosKind::Speed], fault.factor.is_some(), factor),
+        ("limit", &[ChaosKind::Memory], fault.limit.is_some(), "64MiB"),
+        ("probability", &[ChaosKind::Loss], fault.probability.is_some(), "0.2"),
     ] {
-        match (kind == of, is_there) {
+        let names: Vec<String> = of.iter().map(|of| format!("`{}`", name(*of))).collect();
+        match (of.contains(&kind), is_there) {
             (true, false) => return Err(format!("how much? Add `{key}: {such}`")),
-            (false, true) => return Err(format!("`{key}` belongs to `{}`: remove it", name(of))),
+            (false, true) => return Err(format!("`{key}` belongs to {}: remove it", names.join(" and "))),
             _ => {}
         }
     }

@@ -228,6 +228,8 @@ pub struct ClockOff {
 /// A change of what a node's machine has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HardwareChange {
+    /// Its CPUs are as fast as this part of the machine's speed.
+    Speed(f64),
     /// It has so much memory, in bytes; none: as much as its machine.
     Memory(Option<u64>),
 }

@@ -469,7 +469,8 @@ pub(crate) struct Event {
     /// What is done to it, or to the flow
     #[serde(rename = "do")]
     pub(crate) act: Option<NodeAction>,
-    /// With `slow-disk`: how many times as long everything takes from then on; less than 1 makes it faster
+    /// With `slow-disk`: how many times as long everything takes from then on; less than 1 makes it faster. With
+    /// `speed`: which part of its machine's speed each CPU has, from 0.05 to 1
     #[schemars(range(min = 0.001, max = 1000))]
     pub(crate) factor: Option<f64>,
     /// With `memory`: how much the node has from then on, at most what its machine has
@@ -568,6 +569,7 @@ pub(crate) enum NodeAction {
     Pause,
     Resume,
     Clock,
+    Speed,
     Memory,
     Heal,
     End,

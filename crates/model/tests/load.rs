@@ -650,13 +650,16 @@ fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
             other => panic!("{other:?}"),
         }
     }
-    let hardware = "{ nodes: 'client-*', faults: { memory: { every: 9s, for: 1s, limit: 64MiB } } }";
+    let hardware = "{ nodes: 'client-*', faults: { speed: { every: 9s, for: 4s, factor: 0.5 },
+        memory: { every: 9s, for: 1s, limit: 64MiB } } }";
     let of = |action: &Action| match action {
         Action::Hardware { node, change } if *node > 0 => *change,
         other => panic!("{other:?}"),
     };
     let changes: Vec<HardwareChange> = chaos(hardware).unwrap().events.iter().map(|event| of(&event.action)).collect();
-    for change in [Some(64 << 20), None].map(HardwareChange::Memory) {
+    for change in
+        [Some(64 << 20), None].map(HardwareChange::Memory).into_iter().chain([0.5, 1.0].map(HardwareChange::Speed))
+    {
         assert!(changes.iter().filter(|other| **other == change).count() > 5, "{change:?}: {changes:?}");
     }
     // So often as was said: 170 s with one of 5 + 1 s are 28, give or take.
@@ -674,8 +677,9 @@ fn faults_at_random_are_drawn_from_their_seed_and_kept_as_events() {
         ("{ faults: { pause: { every: 1s } } }", "for"),
         ("{ faults: { pause: { every: 0s, for: 1s } } }", "faults come after some time"),
         ("{ faults: { clock: { every: 1s, for: 1s } } }", "Add `offset: 500ms`"),
-        ("{ faults: { pause: { every: 1s, for: 1s, factor: 2 } } }", "`factor` belongs to `slow-disk`"),
+        ("{ faults: { pause: { every: 1s, for: 1s, factor: 2 } } }", "`factor` belongs to `slow-disk` and `speed`"),
         ("{ faults: { memory: { every: 1s, for: 1s } } }", "how much? Add `limit: 64MiB`"),
+        ("{ faults: { speed: { every: 1s, for: 1s } } }", "how much? Add `factor: 0.5`"),
         ("{ nodes: server, faults: { partition: { every: 1s, for: 1s } } }", "two nodes at least"),
         ("{ quiet: { begin: 300s }, faults: { pause: { every: 1s, for: 1s } } }", "no time is left"),
         ("{ faults: { power-off: { every: 9s, for: 1s } } }", "has no disk"),

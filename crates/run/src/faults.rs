@@ -15,13 +15,21 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has less memory be there for a node, or as much as its machine has, as an event says.
+    /// Has the CPUs of a node be slower, or less memory be there for it, as an event says.
     pub(super) fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<()> {
-        let HardwareChange::Memory(asked) = change;
-        let in_force = self.site.change_hardware(node, site::HardwareChange::Memory(asked))?;
-        let planned = self.experiment.machines[self.experiment.nodes[node].machine].memory_bytes;
-        let detail = json!({ "limit_bytes": asked.unwrap_or(planned), "in_force_bytes": in_force });
-        self.event("memory", Some(node), detail);
+        let told = match change {
+            HardwareChange::Speed(factor) => site::HardwareChange::Speed(factor),
+            HardwareChange::Memory(bytes) => site::HardwareChange::Memory(bytes),
+        };
+        let in_force = self.site.change_hardware(node, told)?;
+        match change {
+            HardwareChange::Speed(factor) => self.event("speed", Some(node), json!({ "factor": factor })),
+            HardwareChange::Memory(asked) => {
+                let planned = self.experiment.machines[self.experiment.nodes[node].machine].memory_bytes;
+                let detail = json!({ "limit_bytes": asked.unwrap_or(planned), "in_force_bytes": in_force });
+                self.event("memory", Some(node), detail);
+            }
+        }
         Ok(())
     }
 

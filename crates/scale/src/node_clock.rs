@@ -23,6 +23,11 @@ impl NodeRate {
         NodeRate((rate as u64).clamp(1, 1 << (RATE_BITS + 14)))
     }
 
+    /// The rate of a node that needs so many times its time for the same work from now on, bounded alike.
+    pub fn times(self, longer: f64) -> NodeRate {
+        NodeRate(((self.0 as f64 * longer) as u64).clamp(1, 1 << (RATE_BITS + 14)))
+    }
+
     /// The rate as the page has it.
     pub const fn bits(self) -> u64 {
         self.0
@@ -86,6 +91,8 @@ mod tests {
     fn a_core_that_is_slow_is_worth_less() {
         let half = NodeRate::of_share(0.1, 0.5);
         assert_eq!(half, NodeRate::of_share(0.2, 1.0));
+        assert_eq!(half.times(4.0), NodeRate::of_share(0.2, 4.0));
+        assert_eq!(half.times(1e12), NodeRate::of_share(1e-12, 1.0));
     }
 
     #[test]

@@ -143,6 +143,8 @@ pub struct ClockChange {
 /// A change of what a node's machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum HardwareChange {
+    /// Its CPUs are as fast as this part of what they are by the plan.
+    Speed(f64),
     /// It has so much memory, in bytes; without a number as much as by the plan.
     Memory(Option<u64>),
 }

@@ -81,8 +81,8 @@ pub trait Site {
     /// Sets the date of a node off against the others'. What has started there before virtual zero sees it, too.
     fn change_clock(&mut self, node: NodeIndex, change: ClockChange) -> Result<()>;
 
-    /// Changes what a node's machine has, from now on. Gives how many bytes of memory are in force then.
-    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<u64>;
+    /// Changes what a node's machine has, from now on. Of memory, gives how many bytes are in force then.
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>>;
 
     /// Stops all processes of a node where they are, or lets them go on. Its clock goes on.
     fn pause(&mut self, node: NodeIndex, paused: bool) -> Result<()>;

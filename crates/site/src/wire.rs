@@ -316,7 +316,7 @@ impl<W: Write + Send + 'static> Site for RemoteSite<W> {
         self.ask(&Request::ChangeClock(node, change))
     }
 
-    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<u64> {
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
         self.ask(&Request::ChangeHardware(node, change))
     }
 

@@ -1,5 +1,6 @@
 //! Weights that follow who sleeps, and weights and rates of clocks that follow how fast cores are.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Receiver;
@@ -17,7 +18,8 @@ use crate::measure::meter;
 use crate::measure::usage::{RunUsage, UsageSnapshot};
 use crate::measure::yardstick::CounterRate;
 use crate::node_clock::{
-    BurnerWords, CoreWords, MOST_CPUS, NodeWords, asleep_ahead, at_work, awake_of, awake_on_average, tell_rate, who_has,
+    BurnerWords, CoreWords, MOST_CPUS, NodeWords, asleep_ahead, at_work, awake_of, awake_on_average, share_now,
+    tell_rate, who_has,
 };
 use crate::share::layout::{GroupLayout, is_slack};
 
@@ -108,7 +110,7 @@ impl Followers {
         let Some(clocks) = &self.clocks else { return Ok(()) };
         self.ahead.fill(0.0);
         // Where burners have an average, this has no part in it.
-        let looked_at = if self.at_once { clocks.node_count } else { 0 };
+        let looked_at = if self.at_once { clocks.told.len() } else { 0 };
         for node in 0..looked_at {
             // SAFETY: the mapping lives as long as `clocks`.
             if let Some((burner, share)) = unsafe { asleep_ahead(clocks.nodes.at(node), now) } {
@@ -142,11 +144,15 @@ impl Followers {
         let usage = self.usage.read().unwrap_or_default();
         for (place, core) in self.cores.iter_mut().enumerate() {
             core.measure(now, usage.get(place).copied());
-            if let Some((clocks, rate)) = self.clocks.as_ref().zip(core.news()) {
-                let here = |burner: usize| self.burners.get(burner).is_some_and(|b| b.core == place);
-                for node in 0..clocks.node_count {
-                    // SAFETY: the mapping lives as long as `clocks`, and nobody else writes these words.
-                    unsafe { tell_rate(clocks.nodes.at(node), rate, here) }
+            let here = |burner: usize| self.burners.get(burner).is_some_and(|b| b.core == place);
+            let (news, Some(clocks)) = (core.news(), self.clocks.as_ref()) else { continue };
+            for (node, told) in clocks.told.iter().enumerate() {
+                // SAFETY: the mapping lives as long as `clocks`.
+                let share = unsafe { share_now(clocks.nodes.at(node)) };
+                if news.is_some() || told.get() != share {
+                    // SAFETY: likewise; who writes a new share just now finds it told the next time.
+                    let share = unsafe { tell_rate(clocks.nodes.at(node), core.core_speed(), here) };
+                    told.set(share.unwrap_or(told.get()));
                 }
             }
         }
@@ -175,7 +181,8 @@ struct Clocks {
     nodes: SharedArray<NodeWords>,
     burners: SharedArray<BurnerWords>,
     cores: SharedArray<CoreWords>,
-    node_count: usize,
+    /// By node, the share of each of its CPUs, which events change, for which it was last told a rate.
+    told: Vec<Cell<u64>>,
 }
 
 fn map_of(number: u32) -> Result<OwnedFd, Error> {
@@ -185,11 +192,13 @@ fn map_of(number: u32) -> Result<OwnedFd, Error> {
 impl Clocks {
     fn open(maps: Maps) -> Result<Clocks, Error> {
         let Maps { nodes, burners, cores, node_count, burner_count } = maps;
+        let nodes = SharedArray::map(map_of(nodes)?.as_fd(), node_count)?;
         Ok(Clocks {
-            nodes: SharedArray::map(map_of(nodes)?.as_fd(), node_count)?,
+            // SAFETY: the mapping lives longer than this.
+            told: (0..node_count).map(|node| Cell::new(unsafe { share_now(nodes.at(node)) })).collect(),
+            nodes,
             burners: SharedArray::map(map_of(burners)?.as_fd(), burner_count)?,
             cores: SharedArray::map(map_of(cores)?.as_fd(), MOST_CPUS)?,
-            node_count,
         })
     }
 }
@@ -240,6 +249,11 @@ impl CoreSpeed {
             self.slack = Some(slack);
         }
         (self.measured, self.usage) = (measured, usage);
+    }
+
+    /// How fast the core is, as clocks were told: as a part of the reference.
+    fn core_speed(&self) -> f64 {
+        1.0 / self.told.unwrap_or(1.0)
     }
 
     /// The rate of clocks, as a part of the reference's, if that is other than they were told.
@@ -314,6 +328,8 @@ struct CpusWeight {
     /// The place of its core.
     core: usize,
     fraction: f64,
+    /// The share of one of its CPUs at first.
+    bought: Option<f64>,
     weight: Fraction,
     written: f64,
     /// The integral of its CPUs at work when it was last given something, and when that was.
@@ -325,7 +341,8 @@ struct CpusWeight {
 impl CpusWeight {
     fn new(group: &Group, of: &SeveralCpus, at: RealInstant) -> Result<CpusWeight, Error> {
         let (weight, &SeveralCpus { node, core, fraction, .. }) = (group.fraction()?, of);
-        Ok(CpusWeight { node, core, fraction, weight, written: -1.0, wanted: (0, at), lead_ns: 0.0 })
+        let (wanted, lead_ns) = ((0, at), 0.0);
+        Ok(CpusWeight { node, core, fraction, bought: None, weight, written: -1.0, wanted, lead_ns })
     }
 
     /// Gives the node as much as its CPUs that are at work have bought. While nobody in it wants the core, it has what
@@ -349,7 +366,8 @@ impl CpusWeight {
         let cpus = if at_once { node.at_once } else { node.on_average };
         let stride = slice.as_nanos() as f64 * node.rate;
         let less = (1.0 - self.lead_ns / (STRIDES * stride)).clamp(0.5, 1.5);
-        let fraction = self.fraction * cpus.max(1.0) * less;
+        let bought = *self.bought.get_or_insert(node.share_of_cpu);
+        let fraction = self.fraction * (node.share_of_cpu / bought) * cpus.max(1.0) * less;
         // SAFETY: as above.
         let has_core = || at_once && unsafe { who_has(core) }.1 == Some(self.node);
         if (fraction - self.written).abs() > WORTH_IT_FOR_CPUS * fraction && !has_core() {

@@ -1,6 +1,9 @@
 //! The groups of one run: made, put under their limits, watched and removed.
 
+mod slowing;
+
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,6 +14,7 @@ use host::{Change, Held};
 use host::{Lack, cores, now};
 use scale::{RealDuration, RealInstant};
 
+use self::slowing::Slowed;
 use crate::keeper::client::KeeperProcess;
 use crate::keeper::controller::Room;
 use crate::keeper::protocol::{Job, Method, Orders, Request, SeveralCpus};
@@ -65,6 +69,7 @@ struct NodeCounters {
     burnt: AtomicU64,
     /// For how long it was last seen to have slept, ns.
     slept: AtomicU64,
+    slowed: Mutex<Slowed>,
 }
 
 impl CpuGroups {
@@ -105,7 +110,8 @@ impl CpuGroups {
         for NodeShare { name, .. } in shares {
             layout.container(name).create()?;
             let usage = layout.node(name).usage()?;
-            nodes.push(NodeCounters { usage, since: now(), burnt: AtomicU64::new(0), slept: AtomicU64::new(0) });
+            let (burnt, slept) = (AtomicU64::new(0), AtomicU64::new(0));
+            nodes.push(NodeCounters { usage, since: now(), burnt, slept, slowed: Mutex::new(Slowed::default()) });
         }
         let clocks = (policy == Policy::Slots).then(|| clocks_of(&layout, shares, &plans, terms.slice)).transpose()?;
         if policy == Policy::Slots {
@@ -356,7 +362,7 @@ impl CpuGroups {
             let cpus = f64::from(self.shares[i].cpus);
             let (so_far, times) = (at.since(counters.since), self.clocks.as_ref().map(|clocks| clocks.times(i)));
             let unwanted = times.map_or(0.0, |times| so_far.as_nanos() as f64 * cpus - times.wanted.as_nanos() as f64);
-            let burnt = (unwanted.max(0.0) * self.shares[i].share_of_cpu()) as u64;
+            let burnt = (unwanted.max(0.0) * self.shares[i].share_of_cpu() + self.slowed(i).unused) as u64;
             // Counted to the end of its last slice, so that it may seem to have slept since.
             let unused_ns = counters.burnt.fetch_max(burnt, Ordering::Relaxed).max(burnt);
             let slept = times.map_or(RealDuration::ZERO, |times| so_far.saturating_sub(times.awake));

@@ -58,7 +58,7 @@ impl Site for LocalSite {
         Ok(self.change_clock(node, change)?)
     }
 
-    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<u64> {
+    fn change_hardware(&mut self, node: NodeIndex, change: HardwareChange) -> Result<Option<u64>> {
         Ok(self.change_hardware(node, change)?)
     }
 

@@ -7,7 +7,7 @@ use node::{Enclosure, NotApplied};
 use scale::RealDuration;
 use site::{Conditions, CoreSharing, DiskConditions, NodeSetup, Setup};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The control groups of the run.
 pub struct Shares {
@@ -73,6 +73,16 @@ impl Shares {
     /// The clocks of the nodes, in their order; `None` where they live by the run's.
     pub fn clocks(&self) -> Option<&NodeClocks> {
         self.groups.clocks()
+    }
+
+    /// From now on the CPUs of a node are as fast as this part of what they are by the plan.
+    pub fn slow(&self, node: usize, factor: f64) -> Result<()> {
+        if matches!(self.policy, Policy::Pool { .. }) {
+            let what =
+                "the speed of a node can change in scaled and baseline runs only: naive ones have none of their own";
+            return Err(Error::Usage(what.into()));
+        }
+        Ok(self.groups.slow(node, factor)?)
     }
 
     /// CPU time so far.

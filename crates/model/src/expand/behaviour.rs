@@ -279,9 +279,9 @@ pub(super) fn events(
                         }
                         Box::new(move |node| Action::Clock { node, off })
                     }
-                    file::NodeAction::Memory => {
+                    file::NodeAction::Speed | file::NodeAction::Memory => {
                         let all = found.iter().filter_map(|node| memory[*node]).min();
-                        let Some(change) = faults::hardware(entry, read, all, problems) else { continue };
+                        let Some(change) = faults::hardware(act, entry, read, all, problems) else { continue };
                         Box::new(move |node| Action::Hardware { node, change })
                     }
                     file::NodeAction::SlowDisk | file::NodeAction::FailDisk | file::NodeAction::FullDisk => {
@@ -289,8 +289,8 @@ pub(super) fn events(
                         Box::new(move |node| Action::Disk { node, change })
                     }
                 };
-                use file::NodeAction::{Clock, Kill, Memory, Pause, Resume, SlowDisk, Start, Stop};
-                let needs_disk = !matches!(act, Kill | Stop | Start | Pause | Resume | Clock | Memory);
+                use file::NodeAction::{Clock, Kill, Memory, Pause, Resume, SlowDisk, Speed, Start, Stop};
+                let needs_disk = !matches!(act, Kill | Stop | Start | Pause | Resume | Clock | Speed | Memory);
                 for (key, is_there) in [("offset", read.offset.is_some()), ("drift", read.drift.is_some())] {
                     if is_there && !matches!(act, Clock) {
                         problems.add(entry.at(key), format!("`{key}` belongs to `do: clock`: remove it"));
@@ -301,8 +301,9 @@ pub(super) fn events(
                     let what = format!("the machine of `{without}` has no disk: give it one, such as `disk: hdd-7200`");
                     problems.add(entry.at("node"), what);
                 }
-                if read.factor.is_some() && !matches!(act, SlowDisk) {
-                    problems.add(entry.at("factor"), "`factor` belongs to `do: slow-disk`: remove it");
+                if read.factor.is_some() && !matches!(act, SlowDisk | Speed) {
+                    let what = "`factor` belongs to `do: slow-disk` and `do: speed`: remove it";
+                    problems.add(entry.at("factor"), what);
                 }
                 events.extend(found.into_iter().map(|node| event(action(node))));
             }

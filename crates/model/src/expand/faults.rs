@@ -60,26 +60,51 @@ pub(super) fn partition(
     (problems.count() == before).then_some(Partition { groups, direction })
 }
 
+/// The slowest that a CPU becomes, as a part of its machine's speed: smaller shares of the core would be rounded by
+/// more than some percent.
+const SLOWEST: f64 = 0.05;
 /// The least memory with which a node can be asked to do, in bytes.
 const LEAST_MEMORY: u64 = 4 << 20;
 
 /// Change of the machine of a node by an event; the smallest of the nodes has so much memory. None, with a note, if it
 /// is wrong.
 pub(super) fn hardware(
+    act: file::NodeAction,
     entry: &Entry<'_, file::Event>,
     read: &file::Event,
     memory: Option<u64>,
     problems: &mut Problems,
 ) -> Option<HardwareChange> {
-    let Some(limit) = read.limit else {
-        problems.add(entry.at("do"), "how much memory is left? Add such as `limit: 64MiB`");
-        return None;
+    let before = problems.count();
+    let change = match (act, read.factor, read.limit) {
+        (file::NodeAction::Speed, Some(factor), _) => {
+            if !(SLOWEST..=1.0).contains(&factor) {
+                let what = format!(
+                    "a CPU is slowed to {SLOWEST} to 1 of its machine's `speed`: for one that becomes faster, write \
+                     the higher speed there, and have it be slow from the start (`at: 0s`)"
+                );
+                problems.add(entry.at("factor"), what);
+            }
+            HardwareChange::Speed(factor)
+        }
+        (file::NodeAction::Speed, None, _) => {
+            problems
+                .add(entry.at("do"), "how slow is the CPU to be? Add `factor: 0.5` for half of its machine's speed");
+            return None;
+        }
+        (_, _, Some(limit)) => {
+            if limit.0 < LEAST_MEMORY || memory.is_some_and(|memory| limit.0 > memory) {
+                problems
+                    .add(entry.at("limit"), "this is at least 4MiB, and at most the `memory` of the node's machine");
+            }
+            HardwareChange::Memory(Some(limit.0))
+        }
+        _ => {
+            problems.add(entry.at("do"), "how much memory is left? Add such as `limit: 64MiB`");
+            return None;
+        }
     };
-    if limit.0 < LEAST_MEMORY || memory.is_some_and(|memory| limit.0 > memory) {
-        problems.add(entry.at("limit"), "this is at least 4MiB, and at most the `memory` of the node's machine");
-        return None;
-    }
-    Some(HardwareChange::Memory(Some(limit.0)))
+    (problems.count() == before).then_some(change)
 }
 
 /// When a link that flaps goes down and up, from `at` on.
@@ -133,7 +158,7 @@ pub(super) fn ends(
 
 /// Why something cannot last for a time.
 pub(super) const ENDLESS: &str = "`for` is for what can end by itself: a change of a link, `flap`, `partition`, \
-                                  `kill`, `stop`, `pause`, `power-off`, `slow-disk`, `clock`, `memory`, and a \
+                                  `kill`, `stop`, `pause`, `power-off`, `slow-disk`, `clock`, `speed`, `memory`, and a \
                                   program that is started; leave it out";
 
 /// Gives the action that ends another; none for one that has no end.
@@ -153,6 +178,9 @@ fn undone(action: &Action, links: &[Link], clocks: &[Option<ClockOff>]) -> Optio
                 drift: Some(described.drift.unwrap_or(0.0)),
             };
             Some(Action::Clock { node: *node, off })
+        }
+        Action::Hardware { node, change: HardwareChange::Speed(_) } => {
+            Some(Action::Hardware { node: *node, change: HardwareChange::Speed(1.0) })
         }
         Action::Hardware { node, change: HardwareChange::Memory(_) } => {
             Some(Action::Hardware { node: *node, change: HardwareChange::Memory(None) })

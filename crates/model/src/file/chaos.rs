@@ -47,6 +47,7 @@ pub(crate) enum ChaosKind {
     PowerOff,
     Down,
     Loss,
+    Speed,
     Memory,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct ChaosFault {
     pub(crate) lasts: Time,
     /// With `clock`: by how much dates are off at most, either way
     pub(crate) offset: Option<Off>,
-    /// With `slow-disk`: how many times as slow
+    /// With `slow-disk`: how many times as slow; with `speed`: which part of its machine's speed a CPU has
     #[schemars(range(min = 0.001, max = 1000))]
     pub(crate) factor: Option<f64>,
     /// With `memory`: how much is left
