@@ -22,7 +22,7 @@ pub struct Args {
     /// Print JSON: one object, or an array of them for several OTHERs
     #[arg(long)]
     json: bool,
-    /// Write a page with the distributions drawn over one another; it needs no network
+    /// Write a page with distributions, series over time and profiles drawn over one another; it needs no network
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -31,7 +31,8 @@ pub struct Args {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let compared = report::compare(&args.base, &args.others, &args.within).map_err(Failure::input)?;
     if let Some(file) = &args.html {
-        engine::write_file(file, compared.page().as_bytes()).map_err(Failure::cannot_write(file))?;
+        let page = compared.page().map_err(Failure::input)?;
+        engine::write_file(file, page.as_bytes()).map_err(Failure::cannot_write(file))?;
     }
     terminal::print(if args.json { compared.json() } else { compared.table() })?;
     Ok(ExitCode::from(u8::from(!compared.within())))

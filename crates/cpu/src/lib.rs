@@ -23,8 +23,8 @@ pub use measure::sample::{Calibration, NodeUse, Sample};
 pub use measure::{caches, meter, probe};
 pub use node_clock::{BUCKETS, NodeClocks, NodeTimes};
 pub use share::{
-    CpuGroups, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Limit, NodeJoiner, PLANNED_USABLE, Pace, Terms, USUALLY_USABLE,
-    best_policy, limit_this, rounding, stale_limits, why_shared,
+    CpuGroups, CpuMeters, DEFAULT_GAIN, DEFAULT_SLICE, Exclusive, Limit, NodeJoiner, PLANNED_USABLE, Pace, Terms,
+    USUALLY_USABLE, best_policy, limit_this, rounding, stale_limits, why_shared,
 };
 
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use host::bpf;
-use host::node_clock::NodeClock;
+use host::node_clock::{NodeClock, NodeState};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapImpl, MapType, Object, ProgramMut, ProgramType};
 use scale::{NodeRate, RealDuration, RealInstant};
 
@@ -264,6 +264,11 @@ impl NodeClocks {
         NodeTimes { ran, waited, slices, worked, wanted, awake: ran + waited + goes_on, uncounted, behind, ahead }
     }
 
+    /// The counters of what nodes have done, for another thread.
+    pub(crate) fn work_done(&self) -> Result<WorkDone, Error> {
+        Ok(WorkDone(SharedArray::map(map(&self.object, "nodes")?.as_fd(), self.clocks.len())?))
+    }
+
     /// Where another process finds what nodes want.
     pub(crate) fn maps(&self) -> Result<Maps, Error> {
         let number = |name| {
@@ -272,6 +277,30 @@ impl NodeClocks {
         };
         let (nodes, burners, cores) = (number("nodes")?, number("burners")?, number("cores")?);
         Ok(Maps { nodes, burners, cores, node_count: self.clocks.len(), burner_count: self.burners })
+    }
+}
+
+/// By how much the clocks of nodes have gone on while they had their cores.
+#[derive(Debug)]
+pub(crate) struct WorkDone(SharedArray<NodeWords>);
+
+impl WorkDone {
+    /// Of a node with this clock, in ns on the run's clock: what it does just now is counted until `now`.
+    pub fn of(&self, node: usize, clock: &NodeClock, now: RealInstant) -> u64 {
+        let words = self.0.at(node);
+        let mut work = 0;
+        // It gets the core, or leaves it, meanwhile: seldom, and seldomer twice.
+        for _ in 0..4 {
+            let (line, state) = (clock.line(), clock.state());
+            // SAFETY: the mapping lives as long as `self`; the programs write the word as a whole.
+            let done = unsafe { (&raw const (*words).worked).read_volatile() };
+            let under_way = if state == NodeState::Runs { line.gone_on(now).as_nanos() } else { 0 };
+            work = done + under_way;
+            if clock.line().base_real == line.base_real {
+                break;
+            }
+        }
+        work
     }
 }
 

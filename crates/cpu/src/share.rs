@@ -13,7 +13,7 @@ mod terms;
 
 pub use self::division::rounding;
 pub use self::exclusive::{Exclusive, why_shared};
-pub use self::groups::CpuGroups;
+pub use self::groups::{CpuGroups, CpuMeters};
 pub use self::joiner::NodeJoiner;
 pub use self::limit::{Limit, limit_this, stale_limits};
 pub use self::policy::best_policy;

@@ -8,6 +8,7 @@ mod cpu;
 mod disk;
 mod emulator;
 mod foreign;
+mod monitor;
 mod settings;
 mod speed;
 mod timers;
@@ -24,7 +25,7 @@ use crate::findings::{Finding, Findings};
 type Named = (CheckName, fn(&Evidence) -> Judgement);
 
 /// All checks, in the order in which they are recorded.
-const CHECKS: [Named; 14] = [
+const CHECKS: [Named; 15] = [
     (CheckName::EmulatorLateness, emulator::lateness),
     (CheckName::RingDrops, emulator::drops),
     (CheckName::ClockRate, |e| clock::clock_rate(&e.clock)),
@@ -37,6 +38,7 @@ const CHECKS: [Named; 14] = [
     (CheckName::Steal, |e| cpu::steal(e.observations, e.pace)),
     (CheckName::ForeignLoadNodes, |e| foreign::foreign_load_nodes(e.observations, e.pace)),
     (CheckName::ForeignLoadHarness, |e| foreign::foreign_load_harness(e.observations.foreign_harness.as_ref())),
+    (CheckName::Monitor, |e| monitor::monitor(e.monitoring)),
     (CheckName::KernelTimers, |e| {
         timers::kernel_timers(&e.observations.tcp, e.tdf, e.scaled, e.observations.looks_per_s())
     }),

@@ -45,6 +45,8 @@ pub struct Evidence<'a> {
     pub goes_in_real_time: Option<GoesInRealTime<'a>>,
     /// Settings of the kernel that programs made, and that are not what they take them for; `None` in real time.
     pub untrue_settings: Option<&'a [UntrueSetting]>,
+    /// What it took to look at the nodes again and again, if somebody did.
+    pub monitoring: Option<&'a Monitoring>,
     /// How busy the emulator was, interval by interval.
     pub loads: &'a [LoadInterval],
     /// Which of TCP's time-outs were scaled in every node.
@@ -68,6 +70,25 @@ impl Evidence<'_> {
             busy: self.observations.nodes.iter().map(|n| n.busy).collect(),
         }
     }
+}
+
+/// Looks at all nodes, again and again, and what they have cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Monitoring {
+    /// The time from one to the next, at first, virtual s.
+    pub every_s: f64,
+    /// How many there were.
+    pub samples: u64,
+    /// How many were left out, for want of time.
+    pub missed: u64,
+    /// CPU time that they took, in s of a core of this machine,
+    pub cpu_s: f64,
+    /// of so many real s.
+    pub lasted_s: f64,
+    /// From which virtual s on there was more time between them, and how much at last.
+    pub coarser: Option<(f64, f64)>,
+    /// At which virtual s they ended before the run did, and why.
+    pub ended: Option<(f64, String)>,
 }
 
 /// That memory which nobody uses is paged out after real times, under dilation.

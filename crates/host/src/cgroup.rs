@@ -27,7 +27,7 @@ pub use files::{NODE_VIEW, REAL_TIME_BUDGET};
 pub use freezer::freeze;
 pub use group::{Group, Joiner};
 pub use hierarchies::{hide_second_version, limits_swap, of_all_sockets};
-pub use memory::limit_memory;
+pub use memory::{MemoryUsed, limit_memory};
 pub use partition::Partition;
 pub use weights::{ForcedReschedule, Fraction, Weights};
 

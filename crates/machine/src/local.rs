@@ -11,6 +11,7 @@ mod guests;
 mod interface;
 mod logs;
 mod memory;
+mod monitor;
 mod network;
 mod nodes;
 mod ports;
@@ -43,6 +44,7 @@ use self::counters::{Counters, Last};
 use self::disks::NodeDisks;
 use self::events::Events;
 use self::memory::IdleMemory;
+use self::monitor::Monitor;
 use self::network::{Namespaces, Network};
 use self::nodes::Nodes;
 use self::ports::{Ports, Taken};
@@ -111,6 +113,7 @@ impl Prepared {
 /// Parts that there are while the clock runs.
 struct Counting {
     captures: Captures,
+    monitor: Option<Monitor>,
     counters: Counters,
 }
 
@@ -311,8 +314,9 @@ impl LocalSite {
         let (place, prepared) = (self.place()?, self.prepared()?);
         let captures = Captures::begin(&prepared.setup.captures, &prepared.network, &place.results, timeline)?;
         prepared.network.start_series(timeline);
+        let monitor = Some(Monitor::begin(prepared, &place.results, timeline)?);
         let counters = Counters::begin(prepared, &place.registration)?;
-        self.counting = Some(Counting { captures, counters });
+        self.counting = Some(Counting { captures, monitor, counters });
         Ok(zero)
     }
 
@@ -425,6 +429,8 @@ impl LocalSite {
     fn finish(&mut self) -> Result<Closing> {
         let network = self.prepared()?.network.end_series();
         let sample = network.and_then(|network| self.sample_with(network)).map_err(site::Error::from);
+        let monitor = there(self.counting.as_mut())?.monitor.take();
+        let monitored = monitor.map(Monitor::finish).unwrap_or_default();
         // Reads from now on are of results.
         if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
             disks.pass()?;
@@ -435,11 +441,11 @@ impl LocalSite {
             let _ = self.boot(node);
         }
         let injections = self.nodes()?.injections();
-        let Counting { captures, counters } = there(self.counting.take())?;
+        let Counting { captures, counters, .. } = there(self.counting.take())?;
         let prepared = self.prepared()?;
         let recordings = captures.finish(&prepared.network).map_err(site::Error::from);
         let Last { clock_error_ppm, caches } = counters.finish(prepared.setup.tdf);
-        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings })
+        Ok(Closing { sample, clock_error_ppm, caches, injections, recordings, monitored })
     }
 
     fn collect(&mut self) -> Result<Collected> {

@@ -79,6 +79,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let metrics = top.entries("metrics", false, "metrics");
     let logs: Option<Size> = top.one("logs", false);
     let log_rate: Option<Bandwidth> = top.one("log_rate", false);
+    let monitor: Option<file::Monitor> = top.one("monitor", false);
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
     let idle: Option<file::Idle> = top.one("idle", false);
@@ -128,6 +129,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     deeds.extend(of_flows);
     let ends = behaviour::ends(ends?, root.get("ends")?, &names, problems);
     let idle = idle.map(|idle| behaviour::idle(idle, root.get("idle").unwrap_or(root), problems));
+    let monitor = monitor.map(|read| behaviour::monitor(read, root.get("monitor").unwrap_or(root), problems));
     behaviour::check_programs(&events, problems);
     events.extend(flows::carried_out(deeds, &flows, &background, problems));
     behaviour::check_steps(&events, &steps, problems);
@@ -163,6 +165,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         metrics,
         logs: logs.map(|logs| logs.0),
         log_rate: log_rate.map(|rate| rate.0),
+        monitor: monitor.unwrap_or(behaviour::USUALLY_MONITORED),
         events: behaviour::in_order(events),
         steps,
         conditions,

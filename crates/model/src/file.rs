@@ -118,6 +118,8 @@ pub(crate) struct File {
     logs: Option<Size>,
     /// How fast each node prints at most, as on a console of that rate; without it as fast as it can
     log_rate: Option<Bandwidth>,
+    /// What is written down of the nodes' CPU, memory, disk and network during the run
+    monitor: Option<Monitor>,
     /// What happens during the run
     events: Option<Vec<Event>>,
     /// Faults at random
@@ -129,7 +131,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 26] = [
+pub(crate) const KEYS: [&str; 27] = [
     "name",
     "tdf",
     "measure",
@@ -152,6 +154,7 @@ pub(crate) const KEYS: [&str; 26] = [
     "metrics",
     "logs",
     "log_rate",
+    "monitor",
     "events",
     "chaos",
     "ends",
@@ -573,6 +576,14 @@ pub(crate) enum NodeAction {
     Memory,
     Heal,
     End,
+}
+
+/// What is written down of the nodes' CPU, memory, disk and network during the run
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Monitor {
+    /// How often, in virtual time, from 1ms to 1h; without it 1s
+    pub(crate) every: Time,
 }
 
 /// What is done when no node has sent a packet or used its CPU, and no command of `diorama exec` ran, for some time

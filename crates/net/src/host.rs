@@ -15,4 +15,5 @@ mod rests;
 mod rules;
 mod six;
 pub(crate) mod tap;
+pub(crate) mod traffic;
 mod wire;

@@ -20,6 +20,7 @@ pub use self::host::emulator::{Emulator, Options};
 pub use self::host::lateness::{Lateness, LatenessSecond};
 pub use self::host::observation::{Observation, PipeObservation, PortObservation};
 pub use self::host::tap::{Tap, raise_loopback};
+pub use self::host::traffic::{PortTraffic, Traffic};
 pub use self::links::counters::{PipeCounters, PortCounters};
 pub use self::links::flow::{FlowChange, FlowCounters, FlowInterval, FlowSpec, Load};
 pub use self::links::frame::{Frame, MAX_FRAME};

@@ -24,7 +24,7 @@ use model::{Action, Address, BackgroundFlow, Experiment, Lan, LinkChange, NodeAc
 use net::{AddressSpec, FlowSpec, LanSpec, Network, NetworkSpec, PipeChange, PipeId, Prefix, RouteSpec};
 use record::Variant;
 use record::plan::{Congestion, PlannedCpu, PlannedDisk, PlannedNode};
-use scale::{Tdf, Timeslice, VirtualDuration};
+use scale::{TargetCpu, Tdf, Timeslice, VirtualDuration};
 use tcp::Offers;
 
 pub use self::cores::Supply;
@@ -32,7 +32,7 @@ pub use self::error::{Error, Result};
 pub use self::fit::SMALLEST_SHARE;
 pub use self::refusal::Refusal;
 pub use cpu::PLANNED_USABLE;
-use site::{Boot, CaptureSetup, CoreSharing, GuestSetup, NodeSetup, Root, Setup, Source};
+use site::{Boot, CaptureSetup, CoreSharing, GuestSetup, MonitorSetup, NodeSetup, Root, Setup, Source};
 
 /// How the pipes of a link are told apart: from its first end to its second, and back.
 const DIRECTIONS: [&str; 2] = ["ab", "ba"];
@@ -49,6 +49,8 @@ pub struct Plan {
     pub slice: Timeslice,
     /// The terms on which nodes share their cores.
     pub terms: Terms,
+    /// Of each node, how much of a core one of its CPUs is in real time, whoever limits that.
+    cores_of_cpus: Vec<f64>,
 }
 
 /// Facts of the machine that a plan is for.
@@ -182,7 +184,8 @@ impl Plan {
             warnings: warnings.into_iter().flatten().collect(),
         };
         let terms = if has_shares { sharing::terms(slice.length, experiment.cpu, reference) } else { Terms::default() };
-        Ok(Plan { record, shortest_path, offers, slice, terms })
+        let cores_of_cpus = cpus.iter().map(|cpu| TargetCpu { cpus: 1, ..*cpu }.share(clock_tdf)).collect();
+        Ok(Plan { record, shortest_path, offers, slice, terms, cores_of_cpus })
     }
 
     /// The smallest TDF at which the scaled variant of an experiment can be planned on a machine, in tenths.
@@ -248,6 +251,7 @@ impl Plan {
             scales_initial_timeout: self.offers.initial_timeout,
             captures: captures.collect(),
             logs: experiment.logs.unwrap_or(record::USUAL_LOGS),
+            monitor: MonitorSetup { every: experiment.monitor, cores: self.cores_of_cpus.clone() },
             log_rate: experiment.log_rate.map(|rate| self.tdf.to_real_rate(rate)),
             continues: None,
         }

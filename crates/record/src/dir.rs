@@ -11,8 +11,9 @@ use crate::disks::{self, DiskInterval, DiskLog};
 use crate::error::{Error, Result};
 use crate::events::{self, Event, EventLog};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
+use crate::nodes::{self, NodeInterval, NodeLog};
 use crate::plan::Plan;
-use crate::result::RunResult;
+use crate::result::{MetricRecord, RunResult};
 use crate::samples::{self, Sample};
 use crate::speed::{self, SpeedInterval, SpeedLog};
 
@@ -27,6 +28,7 @@ const METRICS: &str = "metrics";
 const PIPE_INTERVALS: &str = "pipes.csv";
 const SPEED: &str = "speed.csv";
 const DISKS: &str = "disks.csv";
+const NODE_INTERVALS: &str = "nodes.csv";
 const NODES: &str = "nodes";
 const CAPTURES: &str = "captures";
 /// A run directory of its own.
@@ -161,6 +163,11 @@ impl RunDir {
         samples::read(&self.path.join(&file), self.read(&file)?)
     }
 
+    /// The samples in the file that a metric of the result names.
+    pub fn samples_of(&self, metric: &MetricRecord) -> Result<Vec<Sample>> {
+        samples::read(&self.path.join(&metric.file), self.read(&metric.file)?)
+    }
+
     /// Writes the samples of a metric, and says in which file, relative to this directory.
     pub fn write_samples(&self, metric: &str, samples: &[Sample]) -> Result<PathBuf> {
         let file = sample_file(metric);
@@ -227,6 +234,23 @@ impl RunDir {
     /// Starts `disks.csv`.
     pub fn disk_log(&self) -> Result<DiskLog> {
         DiskLog::begin(self.create(Path::new(DISKS))?)
+    }
+
+    /// `nodes.csv`: what the nodes used of their machines, interval by interval, in the order of time; nothing, if
+    /// there is none.
+    pub fn each_node_interval(&self, take: impl FnMut(&NodeInterval)) -> Result<()> {
+        let path = self.path.join(NODE_INTERVALS);
+        match self.open()?.read(Path::new(NODE_INTERVALS)) {
+            Ok(file) => nodes::each(&path, file, take),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(Error::io(&path, "read", e)),
+        }
+    }
+
+    /// Starts `nodes.csv`, of which at most so many bytes are kept.
+    pub fn node_log(&self, limit: u64) -> Result<NodeLog> {
+        let Made { path, file } = self.create(Path::new(NODE_INTERVALS))?;
+        Ok(NodeLog::begin(path, file, limit))
     }
 
     /// The nodes that have logs, in the order of their names.

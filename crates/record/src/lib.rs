@@ -27,6 +27,7 @@ mod disks;
 mod error;
 mod events;
 mod links;
+mod nodes;
 pub mod plan;
 mod result;
 mod runs;
@@ -41,6 +42,7 @@ pub use disks::{DiskInterval, DiskLog};
 pub use error::{Error, Result};
 pub use events::{Event, EventLog};
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
+pub use nodes::{MOST_OF_NODES, NodeInterval, NodeLog};
 pub use plan::Plan;
 pub use result::{
     Accuracy, Check, CheckName, CoreSpeed, Ended, Fidelity, Intervals, MetricEffect, MetricRecord, NodeOutcome,

@@ -211,6 +211,8 @@ pub enum CheckName {
     ForeignLoadNodes,
     /// The use of the harness core by others.
     ForeignLoadHarness,
+    /// The use of the harness core by looks at the nodes.
+    Monitor,
     /// Timers of the kernel's TCP that tick in real time and fired.
     KernelTimers,
     /// Settings of the kernel that programs made and that count in real time.
@@ -235,6 +237,7 @@ impl CheckName {
             CheckName::Steal => "steal",
             CheckName::ForeignLoadNodes => "foreign-load-nodes",
             CheckName::ForeignLoadHarness => "foreign-load-harness",
+            CheckName::Monitor => "monitor",
             CheckName::KernelTimers => "kernel-timers",
             CheckName::KernelSettings => "kernel-settings",
             CheckName::Caches => "caches",

@@ -1,6 +1,7 @@
 //! Runs compared with a base, and the forms in which that is shown.
 
 mod page;
+mod profiles;
 mod table;
 
 use std::path::Path;
@@ -45,8 +46,9 @@ impl Comparisons {
         table::table(&self.base, &self.pairs())
     }
 
-    /// A page for a browser, with the distributions drawn over one another.
-    pub fn page(&self) -> String {
+    /// A page for a browser, with distributions, series over time and profiles of nodes and links drawn over one
+    /// another.
+    pub fn page(&self) -> Result<String, Error> {
         page::page_of(&self.base, &self.pairs())
     }
 

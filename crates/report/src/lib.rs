@@ -12,6 +12,7 @@ mod distribution;
 mod error;
 mod junit;
 mod lines;
+mod marks;
 mod numbers;
 mod page;
 mod run;
@@ -19,6 +20,7 @@ mod sweep;
 #[cfg(test)]
 mod testing;
 mod ticks;
+mod usage;
 
 pub use comparison::{Comparisons, compare};
 pub use error::Error;

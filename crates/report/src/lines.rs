@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use crate::marks::Marks;
 use crate::page::Text;
 use crate::ticks;
 
-const WIDTH: f64 = 800.0;
-const HEIGHT: f64 = 380.0;
+/// How wide and high a chart is that has the page to itself, and one of two beside one another.
+const WHOLE: [f64; 2] = [800.0, 380.0];
+const HALF: [f64; 2] = [480.0, 260.0];
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
@@ -33,14 +35,25 @@ impl Line {
     }
 }
 
-/// A chart whose vertical axis begins at zero, with what its lines are; without points, that alone.
-pub(crate) fn chart(title: &str, x: &str, y: &str, lines: &[Line]) -> String {
+/// A chart whose vertical axis begins at zero, with what its lines are; without points, that alone. `marks` are events
+/// of a horizontal axis that is virtual time.
+pub(crate) fn chart(title: &str, x: &str, y: &str, lines: &[Line], marks: &Marks) -> String {
+    let label = format!("{title}; the table below has all values");
+    drawn(WHOLE, &label, [x, y], lines, marks)
+}
+
+/// Likewise, of half the width.
+pub(crate) fn half_chart(title: &str, x: &str, y: &str, lines: &[Line], marks: &Marks) -> String {
+    format!("<div>{}</div>\n", drawn(HALF, title, [x, y], lines, marks))
+}
+
+fn drawn([width, height]: [f64; 2], label: &str, [x, y]: [&str; 2], lines: &[Line], marks: &Marks) -> String {
     let all = || lines.iter().flat_map(|l| l.points.iter().copied()).filter(|(x, y)| x.is_finite() && y.is_finite());
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let high = all().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
     let highest = lines.iter().flat_map(Line::bars).map(|(_, _, to)| to);
     let top = all().map(|p| p.1).chain(highest).fold(1e-300, f64::max) * 1.05;
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    let (bottom, right) = (height - BOTTOM, width - RIGHT);
     let at_x = |v: f64| LEFT + (v - low) / (high - low).max(1e-300) * (right - LEFT);
     let at_y = |v: f64| bottom - v / top * (bottom - TOP);
     let mut body = String::new();
@@ -48,9 +61,8 @@ pub(crate) fn chart(title: &str, x: &str, y: &str, lines: &[Line]) -> String {
     if low <= high {
         let _ = writeln!(
             body,
-            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-             aria-label=\"{}; the table below has all values\">",
-            Text(title)
+            "<svg class=\"chart\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">",
+            Text(label)
         );
         for value in ticks::round(0.0, top, TICKS) {
             let _ = writeln!(
@@ -72,6 +84,7 @@ pub(crate) fn chart(title: &str, x: &str, y: &str, lines: &[Line]) -> String {
                 ticks::label(across),
             );
         }
+        body += &marks.drawn(at_x, [low, high], [TOP, bottom]);
         for (index, line) in lines.iter().enumerate() {
             let points = line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
             let points: Vec<_> = points.map(|(x, y)| format!("{:.1},{:.1}", at_x(*x), at_y(*y))).collect();
@@ -113,11 +126,11 @@ mod tests {
             points: (0..5).map(|i| (i.into(), k * f64::from(i))).collect(),
             spread: vec![k; 5],
         };
-        let page = chart("a < b", "s", "Mbit", &[line("one", 1.0), line("two", 20.0)]);
+        let page = chart("a < b", "s", "Mbit", &[line("one", 1.0), line("two", 20.0)], &Marks::default());
         assert_eq!(page.matches("<polyline").count(), 2);
         // Five bars of each line, and a mark in the legend.
         assert_eq!(page.matches("<path class=\"line s1\"").count(), 6);
         assert!(page.contains("a &lt; b") && !page.contains("NaN"));
-        assert!(!chart("none", "s", "B", &[]).contains("<svg"));
+        assert!(!chart("none", "s", "B", &[], &Marks::default()).contains("<svg"));
     }
 }

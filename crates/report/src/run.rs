@@ -1,6 +1,7 @@
 //! `report.html`: one run.
 
 mod disks;
+mod nodes;
 mod parts;
 mod pipes;
 mod speed;
@@ -18,24 +19,30 @@ use serde_json::Value;
 
 use crate::distribution;
 use crate::error::Error;
+use crate::marks::Marks;
 use crate::numbers::{figure, with_interval};
 use crate::page::{Column, Row, Text, checks, page, reasons, section, table, verdict};
 use crate::ticks;
+use crate::usage::Usage;
 
 /// Reads a run directory, writes its report into it and says where.
 pub fn write_report(dir: &RunDir) -> Result<PathBuf, Error> {
     let run = Run::of(dir)?;
     let (events, plan) = (dir.events()?, dir.plan()?);
+    let (marks, end_s) = (Marks::of(&events), run.result.virtual_seconds);
     let over_time = OverTime {
-        links: pipes::rows(&dir.pipe_intervals()?, run.result.virtual_seconds),
-        disks: disks::rows(&dir.disks()?, run.result.virtual_seconds),
-        speed: speed::section(&dir.speed()?),
+        nodes: nodes::section_of(&Usage::of(dir, end_s)?, &marks, end_s),
+        links: pipes::rows(&dir.pipe_intervals()?, end_s, &marks),
+        disks: disks::rows(&dir.disks()?, end_s, &marks),
+        speed: speed::section(&dir.speed()?, &marks),
     };
     Ok(dir.write_report(&report(&run, &events, plan.as_ref(), &over_time))?)
 }
 
 /// Series over virtual time.
 struct OverTime {
+    /// A section on what nodes used of their machines; empty if nobody looked.
+    nodes: String,
     /// The rows of what the links did.
     links: String,
     /// The rows of what the nodes' disks did.
@@ -70,6 +77,7 @@ fn report(run: &Run, events: &[Event], plan: Option<&Plan>, over_time: &OverTime
     body += &over_time.speed;
     body += &what_happened(result, events);
     body += &nodes(result, plan.map(|plan| &plan.nodes));
+    body += &over_time.nodes;
     body += &plan.map_or(String::new(), |plan| links(&plan.pipes));
     let columns = [
         Column::Words("pipe"),
@@ -270,6 +278,7 @@ mod tests {
             " ± 1.0<",
             "0 to +0.5 %",
             "Speed of the nodes",
+            "Nodes over virtual time",
         ] {
             assert!(html.contains(shown), "{shown} is missing");
         }

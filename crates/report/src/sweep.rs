@@ -6,6 +6,7 @@ use std::fmt::Write;
 use record::{MetricRecord, RunResult, Status};
 
 use crate::lines::{Line, chart};
+use crate::marks::Marks;
 use crate::numbers::figure;
 use crate::page::{Text, page};
 
@@ -203,7 +204,7 @@ impl Swept {
                 line.spread.insert(at, spread);
             }
             let _ = writeln!(body, "<h2>{}</h2>", Text(name));
-            body += &chart(name, axis, &format!("{name} ({unit})"), &lines);
+            body += &chart(name, axis, &format!("{name} ({unit})"), &lines, &Marks::default());
         }
         let _ = writeln!(body, "<h2>All points</h2>\n<pre>{}</pre>", Text(&self.table()));
         page(&format!("Sweep of {}", self.name), &body)

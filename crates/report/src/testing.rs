@@ -7,8 +7,8 @@ use fidelity::statistics::summary;
 use indexmap::IndexMap;
 use record::plan::{Congestion, Cores, PipeValues, PlannedNode, PlannedPipe};
 use record::{
-    Check, CheckName, Ended, Event, Intervals, MetricEffect, MetricRecord, NodeOutcome, Plan, Run, RunDir, RunResult,
-    Sample, Samples, Series, SpeedInterval, Status, Uncertainty, Variant,
+    Check, CheckName, Ended, Event, Intervals, MetricEffect, MetricRecord, NodeInterval, NodeOutcome, Plan, Run,
+    RunDir, RunResult, Sample, Samples, Series, SpeedInterval, Status, Uncertainty, Variant,
 };
 
 pub const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror='alert(2)'>\"&amp;";
@@ -137,6 +137,12 @@ pub fn hostile_run(dir: &Path, shift: f64) -> PathBuf {
         let (units_per_us, percent_of_reference) = (Some(8.0 * percent), Some(percent));
         let speed = SpeedInterval { virtual_s, core: 0, units_per_us, percent_of_reference, k: 1.2, capped: 0.0 };
         log.add(&speed).unwrap();
+    }
+    log.flush().unwrap();
+    let mut log = run.node_log(1 << 20).unwrap();
+    for from_s in [0.0, 5.0] {
+        let used = NodeInterval { from_s, to_s: from_s + 5.0, node: "<b>", ..NodeInterval::default() };
+        log.add(&NodeInterval { cpus: Some(0.5), memory_bytes: Some(50 << 20), bytes_in: 6_250_000, ..used }).unwrap();
     }
     log.flush().unwrap();
     let pipe = |mbit: f64| PipeValues {

@@ -4,10 +4,11 @@ use fidelity::findings::Findings;
 use host::warn;
 use scale::{RealDuration, RealInstant};
 use serde_json::json;
-use site::{Closing, Injections, Recording, Sample};
+use site::{Closing, Injections, Monitored, Recording, Sample};
 
 use crate::error::Error;
 use crate::links::PipeSums;
+use crate::observer::Told;
 use crate::{End, Run, results};
 
 /// The result of the end of counting.
@@ -50,15 +51,18 @@ impl Run<'_> {
                 return closed;
             }
         };
-        let Closing { sample, clock_error_ppm, caches, injections, recordings } = closing;
+        let Closing { sample, clock_error_ppm, caches, injections, recordings, monitored } = closing;
         if let Some(Injections { dilated, refused, .. }) = &injections {
             let detail = json!({ "programs_dilated": dilated, "programs_refused": refused });
             self.record(end.at, "end", None, detail);
         }
+        self.note_monitored(end.at, &monitored);
         let judged = sample.map_err(Error::from).and_then(|sample| {
             self.note_lost_cores(&sample);
             results::write_pipes(self.dir, &sample.network)?;
-            self.observer.finish(&self.plan, sample, clock_error_ppm, &caches, injections.as_ref())
+            let told =
+                Told { clock_error_ppm, caches: &caches, injections: injections.as_ref(), monitored: &monitored };
+            self.observer.finish(&self.plan, sample, told)
         });
         self.keep_speed(end.at);
         match judged {
@@ -74,6 +78,18 @@ impl Run<'_> {
             self.record(end.at, "capture", Some(link.clone()), detail);
         }
         closed
+    }
+
+    /// Notes where the series of what nodes used is not as it was to be. A run does not fail for that.
+    fn note_monitored(&mut self, end: RealInstant, monitored: &Monitored) {
+        for (at, every) in &monitored.coarser {
+            let detail = json!({ "from_s": at.as_secs_f64(), "every_s": every.as_secs_f64() });
+            self.record(end, "monitor-coarser", None, detail);
+        }
+        if let Some((at, why)) = &monitored.ended {
+            warn(format_args!("nodes.csv ends at {:.3} virtual s: {why}", at.as_secs_f64()));
+            self.record(end, "monitor-ended", None, json!({ "at_s": at.as_secs_f64(), "because": why }));
+        }
     }
 
     /// Keeps what the core did, for the runs after this one. A run does not fail for that.

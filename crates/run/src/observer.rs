@@ -8,7 +8,9 @@ use fidelity::checks;
 use fidelity::core_speed::SpeedSeries;
 use fidelity::counters::{CoreCounters, CoreWork, NodeCounters, Snapshot};
 use fidelity::emulator_load::{EmulatorCounters, EmulatorLoad};
-use fidelity::evidence::{ClockRate, Crossings, Evidence, GoesInRealTime, Pace, ScaledTimers, Sharing, Spread};
+use fidelity::evidence::{
+    ClockRate, Crossings, Evidence, GoesInRealTime, Monitoring, Pace, ScaledTimers, Sharing, Spread,
+};
 use fidelity::monitor::Monitor;
 use fidelity::observations::Entitled;
 use net::{FlowInterval, PipeCounters, PipeInterval};
@@ -16,13 +18,22 @@ use plan::Plan;
 use record::plan::PlannedNode;
 use record::{Counters, PipeIntervalLog, RunDir};
 use scale::RealDuration;
-use site::{Conditions, Injections, Sample, SpeedSeen, Timeline};
+use site::{Conditions, Injections, Monitored, Sample, SpeedSeen, Timeline};
 
 use crate::close::Judged;
 use crate::core_speed::CoreSpeeds;
 use crate::disks::DiskSeries;
 use crate::error::Result;
 use crate::links::PipeSums;
+
+/// What a site tells when counting ends, beside its last counters.
+pub struct Told<'a> {
+    pub clock_error_ppm: Option<Result<f64, String>>,
+    /// By core that holds nodes.
+    pub caches: &'a [(usize, Staleness)],
+    pub injections: Option<&'a Injections>,
+    pub monitored: &'a Monitored,
+}
 
 /// The observer of one run.
 pub struct Observer {
@@ -103,14 +114,9 @@ impl Observer {
     }
 
     /// Adds the last that was counted, and makes the checks.
-    pub fn finish(
-        &mut self,
-        plan: &Plan,
-        sample: Sample,
-        clock_error_ppm: Option<Result<f64, String>>,
-        caches: &[(usize, Staleness)],
-        injections: Option<&Injections>,
-    ) -> Result<Judged> {
+    pub fn finish(&mut self, plan: &Plan, sample: Sample, told: Told<'_>) -> Result<Judged> {
+        let Told { clock_error_ppm, caches, injections, monitored } = told;
+        let monitoring = monitoring(monitored);
         let lateness = sample.network.lateness.clone();
         let crossings = sample.network.clocks.as_ref().map(crossings);
         self.add(plan, sample)?;
@@ -163,6 +169,7 @@ impl Observer {
                 read_again: self.read_again.map(|[first, last]| last.saturating_sub(first)),
             }),
             untrue_settings: injections.map(|made| made.untrue_settings.as_slice()),
+            monitoring: monitoring.as_ref(),
             loads: &loads,
             scaled: ScaledTimers {
                 rto_min: !conditions.not_applied.iter().any(|n| n.setting.contains("rto_min")),
@@ -240,6 +247,21 @@ fn whole_cores(plan: &Plan) -> Sharing {
             "the native variant has nothing slower than a core, and `{name}` is: give its machine the speed 1"
         )),
     }
+}
+
+/// What it took to look at the nodes; nothing, if nobody did.
+fn monitoring(seen: &Monitored) -> Option<Monitoring> {
+    let Monitored { every, samples, missed, cpu, lasted, coarser, ended } = seen;
+    let begun = coarser.first().map(|(at, _)| at.as_secs_f64());
+    (*samples > 0).then(|| Monitoring {
+        every_s: every.as_secs_f64(),
+        samples: *samples,
+        missed: *missed,
+        cpu_s: cpu.as_secs_f64(),
+        lasted_s: lasted.as_secs_f64(),
+        coarser: begun.zip(coarser.last().map(|(_, every)| every.as_secs_f64())),
+        ended: ended.as_ref().map(|(at, why)| (at.as_secs_f64(), why.clone())),
+    })
 }
 
 fn crossings(read: &net::Crossings) -> Crossings {

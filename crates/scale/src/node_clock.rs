@@ -1,6 +1,6 @@
 //! How a node's clock goes on between two of its turns on the core.
 
-use crate::RealInstant;
+use crate::{RealDuration, RealInstant};
 
 /// A rate counts in units of 2^-20: as many bits as `NODE_CLOCK_RATE_BITS` of `include/node_clock.h`.
 const RATE_BITS: u32 = 20;
@@ -56,10 +56,15 @@ pub struct NodeClockLine {
 impl NodeClockLine {
     /// Reads the clock at a real instant.
     pub fn at(&self, real: RealInstant) -> RealInstant {
+        let shown = self.base.as_nanos().saturating_add(self.gone_on(real).as_nanos());
+        RealInstant::from_nanos(shown.max(self.floor.as_nanos()))
+    }
+
+    /// By how much it has gone on by a real instant since the line began.
+    pub fn gone_on(&self, real: RealInstant) -> RealDuration {
         let passed = u128::from(real.since(self.base_real).as_nanos());
         let gone = (passed * u128::from(self.rate.0)) >> RATE_BITS;
-        let shown = self.base.as_nanos().saturating_add(u64::try_from(gone).unwrap_or(u64::MAX));
-        RealInstant::from_nanos(shown.max(self.floor.as_nanos()))
+        RealDuration::from_nanos(u64::try_from(gone).unwrap_or(u64::MAX))
     }
 }
 

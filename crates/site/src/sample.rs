@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use counters::{CoreTicks, CpuSample, DiskCounters, ForeignThread, Speed, Staleness, TcpCounters, UntrueSetting};
 use net::Observation;
 use record::LogStream;
-use scale::RealDuration;
+use scale::{RealDuration, VirtualDuration, VirtualInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::NodeIndex;
@@ -55,6 +55,27 @@ pub struct Closing {
     pub injections: Option<Injections>,
     /// The captures.
     pub recordings: Result<Vec<Recording>, Error>,
+    /// How it went to write down what nodes use.
+    pub monitored: Monitored,
+}
+
+/// How the series went of what nodes use of their machines, and what it has cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Monitored {
+    /// How often it was to be written down.
+    pub every: VirtualDuration,
+    /// How often it was.
+    pub samples: u64,
+    /// How many of them were left out, as the thread did not get its core in time.
+    pub missed: u64,
+    /// CPU time of the thread,
+    pub cpu: RealDuration,
+    /// of so much.
+    pub lasted: RealDuration,
+    /// From when on intervals were longer, since the file had become long, and how long.
+    pub coarser: Vec<(VirtualInstant, VirtualDuration)>,
+    /// When it ended before the run did, and why.
+    pub ended: Option<(VirtualInstant, String)>,
 }
 
 /// How many programs were dilated.

@@ -6,7 +6,7 @@ use cpu::Terms;
 use guest::{Arch, Firmware, Format};
 use net::NetworkSpec;
 use record::plan::{Congestion, Cores};
-use scale::{RealRate, Tdf, VirtualInstant};
+use scale::{RealRate, Tdf, VirtualDuration, VirtualInstant};
 use serde::{Deserialize, Serialize};
 
 use crate::suspended::Part;
@@ -36,6 +36,8 @@ pub struct Setup {
     pub captures: Vec<CaptureSetup>,
     /// How many bytes are kept of what each node prints.
     pub logs: u64,
+    /// How often is written down what nodes use.
+    pub monitor: MonitorSetup,
     /// How fast each node prints at most, in bits per real second.
     #[serde(default)]
     pub log_rate: Option<RealRate>,
@@ -152,6 +154,15 @@ pub enum Boot {
     },
     /// From its disk.
     Firmware(Firmware),
+}
+
+/// How it is written down what nodes use of their machines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MonitorSetup {
+    /// How often.
+    pub every: VirtualDuration,
+    /// Of each node, how much of a core of this machine one of its CPUs is, where nodes have no clocks of their own.
+    pub cores: Vec<f64>,
 }
 
 /// A file or folder that the user named.

@@ -187,7 +187,7 @@ fn page(out: &Path, name: &str) -> Result<String, Failure> {
     let [base, scaled] = [Variant::Baseline, Variant::Scaled].map(|variant| out.join(name).join(variant.as_str()));
     let compared = report::compare(&base, &[scaled], &[]).map_err(Failure::failed)?;
     let path = out.join(format!("{name}.html"));
-    write(&path, &compared.page())?;
+    write(&path, &compared.page().map_err(Failure::failed)?)?;
     Ok(path.display().to_string())
 }
 

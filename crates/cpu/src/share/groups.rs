@@ -1,5 +1,6 @@
 //! The groups of one run: made, put under their limits, watched and removed.
 
+mod meters;
 mod slowing;
 
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,7 @@ use host::{Change, Held};
 use host::{Lack, cores, now};
 use scale::{RealDuration, RealInstant};
 
+pub use self::meters::CpuMeters;
 use self::slowing::Slowed;
 use crate::keeper::client::KeeperProcess;
 use crate::keeper::controller::Room;

@@ -46,7 +46,7 @@ impl Usage {
     /// CPU time used so far; in version 2 to the microsecond.
     pub fn read(&self) -> Result<RealDuration, Error> {
         let nanos = self.counter.read(|text| match self.version {
-            Version::First => numbers(text).first().copied(),
+            Version::First => text.split_whitespace().next().and_then(|word| word.parse().ok()),
             Version::Second => {
                 let us = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
                 us.and_then(|us| us.trim().parse::<u64>().ok()).map(|us| us * 1_000)

@@ -27,9 +27,9 @@ pub(super) const CAP_2: &str = "cpu.max";
 pub(super) const USAGE_BY_CORE: &str = "cpuacct.usage_percpu";
 /// Who was killed for want of memory, in version 1 and in version 2.
 pub(super) const OUT_OF_MEMORY: [&str; 2] = ["memory.oom_control", "memory.events"];
-/// The limit on memory, in version 1 and in version 2, and what is in use in version 1.
+/// The limit on memory, in version 1 and in version 2, and what is in use.
 pub(super) const MEMORY_LIMIT: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
-pub(super) const MEMORY_USED: &str = "memory.usage_in_bytes";
+pub(super) const MEMORY_USED: [&str; 2] = ["memory.usage_in_bytes", "memory.current"];
 /// Version 1: the limit on memory and swap together, where the kernel keeps one.
 pub(super) const SWAP_LIMIT: &str = "memory.memsw.limit_in_bytes";
 

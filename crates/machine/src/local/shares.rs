@@ -1,7 +1,7 @@
 //! The nodes' shares of the CPU: control groups, their keeper, calibration.
 
 use cpu::caches::Sampler;
-use cpu::{CpuGroups, NodeClocks, NodeShare, Policy, Terms};
+use cpu::{CpuGroups, CpuMeters, NodeClocks, NodeShare, Policy, Terms};
 use host::Change;
 use node::{Enclosure, NotApplied};
 use scale::RealDuration;
@@ -73,6 +73,12 @@ impl Shares {
     /// The clocks of the nodes, in their order; `None` where they live by the run's.
     pub fn clocks(&self) -> Option<&NodeClocks> {
         self.groups.clocks()
+    }
+
+    /// Meters of how many CPUs of the nodes are at work; of each node a CPU is so many `cores` where nodes have no
+    /// clocks.
+    pub fn meters(&self, cores: &[f64]) -> Result<CpuMeters> {
+        Ok(self.groups.meters(cores)?)
     }
 
     /// From now on the CPUs of a node are as fast as this part of what they are by the plan.

@@ -28,6 +28,11 @@ const NEVER: VirtualDuration = VirtualDuration::from_nanos(3_600_000_000_000_000
 /// The shortest time after which a run may be called idle.
 const LEAST_IDLE: VirtualDuration = VirtualDuration::from_nanos(2_000_000_000);
 
+/// How often it is written down what nodes use: if nobody says otherwise, at most and at least.
+pub(super) const USUALLY_MONITORED: VirtualDuration = VirtualDuration::from_nanos(1_000_000_000);
+const MONITORED: [VirtualDuration; 2] =
+    [VirtualDuration::from_nanos(1_000_000), VirtualDuration::from_nanos(3_600_000_000_000)];
+
 /// The name of a file among those of the metrics that is not one of theirs.
 const PIPES: &str = "pipes";
 
@@ -490,6 +495,16 @@ pub(super) fn idle(read: file::Idle, node: &Value, problems: &mut Problems) -> I
         problems.add(at, "a run is looked at once in a virtual second: write a time of at least 2s, such as `10min`");
     }
     Idle { after: read.after.0, swap_out: matches!(read.then, file::IdleThen::SwapOut) }
+}
+
+/// How often it is written down what nodes use.
+pub(super) fn monitor(read: file::Monitor, node: &Value, problems: &mut Problems) -> VirtualDuration {
+    let [least, most] = MONITORED;
+    if !(least..=most).contains(&read.every.0) {
+        let at = node.get("every").map_or(node.span, |every| every.span);
+        problems.add(at, "nodes are looked at every 1ms to 1h: write such a time, as `100ms`");
+    }
+    read.every.0
 }
 
 /// When the run ends.

@@ -19,6 +19,7 @@ use crate::host::event_loop::{Command, Dates, Loop};
 use crate::host::observation::{Observation, PipeObservation, PortObservation};
 use crate::host::realtime;
 use crate::host::tap::Tap;
+use crate::host::traffic::Traffic;
 use crate::links::flow::FlowChange;
 use crate::links::ids::{PipeId, PortId};
 use crate::links::network::Network;
@@ -40,6 +41,7 @@ pub struct Emulator {
     taps: Arc<Vec<Tap>>,
     pipe_names: Vec<String>,
     ports: Vec<(String, String)>,
+    traffic: Traffic,
     commands: Sender<Command>,
     wake: Arc<OwnedFd>,
     /// Why the thread has ended without being told to.
@@ -71,11 +73,15 @@ impl Emulator {
         let pipe_names = network.pipe_names().to_vec();
 
         let awake = options.core.map(Awake::keep).transpose().map_err(|e| Error::of_host("the emulator", e))?;
+        let traffic = Traffic::of(ports.len());
         let (thread_taps, thread_wake, thread_epitaph) = (taps.clone(), wake.clone(), epitaph.clone());
+        let counted = traffic.clone();
         let body = move || {
             let life = AssertUnwindSafe(|| {
                 let looped = realtime::enter(options.core)
-                    .and_then(|()| Loop::new(network, thread_taps, &thread_wake, inbox, options.polling, clocks))
+                    .and_then(|()| {
+                        Loop::new(network, thread_taps, counted, &thread_wake, inbox, options.polling, clocks)
+                    })
                     .map_err(|e| drop(ready.send(Err(e))));
                 let Ok(mut looped) = looped else { return };
                 drop(ready.send(Ok(())));
@@ -91,7 +97,7 @@ impl Emulator {
         };
         let thread = thread::Builder::new().name("emulator".into()).spawn(body);
         let thread = Some(thread.map_err(Error::system("cannot start the emulator's thread"))?);
-        let emulator = Emulator { taps, pipe_names, ports, commands, wake, epitaph, thread, _awake: awake };
+        let emulator = Emulator { taps, pipe_names, ports, traffic, commands, wake, epitaph, thread, _awake: awake };
         started.recv().unwrap_or_else(|_| Err(emulator.died()))?;
         Ok(emulator)
     }
@@ -99,6 +105,16 @@ impl Emulator {
     /// The names of all pipes, in the order of their numbers.
     pub fn pipe_names(&self) -> &[String] {
         &self.pipe_names
+    }
+
+    /// Counters of what passes the nodes' interfaces, which anybody may read at any time.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// The ports of a node, by their places in [`Emulator::traffic`].
+    pub fn ports_of(&self, node: &str) -> Vec<usize> {
+        self.ports.iter().enumerate().filter(|(_, (of, _))| of == node).map(|(port, _)| port).collect()
     }
 
     /// Changes pipes, all at the same instant; returns when that has taken effect, with the instant.

@@ -19,6 +19,7 @@ use crate::host::crossings::Crossings;
 use crate::host::lateness::{Lateness, Recorder};
 use crate::host::rests::Rests;
 use crate::host::tap::Tap;
+use crate::host::traffic::Traffic;
 use crate::links::counters::{PipeCounters, PortCounters};
 use crate::links::flow::{FlowChange, FlowInterval};
 use crate::links::frame::Frame;
@@ -148,6 +149,7 @@ struct Knock {
 struct Ports {
     taps: Arc<Vec<Tap>>,
     write_errors: Vec<u64>,
+    traffic: Traffic,
     recorder: Recorder,
     /// If there are any.
     clocks: Option<NodeClocks>,
@@ -219,10 +221,10 @@ impl NodeClocks {
 impl Ports {
     /// Hands a frame to the interface of port number `port`.
     fn hand(&mut self, port: usize, frame: &[u8]) {
-        if let Err(e) = rustix::io::write(&self.taps[port], frame)
-            && !self.taps[port].note(e)
-        {
-            self.write_errors[port] += 1;
+        match rustix::io::write(&self.taps[port], frame) {
+            Ok(_) => self.traffic.delivered(port, frame.len()),
+            Err(e) if self.taps[port].note(e) => {}
+            Err(_) => self.write_errors[port] += 1,
         }
     }
 
@@ -245,6 +247,7 @@ impl<'a> Loop<'a> {
     pub fn new(
         network: Network,
         taps: Arc<Vec<Tap>>,
+        traffic: Traffic,
         wake: &'a OwnedFd,
         inbox: Receiver<Command>,
         polling: Option<RealDuration>,
@@ -271,7 +274,7 @@ impl<'a> Loop<'a> {
             date_ns: 0,
             dated: RealInstant::ZERO,
         });
-        let ports = Ports { write_errors: vec![0; taps.len()], taps, recorder: Recorder::new(now), clocks };
+        let ports = Ports { write_errors: vec![0; taps.len()], taps, traffic, recorder: Recorder::new(now), clocks };
         let appetites = vec![Appetite::FIRST; ports.taps.len()];
         let rests = Rests::new(now);
         let spun = RealDuration::ZERO;
@@ -364,6 +367,7 @@ impl<'a> Loop<'a> {
         match rustix::io::read(&self.ports.taps[port.index()], frame.space()) {
             Ok(len) => {
                 frame.set_len(len);
+                self.ports.traffic.sent(port.index(), len);
                 if self.network.ports()[port.index()].bare && self.answer(port, &mut frame) {
                     self.network.recycle(frame);
                     return true;

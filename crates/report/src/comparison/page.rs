@@ -6,16 +6,19 @@ use fidelity::compare::{Comparison, Statistic, busiest};
 use record::{Series, Verdict};
 
 use super::labels;
+use super::profiles::{Profile, metric_over_time, of_links, of_nodes};
 use super::table::knows_differences;
 use crate::distribution;
+use crate::error::Error;
 use crate::numbers::{difference, error, measured, with_interval};
 use crate::page::{Column, Row, Text, checks, page, reasons, section, table, text, verdict};
 
 /// `base` against `others`, each with the comparison that was made of it: distributions over one another, errors,
 /// verdicts and checks.
-pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> String {
+pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Result<String, Error> {
     let all: Vec<&Series> = std::iter::once(base).chain(others.iter().map(|(s, _)| *s)).collect();
     let labels = labels(&all);
+    let profiles = all.iter().map(|series| Profile::of(series)).collect::<Result<Vec<_>, Error>>()?;
     let experiment = &base.first().result.experiment;
     let mut body = format!(
         "<h1>{}</h1>\n<p class=\"lead\">{} compared{}.</p>\n",
@@ -49,9 +52,12 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Strin
         // A metric of one sample per run has too few of them to show a distribution.
         if curves.iter().all(|(_, s)| s.sorted().len() > all[0].runs.len().max(1)) {
             body += &distribution::figure(name, &metric.unit, &curves);
+            body += &metric_over_time(name, &metric.unit, &labels, &all, &profiles)?;
         }
     }
     body += &cpu(&labels, others);
+    body += &of_nodes(&labels, &profiles);
+    body += &of_links(&labels, &profiles);
     body += "<h2>Whether to trust it</h2>\n";
     for (label, series) in labels.iter().zip(&all) {
         for run in series.runs.values() {
@@ -68,7 +74,7 @@ pub(super) fn page_of(base: &Series, others: &[(&Series, &Comparison)]) -> Strin
             );
         }
     }
-    page(&format!("{experiment}: {}", labels.join(", ")), &body)
+    Ok(page(&format!("{experiment}: {}", labels.join(", ")), &body))
 }
 
 /// One row per statistic: the base, and each other with its error.
@@ -155,9 +161,11 @@ mod tests {
         let (base, near, far) = (series("a", 0.0), series("b", 1.0), series("c<b>", 50.0));
         let bound = ["5%".parse().unwrap()];
         let [one, two] = [&near, &far].map(|o| compare(&base, o, &bound).unwrap());
-        let html = page_of(&base, &[(&near, &one), (&far, &two)]);
+        let html = page_of(&base, &[(&near, &one), (&far, &two)]).unwrap();
         testing::assert_harmless(&html);
-        assert_eq!(html.matches("class=\"line s").count(), 6, "three curves and their legend");
+        // Three curves and their legend, of the metric and of CPU and memory of the nodes.
+        assert_eq!(html.matches("class=\"line s").count(), 18, "{html}");
+        assert!(html.contains("Profiles of the nodes"));
         assert!(html.contains(&Text(HOSTILE).to_string()));
         assert!(html.contains("CPU of the nodes") && html.contains("+50.0 %"), "2 core s, 3 and 52");
         assert!(

@@ -13,7 +13,7 @@ pub(crate) enum Column<'a> {
 }
 
 /// One row, cell by cell. Whatever a cell shows cannot become markup, except where it says that it is HTML.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Row {
     class: &'static str,
     cells: String,

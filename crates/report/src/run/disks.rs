@@ -5,13 +5,14 @@ use indexmap::IndexMap;
 use record::DiskInterval;
 
 use super::pipes::{Step, curve};
+use crate::marks::Marks;
 use crate::page::Row;
 
 /// Four curves stand beside one another.
 const WIDTH: f64 = 110.0;
 
 /// The rows of the table, of the disks that were busiest; empty if there are none.
-pub(super) fn rows(intervals: &[DiskInterval], end_s: f64) -> String {
+pub(super) fn rows(intervals: &[DiskInterval], end_s: f64, marks: &Marks) -> String {
     const SHOWN: usize = 24;
     let mut disks: IndexMap<&str, Vec<&DiskInterval>> = IndexMap::new();
     for interval in intervals {
@@ -23,7 +24,7 @@ pub(super) fn rows(intervals: &[DiskInterval], end_s: f64) -> String {
         let sum = |of: fn(&DiskInterval) -> u64| rows.iter().map(|r| of(r)).sum::<u64>();
         let most = |of: fn(&DiskInterval) -> f64| rows.iter().map(|r| of(r)).fold(0.0, f64::max);
         let drawn = |of: fn(&DiskInterval) -> f64, high: f64| {
-            curve(WIDTH, rows.iter().map(|r| Step { from_s: r.from_s, to_s: r.to_s, value: of(r) }), end_s, high)
+            curve(WIDTH, rows.iter().map(|r| Step { from_s: r.from_s, to_s: r.to_s, value: of(r) }), end_s, high, marks)
         };
         let a_second = |r: &DiskInterval| requests(r) as f64 / (r.to_s - r.from_s).max(1e-9);
         let queued = |r: &DiskInterval| r.queue_mean;
@@ -78,7 +79,11 @@ mod tests {
     #[test]
     fn a_disk_is_a_row_and_the_busiest_comes_first() {
         let idle = DiskInterval { reads: 0, writes: 0, flushes: 0, latency_ms: None, ..second("<a>", 3.0, 0.1) };
-        let html = rows(&[second("<a>", 0.0, 0.5), second("b", 0.0, 1.0), second("<a>", 5.0, 0.2), idle], 10.0);
+        let html = rows(
+            &[second("<a>", 0.0, 0.5), second("b", 0.0, 1.0), second("<a>", 5.0, 0.2), idle],
+            10.0,
+            &Marks::default(),
+        );
         assert_eq!(html.matches("<tr>").count(), 2);
         assert!(html.find(">b<").unwrap() < html.find("&lt;a&gt;").unwrap(), "{html}");
         let numbers: String =
@@ -92,8 +97,8 @@ mod tests {
     #[test]
     fn many_disks_are_not_all_shown_and_none_are_no_table() {
         let all: Vec<_> = (0..30).map(|i| second(&format!("d{i}"), 0.0, f64::from(i) / 30.0)).collect();
-        let html = rows(&all, 10.0);
+        let html = rows(&all, 10.0, &Marks::default());
         assert!(html.contains(">d29<") && !html.contains(">d5<") && html.contains("and 6 more"), "{html}");
-        assert_eq!(rows(&[], 1.0), "");
+        assert_eq!(rows(&[], 1.0, &Marks::default()), "");
     }
 }

@@ -6,6 +6,7 @@ use fidelity::wording::number;
 use indexmap::IndexMap;
 use record::{PipeInterval, RunDir};
 
+use crate::marks::Marks;
 use crate::page::Row;
 
 /// More would fill a page that nobody reads; the file has them all.
@@ -15,7 +16,7 @@ const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 32.0;
 
 /// The rows of the table, of the directions of links that carried most; empty if there are none.
-pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
+pub(super) fn rows(intervals: &[PipeInterval], end_s: f64, marks: &Marks) -> String {
     let mut pipes: IndexMap<&str, Vec<&PipeInterval>> = IndexMap::new();
     for interval in intervals {
         pipes.entry(&interval.pipe).or_default().push(interval);
@@ -38,8 +39,8 @@ pub(super) fn rows(intervals: &[PipeInterval], end_s: f64) -> String {
         let steps = |of: fn(&PipeInterval) -> f64| {
             rows.iter().map(move |r| Step { from_s: r.from_s, to_s: r.to_s, value: of(r) }).collect::<Vec<_>>()
         };
-        let utilisation = curve(WIDTH, steps(|r| r.utilisation.unwrap_or(0.0)), end_s, 1.0);
-        let queued = curve(WIDTH, steps(|r| r.queue_max as f64), end_s, queue);
+        let utilisation = curve(WIDTH, steps(|r| r.utilisation.unwrap_or(0.0)), end_s, 1.0, marks);
+        let queued = curve(WIDTH, steps(|r| r.queue_max as f64), end_s, queue, marks);
         let row = Row::default().name(name).html(&utilisation).number(used_text).html(&queued).number(queue);
         let counters: [&[&str]; 4] = [&["queue_drops", "red_drops"], &["lost"], &["down_drops"], &["too_long"]];
         html += &counters.into_iter().fold(row, |row, counters| row.number(sum(rows, counters))).end();
@@ -63,8 +64,8 @@ pub(super) struct Step {
     pub value: f64,
 }
 
-/// Steps from the left (t = 0) to the right (the end of the run), as high as `high` at most.
-pub(super) fn curve(width: f64, steps: impl IntoIterator<Item = Step>, end_s: f64, high: f64) -> String {
+/// Steps from the left (t = 0) to the right (the end of the run), as high as `high` at most, with events marked.
+pub(super) fn curve(width: f64, steps: impl IntoIterator<Item = Step>, end_s: f64, high: f64, marks: &Marks) -> String {
     let x = |s: f64| (s / end_s.max(1e-9)).clamp(0.0, 1.0) * width;
     let y = |v: f64| HEIGHT - 2.0 - (v / high.max(1e-9)).clamp(0.0, 1.0) * (HEIGHT - 4.0);
     let mut d = format!("M0 {:.1}", y(0.0));
@@ -80,7 +81,8 @@ pub(super) fn curve(width: f64, steps: impl IntoIterator<Item = Step>, end_s: f6
     let _ = write!(d, "V{:.1}H{width}", y(0.0));
     format!(
         "<svg class=\"small\" viewBox=\"0 0 {width} {HEIGHT}\" width=\"{width}\" height=\"{HEIGHT}\" \
-         aria-hidden=\"true\"><path class=\"line thin\" d=\"{d}\"/></svg>"
+         aria-hidden=\"true\">{}<path class=\"line thin\" d=\"{d}\"/></svg>",
+        marks.drawn(x, [0.0, end_s], [0.0, HEIGHT])
     )
 }
 
@@ -97,7 +99,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = RunDir::prepare(dir.path(), []).unwrap();
         fs::write(dir.path().join(RunDir::pipe_interval_file()), text).unwrap();
-        rows(&run.pipe_intervals().unwrap(), 10.0)
+        rows(&run.pipe_intervals().unwrap(), 10.0, &Marks::default())
     }
 
     #[test]
@@ -120,6 +122,6 @@ mod tests {
         let html = rows_of(&format!("{HEAD}{all}"));
         assert!(html.contains("p29<") && !html.contains(">p5<") && html.contains("and 6 more"), "{html}");
         assert_eq!(rows_of(HEAD), "");
-        assert_eq!(rows(&[], 1.0), "");
+        assert_eq!(rows(&[], 1.0, &Marks::default()), "");
     }
 }

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use record::SpeedInterval;
 
 use crate::lines::{Line, chart};
+use crate::marks::Marks;
 
 /// A heading and a chart; nothing, if the speed was not measured. Of several cores each has a line for its speed, and
 /// what nodes were entitled to is the mean.
-pub(super) fn section(speed: &[SpeedInterval]) -> String {
+pub(super) fn section(speed: &[SpeedInterval], marks: &Marks) -> String {
     let cores: BTreeSet<usize> = speed.iter().map(|s| s.core).collect();
     let line =
         |name: String, points: Vec<(f64, f64)>| (points.len() > 1).then(|| Line { name, points, spread: Vec::new() });
@@ -44,7 +45,7 @@ pub(super) fn section(speed: &[SpeedInterval]) -> String {
         ),
     };
     let title = if cores.len() > 1 { "Speed of the nodes' cores" } else { "Speed of the nodes' core" };
-    format!("<h2>{title}</h2>\n{note}{}", chart(title, "virtual s", unit, &lines))
+    format!("<h2>{title}</h2>\n{note}{}", chart(title, "virtual s", unit, &lines, marks))
 }
 
 /// How many times its share a node was entitled to, per cent, by virtual second: the mean of all cores.
@@ -64,6 +65,10 @@ fn entitled(speed: &[SpeedInterval]) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
 
+    fn section_of(speed: &[SpeedInterval]) -> String {
+        section(speed, &Marks::default())
+    }
+
     fn second(virtual_s: f64, percent: Option<f64>) -> SpeedInterval {
         let units_per_us = Some(900.0);
         SpeedInterval { virtual_s, core: 0, units_per_us, percent_of_reference: percent, k: 1.2, capped: 0.0 }
@@ -71,14 +76,14 @@ mod tests {
 
     #[test]
     fn speed_and_shares_are_lines_over_time() {
-        let html = section(&[second(0.0, Some(80.0)), second(1.0, None), second(2.0, Some(95.0))]);
+        let html = section_of(&[second(0.0, Some(80.0)), second(1.0, None), second(2.0, Some(95.0))]);
         assert_eq!(html.matches("<polyline").count(), 2, "{html}");
         assert!(html.contains("of the reference") && !html.contains("too much of the core"), "{html}");
         let capped = SpeedInterval { capped: 0.5, ..second(1.0, Some(50.0)) };
-        assert!(section(&[second(0.0, Some(80.0)), capped]).contains("In 1 virtual seconds"));
-        let unrelated = section(&[second(0.0, None), second(1.0, None)]);
+        assert!(section_of(&[second(0.0, Some(80.0)), capped]).contains("In 1 virtual seconds"));
+        let unrelated = section_of(&[second(0.0, None), second(1.0, None)]);
         assert!(unrelated.matches("<polyline").count() == 1 && unrelated.contains("units/µs"), "{unrelated}");
-        assert!(section(&[]).is_empty() && section(&[second(0.0, Some(80.0))]).is_empty(), "a point is no line");
+        assert!(section_of(&[]).is_empty() && section_of(&[second(0.0, Some(80.0))]).is_empty(), "a point is no line");
     }
 
     #[test]
@@ -90,7 +95,7 @@ mod tests {
             rows.push(on(3, 0.5, SpeedInterval { k: 2.2, ..second(at, Some(50.0)) }));
             rows.push(on(4, 0.5, second(at, Some(90.0))));
         }
-        let html = section(&rows);
+        let html = section_of(&rows);
         assert_eq!(html.matches("<polyline").count(), 4, "{html}");
         assert!(html.contains("core 3, of the reference") && html.contains("nodes' cores"), "{html}");
         assert!(html.contains("In 3 virtual seconds"), "{html}");
