@@ -28,6 +28,7 @@ def write_run(path, tdf=10, verdict="trustworthy"):
     (path / "metrics" / "pipes.csv").write_text(
         "from_s,to_s,pipe,utilisation,packets\n0,1,a--b/ab,,4\n0,1,a--b/ba,0.5,5\n")
     (path / "speed.csv").write_text("virtual_s,core,units_per_us,percent_of_reference,k,capped\n0,0,850,100,1,0\n")
+    (path / "nodes.csv").write_text("from_s,to_s,node,cpus,memory_bytes,reads\n0,1,a,0.25,1048576,\n")
     events = [{"virtual_s": 0.0, "real_s": 0.0, "event": "zero", "target": None, "detail": {"seed": 1}},
               {"virtual_s": 4.0, "real_s": 40.0, "event": "exit", "target": "a", "detail": None}]
     (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))

@@ -21,7 +21,7 @@ def test_a_run_is_opened_by_its_directory(run_directory):
     assert run.events.query("event == 'exit'")["target"].tolist() == ["a"]
     assert run.events["detail"][0] == {"seed": 1}
     assert run.pipes["utilisation"].sum() == 0.5
-    assert run.disks.empty
+    assert run.disks.empty and run.used["cpus"].tolist() == [0.25]
     assert run.log("a").startswith("hello")
     with pytest.raises(KeyError, match="the run's nodes: a"):
         run.log("b")
@@ -80,6 +80,8 @@ def test_runs_become_tidy_tables_and_parquet_files(tmp_path, run_directory):
     packets = found["series"].query("kind == 'pipe' and quantity == 'packets' and name == 'a--b/ab' and tdf == 10")
     assert packets["value"].tolist() == [4.0]
     assert (found["series"]["quantity"] == "to_s").sum() == 0
+    cpus = found["series"].query("kind == 'node' and name == 'a' and quantity == 'cpus'")
+    assert cpus["value"].tolist() == [0.25, 0.25]
 
     pytest.importorskip("pyarrow")
     assert main(["export", str(run_directory), str(other), "--parquet", str(tmp_path / "tables")]) == 0

@@ -156,6 +156,11 @@ class Run:
         return pd.DataFrame(rows, columns=["virtual_s", "real_s", "event", "target", "detail"])
 
     @cached_property
+    def used(self) -> pd.DataFrame:
+        """What the nodes used of their machines, by interval; empty for runs of versions that did not look."""
+        return _csv(self.path / "nodes.csv", {"node": "string"})
+
+    @cached_property
     def pipes(self) -> pd.DataFrame:
         """What each direction of a link did, by virtual second."""
         return _csv(self.path / "metrics" / "pipes.csv", {"pipe": "string"})

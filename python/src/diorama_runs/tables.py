@@ -17,13 +17,14 @@ SERIES = [
     ("pipes", "from_s", "pipe", "pipe"),
     ("speed", "virtual_s", "core", "core"),
     ("disks", "from_s", "node", "disk"),
+    ("used", "from_s", "node", "node"),
 ]
 
 
 def tables(runs: Iterable[Run | str | Path]) -> dict[str, pd.DataFrame]:
     """``samples``, ``series``, ``events`` and ``checks`` of all these runs, each with the columns of ``RUN``.
 
-    Of ``series`` a row is one quantity of one pipe, core or disk from an instant on; details of ``events`` are JSON.
+    Of ``series`` a row is one quantity of one pipe, core, disk or node from an instant on; details of ``events`` are JSON.
     """
     found: dict[str, list[pd.DataFrame]] = {"samples": [], "series": [], "events": [], "checks": []}
     for run in (one if isinstance(one, Run) else Run(one) for one in runs):
