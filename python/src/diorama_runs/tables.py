@@ -24,7 +24,7 @@ SERIES = [
 def tables(runs: Iterable[Run | str | Path]) -> dict[str, pd.DataFrame]:
     """``samples``, ``series``, ``events`` and ``checks`` of all these runs, each with the columns of ``RUN``.
 
-    Of ``series`` a row is one quantity of one pipe, core, disk or node from an instant on; details of ``events`` are JSON.
+    Of ``series`` a row is a quantity of a pipe, core, disk or node from an instant on; details of ``events`` are JSON.
     """
     found: dict[str, list[pd.DataFrame]] = {"samples": [], "series": [], "events": [], "checks": []}
     for run in (one if isinstance(one, Run) else Run(one) for one in runs):
