@@ -14,6 +14,7 @@ mod memory;
 mod monitor;
 mod network;
 mod nodes;
+mod packages;
 mod ports;
 mod programs;
 mod senders;
@@ -288,11 +289,11 @@ impl LocalSite {
         let prepared = there(self.prepared.as_mut())?;
         let not_applied = prepared.network.not_applied().to_vec();
         let disks = prepared.disks.as_ref().map(NodeDisks::conditions);
-        let idle_memory = prepared.idle_memory.conditions();
-        let Prepared { shares, enclosure, .. } = prepared;
-        let conditions = shares.apply(enclosure, not_applied, disks, idle_memory)?;
+        let Prepared { shares, enclosure, idle_memory, .. } = prepared;
+        // Idle memory last: the kernel may not have changed that yet, and does so meanwhile.
+        let conditions = shares.apply(enclosure)?;
         self.is_limited = true;
-        Ok(conditions)
+        Ok(Conditions { not_applied, disks, idle_memory: idle_memory.conditions(), ..conditions })
     }
 
     fn now(&mut self) -> Result<RealInstant> {
@@ -431,6 +432,8 @@ impl LocalSite {
         let sample = network.and_then(|network| self.sample_with(network)).map_err(site::Error::from);
         let monitor = there(self.counting.as_mut())?.monitor.take();
         let monitored = monitor.map(Monitor::finish).unwrap_or_default();
+        // The kernel takes its time for that, and nothing that counts happens any more.
+        there(self.prepared.as_mut())?.idle_memory.begin_to_restore();
         // Reads from now on are of results.
         if let Some(disks) = &mut there(self.prepared.as_mut())?.disks {
             disks.pass()?;

@@ -65,7 +65,7 @@ const TOUCHES: &[&str] = &[
 
 /// Files that only root and the kernel can change: `/proc`, `/sys`, `/dev`.
 const KERNEL: &str = "the kernel's own files";
-/// Files that only root can change: `/var/lib/diorama`, `/run/diorama`, `/etc`, and what is mounted in the enclosure.
+/// Files that only root can change: below `/var/lib` and `/etc`, `/run/diorama`, and what is mounted in the enclosure.
 const STATE: &str = "root's own directories";
 /// Whoever calls this has taken the rights of who called root before (`host::rights::Rights`).
 const CALLER: &str = "with the caller's rights";
@@ -126,6 +126,7 @@ const TOUCHING: &[(&str, &str)] = &[
     ("crates/machine/src/local.rs", NAMES),
     ("crates/machine/src/local/counters.rs", STATE),
     ("crates/machine/src/local/nodes.rs", NAMES),
+    ("crates/machine/src/local/packages.rs", STATE),
     ("crates/machine/src/logs.rs", NAMES),
     ("crates/machine/src/places.rs", STATE),
     ("crates/machine/src/registry.rs", STATE),

@@ -46,6 +46,17 @@ impl IdleMemory {
         self.taken.as_ref().err().and_then(|_| host::reclaim::pages_read_again())
     }
 
+    /// Begins to restore it. Whoever drops this waits until that is done, and so does who restores it beside something.
+    pub fn begin_to_restore(&mut self) {
+        let taken = std::mem::replace(self, IdleMemory::none());
+        let restore = move || {
+            drop(taken);
+            Ok(Reclaim::none())
+        };
+        // Where no thread can be had, it is dropped here.
+        self.taking = thread().spawn(restore).ok();
+    }
+
     /// Restores it beside what is done `meanwhile`.
     pub fn restore_beside(self, meanwhile: impl FnOnce()) {
         std::thread::scope(|threads| {

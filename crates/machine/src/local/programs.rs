@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::process::Command;
 
 use node::Runtime;
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
+
+use crate::local::packages::Packages;
 
 /// The programs found in the nodes so far. They are kept open, so that their contents can still be read when the
 /// processes have gone.
@@ -72,7 +73,7 @@ impl Programs {
     /// Program by program: the Debian package and its version where the same file is packaged on this host, and the
     /// SHA-256 of what really ran.
     pub fn versions(&self) -> BTreeMap<String, String> {
-        let packages = debian_packages(&self.found.keys().map(String::as_str).collect::<Vec<_>>());
+        let packages = Packages::here().of(&self.found.keys().map(String::as_str).collect::<Vec<_>>());
         self.found
             .iter()
             .map(|(path, program)| {
@@ -101,55 +102,9 @@ fn sha256(mut file: &File) -> io::Result<String> {
     Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// `package version` of the package that owns each path on this host, if it is a Debian one. Asked once for all: each
-/// time the lists of all packages are read, which takes a second where they are not in memory.
-fn debian_packages<'a>(paths: &[&'a str]) -> BTreeMap<&'a str, String> {
-    let ask = |what: &str, of: &[&str]| {
-        let out = Command::new("dpkg-query").arg(what).args(of).output();
-        // It fails where it knows one of them only.
-        out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
-    };
-    let named: Vec<_> = paths.iter().copied().flat_map(names).collect();
-    let found = if named.is_empty() { String::new() } else { ask("--search", &named) };
-    let owners: BTreeMap<_, _> = paths.iter().filter_map(|path| Some((*path, owner(path, &found)?))).collect();
-    if owners.is_empty() {
-        return BTreeMap::new();
-    }
-    let packages: Vec<_> =
-        ["--showformat=${Package} ${Version}\n"].into_iter().chain(owners.values().copied()).collect();
-    let versions = ask("--show", &packages);
-    let version = |owner: &str| versions.lines().find(|line| line.split(' ').next() == Some(owner));
-    let version = |owner: &str| version(owner).map_or_else(|| format!("{owner} "), str::to_owned);
-    owners.into_iter().map(|(path, owner)| (path, version(owner))).collect()
-}
-
-/// Names of a path in packages: on a merged-/usr system they may still list /bin/sh for what is /usr/bin/sh.
-fn names(path: &str) -> impl Iterator<Item = &str> {
-    [Some(path), path.strip_prefix("/usr")].into_iter().flatten()
-}
-
-/// The package that has a path by what `dpkg-query --search` says: `PACKAGE[:ARCHITECTURE][, …]: PATH`, line by line.
-fn owner<'a>(path: &str, found: &'a str) -> Option<&'a str> {
-    let of = |name: &str| {
-        let lines = found.lines().filter(|line| !line.starts_with("diversion "));
-        let packages = lines.filter_map(|line| line.strip_suffix(name)?.strip_suffix(": ")).next()?;
-        packages.split([':', ',']).next()
-    };
-    names(path).find_map(of)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn packages_are_found_by_either_name_of_a_path() {
-        let found = "diversion by dash from: /bin/sh\ndash: /bin/sh\nlibc6:amd64, libc6:i386: /usr/lib/ld.so\n\
-                     bash: /bin/bash\nother: /usr/bin/perl\nperl-base: /usr/bin/perl.2\n";
-        let owned = ["/usr/bin/sh", "/usr/lib/ld.so", "/usr/bin/bash", "/usr/bin/perl"].map(|path| owner(path, found));
-        assert_eq!(owned, [Some("dash"), Some("libc6"), Some("bash"), Some("other")]);
-        assert_eq!((owner("/opt/bash", found), owner("/bash", found)), (None, None));
-    }
 
     #[test]
     fn a_running_program_is_identified_by_its_contents() {

@@ -2,10 +2,9 @@
 
 use cpu::caches::Sampler;
 use cpu::{CpuGroups, CpuMeters, NodeClocks, NodeShare, Policy, Terms};
-use host::Change;
-use node::{Enclosure, NotApplied};
+use node::Enclosure;
 use scale::RealDuration;
-use site::{Conditions, CoreSharing, DiskConditions, NodeSetup, Setup};
+use site::{Conditions, CoreSharing, NodeSetup, Setup};
 
 use crate::error::{Error, Result};
 
@@ -42,14 +41,9 @@ impl Shares {
         self.groups.container_path(node)
     }
 
-    /// Calibrates the cores and applies the limits.
-    pub fn apply(
-        &mut self,
-        enclosure: &Enclosure,
-        not_applied: Vec<NotApplied>,
-        disks: Option<DiskConditions>,
-        idle_memory: std::result::Result<Vec<Change>, String>,
-    ) -> Result<Conditions> {
+    /// Calibrates the cores and applies the limits. Conditions are those of the CPU; others are to be
+    /// filled in.
+    pub fn apply(&mut self, enclosure: &Enclosure) -> Result<Conditions> {
         let groups = &mut self.groups;
         // From here on this process itself cannot be on the nodes' cores.
         let exclusive = groups.take_cores();
@@ -64,9 +58,9 @@ impl Shares {
             host_setting,
             cores,
             terms,
-            not_applied,
-            disks,
-            idle_memory,
+            not_applied: Vec::new(),
+            disks: None,
+            idle_memory: Ok(Vec::new()),
         })
     }
 
