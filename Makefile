@@ -50,9 +50,8 @@ test: machine setup-tests
 	env --default-signal=INT,HUP $(CARGO) test --locked --workspace --no-fail-fast
 
 # No root, no services, no experiment: style, lints, and all tests of what is pure. Tests beside the code that need root are
-# in modules called `as_root`, and of those in crates/*/tests these do not.
-PURE := tree conversions links bad fuzz load mutated language reads reference catalogs quality rules wide cloud hdd laws \
-	published ssd queue directory placing plan sharing halves pages
+# in modules called `as_root`; of the programs in crates/*/tests these need none.
+PURE := pure mutated halves pages queue tree
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -144,7 +143,7 @@ conformance-compose:
 	cd crates/compose/tests/reference && go build -o ../../../../target/compose-reference .
 	COMPOSE_REFERENCE='$(CURDIR)/target/compose-reference' COMPOSE_KEEP='$(KEEP)' \
 		$(if $(CASES),COMPOSE_CASES='$(abspath $(CASES))') \
-		$(CARGO) test --locked --package diorama-compose --test reference -- --nocapture $(if $(CASES),--include-ignored)
+		$(CARGO) test --locked --package diorama-compose --test pure reference:: -- --nocapture $(if $(CASES),--include-ignored)
 
 # For machines on which nobody builds: dist/*.deb, for Debian and Ubuntu, and dist/*.tar.xz, for others.
 deb tarball: build

@@ -1,13 +1,11 @@
 //! What runs record of their links.
 
-mod support;
-
 use std::fs::File;
 use std::path::Path;
 
+use crate::support::{ECHO, Lab, TinyDisk, left_behind};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use support::{ECHO, Lab, TinyDisk, left_behind};
 
 /// A packet's interface, date and bytes.
 fn packets(path: &Path) -> Vec<EnhancedPacketBlock<'static>> {

@@ -1,11 +1,9 @@
 //! Nodes whose dates are off against the others', by their description and by events. Needs root, two cores and crun or
 //! runc, as every run does, and gcc.
 
-mod support;
-
 use std::fs;
 
-use support::{Lab, compile};
+use crate::support::{Lab, compile};
 
 /// By a static program: REALTIME less MONOTONIC by the C library and by a system call, and how late the date of a file
 /// that was just written is; then what is not so.

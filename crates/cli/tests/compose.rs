@@ -1,14 +1,12 @@
 //! A Compose file of a web server, a cache and a database whose images a registry has: two commands run it. Needs root,
 //! two cores and crun or runc, as every run does, and Debian's docker-registry and skopeo.
 
-mod support;
-
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use support::{DIORAMA, Lab, PATIENCE, wait_until};
+use crate::support::{DIORAMA, Lab, PATIENCE, wait_until};
 
 const MAKE: &str = include_str!("images/make.sh");
 

@@ -1,11 +1,9 @@
 //! Nodes with several CPUs, as the programs in them see these.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
-use support::{Lab, compile};
+use crate::support::{Lab, compile};
 
 const CPUS: u32 = 4;
 

@@ -1,7 +1,5 @@
 //! `diorama dilate` as scripts use it: exit codes, signals, and nothing left behind.
 
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -105,7 +103,7 @@ fn the_time_stamp_counter_is_dilated_where_asked() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("tsc").to_str().unwrap().to_owned();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../clock/tests/programs/tsc.c");
-    support::compile(source, &program, &["-O1", "-pthread"]);
+    crate::support::compile(source, &program, &["-O1", "-pthread"]);
     // Cycles per ms of the clock that the program sees; of three, for it may lose the processor between its two looks.
     let cycles = |command: &mut Command| -> f64 {
         let mut three = [0; 3].map(|_: u8| {

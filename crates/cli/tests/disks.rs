@@ -1,12 +1,10 @@
 //! Runs whose nodes have disks.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 use record::{CheckName, RunDir};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Lab, PATIENCE, left_behind, wait_until};
 
 const EXPERIMENT: &str = r#"
 name: disks

@@ -1,12 +1,10 @@
 //! Small forms of the experiments after DieCast's evaluation: a few nodes, some virtual seconds. They start, end and
 //! measure. Needs root, two cores and crun or runc, as every run does, and what `scripts/setup --evaluation` installs.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Lab, left_behind};
 use record::RunResult;
-use support::{Lab, left_behind};
 
 /// Runs an experiment of the repository at TDF 2, with these changes.
 fn small(name: &str, changes: &[&str]) -> RunResult {

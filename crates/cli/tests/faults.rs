@@ -1,11 +1,9 @@
 //! Faults between nodes and of nodes, as a file has them happen: seen by programs that send one another datagrams all
 //! the time. Needs root, two cores and crun or runc, as every run does, and gcc.
 
-mod support;
-
 use std::fs;
 
-use support::{Lab, compile};
+use crate::support::{Lab, compile};
 
 /// Sends its name to all others every 10 ms, and prints when it did and when it heard from whom, in us.
 const TALKER: &str = r#"

@@ -1,14 +1,12 @@
 //! Nodes that are whole machines: a tiny guest with Debian's kernel, in QEMU. What it takes is made by `scripts/guest`.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Lab, PATIENCE, left_behind, wait_until};
 
 /// One guest, which gets most of the core: what takes a guest long is to boot.
 const ONE: &str = r#"

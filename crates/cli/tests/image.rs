@@ -1,14 +1,12 @@
 //! Images of nodes' files: saved, listed, used by other experiments. Needs root, two cores and crun or runc, as every
 //! run does.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::support::{DIORAMA, Lab, PATIENCE, left_behind, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{DIORAMA, Lab, PATIENCE, left_behind, wait_until};
 
 /// A node that has been set up by hand, as it were; one whose files are on a disk.
 const MAKER: &str = r#"

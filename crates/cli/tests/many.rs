@@ -1,11 +1,9 @@
 //! Queues and sweeps of real runs. Needs root.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Lab, PATIENCE, TinyDisk, left_behind, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Lab, PATIENCE, TinyDisk, left_behind, wait_until};
 
 /// A node that is over soon, and says how fast it is.
 const SOON: &str = r#"

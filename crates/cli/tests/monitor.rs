@@ -1,12 +1,10 @@
 //! What nodes use of their machines, as every run writes it down: held against programs that use so much and no more.
 //! Needs root, two cores and crun or runc, as every run does, and gcc.
 
-mod support;
-
 use std::fs;
 
+use crate::support::{Lab, compile};
 use record::{CheckName, NodeInterval, RunDir};
-use support::{Lab, compile};
 
 /// `half`: computes for 50 ms, sleeps for 50 ms, and so on; `eat`: has 50 MB from a second after its start on, and
 /// prints when, as a date.

@@ -1,14 +1,12 @@
 //! `diorama new` and `diorama explain`: what they write can be checked and run, and everything is explained.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::Lab;
 use serde_json::Value;
-use support::Lab;
 
 const TEMPLATES: &[&str] = &["two-nodes", "web", "three-tiers", "cluster", "lan"];
 

@@ -1,14 +1,12 @@
 //! A run may be ended at any moment and in any way: nothing of it stays.
 
-mod support;
-
 use std::os::unix::fs::DirBuilderExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use crate::support::{ECHO, Lab, PATIENCE, TinyDisk, left_behind, on_two_cores, wait_until};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{ECHO, Lab, PATIENCE, TinyDisk, left_behind, on_two_cores, wait_until};
 
 /// Moments that are spread evenly, in an order that differs from signal to signal.
 fn moments(n: usize, over: Duration, salt: u64) -> Vec<Duration> {
@@ -114,7 +112,7 @@ fn a_hangup_that_the_caller_ignores_ends_nothing() {
     let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..50)"));
     let words = "trap '' HUP; exec \"$0\" run lab --variant baseline";
     let mut command = std::process::Command::new("sh");
-    let mut run = command.args(["-c", words, support::DIORAMA]).current_dir(lab.path()).spawn().unwrap();
+    let mut run = command.args(["-c", words, crate::support::DIORAMA]).current_dir(lab.path()).spawn().unwrap();
     lab.wait_for_event("echo/baseline", "all-ready");
     send(&run, Signal::HUP);
     assert_eq!(run.wait().unwrap().code(), Some(0));

@@ -1,12 +1,10 @@
 //! Nodes from outside: ports of the loopback that lead to them, and events as they happen.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
-use support::{Lab, left_behind, wait_until};
+use crate::support::{Lab, left_behind, wait_until};
 
 /// A server that answers each connection with what it said, in upper case, until it is told to end.
 const SHOUT: &str = r#"
@@ -64,7 +62,7 @@ fn a_port_of_the_loopback_leads_to_a_node_while_the_run_lives() {
     assert!(run.wait().unwrap().success(), "{}", lab.said());
     assert!(events.any(|event| event["event"] == "end"));
     assert!(follower.wait().unwrap().success(), "who follows hears of the end");
-    wait_until("the port is free again", support::PATIENCE, || TcpListener::bind(("127.0.0.1", port)).is_ok());
+    wait_until("the port is free again", crate::support::PATIENCE, || TcpListener::bind(("127.0.0.1", port)).is_ok());
     assert_eq!(left_behind(true), Vec::<String>::new());
     let told = lab.diorama(&["events", "runs/shout/scaled"]);
     assert!(told.stdout.lines().any(|line| line.contains("from-outside  server")), "{}", told.stdout);

@@ -1,15 +1,13 @@
 //! A run in which the power of PostgreSQL's machine is cut.
 //!
 
-mod support;
-
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 use record::{LogStream, RunDir};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Lab, PATIENCE, left_behind, wait_until};
 
 /// How many connections the client has, each of which looks for its rows whenever the server is back.
 const CONNECTIONS: u64 = 4;

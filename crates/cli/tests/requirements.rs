@@ -1,8 +1,6 @@
 //! Runs as tests: what is required of them decides how they end, and is written for continuous integration.
 
-mod support;
-
-use support::{ECHO, Lab};
+use crate::support::{ECHO, Lab};
 
 #[test]
 fn a_run_that_misses_a_requirement_ends_with_1_and_says_which() {

@@ -1,9 +1,7 @@
 //! Whole experiments, run by the program as its users run it.
 
-mod support;
-
+use crate::support::{ECHO, Lab, PATIENCE, compile, wait_until};
 use record::{Ended, Status, Verdict};
-use support::{ECHO, Lab, PATIENCE, compile, wait_until};
 
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -52,7 +50,7 @@ fn a_baseline_run_leaves_the_files_that_the_documentation_names() {
     // A second run moves the first out of the way.
     assert_eq!(lab.diorama(&["run", "lab", "--variant", "baseline"]).code, 0);
     assert_eq!(lab.result("echo/baseline.1").virtual_seconds, result.virtual_seconds);
-    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+    assert!(crate::support::left_behind(true).is_empty(), "{:?}", crate::support::left_behind(true));
 }
 
 #[test]
@@ -130,7 +128,7 @@ fn a_node_that_dies_at_its_start_fails_the_run_with_its_last_words() {
     let result = lab.result("echo/baseline");
     assert_eq!(result.status, Status::Failed);
     assert_eq!(result.nodes["client-1"].ended, Ended::Stopped);
-    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+    assert!(crate::support::left_behind(true).is_empty(), "{:?}", crate::support::left_behind(true));
 }
 
 #[test]
@@ -452,7 +450,7 @@ fn one_can_look_into_a_live_run() {
         "head -c 3000000 /dev/zero | \"$0\" exec echo server -- sh -c 'cat; exit 5' | wc -c; echo ${PIPESTATUS[1]}
                   \"$0\" exec echo server -- yes | head -n 1; echo ${PIPESTATUS[0]}";
     let mut shell = std::process::Command::new("bash");
-    let done = shell.args(["-c", script, support::DIORAMA]).current_dir(lab.path()).output().unwrap();
+    let done = shell.args(["-c", script, crate::support::DIORAMA]).current_dir(lab.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&done.stdout), "3000000\n5\ny\n141\n");
     let done = lab.diorama(&["exec", "echo", "nobody", "--", "true"]);
     assert_eq!(done.code, 2);
@@ -477,7 +475,7 @@ fn one_can_look_into_a_live_run() {
     assert_eq!(run.wait().unwrap().code(), Some(0));
     assert!(lab.diorama(&["logs", "runs/echo/scaled"]).stdout.contains("client-2 | done=5"));
     assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "true"]).code, 2);
-    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+    assert!(crate::support::left_behind(true).is_empty(), "{:?}", crate::support::left_behind(true));
 }
 
 #[test]
@@ -507,7 +505,7 @@ fn a_run_is_confirmed_by_another_at_twice_its_factor() {
         assert!(first.fidelity.why.contains(&sentence) && done.stdout.contains(&sentence), "{sentence}");
     }
     assert!(done.stdout.contains("confirmed"), "{}", done.stdout);
-    assert!(support::left_behind(true).is_empty(), "{:?}", support::left_behind(true));
+    assert!(crate::support::left_behind(true).is_empty(), "{:?}", crate::support::left_behind(true));
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Runs that are put aside, and go on. Needs root, two cores and crun or runc, as every run does.
 
-mod support;
-
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Lab, PATIENCE, left_behind, wait_until};
 
 /// A node that counts its boots and notes its clock, one that has ended, and one that is put on a slow link.
 const LONG: &str = r#"
@@ -177,7 +175,7 @@ fn a_full_disk_is_found_while_nothing_is_lost() {
     // Nobody else is to have no room: the run has a small file system of its own for what it keeps.
     let script = "mount -t tmpfs -o size=12m,mode=0700 small /var/lib/diorama && exec \"$0\" \"$@\"";
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script, support::DIORAMA, "run", "lab", "--out", "runs/a"]);
+    command.args(["-m", "sh", "-c", script, crate::support::DIORAMA, "run", "lab", "--out", "runs/a"]);
     let log = std::fs::File::create(lab.path().join("started.log")).unwrap();
     command.current_dir(lab.path()).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     let mut run = command.spawn().unwrap();

@@ -1,11 +1,9 @@
 //! Flows of packets between nodes, and what starts, stops and changes them.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Lab, PATIENCE, left_behind, wait_until};
 use record::Status;
-use support::{Lab, PATIENCE, left_behind, wait_until};
 
 const FLOWS: &str = r#"
 name: flows

@@ -1,9 +1,7 @@
 //! A run that was not faithful must say so, every time.
 
-mod support;
-
+use crate::support::{ECHO, Hog, Lab};
 use record::{Check, RunResult, Verdict};
-use support::{ECHO, Hog, Lab};
 
 /// How often each infidelity is provoked.
 const TIMES: usize = 2;

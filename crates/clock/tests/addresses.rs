@@ -1,11 +1,9 @@
 //! Programs of all layouts have room for the image: those whose tools divide the addresses among themselves, too.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Dilation, compile, native};
+use crate::common::{Dilation, compile, native};
 
 /// Whether `how` the program's waits, of 0.05 s each, are as long as they should be, inside and outside.
 fn check(dilation: &Dilation, how: &str, argv: &[&str]) {

@@ -1,13 +1,11 @@
 //! One program per subject, native and dilated, static and dynamic: what it measures is what was asked for, and what it
 //! cannot measure (errors, signals) is the same.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Dilation, Ran, compile, native};
+use crate::common::{Dilation, Ran, compile, native};
 
 const TDF: u32 = 10;
 

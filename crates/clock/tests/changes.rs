@@ -1,14 +1,12 @@
 //! The rate changes while programs read clocks and wait.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Dilation, Noise, compile};
+use crate::common::{Dilation, Noise, compile};
 use diorama_clock::{ClockPage, wait};
 use scale::VirtualInstant;
 

@@ -1,11 +1,9 @@
 //! Programs see as many CPUs as they are given, and may use those that they or their ancestors were told to use.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::process::Command;
 
-use common::{Dilation, compile, run};
+use crate::common::{Dilation, compile, run};
 
 /// Prints as `cpus N` does on a machine of so many CPUs.
 fn expected(cpus: usize) -> String {
@@ -71,7 +69,7 @@ fn and_that_is_what_this_machine_says_of_its_own() {
     let like_a_node = possible.trim() == format!("0-{}", cpus - 1);
     assert!(like_a_node || cpus != 2, "two CPUs, and possible are {possible}");
     if like_a_node {
-        let ran = common::native([compile("cpus", &["-DNATIVE"]).as_os_str(), cpus.to_string().as_ref()]);
+        let ran = crate::common::native([compile("cpus", &["-DNATIVE"]).as_os_str(), cpus.to_string().as_ref()]);
         assert_eq!(ran.stdout, expected(cpus));
     }
 }
@@ -89,8 +87,8 @@ fn other_peoples_programs_count_them() {
 /// Where a program sees the host's CPUs, the kernel answers.
 #[test]
 fn without_cpus_of_its_own_a_program_sees_the_hosts() {
-    let natively = common::native(["nproc"]).stdout;
+    let natively = crate::common::native(["nproc"]).stdout;
     assert_eq!(Dilation::new("2").run(["nproc"]).stdout, natively);
     let status = ["grep", "Cpus_allowed", "/proc/self/status"];
-    assert_eq!(Dilation::new("2").run(status).stdout, common::native(status).stdout);
+    assert_eq!(Dilation::new("2").run(status).stdout, crate::common::native(status).stdout);
 }

@@ -1,11 +1,9 @@
 //! Times of files are virtual, inside, and remain true for whoever looks from outside.
 
-mod common;
-
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use common::{Dilation, compile, native};
+use crate::common::{Dilation, compile, native};
 
 #[test]
 fn a_file_is_as_old_as_it_should_be() {

@@ -1,10 +1,8 @@
 //! Programs that run others on a machine of their own.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Dilation, compile, native};
+use crate::common::{Dilation, compile, native};
 
 fn need(program: &str, package: &str) {
     let found = Command::new(program).arg("--version").output();

@@ -1,11 +1,9 @@
 //! Real programs, unmodified, at TDF 10. Each prints lines "ELAPSED NOMINAL" in virtual seconds.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Dilation, Ran, compile};
+use crate::common::{Dilation, Ran, compile};
 
 fn check(name: &str, ran: &Ran) {
     assert!(ran.status.success(), "{name}: {:?}\n{}", ran.status, ran.stdout);

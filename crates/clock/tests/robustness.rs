@@ -1,7 +1,5 @@
 //! Execs in every form, and what happens to programs that cannot be dilated.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, Read};
 use std::os::fd::AsRawFd;
@@ -10,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Dilation, Ran, compile, native, run};
+use crate::common::{Dilation, Ran, compile, native, run};
 use diorama_clock::{DILATE_EXEC, VirtualCpu};
 
 /// A program that sleeps 20 virtual ms and says how long it took, in whole virtual ms.

@@ -1,10 +1,8 @@
 //! Filters that programs install themselves judge what the programs call, and nothing else.
 
-mod common;
-
 use std::process::Command;
 
-use common::{Dilation, compile, native};
+use crate::common::{Dilation, compile, native};
 
 #[test]
 fn verdicts_of_a_programs_own_filters_are_as_natively() {

@@ -1,8 +1,6 @@
 //! Settings of the kernel that programs make are times and rates of their own clock.
 
-mod common;
-
-use common::{Dilation, Ran, native};
+use crate::common::{Dilation, Ran, native};
 
 /// Runs a script in a network namespace of its own, with `lo` up.
 fn script(dilation: Option<&Dilation>, text: &str) -> Ran {
@@ -35,7 +33,7 @@ fn truth(tdf: &str, set: &str, tell: &str) -> String {
     let text = format!("ip link set lo up; {set}; echo $$ >{}; read x <{}", done.display(), go.display());
     let dilation = Dilation::new(tdf);
     let command = dilation.command(["unshare", "-n", "sh", "-ec", &text]);
-    let running = std::thread::spawn(move || common::run(command));
+    let running = std::thread::spawn(move || crate::common::run(command));
     let pid = std::fs::read_to_string(&done).unwrap();
     let tell = format!("nsenter -t {} -n sh -ec '{tell}'", pid.trim());
     let told = native(["sh", "-ec", &tell]);

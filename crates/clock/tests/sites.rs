@@ -1,8 +1,6 @@
 //! Which call sites a dilated process changes, and that nobody notices but by the time that calls take.
 
-mod common;
-
-use common::{Dilation, Ran, compile, native};
+use crate::common::{Dilation, Ran, compile, native};
 
 /// Which byte each site of the program began with in the end; `how` it was run.
 fn sites(ran: &Ran, how: &str) -> String {
@@ -56,7 +54,7 @@ fn on_one_core_it_does_not_matter_where_a_site_begins() {
     let dilation = Dilation::new("10").on_one_core();
     let mut command = dilation.command([&program]);
     host::cores::pin_command(&mut command, 0);
-    let seen = sites(&common::run(command), "on one core");
+    let seen = sites(&crate::common::run(command), "on one core");
     assert_eq!(seen, with_changed(&as_compiled, &[STORED_AT_ONCE, &["odd"]].concat()));
 }
 

@@ -1,8 +1,6 @@
 //! rdtsc and rdtscp, where they are dilated, and the program's own SIGSEGV handler beside them.
 
-mod common;
-
-use common::{Dilation, compile, native};
+use crate::common::{Dilation, compile, native};
 
 #[test]
 fn the_counter_counts_virtual_time() {

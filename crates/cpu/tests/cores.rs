@@ -2,11 +2,9 @@
 //!
 //! All cores that this process may use hold nodes but the last, which is what keeps them: on a machine with two, one.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{alone, engage, left_behind, named, run_id, used, while_busy};
+use crate::common::{alone, engage, left_behind, named, run_id, used, while_busy};
 use diorama_cpu::{CpuGroups, NodeShare, Terms};
 
 const WINDOW: Duration = Duration::from_millis(1000);

@@ -1,7 +1,5 @@
 //! Clocks of nodes follow their work, whenever they have the core.
 
-mod common;
-
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -10,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use common::{CORE, alone, engage, engaged_on, named};
+use crate::common::{CORE, alone, engage, engaged_on, named};
 use diorama_cpu::{CpuGroups, NodeClocks, NodeShare, Terms};
 use scale::RealDuration;
 
@@ -169,7 +167,7 @@ const OF_CPU: f64 = 0.06;
 /// A node with several CPUs beside one that is idle.
 fn with_several_cpus(cpus: u32, slice_us: u64) -> CpuGroups {
     let several = NodeShare::new(named(0), CORE, OF_CPU * f64::from(cpus)).with_cpus(cpus);
-    engage(&common::run_id(), &[several, NodeShare::new(named(1), CORE, 0.2)], terms(slice_us))
+    engage(&crate::common::run_id(), &[several, NodeShare::new(named(1), CORE, 0.2)], terms(slice_us))
 }
 
 #[test]

@@ -3,12 +3,10 @@
 //! Other work may disturb the machine, so each test compares what it measured with something else
 //! that it measured in the same run, and leaves slack.
 
-mod common;
-
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     alone, come_and_go, create, engaged, engaged_on, keeper, left_behind, run_id, spin, until_over, used, used_at_once,
     while_busy,
 };
@@ -70,7 +68,7 @@ fn who_computes_is_never_forgotten_while_others_come_and_go() {
     let stop = &AtomicBool::new(false);
     let mut had: Vec<f64> = std::thread::scope(|threads| {
         for (i, works) in [90, 300, 500, 900, 1_500].into_iter().enumerate() {
-            let joiner = groups.joiner(&common::named(i + 1)).unwrap();
+            let joiner = groups.joiner(&crate::common::named(i + 1)).unwrap();
             threads.spawn(move || {
                 joiner.join().unwrap();
                 come_and_go(stop, || spin(Duration::from_micros(works)), Duration::from_micros(5 * works));
@@ -96,7 +94,7 @@ fn who_computes_has_its_share_beside_others_that_come_and_go() {
     let stop = &AtomicBool::new(false);
     let among_others = std::thread::scope(|threads| {
         for node in [1, 2] {
-            let joiner = groups.joiner(&common::named(node)).unwrap();
+            let joiner = groups.joiner(&crate::common::named(node)).unwrap();
             threads.spawn(move || {
                 joiner.join().unwrap();
                 let work = || {

@@ -1,7 +1,5 @@
 //! Nothing stays: no process that burns the core, no group.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -9,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{CORE, alone, create, keeper, left_behind, limited, run_id};
+use crate::common::{CORE, alone, create, keeper, left_behind, limited, run_id};
 use diorama_cpu::Policy;
 use host::cgroup::Tree;
 

@@ -2,14 +2,12 @@
 //!
 //! How fast the core is may change at any time, so each test compares what nodes got with what was metered meanwhile.
 
-mod common;
-
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use common::{CORE, alone, come_and_go, engaged_on, spin, until_over, used_at_once, while_busy};
+use crate::common::{CORE, alone, come_and_go, engaged_on, spin, until_over, used_at_once, while_busy};
 use diorama_cpu::{CoreWork, CpuGroups, DEFAULT_SLICE, NodeUse, Pace, Speed, Terms, meter};
 use host::sched::{Class, set};
 use scale::RealDuration;

@@ -1,8 +1,6 @@
 //! Behaviour of a cloud volume, against what its provider promises.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diorama_disk::{Disk, Op};
 use scale::VirtualInstant;
 use serde_json::json;

@@ -1,10 +1,8 @@
 //! Laws that hold for every disk, whatever is asked of it.
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 
-use common::*;
+use crate::common::*;
 use diorama_disk::{Disk, Event, EventKind, LONGEST, Op, Parameters, Refused, Request, catalogue};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

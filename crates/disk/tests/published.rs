@@ -2,9 +2,7 @@
 //! `docs/notebook/2026-11-disks.md` has the table that `cargo test -p diorama-disk --test published -- --nocapture`
 //! prints.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diorama_disk::{Disk, Op};
 use scale::VirtualInstant;
 use serde_json::json;

@@ -1,8 +1,6 @@
 //! Behaviour of a drive of flash memory, and why.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use diorama_disk::{Disk, EventKind, Op};
 use scale::VirtualInstant;
 use serde_json::json;

@@ -1,13 +1,12 @@
 //! Catalogs in YAML and Emulab's files: what is read of them, and what is said of those that are wrong.
 
-mod families;
 #[path = "../../model/tests/stored/mod.rs"]
 mod stored;
 
 use std::path::{Path, PathBuf};
 
+use crate::families::TERMS;
 use diorama_map::{Error, Harness, Kind, Weights, catalog_schema, load_harness, load_top, map};
-use families::TERMS;
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)

@@ -1,9 +1,7 @@
 //! Networks of which a good division is known (`families`): what is found is never more than 2 % worse.
 
-mod families;
-
+use crate::families::*;
 use diorama_map::{Mapping, Weights, map};
-use families::*;
 
 /// A mapping of a network, and what its planted one costs.
 fn found(family: &Family, machines: usize, slots: u32, seed: u64) -> (Mapping, f64) {

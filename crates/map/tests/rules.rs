@@ -1,12 +1,10 @@
 //! The bounds that a plan keeps to, and what it says where it cannot.
 
-mod families;
-
+use crate::families::TERMS;
 use diorama_map::{
     Cable, Cpu, Feature, Group, Harness, Kind, Mapping, Place, Request, Share, TypeSlots, Violated, Wanted, WantedLink,
     Weights, map, map_at_smallest_tdf, map_experiment,
 };
-use families::TERMS;
 use model::Speed;
 
 fn node(name: &str) -> Wanted {

@@ -1,11 +1,9 @@
 //! Nodes to far machines by what was measured between them.
 
-mod families;
-
+use crate::families::TERMS;
 use diorama_map::{
     Cpu, Harness, MeasuredPath, Place, Request, Share, Target, Violated, Wanted, WantedLink, Weights, map,
 };
-use families::TERMS;
 use model::Speed;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};

@@ -1,7 +1,5 @@
 //! Experiments that are right.
 
-mod stored;
-
 use std::path::Path;
 
 use diorama_model::{
@@ -715,7 +713,7 @@ fn the_schema_is_current() {
         "events",
         "ends",
     ];
-    stored::must_be_current(
+    crate::stored::must_be_current(
         "experiment.schema.json",
         &diorama_model::schema(),
         &keys,

@@ -1,12 +1,10 @@
 //! Nodes whose root is an image archive.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use common::{World, io, with_each_runtime};
+use crate::common::{World, io, with_each_runtime};
 use diorama_node::{Error, Node, NodeSpec, Root};
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,6 +1,5 @@
 //! A node's root tries to break out, or to see what is not its own, with every runtime.
 
-mod common;
 #[path = "../examples/enclosed/hoard.rs"]
 mod hoard;
 
@@ -11,7 +10,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Scratch, World, io, program, with_each_runtime};
+use crate::common::{Scratch, World, io, program, with_each_runtime};
 use diorama_node::{Node, NodeSpec, Root, Runtime, Unpacked};
 
 #[test]
@@ -270,7 +269,7 @@ fn a_node_cannot_use_up_what_the_hosts_root_has() {
         spec.argv = ["/srv/enclosed", "hoard"].map(String::from).to_vec();
         let (node, output) = world.create(spec);
         node.start().unwrap();
-        let until = Instant::now() + common::PATIENCE;
+        let until = Instant::now() + crate::common::PATIENCE;
         // The place where the node writes is the file's, and stays.
         let said = || {
             let mut text = [0; 1000];

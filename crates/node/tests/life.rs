@@ -1,7 +1,5 @@
 //! The life of a node, with every runtime.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::Ipv4Addr;
@@ -11,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
+use crate::common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
 use diorama_node::{Error, ExecSpec, Io, Node, ParentNamespace, Root, Runtime};
 use host::NetNamespace;
 use host::cgroup::Tree;

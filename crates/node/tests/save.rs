@@ -1,7 +1,5 @@
 //! Images of what nodes have written: saved, unpacked, and used as the roots of others.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use common::{io, with_each_runtime};
+use crate::common::{io, with_each_runtime};
 use diorama_node::{About, Base, Node, Root, Saved, Unpacked, save, unpack};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat, setxattr};
 
@@ -260,7 +258,7 @@ fn a_node_has_what_another_has_left() {
                       echo log > /out/log; echo x > /tmp/x";
         let (node, _) = world.create(world.spec("first", script));
         node.start().unwrap();
-        assert!(node.wait(Some(common::PATIENCE)).unwrap().success());
+        assert!(node.wait(Some(crate::common::PATIENCE)).unwrap().success());
         let about = About { name: "test".into(), source: "first".into() };
         let layout = world.state.path().join("oci");
         let saved = save(&layout, &Base::Host, &node.written().unwrap(), &about, &|| Ok(())).unwrap();

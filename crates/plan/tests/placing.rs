@@ -1,8 +1,6 @@
 //! Plans for machines with more than two cores: which node is on which, and what is refused.
 
-mod common;
-
-use common::{experiment, machine, near};
+use crate::common::{experiment, machine, near};
 use cpu::Speed;
 use diorama_plan::{Facts, Plan, Result};
 use record::Variant;

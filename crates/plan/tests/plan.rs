@@ -1,8 +1,6 @@
 //! Plans: what nodes and links get in each variant, and what is refused.
 
-mod common;
-
-use common::{experiment, load, machine, near};
+use crate::common::{experiment, load, machine, near};
 use cpu::Speed;
 use diorama_plan::{Error, Facts, Plan, Result};
 use host::cgroup::Weights;

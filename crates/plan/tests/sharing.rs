@@ -1,8 +1,6 @@
 //! How plans share the core: absolute speeds, timeslices, shares of work and the room that they need.
 
-mod common;
-
-use common::{load, machine};
+use crate::common::{load, machine};
 use cpu::Speed;
 use diorama_plan::{Facts, Plan, Result};
 use host::cgroup::Weights;

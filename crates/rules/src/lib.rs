@@ -2,8 +2,8 @@
 //!
 //! `docs/architecture.md` says what each crate is for. What of it can be seen in the text is checked here, so that it
 //! stays true: which crate may depend on which ([`rooms`]), how large a cycle of its modules may be ([`modules`]),
-//! which words only one of them may use ([`words`]), that what the pages name is there ([`names`]), and how long these
-//! are ([`pages`]). `tests/tree.rs` applies all of it to the repository.
+//! which words only one of them may use ([`words`]), that what the pages name is there ([`names`]), how long these are
+//! ([`pages`]), and that all tests are run ([`test_files`]). `tests/tree.rs` applies all of it to the repository.
 //!
 //! Nothing here is needed to build or to run Diorama, and nothing depends on it.
 
@@ -14,6 +14,7 @@ pub mod names;
 pub mod pages;
 pub mod paths;
 pub mod rooms;
+pub mod test_files;
 pub mod text;
 pub mod words;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diorama_rules::{Breach, modules, names, pages, paths, rooms, words};
+use diorama_rules::{Breach, modules, names, pages, paths, rooms, test_files, words};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -49,6 +49,18 @@ fn crates_depend_only_on_those_below_them() {
     let manifests = files("crates", |path| path.ends_with("/Cargo.toml") && path.split('/').count() == 3);
     let of_room = |(path, text): &(String, String)| rooms::breaches(path.split('/').nth(1).unwrap(), text, &members);
     none(manifests.iter().flat_map(of_room).collect());
+}
+
+#[test]
+fn every_file_of_tests_is_run() {
+    let all = files("crates", |path| path.ends_with(".rs"));
+    let crates = files("crates", |path| path.ends_with("/Cargo.toml") && path.split('/').count() == 3);
+    none(
+        crates
+            .iter()
+            .flat_map(|(path, text)| test_files::forgotten(path.split('/').nth(1).unwrap(), text, &all))
+            .collect(),
+    );
 }
 
 #[test]

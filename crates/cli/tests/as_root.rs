@@ -1,0 +1,24 @@
+//! All tests that make runs, in one program: to link one for each file takes longer. They need root, two cores and crun
+//! or runc, and wait for one another.
+
+mod captures;
+mod clocks;
+mod compose;
+mod cpus;
+mod disks;
+mod experiments;
+mod faults;
+mod guests;
+mod image;
+mod many;
+mod monitor;
+mod new;
+mod nothing_left;
+mod ports;
+mod power;
+mod requirements;
+mod runs;
+mod support;
+mod swap;
+mod traffic;
+mod verdicts;

@@ -1,0 +1,9 @@
+//! What `diorama` does without a run: no test here takes the cores from another.
+
+mod check;
+mod dilate;
+mod docs;
+mod doctor;
+mod map;
+mod scripts;
+mod support;

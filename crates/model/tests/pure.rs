@@ -1,0 +1,8 @@
+//! All tests of this crate's behaviour that need no root, in one program: to link one for each file takes longer than
+//! to run them.
+
+mod bad;
+mod fuzz;
+mod load;
+mod mutated;
+mod stored;

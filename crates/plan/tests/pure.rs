@@ -1,0 +1,7 @@
+//! All tests of this crate's behaviour that need no root, in one program: to link one for each file takes longer than
+//! to run them.
+
+mod common;
+mod placing;
+mod plan;
+mod sharing;
