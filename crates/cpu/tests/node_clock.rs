@@ -332,17 +332,23 @@ fn what_is_taken_has_come_by_the_clock_of_who_takes_it() {
         });
         // The first that has come by no clock of its node, while others come after it.
         let mut ahead = Vec::new();
-        takes_after_work(&groups, || {
-            loop {
-                let sent = socket.recv(&mut word).ok().map(|_| u64::from_ne_bytes(word))?;
-                let after = clock.at(host::now()).as_nanos();
-                let latest = handed.load(Ordering::Relaxed);
-                if latest > sent + 2_000_000 && after.abs_diff(sent) < 500_000 {
-                    ahead.push((sent, after, latest));
-                    return Some(sent);
+        for _ in 0..5 {
+            takes_after_work(&groups, || {
+                loop {
+                    let sent = socket.recv(&mut word).ok().map(|_| u64::from_ne_bytes(word))?;
+                    let after = clock.at(host::now()).as_nanos();
+                    let latest = handed.load(Ordering::Relaxed);
+                    if latest > sent + 2_000_000 && after.abs_diff(sent) < 500_000 {
+                        ahead.push((sent, after, latest));
+                        return Some(sent);
+                    }
                 }
+            });
+            // How many there are depends on how often others have the core just then.
+            if ahead.len() >= 5 {
+                break;
             }
-        });
+        }
         stop.store(true, Ordering::Relaxed);
         (datagrams, connection, ahead)
     });
