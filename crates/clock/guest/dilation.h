@@ -139,7 +139,7 @@ struct state {
 	u64 itimer_interval[3]; /* timers.c: as set last, us */
 	/* sites.c: how many are in the table, whether none is changed any more, and where the stubs are mapped again. */
 	u32 sites, sites_lock, sites_closed;
-	/* sandbox.c: there are filters of the program's own, and their verdicts on trapped calls must be asked for. */
+	/* settings/sandbox.c: there are filters of the program's own, and their verdicts on trapped calls must be asked for. */
 	u32 sandboxed, judged;
 	/* machine.c: the program runs another on a machine of its own; its handlers. */
 	u32 machine;
@@ -274,11 +274,24 @@ void restore_sites(void);
 long be_strict(const struct call *c);
 void end_strictly(void);
 /*
- * sandbox.c: whether a filter that was there before this program ran is the program's own; and whether such a filter
+ * settings/sandbox.c: whether a filter that was there before this program ran is the program's own; and whether such a filter
  * answers a trapped call with an error, which is the call's result then.
  */
 void find_filters(void);
 bool refused(const struct call *c, long *result);
+/*
+ * The call as it was made, from DIORAMA_JUDGE and its neighbours (layout.h): for verdicts, or to be carried out if it is
+ * none that traps.
+ */
+enum from { JUDGE, JUDGE_AGAIN, CARRY_OUT };
+long make_from(const struct call *c, enum from from);
+/*
+ * settings/listener.c: the descriptor of a listener that the program makes, and by which data its filter is to trap; a
+ * call that has trapped by these; what a supervisor asks of its listener.
+ */
+long make_listener(u64 flags, u32 *data);
+long call_supervised(struct call *c, u32 data);
+long call_listener(struct call *c);
 /* machine.c: a call that is being answered, found by a handler that interrupts that. */
 struct answered {
 	u64 mark, self;
@@ -292,7 +305,8 @@ void on_any_signal(int sig, struct siginfo *info, struct ucontext *context);
 u64 wrapped(i32 sig, u64 handler);
 /* Whether the program is one of those, by the path by which it was executed. */
 void find_machine(const char *path);
-/* trap.c */
+/* trap.c: what is answered in the image. */
+long dispatch(struct call *c);
 void on_sigsys(int sig, struct siginfo *info, struct ucontext *context);
 void restorer(void);
 /* tsc.c */

@@ -83,6 +83,19 @@
  */
 #define DIORAMA_CALL_NOTE 0x3f58
 /*
+ * Nor this: what a program wants of a listener for user notification that it makes itself (settings/listener.c). Of
+ * calls of which its filter says RET_USER_NOTIF the filter that is installed says RET_TRAP, with these data: from
+ * DIORAMA_LISTENER_DATA on, the listener's number, and one bit more where a filter that looks at the instruction
+ * pointer cannot be asked for errors first. DIORAMA_LISTENED is where a process keeps the data, or 0. An error says
+ * that a descriptor is no such listener.
+ */
+#define DIORAMA_CALL_LISTENER 0x3f59
+#define DIORAMA_LISTENER_DATA 0xd100
+#define DIORAMA_LISTENERS 128
+#define DIORAMA_LISTENER_UNJUDGED 128
+#define DIORAMA_LISTENED 0x550500020f78
+#define DIORAMA_NO_LISTENER 3905
+/*
  * What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the
  * image's and dilate-exec's; and the image's in a process with a filter of its own, which lets the bootstrap ask for
  * the memfd only.
@@ -98,17 +111,21 @@
 /* The same of the filter that stands for SECCOMP_MODE_STRICT (strict.c). */
 #define DIORAMA_STRICT_DATA 0x4d0d
 /*
- * Filters of the program's own (sandbox.c). Who asks by rt_sigprocmask with DIORAMA_ASK as its first argument and no
- * mask gets 0, or one of two errors: DIORAMA_SANDBOXED if there are such filters, DIORAMA_JUDGED if their verdict on a
- * trapped call has to be asked for. That is done by the call itself, made from the address DIORAMA_JUDGE in the image
+ * Filters of the program's own (settings/sandbox.c). Who asks by rt_sigprocmask with DIORAMA_ASK as its first argument and no
+ * mask gets 0, or an error: DIORAMA_SANDBOXED if there are such filters, DIORAMA_JUDGED if their verdict on a
+ * trapped call has to be asked for, and from DIORAMA_LISTENED_TO on, plus the listener's number, that and that one of
+ * them has a listener. A verdict is asked for by the call itself, made from the address DIORAMA_JUDGE in the image
  * (two bytes before it is the syscall instruction): it is never carried out, but gives the filter's error, ENOSYS if a
- * tracer or another process were to say, or DIORAMA_NOT_JUDGED. From DIORAMA_JUDGE_AGAIN, only errors count.
+ * tracer or another process were to say, or DIORAMA_NOT_JUDGED. From DIORAMA_JUDGE_AGAIN, only errors count. From
+ * DIORAMA_CARRY_OUT a call is made that no filter of the program's judges, and that is not carried out if it traps.
  */
 #define DIORAMA_ASK 0x4d0c3f59
 #define DIORAMA_SANDBOXED 3901
 #define DIORAMA_JUDGED 3902
 #define DIORAMA_JUDGE 0xcee2
 #define DIORAMA_JUDGE_AGAIN 0xcee5
+#define DIORAMA_CARRY_OUT 0xcee8
+#define DIORAMA_LISTENED_TO 3584
 #define DIORAMA_NOT_JUDGED 3903
 /* The descriptor over which dilate-exec hands its seccomp listener to the injector, unless it is told another. */
 #define DIORAMA_SOCKET 3

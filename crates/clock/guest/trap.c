@@ -14,7 +14,7 @@ __asm__(".section .text.trap, \"ax\", @progbits\n"
 	"	syscall\n"
 	".text\n");
 
-static long dispatch(struct call *c)
+__attribute__((visibility("hidden"))) long dispatch(struct call *c)
 {
 	switch (c->nr) {
 #define CALL(number, handler, ...) \
@@ -32,11 +32,15 @@ void on_sigsys(int sig, struct siginfo *info, struct ucontext *u)
 {
 	if (info->code == SYS_SECCOMP && info->err == DIORAMA_STRICT_DATA)
 		end_strictly();
+	struct call c = { (u64)(u32)info->syscall, { u->rdi, u->rsi, u->rdx, u->r10, u->r8, u->r9 }, u };
+	if (info->code == SYS_SECCOMP && info->err && *(u64 *)DIORAMA_LISTENED == (u64)info->err) {
+		u->rax = (u64)call_supervised(&c, (u32)info->err);
+		return;
+	}
 	if (info->code != SYS_SECCOMP || info->err != DIORAMA_TRAP_DATA) {
 		foreign_signal(sig, info, u);
 		return;
 	}
-	struct call c = { (u64)(u32)info->syscall, { u->rdi, u->rsi, u->rdx, u->r10, u->r8, u->r9 }, u };
 	long result;
 	if (STATE->judged && refused(&c, &result)) {
 		u->rax = (u64)result;

@@ -19,7 +19,8 @@ use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
-use crate::layout::{CALL_MEMFD, CALL_NOTE, EXECUTE_SANDBOXED, NOT_GIVEN};
+use crate::layout::{CALL_LISTENER, CALL_MEMFD, CALL_NOTE, EXECUTE_SANDBOXED, NOT_GIVEN};
+use crate::listeners::Listeners;
 use crate::memory::write_memory;
 use crate::notify::{self, Notification};
 use crate::settings::{UntrueSetting, told};
@@ -42,8 +43,8 @@ pub(crate) struct Counters {
 
 /// The seccomp listener of a command.
 #[derive(Debug)]
-struct Listener {
-    fd: OwnedFd,
+pub(crate) struct Listener {
+    pub(crate) fd: OwnedFd,
     cpu: VirtualCpu,
     /// Whose programs it serves.
     of: String,
@@ -68,6 +69,8 @@ pub(crate) struct Crew {
     /// Programs that wanted to trace others from their start, and were refused: their names, by process.
     pub tracers: Mutex<BTreeMap<pid_t, String>>,
     refused: Mutex<Refused>,
+    /// Those that programs have made.
+    listeners: Arc<Listeners>,
     /// Read by each exec under way, and written by a change of the rate, which may not meet one.
     execs: RwLock<()>,
     /// Readable when all are to stop.
@@ -98,6 +101,7 @@ impl Crew {
             untrue: Mutex::default(),
             tracers: Mutex::default(),
             refused: Mutex::new(refused),
+            listeners: Arc::default(),
             execs: RwLock::new(()),
             stop,
             state: Mutex::default(),
@@ -139,6 +143,8 @@ impl Crew {
         // It cannot fail: the count is never read, and is far from full.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         self.vacancy.notify_all();
+        drop(state);
+        self.listeners.stop();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -202,6 +208,9 @@ impl Crew {
             } else if notification.nr as u64 == CALL_NOTE {
                 self.note(&listener, &notification);
                 false
+            } else if notification.nr as u64 == CALL_LISTENER {
+                drop(under_way);
+                self.serve_listener(&listener, &notification)
             } else if i64::from(notification.nr) == libc::SYS_ptrace {
                 self.refuse_tracing(notification.pid as pid_t);
                 // Fails only if the thread was killed meanwhile.
@@ -281,6 +290,19 @@ impl Crew {
         self.untrue.lock().expect("nobody panics while holding the lock").insert(setting);
         // Fails only if the thread was killed meanwhile. No answer is of interest.
         let _ = notify::refuse(listener.fd.as_fd(), n.id, libc::ENOSYS);
+    }
+
+    /// Does what a program wants of a listener that it has made. Returns whether another thread leads ours now.
+    fn serve_listener(self: &Arc<Crew>, listener: &Arc<Listener>, n: &Notification) -> bool {
+        let led_on = Listeners::may_take_long(n) && self.find_leader(listener);
+        let (value, error) = match self.listeners.serve(listener, n) {
+            Ok(None) => return led_on,
+            Ok(Some(value)) => (value, 0),
+            Err(e) => (0, -e.raw_os_error().unwrap_or(libc::EIO)),
+        };
+        // Fails only if the thread was killed meanwhile.
+        let _ = notify::answer(listener.fd.as_fd(), n.id, value, error);
+        led_on
     }
 
     /// Lets a thread execute, and stays with it. Returns whether another thread leads the listener now.

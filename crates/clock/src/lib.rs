@@ -16,6 +16,7 @@ mod auxv;
 mod crew;
 mod injector;
 mod launch;
+mod listeners;
 mod memory;
 mod notify;
 mod page;

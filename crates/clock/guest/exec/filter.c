@@ -9,6 +9,7 @@
 
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/ioctl.h>
 #include <linux/seccomp.h>
 
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
@@ -64,14 +65,15 @@ static void trap(void)
 	emit(BPF_JMP | BPF_JA, 0, 0, 0);
 }
 
-/* Where the call comes from the image, allow it, or if that only asks for a verdict on it (sandbox.c) give none. */
+/* Where the call comes from the image, allow it, or if that only asks for a verdict on it (settings/sandbox.c) give none. */
 static void trap_or_allow(u32 allowed)
 {
 	load(offsetof(struct seccomp_data, instruction_pointer) + 4);
-	skip_unless(DIORAMA_ADDRESS_HIGH, 5);
+	skip_unless(DIORAMA_ADDRESS_HIGH, 6);
 	load(offsetof(struct seccomp_data, instruction_pointer));
-	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE), 2);
-	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE_AGAIN), 1);
+	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE), 3);
+	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE_AGAIN), 2);
+	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_CARRY_OUT), 1);
 	answer(allowed);
 	answer(ERRNO(DIORAMA_NOT_JUDGED));
 	answer(SECCOMP_RET_TRAP | DIORAMA_TRAP_DATA);
@@ -277,11 +279,15 @@ static void of_cpu(u32 nr, u8 resource)
 	done(here);
 }
 
+/* Stamps of packets, and what a supervisor asks of its listener. */
 static void packet_stamps(u32 nr)
 {
-	static const u32 stamps[] = { 0x8906 /* SIOCGSTAMP */, 0x8907 /* SIOCGSTAMPNS */, 0x80108906, 0x80108907 };
+	static const u32 commands[] = { 0x8906 /* SIOCGSTAMP */, 0x8907 /* SIOCGSTAMPNS */, 0x80108906, 0x80108907,
+					SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND, SECCOMP_IOCTL_NOTIF_ID_VALID,
+					SECCOMP_IOR(2, u64) /* the same, as it was at first */, SECCOMP_IOCTL_NOTIF_ADDFD,
+					0x40082104 /* SET_FLAGS */ };
 	u32 here = on(nr);
-	if_one_of(1, stamps, 4);
+	if_one_of(1, commands, sizeof commands / sizeof *commands);
 	done(here);
 }
 
@@ -360,6 +366,7 @@ static void build(void)
 #undef CALL
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
 	simply(DIORAMA_CALL_NOTE, SECCOMP_RET_USER_NOTIF);
+	simply(DIORAMA_CALL_LISTENER, SECCOMP_RET_USER_NOTIF);
 	/*
 	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
 	 * vfork, and would wait for it for ever: it is told before that.

@@ -1,7 +1,4 @@
-/*
- * A program that answers for calls itself: by a listener for user notification, and as a tracer of its child. Says what
- * came of it, natively and dilated not the same.
- */
+/* A program that answers for its child's calls as its tracer. Says what came of it, natively and dilated not the same. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -17,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static long install(unsigned flags, unsigned verdict)
+static long install(unsigned verdict)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -28,7 +25,7 @@ static long install(unsigned flags, unsigned verdict)
 	};
 	struct sock_fprog program = { sizeof code / sizeof *code, code };
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
 static void call(const char *name, long nr)
@@ -48,7 +45,7 @@ int main(void)
 	pid_t child = fork();
 	if (!child) {
 		/* Until it is traced. */
-		if (read(ready[0], &byte, 1) != 1 || install(0, SECCOMP_RET_TRACE | 5))
+		if (read(ready[0], &byte, 1) != 1 || install(SECCOMP_RET_TRACE | 5))
 			_exit(9);
 		call("traced getppid", SYS_getppid);
 		call("traced nanosleep", SYS_nanosleep);
@@ -66,12 +63,5 @@ int main(void)
 		ptrace(PTRACE_CONT, child, 0, status >> 16 ? 0 : WSTOPSIG(status));
 	}
 	printf("exit %d\n", WEXITSTATUS(status));
-	/* Last, for nobody would answer. */
-	long listener = install(SECCOMP_FILTER_FLAG_NEW_LISTENER, SECCOMP_RET_USER_NOTIF);
-	printf("listener: %s, %d\n", listener < 0 ? "none" : "there", listener < 0 ? errno : 0);
-	if (listener < 0) {
-		call("getppid", SYS_getppid);
-		call("nanosleep", SYS_nanosleep);
-	}
 	return 0;
 }

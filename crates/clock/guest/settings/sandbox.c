@@ -15,13 +15,15 @@
  *    asked: the call is made once more, from an address of the image that says to filter.c not to carry it out and to
  *    the tail that it is to be judged. A tracer, or an answer from somewhere else, is weaker than filter.c's word:
  *    both mean ENOSYS, as long as there is nobody to give them, and are turned into that here.
+ *  - A listener of the program's own is kept by the injector (settings/listener.c says how): the filter has none, and
+ *    where it would notify, it traps.
  *  - Sites (sites.c) do not ask the kernel. In a process with filters they go back to the syscall instruction.
  *
  * A filter that looks at the instruction pointer itself is not asked: it would judge the image's.
  *
  * This is for programs that mean well: who jumps into the image evades his own filter.
  */
-#include "dilation.h"
+#include "../dilation.h"
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -31,6 +33,9 @@
 #define MOST 4096
 /* A word of a filter's memory. It has come to its verdict, and needs it no more. */
 #define VERDICT 15
+/* Linux 5.19 */
+#define WAIT_KILLABLE_RECV (1ull << 5)
+#define LISTENED (*(u64 *)DIORAMA_LISTENED)
 #define FIELD(name) offsetof(struct seccomp_data, name)
 #define POINTER FIELD(instruction_pointer)
 
@@ -87,7 +92,19 @@ static const struct sock_filter tail[] = {
 	{ BPF_RET | BPF_A, 0, 0, 0 },
 };
 #define JUDGED 4 /* which of these looks for DIORAMA_JUDGE; the next one for DIORAMA_JUDGE_AGAIN */
+#define WEAK_AGAIN 9 /* which says what becomes of a weak verdict there */
 #define LENGTH(part) (sizeof part / sizeof *part)
+
+/* What comes behind the tail where the filter has a listener, in place of the tail's last two. */
+static const struct sock_filter notifying[] = {
+	REMEMBERED,
+	{ BPF_ALU | BPF_AND | BPF_K, 0, 0, SECCOMP_RET_ACTION_FULL },
+	SKIP(SECCOMP_RET_USER_NOTIF, 0, 1),
+	VERDICT_OF(SECCOMP_RET_TRAP), /* with the listener's number */
+	REMEMBERED,
+	{ BPF_RET | BPF_A, 0, 0, 0 },
+};
+#define NOTIFIED 3
 
 /* A filter as it is installed: head, the program's own, a stub for each of its verdicts, tail. And the program's. */
 struct rewritten {
@@ -147,11 +164,14 @@ static void jump(struct sock_filter *code, u32 from, u32 to)
 	code[from] = (struct sock_filter){ BPF_JMP | BPF_JA, 0, 0, to - from - 1 };
 }
 
-/* How long the whole is; 0: too long. *judges: whether it has to be asked about trapped calls. */
-static u32 rewrite(struct rewritten *r, u32 length, bool *judges)
+/*
+ * How long the whole is; 0: too long. *judges: whether it has to be asked about trapped calls. *listened: the number of
+ * its listener, or 0.
+ */
+static u32 rewrite(struct rewritten *r, u32 length, bool *judges, u32 *listened)
 {
 	struct sock_filter *code = r->code;
-	const u32 own = LENGTH(head), stubs = own + length, most = MOST - LENGTH(tail);
+	const u32 own = LENGTH(head), stubs = own + length, most = MOST - LENGTH(tail) - LENGTH(notifying);
 	bool weak = false, by_pointer = false;
 	u32 at = stubs;
 	if (stubs > most)
@@ -188,7 +208,20 @@ static u32 rewrite(struct rewritten *r, u32 length, bool *judges)
 		code[at + JUDGED].k = code[at + JUDGED + 1].k = 0;
 	if (*judges || STATE->judged)
 		code[TOLD].k = SECCOMP_RET_ERRNO | DIORAMA_JUDGED;
-	return at + LENGTH(tail);
+	u32 end = at + LENGTH(tail);
+	if (*listened) {
+		*listened |= by_pointer ? DIORAMA_LISTENER_UNJUDGED : 0;
+		/* Nobody listens to what is installed: ENOSYS, unless another filter has an error. */
+		code[at + WEAK_AGAIN].k = SECCOMP_RET_USER_NOTIF;
+		end -= 2;
+		copy(code + end, notifying, sizeof notifying);
+		code[end + NOTIFIED].k |= *listened;
+		end += LENGTH(notifying);
+	}
+	u32 listens = *listened ? *listened : LISTENED;
+	if (listens)
+		code[TOLD].k = SECCOMP_RET_ERRNO | (DIORAMA_LISTENED_TO + listens - DIORAMA_LISTENER_DATA);
+	return end;
 }
 
 /* struct sock_fprog */
@@ -208,13 +241,32 @@ static long install(struct call *c, const struct filter *filter, struct rewritte
 		if (leads_out(r->program, filter->length, i))
 			return as_is(c);
 	bool judges;
-	struct filter ours = { (u16)rewrite(r, filter->length, &judges), (u64)r->code };
-	if (!ours.length)
-		return -EINVAL;
-	/* Before it holds: another thread may get it by the same call. */
-	STATE->sites_closed = STATE->sandboxed = true;
-	STATE->judged |= judges;
-	return syscall(c->nr, c->a[0], c->a[1], &ours, c->a[3], c->a[4]);
+	u32 listened = 0;
+	u64 flags = c->a[1];
+	long listener = -1;
+	if (c->nr == __NR_seccomp && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)) {
+		listener = make_listener(flags, &listened);
+		if (listener < 0)
+			return listener;
+		flags &= ~(SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE_RECV);
+	}
+	struct filter ours = { (u16)rewrite(r, filter->length, &judges, &listened), (u64)r->code };
+	long result = -EINVAL;
+	if (ours.length) {
+		/* Before it holds: another thread may get it by the same call. */
+		STATE->sites_closed = STATE->sandboxed = true;
+		STATE->judged |= judges || listened;
+		if (listened)
+			LISTENED = listened;
+		result = syscall(c->nr, c->a[0], flags, &ours, c->a[3], c->a[4]);
+	}
+	if (listener < 0)
+		return result;
+	if (!result)
+		return listener;
+	LISTENED = 0;
+	syscall(__NR_close, listener);
+	return result;
 }
 
 /* prctl(PR_SET_SECCOMP, mode, filter), seccomp(operation, flags, filter) */
@@ -240,13 +292,14 @@ long call_seccomp(struct call *c)
 void find_filters(void)
 {
 	long told = syscall(__NR_rt_sigprocmask, DIORAMA_ASK, 0, 0, 8);
-	STATE->judged = told == -DIORAMA_JUDGED;
+	u64 listened = (u64)(-told - DIORAMA_LISTENED_TO);
+	if (listened < 2 * DIORAMA_LISTENERS)
+		LISTENED = DIORAMA_LISTENER_DATA + listened;
+	STATE->judged = told == -DIORAMA_JUDGED || LISTENED;
 	STATE->sandboxed = STATE->judged || told == -DIORAMA_SANDBOXED;
 	STATE->sites_closed |= STATE->sandboxed;
 }
 
-/* The call as it was made, from DIORAMA_JUDGE, or from DIORAMA_JUDGE_AGAIN. */
-long judge(const struct call *c, bool again);
 __asm__(".section .judge, \"ax\", @progbits\n"
 	"judge_from:\n"
 	"	syscall\n"
@@ -254,11 +307,14 @@ __asm__(".section .judge, \"ax\", @progbits\n"
 	"judge_again_from:\n"
 	"	syscall\n"
 	"	ret\n"
+	"carry_out_from:\n"
+	"	syscall\n"
+	"	ret\n"
 	".text\n"
-	".hidden judge\n"
-	".globl judge\n"
-	".type judge, @function\n"
-	"judge:\n"
+	".hidden make_from\n"
+	".globl make_from\n"
+	".type make_from, @function\n"
+	"make_from:\n"
 	"	mov %esi, %ecx\n"
 	"	mov (%rdi), %rax\n"
 	"	mov 16(%rdi), %rsi\n"
@@ -269,15 +325,17 @@ __asm__(".section .judge, \"ax\", @progbits\n"
 	"	mov 8(%rdi), %rdi\n"
 	"	test %cl, %cl\n"
 	"	jz judge_from\n"
-	"	jmp judge_again_from\n");
-_Static_assert(offsetof(struct call, a) == 8, "judge says where");
+	"	dec %cl\n"
+	"	jz judge_again_from\n"
+	"	jmp carry_out_from\n");
+_Static_assert(offsetof(struct call, a) == 8 && JUDGE == 0 && JUDGE_AGAIN == 1, "make_from says where");
 
 bool refused(const struct call *c, long *result)
 {
-	*result = judge(c, false);
+	*result = make_from(c, JUDGE);
 	if (*result == -ENOSYS) {
 		/* Perhaps instead of what a tracer were to say, which any error of an earlier filter outweighs. */
-		long error = judge(c, true);
+		long error = make_from(c, JUDGE_AGAIN);
 		if (error != -DIORAMA_NOT_JUDGED)
 			*result = error;
 	}
