@@ -139,7 +139,7 @@ struct state {
 	u64 itimer_interval[3]; /* timers.c: as set last, us */
 	/* sites.c: how many are in the table, whether none is changed any more, and where the stubs are mapped again. */
 	u32 sites, sites_lock, sites_closed;
-	/* settings/sandbox.c: there are filters of the program's own, and their verdicts on trapped calls must be asked for. */
+	/* settings/sandbox.c: there are filters of the program's own; their verdicts on trapped calls must be asked for. */
 	u32 sandboxed, judged;
 	/* machine.c: the program runs another on a machine of its own; its handlers. */
 	u32 machine;
@@ -274,14 +274,14 @@ void restore_sites(void);
 long be_strict(const struct call *c);
 void end_strictly(void);
 /*
- * settings/sandbox.c: whether a filter that was there before this program ran is the program's own; and whether such a filter
- * answers a trapped call with an error, which is the call's result then.
+ * settings/sandbox.c: whether a filter that was there before this program ran is the program's own; and whether such a
+ * filter answers a trapped call with an error, which is the call's result then.
  */
 void find_filters(void);
 bool refused(const struct call *c, long *result);
 /*
- * The call as it was made, from DIORAMA_JUDGE and its neighbours (layout.h): for verdicts, or to be carried out if it is
- * none that traps.
+ * The call as it was made, from DIORAMA_JUDGE and its neighbours (layout.h): for verdicts, or to be carried out if it
+ * is none that traps.
  */
 enum from { JUDGE, JUDGE_AGAIN, CARRY_OUT };
 long make_from(const struct call *c, enum from from);

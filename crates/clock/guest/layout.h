@@ -111,8 +111,8 @@
 /* The same of the filter that stands for SECCOMP_MODE_STRICT (strict.c). */
 #define DIORAMA_STRICT_DATA 0x4d0d
 /*
- * Filters of the program's own (settings/sandbox.c). Who asks by rt_sigprocmask with DIORAMA_ASK as its first argument and no
- * mask gets 0, or an error: DIORAMA_SANDBOXED if there are such filters, DIORAMA_JUDGED if their verdict on a
+ * Filters of the program's own (settings/sandbox.c). Who asks by rt_sigprocmask with DIORAMA_ASK as its first argument
+ * and no mask gets 0, or an error: DIORAMA_SANDBOXED if there are such filters, DIORAMA_JUDGED if their verdict on a
  * trapped call has to be asked for, and from DIORAMA_LISTENED_TO on, plus the listener's number, that and that one of
  * them has a listener. A verdict is asked for by the call itself, made from the address DIORAMA_JUDGE in the image
  * (two bytes before it is the syscall instruction): it is never carried out, but gives the filter's error, ENOSYS if a

@@ -28,8 +28,8 @@
  *  - One store changes it: an aligned one of eight bytes, which other processors see whole or not at all. Half of all
  *    sites are not within such eight bytes; they are changed where all threads share one core (`given.one_core`, as in
  *    nodes), where any single instruction is whole for the others.
- *  - A program that installs a filter of its own (settings/sandbox.c) is to be judged by it at every call: no site of it is
- *    changed any more, and those that are make their calls by the syscall instruction again.
+ *  - A program that installs a filter of its own (settings/sandbox.c) is to be judged by it at every call: no site of
+ *    it is changed any more, and those that are make their calls by the syscall instruction again.
  *  - What the kernel refuses (to a process that forbade itself memory both writable and executable) is not asked for
  *    again.
  *

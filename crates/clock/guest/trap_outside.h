@@ -1,4 +1,4 @@
-/* The end of a filter that traps calls, unless they come from the image, or that asks for verdicts (settings/sandbox.c). */
+/* The end of a filter that traps calls, unless the image makes them, or asks for verdicts (settings/sandbox.c). */
 #ifndef DIORAMA_TRAP_OUTSIDE_H
 #define DIORAMA_TRAP_OUTSIDE_H
 

@@ -9,7 +9,8 @@ import glob, http.server, os, pwd, signal, subprocess, sys, tempfile, threading,
 
 name, command = sys.argv[1], sys.argv[2:]
 PAGE = b"""<!doctype html><title>waits</title><script>
-const tell = (what, began) => fetch('/told?' + new URLSearchParams({what, took: Math.floor(performance.now() - began)}));
+const tell = (what, began) =>
+  fetch('/told?' + new URLSearchParams({what, took: Math.floor(performance.now() - began)}));
 addEventListener('load', () => {
   const began = performance.now();
   setTimeout(() => {
@@ -70,7 +71,8 @@ for path in glob.glob('/proc/[0-9]*/cmdline'):
     try:
         words = open(path, 'rb').read()
         if os.getsid(int(path.split('/')[2])) == browser.pid and (b'=renderer' in words or b'-contentproc' in words):
-            sandboxed |= told_of(path, 'Seccomp_filters') > told_of(f'/proc/{told_of(path, "PPid")}/', 'Seccomp_filters')
+            parent = f'/proc/{told_of(path, "PPid")}/'
+            sandboxed |= told_of(path, 'Seccomp_filters') > told_of(parent, 'Seccomp_filters')
     except OSError:
         pass
 try:

@@ -65,7 +65,7 @@ static void trap(void)
 	emit(BPF_JMP | BPF_JA, 0, 0, 0);
 }
 
-/* Where the call comes from the image, allow it, or if that only asks for a verdict on it (settings/sandbox.c) give none. */
+/* Allow the call if the image makes it; give no verdict if that only asks for one (settings/sandbox.c). Else trap. */
 static void trap_or_allow(u32 allowed)
 {
 	load(offsetof(struct seccomp_data, instruction_pointer) + 4);

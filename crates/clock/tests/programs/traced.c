@@ -1,4 +1,4 @@
-/* A program that answers for its child's calls as its tracer. Says what came of it, natively and dilated not the same. */
+/* Answers for its child's calls as its tracer. Says what came of it, which is not the same natively and dilated. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
