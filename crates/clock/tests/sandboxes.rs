@@ -38,6 +38,11 @@ fn supervisors_are_asked_and_answer_as_natively() {
             assert!(ran.status.success(), "TDF {tdf}: {ran:?}");
             assert_eq!(sorted(&ran.stdout), sorted(&native.stdout), "TDF {tdf}");
         }
+        // By the numbers that processes have there the supervisor finds the child's memory.
+        let own = ["unshare", "-p", "-f", "--mount-proc", program.to_str().unwrap()];
+        let ran = Dilation::new("3").run(own);
+        assert!(ran.status.success(), "{ran:?}");
+        assert_eq!(sorted(&ran.stdout), sorted(&native.stdout), "in a PID namespace");
     }
 }
 
