@@ -121,7 +121,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let plan = wanted.plan()?;
     let accuracy = engine::accuracy(&experiment, &args.accuracy)?;
     let mut requirements = Requirements::of(&args, &experiment)?;
-    // What could not be done in the end is refused now.
+    // A second run that could not be made is refused now.
     if args.confirm {
         Confirmation::of(&args, &plan)?;
     }
@@ -169,7 +169,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
             failed |= !requirements.judge(outcome.result)?;
             continue;
         };
-        let (made, result) = confirmation.make(outcome, &plan, &cores, &args, accuracy, &interrupts)?;
+        let first = outcome.result.clone();
+        let confirmed = confirmation.make(outcome, &plan, &cores, &args, accuracy, &interrupts);
+        if confirmed.is_err() {
+            // It was made all the same.
+            requirements.judge(first)?;
+        }
+        let (made, result) = requirements.attempted(confirmed)?;
         failed |= !made | !requirements.judge(result)?;
     }
     requirements.write()?;
@@ -243,7 +249,7 @@ fn measured(name: &str, metric: &MetricRecord) -> String {
     )
 }
 
-/// What is wrong with them.
+/// Warns of what is wrong with them.
 fn complain(outcome: &Outcome) {
     for recording in outcome.recordings.iter().filter(|r| r.missed > 0) {
         engine::warn(format_args!(

@@ -55,16 +55,15 @@ impl Requirements {
     }
 
     /// Notes what became of a run, gives it back if it was made, and writes the file if there is none to follow.
-    pub fn attempted<T>(&mut self, run: engine::Result<T>) -> Result<T, Failure> {
-        match run {
-            Ok(outcome) => Ok(outcome),
-            Err(e) => {
-                self.note(Err(e.to_string()));
-                self.annotate(&e.to_string())?;
-                self.write()?;
-                Err(e.into())
-            }
-        }
+    pub fn attempted<T>(&mut self, run: Result<T, impl Into<Failure>>) -> Result<T, Failure> {
+        let failure = match run {
+            Ok(outcome) => return Ok(outcome),
+            Err(e) => e.into(),
+        };
+        self.note(Err(failure.message.clone()));
+        self.annotate(&failure.message)?;
+        self.write()?;
+        Err(failure)
     }
 
     /// Writes the file that was asked for.
