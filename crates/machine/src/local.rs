@@ -236,7 +236,6 @@ impl LocalSite {
             core: only(&setup),
             hide: vec![folder, place.results.path().to_path_buf()],
         })?;
-        let idle_memory = IdleMemory::take(&place.registration.id, setup.tdf);
         let raised = UserLimits::raise(&place.registration.id);
         if let Err(e) = &raised {
             warn(format_args!("nodes can use up inotify and epoll of the host's root: no more can be had here: {e}"));
@@ -250,6 +249,8 @@ impl LocalSite {
         let (network, namespaces) = Network::create(&setup, clocks)?;
         let ports = taken.open(namespaces.all(), network.addresses(), &self.events.teller())?;
         self.programs = Programs::but_own(&runtime);
+        // After all other settings: nobody changes any while the kernel takes up to half a second for this one.
+        let idle_memory = IdleMemory::take(&self.place()?.registration.id, setup.tdf);
         let made = Prepared {
             _ports: ports,
             network,
