@@ -125,7 +125,9 @@ volumes: {{ db-data: }}
     fs::write(folder.join("experiment.yaml"), text).unwrap();
     drop(registry);
 
-    let run = lab.diorama(&["run", "lab", "--set", "ends.limit=30s", "--out", "runs/shop"]);
+    // A web server does not end by itself: when it has had time to begin, too.
+    let end = "events=[{ when: { node: db, log: ready to accept connections, after: 8s }, do: end }]";
+    let run = lab.diorama(&["run", "lab", "--set", "ends.limit=60s", "--set", end, "--out", "runs/shop"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let events = lab.read("runs/shop/events.jsonl");
     let at = |event: &str, node: &str| {
@@ -141,7 +143,7 @@ volumes: {{ db-data: }}
     assert!(lab.read("runs/shop/nodes/db/stderr.log").contains("ready to accept connections"));
     drop(kept);
 
-    // The same images from a folder of archives, of either kind.
+    // From a folder of archives, of either kind.
     let [from, to] = [("docker-archive", "db"), ("oci-archive", "oci")]
         .map(|(kind, name)| format!("{kind}:{}", dir.join(format!("archives/{name}.tar")).display()));
     must(Command::new("skopeo").args(["copy", "--quiet", &from, &format!("{to}:{host}/shop/db:1")]));

@@ -102,7 +102,7 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
             }
         }
         let result = dir.result().unwrap();
-        let disk = result.fidelity.checks.iter().find(|check| check.name == CheckName::Disk).unwrap();
+        let disk = result.fidelity.check(CheckName::Disk).unwrap();
         assert!(disk.value.is_some() && disk.says.contains("requests to disks"), "{}", disk.says);
         let seconds = dir.disks().unwrap();
         let sum = |of: fn(&record::DiskInterval) -> u64| seconds.iter().map(of).sum::<u64>();
@@ -129,7 +129,7 @@ fn a_disk_takes_the_same_virtual_time_with_and_without_dilation() {
 /// reads the processor's counter, which goes on in real time.
 const READS_OF_A_WHOLE_DRIVE: &str = r#"
 name: disks
-tdf: 10
+tdf: 4
 machines:
   m: { speed: 0.6, memory: 256MiB, disk: { like: hdd-7200 } }
 nodes:

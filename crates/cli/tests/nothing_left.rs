@@ -36,14 +36,16 @@ fn time_to_get_going(lab: &Lab, args: &[&str]) -> Duration {
     took
 }
 
-/// Ends a run by `signal` at 20 moments from its first instruction to well after virtual zero.
-fn ended_at_20_moments(signal: Signal, salt: u64) {
+/// Ends runs at moments from their first instruction to well after virtual zero, `each` of them by each signal.
+fn ended(signals: &[Signal], each: usize, salt: u64) {
     // Fast machines: a perl that takes a second to start is no other moment than one that takes a tenth.
     let faster = ECHO.replace("speed: 0.4", "speed: 3").replace("speed: 0.1", "speed: 1");
     let lab = Lab::new(&faster.replace("for (1..5)", "for (1..500)"));
     let args = ["run", "lab", "--tdf", "10"];
     let going = time_to_get_going(&lab, &args);
-    for moment in moments(20, going * 4 / 3, salt) {
+    // As many as signals are an odd number of moments apart, so that each has moments all over that time.
+    for (moment, &signal) in moments(each * signals.len(), going * 4 / 3, salt).into_iter().zip(signals.iter().cycle())
+    {
         let mut run = lab.start(&args);
         std::thread::sleep(moment);
         let heard = hears(&run, signal);
@@ -78,7 +80,7 @@ fn ended_at_20_moments(signal: Signal, salt: u64) {
 #[test]
 fn signals_are_heard_before_anything_is_made() {
     let lab = Lab::new(&ECHO.replace("for (1..5)", "for (1..500)"));
-    // What is made for a run is registered first, under this lock.
+    // A run is registered before anything is made for it, under this lock.
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create("/run/diorama").unwrap();
     let registry = std::fs::File::create("/run/diorama/lock").unwrap();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
@@ -119,18 +121,13 @@ fn a_hangup_that_the_caller_ignores_ends_nothing() {
 }
 
 #[test]
-fn after_int() {
-    ended_at_20_moments(Signal::INT, 1);
-}
-
-#[test]
-fn after_term() {
-    ended_at_20_moments(Signal::TERM, 2);
+fn after_int_and_term() {
+    ended(&[Signal::INT, Signal::TERM], 12, 1);
 }
 
 #[test]
 fn after_kill() {
-    ended_at_20_moments(Signal::KILL, 3);
+    ended(&[Signal::KILL], 20, 3);
 }
 
 #[test]
