@@ -50,7 +50,7 @@ fn commit(root: &Path) -> Option<String> {
     Some(commit + if changed.is_empty() { "" } else { ", with changes" })
 }
 
-/// What a command prints, if it succeeds.
+/// The output of a command, if it succeeds.
 fn output(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_string())

@@ -247,7 +247,7 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
     let mut told = before;
     let mut looked_for_cut: Option<Instant> = None;
     loop {
-        // What another runner had begun that was killed, or a worker of this one.
+        // Jobs that another runner had begun that was killed, or a worker of this one.
         if looked_for_cut.is_none_or(|at| at.elapsed() >= LOOK_FOR_CUT) {
             queue.find_cut()?;
             looked_for_cut = Some(Instant::now());
@@ -278,7 +278,7 @@ fn made(run: &Run) -> Result<ExitCode, Failure> {
             continue;
         }
         if workers.is_empty() && waiting == 0 && !run.stay {
-            // What has just been cut waits again.
+            // A job that has just been cut waits again.
             queue.find_cut()?;
             if queue.jobs()?.iter().any(|job| job.state == State::Waiting) {
                 continue;

@@ -11,9 +11,9 @@ use crate::terminal;
 /// Arguments of `diorama compare`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What to compare with: a run directory, or a folder of repetitions (VARIANT with 1, 2, …)
+    /// The base: a run directory, or a folder of repetitions (VARIANT with 1, 2, …)
     base: PathBuf,
-    /// What to compare: likewise; several are compared with the base each
+    /// The others: likewise; each is compared with the base
     #[arg(required = true, value_name = "OTHER")]
     others: Vec<PathBuf>,
     /// Largest error: `5%` for mean and p50, `p90=10%` for one statistic (mean, p50, p90, p99); all must hold

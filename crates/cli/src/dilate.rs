@@ -19,7 +19,7 @@ pub struct Args {
     /// Also limit the command to 1/TDF of a core, so that it sees one core of usual speed (needs root)
     #[arg(long, conflicts_with = "control")]
     cpu: bool,
-    /// What rdtsc and rdtscp show: `native`, the processor's own count, which runs on in real time, or `dilated`,
+    /// The counter of rdtsc and rdtscp: `native`, the processor's own count, which runs on in real time, or `dilated`,
     /// virtual time; then each costs microseconds, and each reading of a clock a system call
     #[arg(long, value_name = "COUNTER", default_value = "native")]
     tsc: Tsc,

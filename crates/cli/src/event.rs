@@ -10,7 +10,7 @@ use crate::terminal;
 pub struct Args {
     /// The live run: its directory, or its name
     run: String,
-    /// What an experiment's file has after `at: …,`, such as `link: A--B, set: { up: false }`
+    /// The event as a file has it after `at: …,`, such as `link: A--B, set: { up: false }`
     event: String,
 }
 

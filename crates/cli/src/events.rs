@@ -1,12 +1,13 @@
 //! `diorama events`: what has happened in a run, and what happens.
 
-use std::io::Write;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use record::{Event, RunDir};
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// How often a live run's events are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -35,9 +36,10 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         let events = run.events().map_err(Failure::failed)?;
         for event in events.iter().skip(shown) {
             let line = if args.json { serde_json::to_string(event).map_err(Failure::failed)? } else { told(event) };
-            match said(&line) {
-                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-                other => other.map_err(|e| Failure::failed(format!("cannot write the output: {e}")))?,
+            // At once: whoever follows wants it now.
+            match terminal::write(format!("{line}\n")) {
+                Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+                other => other.map_err(terminal::cannot_write)?,
             }
         }
         shown = events.len();
@@ -46,13 +48,6 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         }
         std::thread::sleep(LOOK);
     }
-}
-
-/// Prints a line at once: whoever follows wants it now.
-fn said(line: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", engine::visible(line))?;
-    out.flush()
 }
 
 /// An event as a person reads it: when, what, to whom, and the details.

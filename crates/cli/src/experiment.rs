@@ -1,4 +1,4 @@
-//! What the verbs that take an experiment have in common.
+//! Arguments of all verbs that take an experiment.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -98,7 +98,7 @@ pub fn tell(notes: &[String]) {
     notes.iter().for_each(|note| engine::warn(format_args!("note: {note}")));
 }
 
-/// What the user says of cores.
+/// The user's choice of cores.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct CoreArgs {
     /// How many cores the emulator, the injector and the engine have [default: one up to eight cores, two above]

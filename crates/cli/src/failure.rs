@@ -11,7 +11,7 @@ pub struct Failure {
     /// 1: the experiment failed or the comparison is outside; 2: bad input or usage; 3: the machine lacks or already
     /// uses something; 130: interrupted. `dilate` has codes of its own.
     pub code: u8,
-    /// What happened, to which node or line, and what would be right.
+    /// Says what happened, to which node or line, and what would be right.
     pub message: String,
 }
 

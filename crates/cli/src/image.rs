@@ -27,7 +27,7 @@ enum What {
         run: String,
         /// The node
         node: String,
-        /// What the image is called from then on: a node has it as its root by `root: image:NAME`
+        /// The image's name from then on: a node has it as its root by `root: image:NAME`
         name: String,
     },
     /// Fetch an image, such as redis:7, and keep it, by skopeo

@@ -25,7 +25,7 @@ pub struct Args {
     /// Change a value of the experiment, such as `machines.server.speed=0.25`
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// What all chance of the search follows from
+    /// The seed of all chance in the search
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Where paths are measured: how much delay, bandwidth and loss count, such as `delay=2,loss=0`

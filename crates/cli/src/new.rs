@@ -15,7 +15,7 @@ use crate::terminal;
 /// Arguments of `diorama new`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What the experiment is like
+    /// The kind of experiment
     #[arg(value_enum, default_value = "two-nodes")]
     template: Template,
     /// The folder that it becomes, made where it is missing; without it one of the template's name
@@ -47,7 +47,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut said: String = files.iter().map(|(file, _)| format!("{}\n", folder.join(file).display())).collect();
     said += &format!("next: diorama check {0}, and, as root, diorama run {0}\n", folder.display());
     terminal::print(said)?;
-    for (program, package) in template.programs().iter().filter(|(program, _)| !is_installed(program)) {
+    for (program, package) in template.programs().iter().filter(|(program, _)| engine::installed(program).is_none()) {
         terminal::say(format!("its nodes run {program}, which is not on this machine: apt install {package}"));
     }
     Ok(ExitCode::SUCCESS)
@@ -71,13 +71,6 @@ fn name_for(folder: &Path) -> Option<String> {
     label.truncate(63);
     let label = label.trim_end_matches('-');
     (!label.is_empty()).then(|| label.to_string())
-}
-
-/// Whether a program is where nodes look for it.
-fn is_installed(program: &str) -> bool {
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"]
-        .iter()
-        .any(|dir| Path::new(dir).join(program).is_file())
 }
 
 #[cfg(test)]

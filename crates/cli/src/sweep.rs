@@ -92,7 +92,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// What a point is, for messages.
+/// A point in words, for messages.
 fn told(point: &Point) -> String {
     let settings: Vec<String> = point.settings.iter().map(|(path, value)| format!("{path}={value}")).collect();
     let settings = settings.join(" ");

@@ -1,4 +1,4 @@
-//! What runs record of their links.
+//! Records of links.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,21 +1,15 @@
 //! Nodes whose dates are off against the others', by their description and by events. Needs root, two cores and crun or
 //! runc, as every run does, and gcc.
 
-use std::fs;
-
-use crate::support::{Lab, compile};
+use crate::support::Lab;
 
 /// By a static program: REALTIME less MONOTONIC by the C library and by a system call, and how late the date of a file
 /// that was just written is; then what is not so.
 const PROGRAM: &str = r#"
-#define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
 static long long ns(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
 static long long of(int clock, int raw)
 {
@@ -79,9 +73,7 @@ fn readings(lab: &Lab, node: &str) -> Vec<Vec<f64>> {
 #[test]
 fn dates_of_nodes_are_off_as_their_file_and_events_say() {
     let lab = Lab::new(OFF);
-    let source = lab.path().join("prog.c");
-    fs::write(&source, PROGRAM).unwrap();
-    compile(&source, lab.path().join("lab/prog"), &["-O1", "-static"]);
+    lab.compile(PROGRAM, "prog", &["-O1", "-static"]);
     let run = lab.diorama(&["run", "lab", "--out", "runs/off"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let all = ["right", "ahead", "stepped"].map(|node| readings(&lab, node));

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Lab, compile};
+use record::{CheckName, Variant};
 
 const CPUS: u32 = 4;
 
@@ -106,11 +107,10 @@ fn a_native_node_has_a_whole_core_and_the_kernels_clock() {
     let shown: i64 = lines[3].split('.').next().unwrap().parse().unwrap();
     assert!((before..=up()).contains(&shown), "not the kernel's clock: {before}, {said}");
     assert_eq!(lines[4], "0", "nothing is injected");
-    let result: serde_json::Value = serde_json::from_str(&lab.read("runs/alone/native/result.json")).unwrap();
-    assert_eq!((&result["variant"], &result["tdf"]), (&"native".into(), &1.into()));
-    let checks = result["fidelity"]["checks"].as_array().unwrap();
-    let lead = checks.iter().find(|check| check["name"] == "clock-lead").unwrap();
-    assert!(lead["says"].as_str().unwrap().starts_with("Nodes have cores of their own"), "{lead}");
+    let result = lab.result("alone/native");
+    assert_eq!((result.variant, result.tdf.as_f64()), (Variant::Native, 1.0));
+    let lead = result.fidelity.check(CheckName::ClockLead).unwrap();
+    assert!(lead.says.starts_with("Nodes have cores of their own"), "{lead:?}");
 }
 
 #[test]

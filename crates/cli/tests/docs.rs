@@ -96,7 +96,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(plain)
 }
 
-/// What is wrong with a link on `page`, if anything is.
+/// The mistake in a link on `page`, if there is one.
 fn broken(root: &Path, page: &Path, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

@@ -3,24 +3,14 @@
 
 use std::fs;
 
-use crate::support::{Lab, compile};
+use crate::support::Lab;
+use record::CheckName;
 
 /// Sends its name to all others every 10 ms, and prints when it did and when it heard from whom, in us.
 const TALKER: &str = r#"
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
-static long long now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
 int main(int argc, char **argv)
 {
 	struct sockaddr_in to[8] = { 0 }, own = { .sin_family = AF_INET, .sin_port = htons(9) };
@@ -78,9 +68,7 @@ fn gaps(lab: &Lab, node: &str, who: &str) -> Vec<(f64, f64)> {
 #[test]
 fn faults_begin_and_end_as_the_file_says() {
     let lab = Lab::new(FAULTS);
-    let source = lab.path().join("prog.c");
-    fs::write(&source, TALKER).unwrap();
-    compile(&source, lab.path().join("lab/prog"), &["-O1"]);
+    lab.compile(TALKER, "prog", &["-O1"]);
     let run = lab.diorama(&["run", "lab", "--out", "runs/faults"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     // The first partition is where all times are counted from: programs start when the machine lets them.
@@ -145,15 +133,6 @@ fn an_event_follows_what_a_node_prints() {
 /// Does the same work again and again, with a sleep in between if it is told so, and prints when it began, and how long
 /// it took, in us.
 const WORKER: &str = r#"
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-static long long now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
-}
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, 0, _IOLBF, 0);
@@ -200,11 +179,9 @@ ends: { limit: 4s }
 #[test]
 fn cpus_become_slower_and_memory_scarcer_for_a_while() {
     let lab = Lab::new(HARDWARE);
-    let source = lab.path().join("prog.c");
-    fs::write(&source, WORKER).unwrap();
     let limits = "cd /sys/fs/cgroup; while :; do cat memory/memory.limit_in_bytes memory.max; sleep 0.1; done 2>&-";
     fs::write(lab.path().join("lab/limits"), limits).unwrap();
-    compile(&source, lab.path().join("lab/prog"), &["-O1"]);
+    lab.compile(WORKER, "prog", &["-O1"]);
     let run = lab.diorama(&["run", "lab", "--out", "runs/hardware"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     let pieces = |node: &str| {
@@ -236,9 +213,8 @@ fn cpus_become_slower_and_memory_scarcer_for_a_while() {
     let events = lab.read("runs/hardware/events.jsonl");
     let times = |event: &str| events.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count();
     assert_eq!(["speed", "memory"].map(times), [6, 2], "{events}");
-    let result: serde_json::Value = serde_json::from_str(&lab.read("runs/hardware/result.json")).unwrap();
-    let checks = result["fidelity"]["checks"].as_array().unwrap();
-    let entitled = checks.iter().find(|check| check["name"] == "cpu-entitlement").unwrap();
+    let result = lab.result("hardware");
+    let entitled = result.fidelity.check(CheckName::CpuEntitlement).unwrap();
     // Of seconds in which a node is slow it is not said that it had too little.
-    assert!(entitled["value"].as_f64().is_none_or(|percent| (80.0..125.0).contains(&percent)), "{entitled}");
+    assert!(entitled.value.is_none_or(|percent| (80.0..125.0).contains(&percent)), "{entitled:?}");
 }

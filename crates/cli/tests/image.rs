@@ -67,7 +67,7 @@ fn stop(lab: &Lab, mut run: Child) {
     assert_eq!(run.wait().unwrap().code(), Some(0), "{}", lab.said());
 }
 
-/// What is in a file of a run that may not have come that far.
+/// The text of a file of a run that may not have come that far.
 fn so_far(lab: &Lab, path: &str) -> String {
     fs::read_to_string(lab.path().join(path)).unwrap_or_default()
 }

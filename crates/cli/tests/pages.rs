@@ -1,4 +1,4 @@
-//! What packages bring along: pages of the manual, completions; and what the program says that it is.
+//! Pages of the manual and completions, which packages bring along; and the version that the program tells.
 
 use std::fs;
 use std::process::Command;

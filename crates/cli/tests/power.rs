@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How many connections the client has, each of which looks for its rows whenever the server is back.
 const CONNECTIONS: u64 = 4;
 
-/// What the client of PostgreSQL has counted, by the name that it has for it.
+/// A count of PostgreSQL's client, by the name that it has for it.
 fn counted(dir: &RunDir, name: &str) -> u64 {
     let log = std::fs::read_to_string(dir.log("client", LogStream::Stdout)).unwrap_or_default();
     let last = log.lines().rev().skip(1).find(|line| line.starts_with("acknowledged ")).unwrap_or_default();

@@ -1,12 +1,12 @@
 //! Whole experiments, run by the program as its users run it.
 
 use crate::support::{ECHO, Lab, PATIENCE, compile, wait_until};
-use record::{Ended, Status, Verdict};
+use record::{CheckName, Ended, Status, Verdict};
 
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-/// What a node of a run logged as latencies, in ms.
+/// The latencies that a node of a run logged, ms.
 fn samples(lab: &Lab, run: &str, node: &str) -> Vec<f64> {
     let rows = lab.read(&format!("runs/{run}/metrics/latency.csv"));
     rows.lines().filter(|l| l.ends_with(node)).map(|l| l.split(',').nth(1).unwrap().parse().unwrap()).collect()
@@ -73,7 +73,7 @@ fn a_scaled_run_measures_in_virtual_time() {
     assert!(5.0 * 24.0 <= waited && waited <= lived, "waited for {waited} ms of {lived}");
     let ratio = result.real_seconds / result.virtual_seconds;
     assert!((ratio - 5.0).abs() < 0.01, "{ratio}");
-    let clock = result.fidelity.checks.iter().find(|c| c.name.as_str() == "clock-rate").unwrap();
+    let clock = result.fidelity.check(CheckName::ClockRate).unwrap();
     assert_eq!(clock.ok, Some(true), "{}", clock.says);
 }
 
@@ -155,7 +155,7 @@ fn a_metric_that_matches_nothing_fails_the_run() {
     let done = lab.diorama(&["run", "lab", "--variant", "baseline"]);
     assert_eq!(done.code, 1);
     assert!(done.stderr.contains("metric answers: no line matches"), "{}", done.stderr);
-    // What could be measured is not lost.
+    // Metrics that could be measured are not lost.
     assert_eq!(lab.result("echo/baseline").metrics["latency"].summary.n, 10);
 }
 
@@ -439,7 +439,7 @@ fn one_can_look_into_a_live_run() {
     let done = lab.diorama(&["exec", "echo", "server", "--", "hostname"]);
     assert_eq!((done.code, done.stdout.trim()), (0, "server"));
     assert_eq!(lab.diorama(&["exec", "runs/echo/scaled", "client-1", "--", "sh", "-c", "exit 7"]).code, 7);
-    // What runs by exec is dilated as the node is: a virtual second takes ten real ones, and half of one takes five.
+    // A command of exec is dilated as the node is: a virtual second takes ten real ones, and half of one takes five.
     let began = std::time::Instant::now();
     assert_eq!(lab.diorama(&["exec", "echo", "server", "--", "sleep", "0.5"]).code, 0);
     assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());

@@ -58,7 +58,7 @@ fn what_convert_prints_can_be_checked_and_says_what_differs() {
     assert!(said.contains("two.ns:8: `tb-set-cpu-usage` is ignored"), "{said}");
     fs::write(dir.path().join("two.yaml"), &yaml).unwrap();
     let (of_script, of_yaml) = (["two.ns", "--machines", "mine.yaml", "--tdf", "5"], ["two.yaml", "--tdf", "5"]);
-    // What shares come to depends on the host's usual speed, which may be measured anew in between.
+    // Shares depend on the host's usual speed, which may be measured anew in between.
     let pipes = |args: &[&str]| plan(dir.path(), args)["pipes"].take();
     let (of_script, of_yaml) = (pipes(&of_script), pipes(&of_yaml));
     assert!(of_script["l/ab"].is_object(), "{of_script}");

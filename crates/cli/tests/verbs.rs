@@ -1,4 +1,4 @@
-//! What `diorama` does without a run: no test here takes the cores from another.
+//! Verbs of `diorama` without a run: no test here takes the cores from another.
 
 mod check;
 mod dilate;

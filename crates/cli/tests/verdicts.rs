@@ -1,7 +1,7 @@
 //! A run that was not faithful must say so, every time.
 
 use crate::support::{ECHO, Hog, Lab};
-use record::{Check, RunResult, Verdict};
+use record::{Check, CheckName, RunResult, Verdict};
 
 /// How often each infidelity is provoked.
 const TIMES: usize = 2;
@@ -38,12 +38,12 @@ fn run(lab: &Lab) -> RunResult {
     result
 }
 
-fn check<'a>(result: &'a RunResult, name: &str) -> &'a Check {
-    result.fidelity.checks.iter().find(|c| c.name.as_str() == name).unwrap()
+fn check(result: &RunResult, name: CheckName) -> &Check {
+    result.fidelity.check(name).unwrap()
 }
 
-/// What is provoked makes the run suspect every time, because of `name`, whose sentence says so.
-fn always_caught(lab: &Lab, name: &str, says: &str, and: impl Fn(&RunResult)) {
+/// Asserts that each run is suspect for what is provoked, because of `name`, whose sentence says so.
+fn always_caught(lab: &Lab, name: CheckName, says: &str, and: impl Fn(&RunResult)) {
     for time in 1..=TIMES {
         let result = run(lab);
         let caught = check(&result, name);
@@ -54,19 +54,19 @@ fn always_caught(lab: &Lab, name: &str, says: &str, and: impl Fn(&RunResult)) {
 }
 
 /// An effect that is known is among the reasons of the verdict.
-fn is_a_reason(result: &RunResult, name: &str) {
-    assert!(result.fidelity.why.iter().any(|why| why.contains(name)), "{:?}", result.fidelity.why);
+fn is_a_reason(result: &RunResult, name: CheckName) {
+    assert!(result.fidelity.why.iter().any(|why| why.contains(name.as_str())), "{:?}", result.fidelity.why);
 }
 
 #[test]
 fn a_hog_that_keeps_the_emulator_waiting_is_caught_and_named() {
     let lab = Lab::new(&lasting());
     let _hog = Hog::in_real_time_on(1);
-    always_caught(&lab, "emulator-lateness", "virtual ms", |result| {
-        is_a_reason(result, "emulator-lateness");
-        let later = check(result, "emulator-lateness").effect_percent;
+    always_caught(&lab, CheckName::EmulatorLateness, "virtual ms", |result| {
+        is_a_reason(result, CheckName::EmulatorLateness);
+        let later = check(result, CheckName::EmulatorLateness).effect_percent;
         assert!(later.is_none_or(|percent| percent > 5.0), "or so much that nobody can say: {later:?}");
-        let load = check(result, "foreign-load-harness");
+        let load = check(result, CheckName::ForeignLoadHarness);
         assert!(load.value.is_some_and(|percent| percent > 20.0), "{load:?}");
         assert!(load.says.contains("harness core") && load.says.contains("mostly perl"), "{}", load.says);
     });
@@ -78,7 +78,7 @@ fn a_hog_on_the_harness_core_that_everybody_comes_before_is_told_and_no_reason()
     let _hog = Hog::on(1);
     for _ in 0..TIMES {
         let result = run(&lab);
-        let load = check(&result, "foreign-load-harness");
+        let load = check(&result, CheckName::ForeignLoadHarness);
         assert!(load.value.is_some_and(|percent| percent > 20.0) && load.says.contains("harness core"), "{load:?}");
         assert_eq!((load.ok, load.effect_percent), (Some(true), Some(0.0)), "it is late frames that matter");
     }
@@ -88,9 +88,9 @@ fn a_hog_on_the_harness_core_that_everybody_comes_before_is_told_and_no_reason()
 fn a_hog_that_takes_the_nodes_core_is_caught() {
     let lab = Lab::new(COMPUTING);
     let _hog = Hog::in_real_time_on(0);
-    always_caught(&lab, "foreign-load-nodes", "nodes' core", |result| {
-        is_a_reason(result, "foreign-load-nodes");
-        assert!(check(result, "foreign-load-nodes").says.contains("mostly perl"), "who it was");
+    always_caught(&lab, CheckName::ForeignLoadNodes, "nodes' core", |result| {
+        is_a_reason(result, CheckName::ForeignLoadNodes);
+        assert!(check(result, CheckName::ForeignLoadNodes).says.contains("mostly perl"), "who it was");
     });
 }
 
@@ -100,7 +100,7 @@ fn a_hog_that_only_wants_the_nodes_core_is_told_and_no_reason() {
     let _hog = Hog::on(0);
     for _ in 0..TIMES {
         let result = run(&lab);
-        let load = check(&result, "foreign-load-nodes");
+        let load = check(&result, CheckName::ForeignLoadNodes);
         // It wants all of the core, gets less than a hundredth, and that is what work takes longer.
         assert!(load.says.contains("had or wanted it for the longest"), "{}", load.says);
         assert!(load.ok == Some(true) && load.effect_percent.is_some_and(|percent| percent < 5.0), "{load:?}");
@@ -151,17 +151,17 @@ ends: { exited: [source], limit: 30s }
 #[test]
 fn an_emulator_with_more_to_do_than_it_can_is_caught_and_named() {
     let lab = Lab::new(&flood());
-    always_caught(&lab, "ring-drops", "The emulator had more to do than its one thread can", |result| {
-        is_a_reason(result, "ring-drops");
+    always_caught(&lab, CheckName::RingDrops, "The emulator had more to do than its one thread can", |result| {
+        is_a_reason(result, CheckName::RingDrops);
     });
 }
 
 #[test]
 fn a_kernel_timer_that_fires_unscaled_is_caught() {
     let lab = Lab::new(&piecemeal());
-    always_caught(&lab, "kernel-timers", "timer of 40 ms", |result| {
-        is_a_reason(result, "kernel-timers");
-        let sooner = check(result, "kernel-timers").effect_percent;
+    always_caught(&lab, CheckName::KernelTimers, "timer of 40 ms", |result| {
+        is_a_reason(result, CheckName::KernelTimers);
+        let sooner = check(result, CheckName::KernelTimers).effect_percent;
         assert!(sooner.is_none_or(|percent| percent < -5.0), "acknowledgements come too soon: {sooner:?}");
     });
 }

@@ -37,6 +37,40 @@ struct Listing {
     threads: Vec<ForeignThread>,
 }
 
+/// The CPU that nodes were due and got, in the virtual seconds of theirs that count.
+#[derive(Clone, Debug)]
+struct Account {
+    /// By node, what it was due in all of them together, and what it got; ns.
+    by_node: Vec<(f64, f64)>,
+    /// How many there were, of all nodes.
+    seconds: usize,
+    /// The one in which a node was furthest from having got what it was due, in per cent.
+    worst: Option<Occurrence>,
+}
+
+impl Account {
+    fn new(nodes: usize) -> Account {
+        Account { by_node: vec![(0.0, 0.0); nodes], seconds: 0, worst: None }
+    }
+
+    /// Adds a second of a node; whether it is the worst so far.
+    fn add(&mut self, node: usize, (due, got): (f64, f64), second: Occurrence) -> bool {
+        let all = &mut self.by_node[node];
+        *all = (all.0 + due, all.1 + got);
+        self.seconds += 1;
+        let is_worst = self.worst.as_ref().is_none_or(|worst| off(&second) > off(worst));
+        if is_worst {
+            self.worst = Some(second);
+        }
+        is_worst
+    }
+}
+
+/// How far what was got is from what was due, in per cent.
+fn off(of: &Occurrence) -> f64 {
+    (of.value - 100.0).abs()
+}
+
 /// Follows the counters of one run.
 #[derive(Clone, Debug)]
 pub struct Monitor {
@@ -54,12 +88,12 @@ pub struct Monitor {
     window: Snapshot,
     listings: [Listing; 2],
     tcp: Vec<Option<TcpCounters>>,
-    /// By node, the CPU that it was entitled to in all virtual seconds in which it always wanted CPU, and what it got;
-    /// ns.
-    saturated: Vec<(f64, f64)>,
-    /// By node with several CPUs, the CPU that its threads wanted in all virtual seconds in which it never slept, and
-    /// what they got; ns.
-    awake: Vec<(f64, f64)>,
+    /// The CPU that nodes were entitled to, in seconds in which they always wanted it.
+    saturated: Account,
+    /// The CPU that threads of nodes with several CPUs wanted, in seconds in which the node never slept.
+    awake: Account,
+    /// How many CPUs they wanted on average in the worst of these, and how many the node has.
+    wanted: (f64, u32),
     observed: Observations,
 }
 
@@ -86,8 +120,9 @@ impl Monitor {
             window: Snapshot::default(),
             listings: Default::default(),
             tcp: vec![None; nodes.len()],
-            saturated: vec![(0.0, 0.0); nodes.len()],
-            awake: vec![(0.0, 0.0); nodes.len()],
+            saturated: Account::new(nodes.len()),
+            awake: Account::new(nodes.len()),
+            wanted: (0.0, 0),
             observed,
             nodes,
         }
@@ -131,11 +166,16 @@ impl Monitor {
     /// The observations. A rest at the end that is shorter than half a window is left out, unless it is all there is.
     pub fn finish(mut self) -> Observations {
         self.observed.nodes = self.cpu_of_nodes();
-        let furthest_awake = self.furthest(&self.awake);
         self.observed.entitled = self.furthest(&self.saturated);
-        if let (Some(seen), Some(all)) = (&mut self.observed.parallelism, furthest_awake) {
-            seen.all = all;
-        }
+        self.observed.entitled_intervals = self.saturated.seconds;
+        let all = self.furthest(&self.awake);
+        self.observed.parallelism = self.awake.worst.take().map(|worst| Parallelism {
+            all: all.unwrap_or_else(|| worst.clone()),
+            worst,
+            wanted: self.wanted,
+            seconds: self.awake.seconds,
+        });
+        self.observed.entitlement = self.saturated.worst.take();
         if let Some(first) = &self.first {
             self.observed.lasted = self.at(self.last.at).since(self.at(first.at));
             if self.last.at.since(first.at) >= LEAST {
@@ -169,13 +209,13 @@ impl Monitor {
         of.collect()
     }
 
-    /// Of what nodes were due and got: the one that is furthest from having got it, in per cent.
-    fn furthest(&self, due_and_got: &[(f64, f64)]) -> Option<Occurrence> {
+    /// The node that over all seconds of an account is furthest from having got what it was due, in per cent.
+    fn furthest(&self, account: &Account) -> Option<Occurrence> {
         let (from, to) = (self.at(self.first.as_ref()?.at), self.at(self.last.at));
-        let all = self.nodes.iter().zip(due_and_got).filter(|(_, (due, _))| *due > 0.0);
+        let all = self.nodes.iter().zip(&account.by_node).filter(|(_, (due, _))| *due > 0.0);
         let all =
             all.map(|(of, (due, got))| Occurrence { value: 100.0 * got / due, whose: Some(of.node.clone()), from, to });
-        all.max_by(|a, b| (a.value - 100.0).abs().total_cmp(&(b.value - 100.0).abs()))
+        all.max_by(|a, b| off(a).total_cmp(&off(b)))
     }
 
     fn at(&self, real: RealInstant) -> VirtualInstant {
@@ -183,58 +223,36 @@ impl Monitor {
     }
 
     fn judge_second(&mut self, now: &Snapshot) {
-        self.judge_parallelism(now);
-        let nodes = self.nodes.iter().zip(&mut self.saturated).zip(&self.second.nodes).zip(&now.nodes);
-        for (((Entitled { node: name, core, share, .. }, saturated), before), after) in nodes {
-            let pace = now.pace_since(&self.second, *core);
-            let (entitled, used) = after.cpu_since(before, *share * pace);
-            let left = after.unused_ns.saturating_sub(before.unused_ns) as f64;
-            if entitled <= 0.0 || used <= 0.0 || left > entitled * UNUSED_REST {
-                continue;
-            }
-            *saturated = (saturated.0 + entitled, saturated.1 + used);
-            self.observed.entitled_intervals += 1;
-            let value = 100.0 * used / entitled;
-            let worse = |w: &Occurrence| (value - 100.0).abs() > (w.value - 100.0).abs();
-            if self.observed.entitlement.as_ref().is_none_or(worse) {
-                let at = |real: RealInstant| self.from + self.tdf.to_virtual(real.since(self.zero));
-                let (from, to) = (at(before.at), at(after.at));
-                self.observed.entitlement = Some(Occurrence { value, whose: Some(name.clone()), from, to });
-            }
-        }
-    }
-
-    fn judge_parallelism(&mut self, now: &Snapshot) {
-        let nodes = self.nodes.iter().zip(&mut self.awake).zip(&self.second.nodes).zip(&now.nodes);
-        for (((Entitled { node, core, share, cpus }, all), before), after) in
-            nodes.filter(|(((n, _), _), _)| n.cpus > 1)
-        {
+        let at = |real: RealInstant| self.from + self.tdf.to_virtual(real.since(self.zero));
+        let nodes = self.nodes.iter().zip(&self.second.nodes).zip(&now.nodes);
+        for (n, ((Entitled { node, core, share, cpus }, before), after)) in nodes.enumerate() {
             let missed = after.uncounted.saturating_sub(before.uncounted);
-            if missed > 0 {
+            if *cpus > 1 && missed > 0 {
                 let (earlier, _) = self.observed.uncounted.take().unwrap_or_default();
                 self.observed.uncounted = Some((earlier + missed, node.clone()));
             }
-            let passed = after.at.since(before.at).as_nanos() as f64;
-            let slept = after.slept_ns.saturating_sub(before.slept_ns) as f64;
             let (entitled, used) = after.cpu_since(before, *share * now.pace_since(&self.second, *core));
-            if entitled <= 0.0 || used <= 0.0 || slept > passed * UNUSED_REST {
+            if entitled <= 0.0 || used <= 0.0 {
                 continue;
             }
-            let left = after.unused_ns.saturating_sub(before.unused_ns) as f64 / (share * passed);
-            let (busy, due) = ((1.0 - left) * f64::from(*cpus), (1.0 - left) * entitled);
-            *all = (all.0 + due, all.1 + used);
-            let at = |real: RealInstant| self.from + self.tdf.to_virtual(real.since(self.zero));
-            let worst = Occurrence {
+            let second = |due: f64| Occurrence {
                 value: 100.0 * used / due,
                 whose: Some(node.clone()),
                 from: at(before.at),
                 to: at(after.at),
             };
-            let seconds = self.observed.parallelism.as_ref().map_or(0, |seen| seen.seconds) + 1;
-            let far = |of: &Occurrence| (of.value - 100.0).abs();
-            match &mut self.observed.parallelism {
-                Some(seen) if far(&seen.worst) >= far(&worst) => seen.seconds = seconds,
-                seen => *seen = Some(Parallelism { all: worst.clone(), worst, wanted: (busy, *cpus), seconds }),
+            let left = after.unused_ns.saturating_sub(before.unused_ns) as f64;
+            if left <= entitled * UNUSED_REST {
+                self.saturated.add(n, (entitled, used), second(entitled));
+            }
+            let passed = after.at.since(before.at).as_nanos() as f64;
+            let slept = after.slept_ns.saturating_sub(before.slept_ns) as f64;
+            if *cpus > 1 && slept <= passed * UNUSED_REST {
+                let wanted = 1.0 - left / (share * passed);
+                let due = wanted * entitled;
+                if self.awake.add(n, (due, used), second(due)) {
+                    self.wanted = (wanted * f64::from(*cpus), *cpus);
+                }
             }
         }
     }

@@ -48,8 +48,8 @@ pub struct Wire {
     pub mtu: u16,
     /// Its address.
     pub address: Ipv4Addr,
-    /// How many bits of that are its network's.
-    pub prefix: u8,
+    /// Which bits of that are its network's.
+    pub mask: Ipv4Addr,
     /// Where everything else goes.
     pub router: Option<Ipv4Addr>,
 }
@@ -132,10 +132,9 @@ fn device_of_iso(arch: Arch) -> &'static str {
 fn words_for_kernel(guest: &Guest, own: &str) -> String {
     let mut words = vec![format!("console={} panic=-1 net.ifnames=0{}", guest.arch.console(), guest.arch.words())];
     if let Some(wire) = guest.wires.first() {
-        let mask = Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(wire.prefix)).unwrap_or(0));
         let router = wire.router.map(|router| router.to_string()).unwrap_or_default();
         // Address, server, router, mask, name, interface, and that nobody is asked (the kernel's nfsroot.rst).
-        words.push(format!("ip={}::{router}:{mask}:{}:eth0:off", wire.address, guest.hostname));
+        words.push(format!("ip={}::{router}:{}:{}:eth0:off", wire.address, wire.mask, guest.hostname));
     }
     words.extend((!own.is_empty()).then(|| own.to_owned()));
     words.join(" ")
@@ -158,7 +157,7 @@ mod tests {
                 mac: [2, 0, 10, 0, 0, 1],
                 mtu: 1500,
                 address: Ipv4Addr::new(10, 0, 0, 1),
-                prefix: 8,
+                mask: Ipv4Addr::new(255, 0, 0, 0),
                 router: Some(Ipv4Addr::new(10, 255, 255, 254)),
             }],
         }

@@ -244,7 +244,7 @@ mod tests {
         let apart = processors("thread_siblings_list", &["0,2", "1,3", "0,2", "1,3"]);
         assert_eq!(grouped_below(&apart, &[0, 1, 2, 3]), [[0, 2], [1, 3]]);
         assert_eq!(siblings_below(&apart, 3).unwrap(), [1, 3]);
-        // Of the last nothing is said.
+        // Nothing is said of the last.
         assert_eq!(grouped_below(&apart, &[2, 4]), [[2], [4]]);
         std::fs::write(apart.join("cpu0/topology/thread_siblings_list"), "all").unwrap();
         assert!(siblings_below(&apart, 0).unwrap_err().to_string().contains("is no list"));

@@ -1,4 +1,4 @@
-//! Who listens on a TCP port of this machine.
+//! Who listens on a TCP port: of this machine, or by the tables of another network namespace.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ const LISTENS: &str = "0A";
 /// none, or this process may not see whose the socket is.
 pub fn listener(port: u16) -> Option<String> {
     let sockets = ["tcp", "tcp6"].map(|file| fs::read_to_string(Path::new("/proc/thread-self/net").join(file)));
-    let inode = sockets.iter().flatten().find_map(|text| listening_inode(text, port))?;
+    let inode = sockets.iter().flatten().find_map(|text| inode(text, port))?;
     let socket = format!("socket:[{inode}]");
     let processes = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
     let holds = |process: &Path| {
@@ -28,8 +28,13 @@ fn is_number(process: &Path) -> bool {
     process.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
 }
 
-/// The inode of the socket that listens on the port, of the text of `/proc/net/tcp` or `tcp6`.
-fn listening_inode(text: &str, port: u16) -> Option<u64> {
+/// Whether a socket listens on the port, by the text of `/proc/net/tcp` or `tcp6`.
+pub fn listens(text: &str, port: u16) -> bool {
+    inode(text, port).is_some()
+}
+
+/// The inode of the socket that listens on the port, by such a text.
+fn inode(text: &str, port: u16) -> Option<u64> {
     text.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace();
         let (local, state) = (fields.nth(1)?, fields.nth(1)?);
@@ -53,5 +58,15 @@ mod tests {
         assert!(found.ends_with(&format!("(process {})", std::process::id())), "{found}");
         drop(open);
         assert_eq!(listener(port), None);
+    }
+
+    #[test]
+    fn a_listening_socket_is_told_from_a_connection() {
+        let text = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+                    0: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 77\n\
+                    1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 78\n";
+        assert!(listens(text, 80));
+        assert!(!listens(text, 8080), "an established connection is no server");
+        assert!(!listens(text, 5));
     }
 }

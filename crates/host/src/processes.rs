@@ -4,7 +4,7 @@ use std::fs;
 
 /// A run may have one in so many.
 const PART: u64 = 4;
-/// What the kernel has where nothing else was set.
+/// The kernel's default.
 const USUAL: u64 = 32_768;
 
 /// The most processes and threads of all nodes of a run together: a quarter of the numbers that this machine has for

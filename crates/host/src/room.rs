@@ -69,7 +69,7 @@ fn lack_of_memory(memory: Memory) -> Option<String> {
     (free < kept).then(|| format!("{} MiB left, and {} MiB of it (2 %) are to stay free", free >> 20, kept >> 20))
 }
 
-/// What is missing of what is kept free: of so many bytes so many are free, and of inodes.
+/// The lack of what is kept free: of so many bytes so many are free, and of inodes.
 fn lack(bytes: u64, free: u64, (inodes, free_inodes): (u64, u64)) -> Option<String> {
     let kept = (bytes / PART).min(MOST);
     if free < kept {

@@ -36,13 +36,13 @@ pub struct DeviceWork {
 pub struct DeviceCounters(File);
 
 impl DeviceCounters {
-    /// Of the device at `path`, such as `/dev/loop3`; nothing if there is none.
+    /// Finds the device at `path`, such as `/dev/loop3`; nothing if there is none.
     pub fn of(path: &Path) -> Option<DeviceCounters> {
         let stat = Path::new("/sys/class/block").join(path.file_name()?).join("stat");
         Some(DeviceCounters(File::open(stat).ok()?))
     }
 
-    /// What it has done so far; nothing if it has gone.
+    /// Its counters so far; nothing if it has gone.
     pub fn read(&self) -> Option<DeviceWork> {
         let mut text = [0; 512];
         let length = self.0.read_at(&mut text, 0).ok()?;

@@ -1,4 +1,4 @@
-//! The programs that guests take, as far as this machine has them.
+//! The programs that nodes, and guests, take, as far as this machine has them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,17 +8,14 @@ use model::{Boot, Experiment};
 
 use crate::error::{Error, Result};
 
-/// Where a node with this machine's root looks for programs, in that order.
-const PLACES: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-
-/// The QEMU for a processor.
-fn program(arch: Arch) -> Option<PathBuf> {
-    PLACES.iter().map(|place| Path::new(place).join(arch.program())).find(|path| path.is_file())
+/// The program of this name that a node with this machine's root finds.
+pub fn installed(program: &str) -> Option<PathBuf> {
+    node::PATH.split(':').map(|place| Path::new(place).join(program)).find(|path| path.is_file())
 }
 
 /// The version of the QEMU for a processor; `None` if there is none, or it does not say.
 pub fn version(arch: Arch) -> Option<[u32; 2]> {
-    let said = Command::new(program(arch)?).arg("--version").output().ok()?;
+    let said = Command::new(installed(arch.program())?).arg("--version").output().ok()?;
     guest::version(&String::from_utf8_lossy(&said.stdout))
 }
 
@@ -37,7 +34,7 @@ pub fn check(experiment: &Experiment) -> Result<()> {
         seen.push((guest.arch, firmware));
         let whose = format!("the node `{}` is a guest with processors of {}", node.name, guest.arch.name());
         let help = format!("apt-get install {}", guest.arch.package());
-        if program(guest.arch).is_none() {
+        if installed(guest.arch.program()).is_none() {
             return Err(Error::machine(format!("{whose}, and there is no {} here", guest.arch.program()), help));
         }
         match version(guest.arch) {

@@ -34,6 +34,7 @@ pub use damaged::set_apart;
 pub use error::{Error, Result};
 pub use exec::exec;
 pub use facts::{plan_on, supply_of_plan};
+pub use guests::installed;
 pub use helper::become_helper;
 pub use images::{
     ImageFile, ImageSource, ListedImage, damaged_images, image_reference, images, kept_image, must_be_kept, pull_image,

@@ -54,7 +54,7 @@ fn text_of(run: &Suspended) -> Result<Vec<u8>> {
 /// A suspended run in the list of all.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// What is written of it.
+    /// The record of it.
     pub run: Suspended,
     /// How long ago it was suspended.
     pub age: std::time::Duration,

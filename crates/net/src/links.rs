@@ -10,6 +10,7 @@ pub(crate) mod counters;
 pub(crate) mod fate;
 pub(crate) mod flow;
 pub(crate) mod frame;
+pub(crate) mod headers;
 pub(crate) mod held;
 pub(crate) mod icmp;
 pub(crate) mod ids;

@@ -35,7 +35,7 @@ pub use image::{About, Base, Host, Inspected, Saved, Unpacked, accounts, inspect
 pub use init::init_main;
 pub use kernel::{NotApplied, ParentNamespace, apply, apply_to_devices};
 pub use life::{Exec, ExecSpec, Io, Node, in_parallel};
-pub use prepare::{NodeSpec, Root};
+pub use prepare::{NodeSpec, PATH, Root};
 pub use remove::remove_tree;
 pub use runtime::Runtime;
 pub use volume::NodeDisk;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host::cgroup;
+use host::listening::listens;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -459,34 +460,14 @@ fn heeds(status: &str, signal: i32) -> bool {
     has("SigCgt:") == Some(true) || has("SigIgn:") == Some(true)
 }
 
-/// Whether the text of a `/proc/net/tcp` file has a socket in state LISTEN (0A) on `port`.
-fn listens(text: &str, port: u16) -> bool {
-    let wanted = format!("{port:04X}");
-    text.lines().skip(1).any(|line| {
-        let mut fields = line.split_whitespace().skip(1);
-        let local = fields.next().and_then(|address| address.rsplit(':').next());
-        local == Some(wanted.as_str()) && fields.nth(1) == Some("0A")
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{heeds, listens};
+    use super::heeds;
 
     #[test]
     fn a_caught_signal_is_told_from_one_with_its_default_action() {
         let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000004002\n";
         assert!(heeds(status, 15) && heeds(status, 2) && heeds(status, 13));
         assert!(!heeds(status, 1) && !heeds(status, 9));
-    }
-
-    #[test]
-    fn a_listening_socket_is_told_from_a_connection() {
-        let text = "  sl  local_address rem_address   st tx_queue\n\
-                    0: 0100007F:0050 00000000:0000 0A 00000000:00000000\n\
-                    1: 0100007F:1F90 0100007F:C350 01 00000000:00000000\n";
-        assert!(listens(text, 80));
-        assert!(!listens(text, 8080), "an established connection is no server");
-        assert!(!listens(text, 5));
     }
 }

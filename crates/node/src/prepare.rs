@@ -178,11 +178,16 @@ pub(crate) fn writes(shared: &Shared, spec: &NodeSpec) -> PathBuf {
     spec.kept.clone().unwrap_or_else(|| shared.state.join("nodes").join(&spec.name))
 }
 
+/// Where programs of a node look for others, unless it says something else.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// `env` with what every program expects.
 pub(crate) fn environment(env: &[String]) -> Vec<String> {
-    let defaults = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"];
-    let missing = |d: &&str| !env.iter().any(|e| e.split('=').next() == d.split('=').next());
-    env.iter().cloned().chain(defaults.iter().filter(|d| missing(d)).map(|d| d.to_string())).collect()
+    let defaults = [("PATH", PATH), ("HOME", "/root")];
+    let missing = |name: &str| !env.iter().any(|e| e.split('=').next() == Some(name));
+    let defaults =
+        defaults.into_iter().filter(|(name, _)| missing(name)).map(|(name, value)| format!("{name}={value}"));
+    env.iter().cloned().chain(defaults).collect()
 }
 
 fn executable() -> fs::Permissions {

@@ -130,8 +130,11 @@ fn nodes(experiment: &Experiment, plan: &Plan) -> String {
 /// Which cores each node has to itself, and what holds back those that are slower.
 fn whole_cores(plan: &Plan) -> String {
     let row = |(name, node): (&String, &PlannedNode)| {
-        let slower = node.share < node.whole_cores.len() as f64 - 1e-9;
-        let held = if slower { format!("CFS quota of {} of a core", percent(node.share)) } else { "–".into() };
+        let held = if node.is_slower_than_its_cores() {
+            format!("CFS quota of {} of a core", percent(node.share))
+        } else {
+            "–".into()
+        };
         Row { name: name.clone(), cells: vec![listed(&node.whole_cores), held], last: String::new() }
     };
     table(&["node", "its cores", "held back by", ""], plan.nodes.iter().map(row).collect())

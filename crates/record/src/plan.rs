@@ -157,6 +157,13 @@ pub struct PlannedNode {
     pub disk: Option<PlannedDisk>,
 }
 
+impl PlannedNode {
+    /// Whether it has cores to itself that it may not use all of.
+    pub fn is_slower_than_its_cores(&self) -> bool {
+        self.share < self.whole_cores.len() as f64 - 1e-9
+    }
+}
+
 /// The disk of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedDisk {

@@ -18,7 +18,7 @@ impl Run<'_> {
         }
     }
 
-    /// What a guest's kernel said when it gave up; `None` if it did not, and of containers.
+    /// The last words of a guest's kernel that gave up; `None` if it did not, and of containers.
     pub(super) fn gave_up(&mut self, node: NodeIndex) -> Option<String> {
         guest::gave_up(&self.console(node)?)
     }

@@ -26,7 +26,7 @@ use crate::disks::DiskSeries;
 use crate::error::Result;
 use crate::links::PipeSums;
 
-/// What a site tells when counting ends, beside its last counters.
+/// A site's words when counting ends, beside its last counters.
 pub struct Told<'a> {
     pub clock_error_ppm: Option<Result<f64, String>>,
     /// By core that holds nodes.
@@ -240,7 +240,7 @@ impl Observer {
 
 /// How nodes with whole cores have them: those that are slower are held back by the kernel's quota.
 fn whole_cores(plan: &Plan) -> Sharing {
-    let slower = plan.nodes.iter().find(|(_, node)| node.share < node.whole_cores.len() as f64 - 1e-9);
+    let slower = plan.nodes.iter().find(|(_, node)| node.is_slower_than_its_cores());
     match slower {
         None => Sharing::WholeCores,
         Some((name, _)) => Sharing::Quota(format!(
@@ -249,7 +249,7 @@ fn whole_cores(plan: &Plan) -> Sharing {
     }
 }
 
-/// What it took to look at the nodes; nothing, if nobody did.
+/// The cost of looking at the nodes; nothing, if nobody did.
 fn monitoring(seen: &Monitored) -> Option<Monitoring> {
     let Monitored { every, samples, missed, cpu, lasted, coarser, ended } = seen;
     let begun = coarser.first().map(|(at, _)| at.as_secs_f64());

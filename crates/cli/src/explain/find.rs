@@ -12,7 +12,7 @@ pub enum Found<'a> {
 /// How many pieces are shown that only mention a word.
 const MENTIONS: usize = 5;
 
-/// What explains `word`, or the last of several that are joined by dots, within those before it.
+/// The explanation of `word`, or of the last of several that are joined by dots, within those before it.
 pub fn explained<'a>(pieces: &'a [Piece], word: &str) -> Vec<Found<'a>> {
     let parts: Vec<&str> = word.split('.').map(str::trim).collect();
     let Some((last, before)) = parts.split_last() else { return Vec::new() };
@@ -116,7 +116,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
 }
 
-/// What stands between two marks, such as backticks.
+/// The text between two marks, such as backticks.
 fn between(text: &str, mark: char) -> impl Iterator<Item = &str> {
     text.split(mark).skip(1).step_by(2).filter(|span| !span.is_empty())
 }

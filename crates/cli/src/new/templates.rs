@@ -25,7 +25,7 @@ macro_rules! files {
 }
 
 impl Template {
-    /// What it is called on the command line, and in its file.
+    /// Its name on the command line, and in its file.
     pub fn name(self) -> &'static str {
         match self {
             Template::TwoNodes => "two-nodes",

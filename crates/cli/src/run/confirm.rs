@@ -16,7 +16,7 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// What could confirm a run by `plan`; fails if nothing could.
+    /// The run that could confirm one by `plan`; fails if none could.
     pub fn of(args: &Args, plan: &Plan) -> Result<Confirmation, Failure> {
         if plan.variant != Variant::Scaled {
             let what = format!(
@@ -27,7 +27,7 @@ impl Confirmation {
         }
         let mut set = args.set.clone();
         set.extend(args.grain.iter().map(|grain| ("grain".to_owned(), grain.clone())));
-        // What there is to say about it has been said.
+        // Warnings about it have been given.
         let experiment = args.hardware.describes(&args.experiment, &set, args.cores).open()?.experiment;
         let seconds = engine::seconds(&experiment, plan)?;
         Ok(Confirmation { experiment, seconds })

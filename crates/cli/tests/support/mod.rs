@@ -1,4 +1,4 @@
-//! What the tests that run whole experiments share. They need root, two cores and crun or runc, as a run does.
+//! Shared by tests that run whole experiments. They need root, two cores and crun or runc, as a run does.
 
 #![allow(dead_code)] // Each test program uses a part of this.
 
@@ -44,6 +44,22 @@ impl Drop for Lab {
         }
     }
 }
+
+/// The beginning of programs in C for [`Lab::compile`]: what most of them include, and the clock in us.
+pub const NOW: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static long long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+"#;
 
 /// A server that answers each connection with one line, and clients that log how long each of 5 answers took.
 pub const ECHO: &str = r#"
@@ -117,7 +133,7 @@ impl Lab {
         child
     }
 
-    /// What a started program has said.
+    /// The output of the started program.
     pub fn said(&self) -> String {
         fs::read_to_string(self.path().join("started.log")).unwrap_or_default()
     }
@@ -130,6 +146,13 @@ impl Lab {
     /// A file of the lab.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+    }
+
+    /// Compiles a program in C, [`NOW`] and this, into a file of the experiment's folder.
+    pub fn compile(&self, text: &str, program: &str, flags: &[&str]) {
+        let source = self.path().join(format!("{program}.c"));
+        fs::write(&source, [NOW, text].concat()).unwrap();
+        compile(source, self.path().join("lab").join(program), flags);
     }
 
     /// Waits until an event of a run has been recorded.
@@ -205,7 +228,7 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
         }
     }
     left.extend(surviving_namespaces());
-    // What was made outside of the run's own namespaces, where it does not belong.
+    // Things made outside of the run's own namespaces, where they do not belong.
     let lines = |file: &str| fs::read_to_string(file).unwrap_or_default();
     left.extend(lines("/proc/mounts").lines().filter(|l| l.contains("diorama")).map(|l| format!("mount {l}")));
     let interfaces = lines("/proc/net/dev");
@@ -219,7 +242,7 @@ pub fn left_behind(groups_too: bool) -> Vec<String> {
             left.extend(names_in(&controller.path(), "diorama-").filter(of_a_run).map(|n| format!("group {n}")));
         }
         for dir in ["/run/diorama", "/var/lib/diorama"] {
-            // What is kept from run to run: the claims' files, what is known of this machine, and its queue.
+            // Files kept from run to run: the claims', what is known of this machine, and its queue.
             let kept = ["/cores", "/lock", ".json", "/queue.db", "/queue.db.jobs", "/images"];
             let known = |n: &String| !kept.iter().any(|name| n.ends_with(name));
             left.extend(names_in(Path::new(dir), "").filter(known).map(|n| format!("state {n}")));
@@ -274,7 +297,7 @@ fn surviving_namespaces() -> Vec<String> {
         return Vec::new();
     }
     let mut alive = BTreeMap::new();
-    // What has ended and only waits for its parent to look keeps no more than the name.
+    // A process that has ended and only waits for its parent to look keeps no more than the name.
     let lives = |pid: u32| state(pid).is_some_and(|(state, _)| state != 'Z');
     for pid in processes().filter(|pid| lives(*pid) && !is_strange(*pid)) {
         for name in namespaces(pid).filter(|name| seen.contains(name)) {

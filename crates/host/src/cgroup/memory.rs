@@ -52,8 +52,8 @@ pub struct MemoryUsed {
 }
 
 impl MemoryUsed {
-    /// Of the group at `path` (as [`super::Tree::path`] gives it), which may be made later, and again; nothing without
-    /// a memory controller.
+    /// The memory of the group at `path` (as [`super::Tree::path`] gives it), which may be made later, and again;
+    /// nothing without a memory controller.
     pub fn of(path: &str) -> Option<MemoryUsed> {
         let (mount, version) = hierarchies::memory()?;
         let name = MEMORY_USED[usize::from(version == Version::Second)];

@@ -161,7 +161,7 @@ fn writeback() -> Finding {
     }
 }
 
-/// What the kernel counts per user, and nodes have in common with the host's root.
+/// Resources that the kernel counts per user, and nodes have in common with the host's root.
 fn user_limits() -> Finding {
     let name = "limits of users";
     match host::user_limits::raisable() {

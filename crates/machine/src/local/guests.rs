@@ -22,7 +22,7 @@ pub fn arguments(node: &NodeSetup, guest: &GuestSetup, ports: &[GuestPort], firs
         mac: port.mac,
         mtu: port.mtu,
         address: port.address,
-        prefix: port.believed_prefix(),
+        mask: port.believed_mask(),
         router: port.believed_router(),
     };
     guest::arguments(&Guest {

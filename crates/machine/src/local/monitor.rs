@@ -189,7 +189,7 @@ fn following(at: VirtualInstant, step: VirtualDuration) -> VirtualInstant {
     VirtualInstant::from_nanos((at.as_nanos() / step + 1).saturating_mul(step))
 }
 
-/// What a node has used between two looks.
+/// A node's use between two looks.
 fn grown<'a>(
     node: &'a str,
     [from, to]: [VirtualInstant; 2],

@@ -105,7 +105,7 @@ impl Packages {
     }
 }
 
-/// What dpkg says of these paths, asked once for all.
+/// dpkg's answer for these paths, asked once for all.
 fn asked(paths: &[&str]) -> BTreeMap<String, String> {
     let ask = |what: &str, of: &[&str]| {
         let out = Command::new("dpkg-query").arg(what).args(of).output();

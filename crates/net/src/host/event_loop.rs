@@ -136,7 +136,7 @@ impl Appetite {
     }
 }
 
-/// What is known of a machine that has been asked who listens there.
+/// The state of a machine that has been asked who listens there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Knock {
     /// A TCP port on which somebody does.
@@ -515,6 +515,7 @@ mod tests {
 
     use super::*;
     use crate::links::frame::tests::ipv4;
+    use crate::links::headers::ACK;
     use crate::links::stream::tests::tcp;
 
     #[test]
@@ -531,7 +532,7 @@ mod tests {
         let tell = |all: &mut NodeClocks, port, length, exit, now| {
             let mut frame = ipv4(length, Ipv4Addr::new(10, 0, 0, 1), 0);
             frame.set_destination_mac([2, 0, 0, 0, 0, 1]);
-            tcp(&mut frame, [0; 4], 0x10);
+            tcp(&mut frame, [0; 4], ACK);
             let pushed = RealDuration::ZERO;
             all.tell(&Delivery { port: PortId(port), exit: at(exit), pushed, frame: frame.bytes() }, at(now));
             clock.last()

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use scale::link::LARGEST_OF_INTERFACES;
 
 use crate::links::address;
+use crate::links::prefix::netmask;
 
 /// A socket for operations on interfaces, in the network namespace in which it was made.
 pub(super) struct Control(OwnedFd);
@@ -94,7 +95,7 @@ impl Interface<'_> {
         let mut request = request(self.name);
         request.ifr_ifru.ifru_addr = sockaddr(address);
         operate(self.control.0.as_fd(), Operation::SetAddress, &mut request)?;
-        request.ifr_ifru.ifru_addr = sockaddr(mask(prefix));
+        request.ifr_ifru.ifru_addr = sockaddr(netmask(prefix));
         operate(self.control.0.as_fd(), Operation::SetNetmask, &mut request)
     }
 
@@ -134,7 +135,7 @@ impl Interface<'_> {
         // SAFETY: an rtentry is plain data and pointers, for which all bytes zero are a value.
         let mut request: libc::rtentry = unsafe { std::mem::zeroed() };
         request.rt_dst = sockaddr(to);
-        request.rt_genmask = sockaddr(mask(prefix));
+        request.rt_genmask = sockaddr(netmask(prefix));
         request.rt_flags = libc::RTF_UP | if prefix == 32 { libc::RTF_HOST } else { 0 };
         if let Some(gateway) = gateway {
             request.rt_gateway = sockaddr(gateway);
@@ -145,11 +146,6 @@ impl Interface<'_> {
         // last byte is zero. Both live until the call returns, and it keeps neither.
         checked(unsafe { libc::ioctl(self.control.0.as_raw_fd(), libc::SIOCADDRT as _, &raw const request) })
     }
-}
-
-/// The netmask of a prefix, 0 to 32 bits long.
-fn mask(prefix: u8) -> Ipv4Addr {
-    Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0))
 }
 
 // From <net/if_arp.h>: the entry is complete, and permanent.

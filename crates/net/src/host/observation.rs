@@ -21,7 +21,7 @@ pub struct Observation {
     pub ports: Vec<PortObservation>,
     /// Intervals of pipes that have ended since the last observation, if a series was started.
     pub intervals: Vec<PipeInterval>,
-    /// The same of flows of the network's own.
+    /// Counters of flows of the network's own.
     pub flows: Vec<FlowInterval>,
     /// How late frames were delivered.
     pub lateness: Lateness,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has passed an interface in both directions, as its node sees it.
+/// Counters of an interface in both directions, as its node sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortTraffic {
     /// Frames that the node was handed.
@@ -64,7 +64,7 @@ impl Traffic {
         Traffic((0..ports).map(|_| Counts::default()).collect())
     }
 
-    /// What the interface of a port has counted so far; the port is one of the network's.
+    /// Reads the counters of a port's interface; the port is one of the network's.
     pub fn at(&self, port: usize) -> PortTraffic {
         let Counts { incoming, outgoing } = &self.0[port];
         let ([packets_in, bytes_in], [packets_out, bytes_out]) = (incoming.read(), outgoing.read());

@@ -9,17 +9,16 @@ use std::net::Ipv4Addr;
 
 use crate::links::address;
 use crate::links::frame::Frame;
-use crate::links::knock::{self, sum};
+use crate::links::headers::{ARP, IPV4, UDP, checksum};
+use crate::links::knock;
 use crate::links::port::Port;
+use crate::links::prefix::netmask;
 use scale::link::ETHERNET_HEADER as ETHERNET;
 
-const IPV4: [u8; 2] = [0x08, 0x00];
-const ARP: [u8; 2] = [0x08, 0x06];
 /// Of an ARP packet about IPv4 on Ethernet: kinds and lengths of its addresses, and that it asks.
 const ASKS: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
 const ARP_LENGTH: usize = 28;
 
-const UDP: u8 = 17;
 const SERVER: u16 = 67;
 const CLIENT: u16 = 68;
 /// Headers of IP and UDP before a message of DHCP.
@@ -44,9 +43,9 @@ const NAK: u8 = 6;
 const INFORM: u8 = 8;
 
 impl Port {
-    /// Length of the network prefix for a program that has the interface to itself.
-    pub fn believed_prefix(&self) -> u8 {
-        self.lan.map_or(BELIEVED, |lan| lan.subnet.length)
+    /// The netmask for a program that has the interface to itself.
+    pub fn believed_mask(&self) -> Ipv4Addr {
+        self.lan.map_or_else(|| netmask(BELIEVED), |lan| lan.subnet.mask())
     }
 
     /// Its next hop for everything else; none on a LAN, and behind an interface that is not the main one.
@@ -86,7 +85,7 @@ fn answer_arp(frame: &mut Frame, port: &Port) -> bool {
     true
 }
 
-/// What a client asks.
+/// A client's question.
 struct Asked {
     kind: u8,
     transaction: [u8; 4],
@@ -164,11 +163,10 @@ fn answer_dhcp(frame: &mut Frame, port: &Port) -> Option<()> {
     add(53, &[kind]);
     add(54, &server);
     if kind != NAK {
-        let mask = u32::MAX.checked_shl(32 - u32::from(port.believed_prefix())).unwrap_or(0);
         if asked.kind != INFORM {
             add(51, &u32::MAX.to_be_bytes());
         }
-        add(1, &mask.to_be_bytes());
+        add(1, &port.believed_mask().octets());
         add(26, &port.mtu.to_be_bytes());
         // A node's name is a DNS label, of at most 63 bytes.
         add(12, &port.node.as_bytes()[..port.node.len().min(63)]);
@@ -197,7 +195,7 @@ fn write(frame: &mut Frame, port: &Port, from: [u8; 4], message: &[u8]) -> Optio
     ip[2..4].copy_from_slice(&(length as u16).to_be_bytes());
     ip[12..16].copy_from_slice(&from);
     ip[16..20].fill(255);
-    let check = sum(&ip[..20], 0);
+    let check = checksum(&ip[..20], 0);
     ip[10..12].copy_from_slice(&check);
     ip[20..22].copy_from_slice(&SERVER.to_be_bytes());
     ip[22..24].copy_from_slice(&CLIENT.to_be_bytes());
@@ -299,7 +297,7 @@ pub(crate) mod tests {
         let mut found = dhcp(DISCOVER, &[55, 2, 1, 3]);
         assert!(answer(&mut found, &port()));
         let bytes = found.bytes();
-        assert_eq!(sum(&bytes[ETHERNET..ETHERNET + 20], 0), [0, 0], "the checksum is right");
+        assert_eq!(checksum(&bytes[ETHERNET..ETHERNET + 20], 0), [0, 0], "the checksum is right");
         let message = &bytes[ETHERNET + HEADERS..];
         assert_eq!((&message[4..8], &message[16..20]), (&[1, 2, 3, 4][..], &OWN.octets()[..]));
         assert!(bytes.len() >= ETHERNET + HEADERS + SHORTEST);

@@ -2,11 +2,10 @@
 
 use scale::RealDuration;
 
+use crate::links::headers::{IPV4, IPV6};
 use crate::links::six;
 use scale::link::{DEFAULT_MTU, ETHERNET_HEADER as ETHERNET, largest_frame};
 
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xdd];
 /// The length of IPv6's header. What other headers come behind it counts as carried.
 const HEADER_OF_6: usize = 40;
 
@@ -223,6 +222,7 @@ impl Pool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::links::headers::ARP;
     use crate::links::pipe::draws::{Draws, Purpose};
     use std::net::Ipv4Addr;
 
@@ -230,7 +230,7 @@ pub(crate) mod tests {
     pub fn ipv4(len: usize, to: Ipv4Addr, mark: u8) -> Frame {
         let mut frame = Frame::new(len.max(1536));
         let b = frame.space();
-        b[12..14].copy_from_slice(&[0x08, 0x00]);
+        b[12..14].copy_from_slice(&IPV4);
         b[14] = 0x45;
         b[16..18].copy_from_slice(&((len - ETHERNET) as u16).to_be_bytes());
         b[30..34].copy_from_slice(&to.octets());
@@ -239,7 +239,7 @@ pub(crate) mod tests {
         frame
     }
 
-    /// The same in IPv6.
+    /// An IPv6 frame of `len` bytes for the twin of `to`, marked with `mark`.
     pub fn ipv6(len: usize, to: Ipv4Addr, mark: u8) -> Frame {
         let mut frame = Frame::new(len.max(1536));
         let b = frame.space();
@@ -314,7 +314,7 @@ pub(crate) mod tests {
             });
             assert_eq!(got, Err(Refused::Malformed), "byte {at} = {byte:#x}");
         }
-        for kind in [[0x08, 0x06], [0x81, 0x00], [0, 46]] {
+        for kind in [ARP, [0x81, 0x00], [0, 46]] {
             assert_eq!(changed(|f| f.space()[12..14].copy_from_slice(&kind)), Err(Refused::Unroutable), "{kind:x?}");
         }
     }

@@ -102,11 +102,12 @@ impl Held {
 mod tests {
     use super::*;
     use crate::links::frame::Pool;
+    use crate::links::headers::IPV4;
 
     /// A frame of IPv4 with this protocol, between always the same ports.
     fn frame(pool: &mut Pool, protocol: u8) -> Frame {
         let mut bytes = vec![0; 60];
-        bytes[12..14].copy_from_slice(&[0x08, 0x00]);
+        bytes[12..14].copy_from_slice(&IPV4);
         bytes[14] = 0x45;
         bytes[16..18].copy_from_slice(&46u16.to_be_bytes());
         bytes[23] = protocol;

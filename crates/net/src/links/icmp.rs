@@ -2,10 +2,9 @@
 //! replaced by the date that the node's clocks show.
 
 use crate::links::frame::Frame;
+use crate::links::headers::{ICMP, IPV4, folded};
 use scale::link::ETHERNET_HEADER as ETHERNET;
 
-const IPV4: [u8; 2] = [0x08, 0x00];
-const ICMP: u8 = 1;
 const TIMESTAMP_REPLY: u8 = 14;
 /// Type, code, checksum, identifier, number, and three times: when it was asked, when that came, when this left.
 const LENGTH: usize = 20;
@@ -55,24 +54,14 @@ pub(crate) fn show_date(frame: &mut Frame, dates: impl FnOnce() -> (u64, u64)) {
         }
         bytes[place].copy_from_slice(&new.to_be_bytes());
     }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    bytes[at + CHECKSUM..][..2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    bytes[at + CHECKSUM..][..2].copy_from_slice(&(!folded(sum)).to_be_bytes());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::links::frame::Pool;
-
-    fn sum(bytes: &[u8]) -> u16 {
-        let mut sum: u32 = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-        while sum > 0xffff {
-            sum = (sum & 0xffff) + (sum >> 16);
-        }
-        sum as u16
-    }
+    use crate::links::headers::checksum;
 
     fn frame(bytes: &[u8]) -> Frame {
         let mut frame = Pool::default().take();
@@ -93,8 +82,8 @@ mod tests {
         for time in TIMES {
             bytes[at + time..][..4].copy_from_slice(&ms.to_be_bytes());
         }
-        let check = !sum(&bytes[at..]);
-        bytes[at + CHECKSUM..][..2].copy_from_slice(&check.to_be_bytes());
+        let check = checksum(&bytes[at..], 0);
+        bytes[at + CHECKSUM..][..2].copy_from_slice(&check);
         frame(&bytes)
     }
 
@@ -113,7 +102,7 @@ mod tests {
         // It is read 3 ms after it was made, 40 s later than the node's clocks show.
         show_date(&mut frame, || (50_000_003 * MS, 49_960_003 * MS));
         assert_eq!(times(&frame), [77, 49_960_000, 49_960_000]);
-        assert_eq!(sum(&frame.bytes()[ETHERNET + 20..]), 0xffff, "the checksum is right");
+        assert_eq!(checksum(&frame.bytes()[ETHERNET + 20..], 0), [0, 0], "the checksum is right");
         let mut midnight = answer(TIMESTAMP_REPLY, DAY_MS as u32 - 1);
         show_date(&mut midnight, || (2 * DAY_MS * MS, (2 * DAY_MS - 100) * MS));
         assert_eq!(times(&midnight)[1], DAY_MS as u32 - 101);

@@ -7,26 +7,21 @@ use std::net::Ipv4Addr;
 
 use crate::links::address;
 use crate::links::frame::Frame;
+use crate::links::headers::{ACK, IPV4, RST, SYN, TCP, checksum};
 use crate::links::port::Port;
 use scale::link::ETHERNET_HEADER as ETHERNET;
 
-const IPV4: [u8; 2] = [0x08, 0x00];
-const TCP: u8 = 6;
 /// Lengths of the headers of IP and TCP, without options.
 const IP: usize = 20;
 const HEADERS: usize = IP + 20;
 /// The port that asks: no program is given it by itself.
 const OWN: u16 = 7;
 
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
-
 /// The address that asks: on a LAN the last of its block, else that of the router that does not exist.
 pub(crate) fn asker(port: &Port) -> Ipv4Addr {
     match port.lan {
         Some(lan) => {
-            let hosts = u32::MAX.checked_shr(lan.subnet.length.into()).unwrap_or(0);
+            let hosts = !lan.subnet.mask().to_bits();
             Ipv4Addr::from_bits((lan.subnet.address.to_bits() | hosts) - 1)
         }
         None => {
@@ -41,7 +36,7 @@ pub(crate) fn ask(frame: &mut Frame, port: &Port, tcp: u16) {
     segment(frame, port, tcp, [0, 0], SYN);
 }
 
-/// What a machine has answered to a question: the TCP port, and whether somebody listens there; the frame then refuses
+/// A machine's answer to a question: the TCP port, and whether somebody listens there; the frame then refuses
 /// the connection. `None` if it is for somebody else.
 pub(crate) fn heard(frame: &mut Frame, port: &Port) -> Option<(u16, bool)> {
     let bytes = frame.bytes();
@@ -75,7 +70,7 @@ fn segment(frame: &mut Frame, port: &Port, tcp: u16, [sequence, acknowledged]: [
     packet[2..4].copy_from_slice(&(HEADERS as u16).to_be_bytes());
     packet[12..16].copy_from_slice(&from);
     packet[16..IP].copy_from_slice(&to);
-    let check = sum(&packet[..IP], 0);
+    let check = checksum(&packet[..IP], 0);
     packet[10..12].copy_from_slice(&check);
     packet[20..22].copy_from_slice(&OWN.to_be_bytes());
     packet[22..24].copy_from_slice(&tcp.to_be_bytes());
@@ -84,19 +79,9 @@ fn segment(frame: &mut Frame, port: &Port, tcp: u16, [sequence, acknowledged]: [
     (packet[32], packet[33]) = (5 << 4, flags);
     packet[34..36].copy_from_slice(&1024u16.to_be_bytes());
     // The addresses, the protocol and the length count, too.
-    let check = sum(&packet[12..], u32::from(TCP) + (HEADERS - IP) as u32);
+    let check = checksum(&packet[12..], u32::from(TCP) + (HEADERS - IP) as u32);
     packet[36..38].copy_from_slice(&check);
     frame.set_len(ETHERNET + HEADERS);
-}
-
-/// The checksum of words of 16 bits (RFC 1071), begun with `start`.
-pub(crate) fn sum(bytes: &[u8], start: u32) -> [u8; 2] {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
-    let mut sum = start + words.sum::<u32>();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
 }
 
 #[cfg(test)]
@@ -105,7 +90,7 @@ mod tests {
     use crate::links::answers::tests::port;
     use crate::links::frame::Pool;
 
-    /// What a kernel answers to a question: with these flags.
+    /// A kernel's answer to a question: with these flags.
     fn answered(asked: &Frame, flags: u8) -> Frame {
         let mut frame = Pool::default().take();
         let mut bytes = asked.bytes().to_vec();
@@ -126,8 +111,8 @@ mod tests {
         let mut asked = Pool::default().take();
         ask(&mut asked, &port(), 80);
         let ip = &asked.bytes()[ETHERNET..];
-        assert_eq!(sum(&ip[..IP], 0), [0, 0], "the checksums are right");
-        assert_eq!(sum(&ip[12..], u32::from(TCP) + 20), [0, 0]);
+        assert_eq!(checksum(&ip[..IP], 0), [0, 0], "the checksums are right");
+        assert_eq!(checksum(&ip[12..], u32::from(TCP) + 20), [0, 0]);
         assert_eq!((&ip[12..16], &ip[16..20]), (&[10, 255, 255, 254][..], &[10, 0, 0, 3][..]));
         let mut listens = answered(&asked, SYN | ACK);
         assert_eq!(heard(&mut listens, &port()), Some((80, true)));

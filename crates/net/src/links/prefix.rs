@@ -19,10 +19,20 @@ pub(crate) const GIVEN_OUT: Prefix = Prefix { address: Ipv4Addr::new(10, 0, 0, 0
 /// All addresses that there are.
 pub(crate) const ANYWHERE: Prefix = Prefix { address: Ipv4Addr::UNSPECIFIED, length: 0 };
 
+/// The netmask of a network prefix, 0 to 32 bits long.
+pub(crate) fn netmask(length: u8) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
+}
+
 impl Prefix {
     /// Whether an address is in the block.
     pub fn holds(self, address: Ipv4Addr) -> bool {
         u64::from(self.address.to_bits() ^ address.to_bits()) >> (32 - u32::from(self.length)) == 0
+    }
+
+    /// Its netmask.
+    pub fn mask(self) -> Ipv4Addr {
+        netmask(self.length)
     }
 
     /// Its two halves; none if it is a single address.

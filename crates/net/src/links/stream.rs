@@ -1,18 +1,11 @@
 //! Which frames somebody expects in the order in which they were sent: those of one connection, say.
 
+use crate::links::headers::{ACK, ARP, IPV4, IPV6, RST, SYN, TCP, UDP};
 use scale::link::ETHERNET_HEADER as ETHERNET;
 
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xdd];
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ARP: [u8; 2] = [0x08, 0x06];
 /// How the hardware addresses of all nodes begin, and no group's.
 const OF_A_NODE: [u8; 2] = [0x02, 0x00];
-const SYN: u8 = 0b10;
-const RST: u8 = 0b100;
-const ACK: u8 = 0b1_0000;
-/// Of the flags of TCP those that take a place in the order of the data, or end it: FIN, SYN, RST.
+/// Flags of TCP that take a place in the order of the data, or end it: FIN, SYN, RST.
 const IN_ORDER: u8 = 0b111;
 
 /// Frames with the same addresses, protocol and ports; of what is not IP, all of the same type.

@@ -447,7 +447,7 @@ impl Topology {
         self.way(*self.by_name.get(from)?, *self.by_name.get(to)?)
     }
 
-    /// The same of any two places, which may be switches.
+    /// Likewise for any two places, which may be switches.
     pub fn route_of_any(&self, from: &str, to: &str) -> Option<Vec<PipeId>> {
         self.way(*self.places.get(from)?, *self.places.get(to)?)
     }

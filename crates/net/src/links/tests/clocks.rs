@@ -4,13 +4,13 @@ use scale::{RealDuration, RealInstant};
 
 use super::pipes::{A, arrivals, at, chain, change, slow, us};
 use crate::links::frame::tests::{ipv4, ipv6};
+use crate::links::headers::ACK;
 use crate::links::pipe::draws::{Draws, Purpose};
 use crate::links::stream::tests::tcp;
 use crate::{
     Frame, Jitter, LinkSpec, Network, NetworkSpec, PipeChange, PipeConfig, PipeCounters, PipeId, PortId, Queue, Red,
 };
 
-const ACK: u8 = 0x10;
 const ON_TIME: RealDuration = RealDuration::ZERO;
 
 /// Both directions take this long.

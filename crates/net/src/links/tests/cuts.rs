@@ -4,6 +4,7 @@ use scale::{RealDuration, RealInstant};
 
 use super::shapes::spec;
 use crate::links::frame::tests::ipv4;
+use crate::links::headers::{ARP, IPV4};
 use crate::{Frame, LanSpec, Network, NetworkSpec, Port};
 
 fn port(n: &Network, node: &str) -> Port {
@@ -76,6 +77,6 @@ fn neighbours_are_found_and_groups_of_a_lan_are_not_heard() {
         frame.space()[12..14].copy_from_slice(&kind);
         arrivals(&mut n, &a, frame)
     };
-    assert_eq!(all([0x08, 0x06]), ["b", "c"], "ARP");
-    assert_eq!(all([0x08, 0x00]), ["c"]);
+    assert_eq!(all(ARP), ["b", "c"]);
+    assert_eq!(all(IPV4), ["c"]);
 }

@@ -7,10 +7,10 @@ use scale::{RealDuration, RealInstant};
 
 use super::shapes::{all_pairs, refused, spec};
 use crate::links::frame::tests::ipv4;
+use crate::links::headers::{ARP, IPV4, IPV6};
 use crate::{AddressSpec, Frame, LanSpec, Loss, Network, NetworkSpec, Port, PortId, Prefix};
 
 const BROADCAST: [u8; 6] = [0xff; 6];
-const ARP: [u8; 2] = [0x08, 0x06];
 
 /// As [`spec`] has it, with those switches as LANs that are called `L…`.
 fn lans(links: &[&str]) -> NetworkSpec {
@@ -55,7 +55,7 @@ fn a_broadcast_reaches_every_member_but_the_one_that_sends_and_nobody_else() {
     let mut n = Network::new(lans(&["a-L", "b-L", "r-L", "r-S", "c-S", "d-L"]), 0).expect("a network");
     let from = port(&n, "b").id;
     for to in [BROADCAST, [0x01, 0, 0x5e, 0, 0, 5], [0x33, 0x33, 0, 0, 0, 1]] {
-        for kind in [ARP, [0x08, 0x00], [0x86, 0xdd], [0x88, 0xb5]] {
+        for kind in [ARP, IPV4, IPV6, [0x88, 0xb5]] {
             let got = send(&mut n, from, frame(to, kind));
             assert_eq!(names(&got), ["a", "d", "r"], "{to:x?} {kind:x?}");
             assert!(got.iter().all(|(_, arrived)| *arrived == to), "it arrives as it was sent: {got:x?}");
@@ -71,7 +71,7 @@ fn a_broadcast_reaches_every_member_but_the_one_that_sends_and_nobody_else() {
 fn a_frame_for_a_member_goes_there_whatever_it_carries_and_one_for_nobody_is_looked_for_everywhere() {
     let mut n = Network::new(lans(&["a-L", "b-L", "c-L"]), 0).expect("a network");
     let [a, b] = ["a", "b"].map(|node| port(&n, node).clone());
-    for kind in [ARP, [0x08, 0x00], [0x12, 0x34]] {
+    for kind in [ARP, IPV4, [0x12, 0x34]] {
         assert_eq!(send(&mut n, a.id, frame(b.mac, kind)), [("b".to_owned(), b.mac)], "{kind:x?}");
     }
     let stranger = [0x52, 0x54, 0, 1, 2, 3];
