@@ -47,8 +47,13 @@ struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };
 
+struct sched_entity {
+	unsigned char on_rq;
+};
+
 struct task_group {
 	struct cgroup_subsys_state css;
+	struct sched_entity **se;
 	struct task_group *parent;
 };
 

@@ -65,6 +65,9 @@ struct node {
 	__u64 worked; /* by how much its clock has gone on while it had the core */
 	__u64 uncounted; /* how often the kernel had no memory for what is kept of one of its threads */
 	__u64 counts; /* as how much it counts among those that do not sleep, 2^-32 */
+	__u64 group;  /* the address of its control group, as the scheduler knows it */
+	__u64 entity; /* the address of what the scheduler keeps of it on its core */
+	__u64 queued; /* whether the scheduler keeps it in the core's queue, though it sleeps */
 	__u32 behind[BUCKETS]; /* log2 of µs by which it was behind the run's clock when it got the core */
 	__u32 ahead[BUCKETS];  /* log2 of µs by which it was ahead when it went to sleep */
 };
@@ -215,7 +218,30 @@ static __always_inline struct task *task_of(struct task_struct *p)
 	}
 	task->group = (__u64)group;
 	task->node = node ? *node : 0;
+	struct node *of = node ? node_at(*node) : 0;
+	if (of && !of->group)
+		of->group = (__u64)(id == group->parent->css.cgroup->kn->id ? group->parent : group->parent->parent);
 	return node ? task : 0;
+}
+
+/* What the scheduler keeps of a node on this core: an address, by which it is only ever read. */
+static __always_inline __u64 entity_of(const struct node *n, __u32 cpu)
+{
+	const struct task_group *group = (const void *)n->group;
+	__u64 *all = group ? (void *)BPF_CORE_READ(group, se) : 0, entity = 0;
+	if (all)
+		bpf_probe_read_kernel(&entity, sizeof(entity), &all[cpu]);
+	return entity;
+}
+
+/*
+ * Whether a node is in its core's queue. From Linux 6.12 on one that goes to sleep after it has had more than it was
+ * owed stays there until the others have had as much.
+ */
+static __always_inline bool in_queue(const struct node *n)
+{
+	const struct sched_entity *entity = (const void *)n->entity;
+	return entity && BPF_CORE_READ(entity, on_rq);
 }
 
 static __always_inline struct waiters *waiters_at(__u32 node)
@@ -516,6 +542,27 @@ static __always_inline void woken(struct task_struct *p)
 	count(task, now);
 }
 
+/* `struct Look` of the keeper: nodes that slept and were in the queue when it looked. */
+#define MOST_LOOKED_AT 32
+struct look {
+	__u32 count;
+	__u32 nodes[MOST_LOOKED_AT]; /* counted from 1 */
+};
+
+/* Looks which of some nodes have left the queue: nothing that can be traced happens then. */
+SEC("syscall")
+int look(struct look *at)
+{
+	/* What is handed over may be read at fixed places only. */
+#pragma unroll
+	for (__u32 i = 0; i < MOST_LOOKED_AT; i++) {
+		struct node *n = i < at->count ? node_at(at->nodes[i]) : 0;
+		if (n && !in_queue(n))
+			n->queued = 0;
+	}
+	return 0;
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
 {
@@ -556,6 +603,7 @@ static __always_inline void leaves(struct task *task, bool sleeps, bool stays, _
 	if (n->runnable) {
 		set(c, NODE_WAITS, now, own, 0);
 	} else {
+		n->queued = in_queue(n);
 		tally(n->ahead, now, own);
 		set(c, NODE_IDLE, now, now, NODE_CLOCK_UNIT);
 	}
@@ -571,6 +619,8 @@ static __always_inline void comes(struct task *task, __u32 pid, bool stays, __u6
 	forget_waiter(n, task, pid);
 	__u64 clock = c->floor, from = begin_to_work(n, c, task, clock, now);
 	if (!stays) {
+		if (!n->entity)
+			n->entity = entity_of(n, bpf_get_smp_processor_id());
 		tally_cpus(n, now);
 		change_awake(n, now);
 		n->waited += now > n->since ? now - n->since : 0;

@@ -55,6 +55,9 @@ pub(crate) struct NodeWords {
     worked: u64,
     uncounted: u64,
     counts: u64,
+    group: u64,
+    entity: u64,
+    queued: u64,
     behind: [u32; BUCKETS],
     ahead: [u32; BUCKETS],
 }
@@ -276,7 +279,8 @@ impl NodeClocks {
             Ok::<u32, Error>(info.info.id)
         };
         let (nodes, burners, cores) = (number("nodes")?, number("burners")?, number("cores")?);
-        Ok(Maps { nodes, burners, cores, node_count: self.clocks.len(), burner_count: self.burners })
+        let look = bpf::number_of(self.program("look")?.as_fd()).map_err(Error::io("ask for a program's number"))?;
+        Ok(Maps { nodes, burners, cores, look, node_count: self.clocks.len(), burner_count: self.burners })
     }
 }
 
@@ -348,24 +352,52 @@ fn on_average(value: u64, counted: (u64, u64), now: RealInstant, before: &mut (u
     grown as f64 / passed as f64
 }
 
-/// A node that sleeps, and whose clock the run's has not reached yet: its burner, and its share. It has had more of its
-/// core than it was owed until now.
+/// A node that sleeps and is in its core's queue all the same, as it was when that was looked at last: its burner, and
+/// its share. It has had more of its core than it was owed until now.
 ///
 /// # Safety
 /// `words` is mapped from the programs' map of nodes.
-pub(crate) unsafe fn asleep_ahead(words: *const NodeWords, now: RealInstant) -> Option<(usize, f64)> {
+pub(crate) unsafe fn queued_asleep(words: *const NodeWords) -> Option<(usize, f64)> {
     // SAFETY: as this function asks of its callers. What is read while the programs write it is read again soon. The
     // histograms, which are most of it, are left alone: this is done for each node some thousand times a second.
-    let (runnable, lead, since) = unsafe {
-        let (runnable, lead) = (&raw const (*words).runnable, &raw const (*words).lead);
-        (runnable.read_volatile(), lead.read_volatile(), (&raw const (*words).since).read_volatile())
-    };
-    let ahead = runnable == 0 && lead > 0 && since.checked_add_signed(lead)? > now.as_nanos();
-    // SAFETY: as above.
-    ahead.then(|| unsafe {
-        let (burner, share) = (&raw const (*words).burner, &raw const (*words).share);
-        (burner.read_volatile() as usize, share.read_volatile() as f64 / SHARE_UNIT)
-    })
+    unsafe {
+        let (runnable, queued) = (&raw const (*words).runnable, &raw const (*words).queued);
+        (queued.read_volatile() != 0 && runnable.read_volatile() == 0).then(|| {
+            let (burner, share) = (&raw const (*words).burner, &raw const (*words).share);
+            (burner.read_volatile() as usize, share.read_volatile() as f64 / SHARE_UNIT)
+        })
+    }
+}
+
+/// How many nodes are looked at in one call: as in the program.
+const MOST_LOOKED_AT: usize = 32;
+
+/// `struct look` of the program.
+#[repr(C)]
+struct Look {
+    count: u32,
+    nodes: [u32; MOST_LOOKED_AT],
+}
+
+/// The program that looks which of the nodes that sleep have left the queue of their core.
+#[derive(Debug)]
+pub(crate) struct QueueLook(OwnedFd);
+
+impl QueueLook {
+    pub fn open(number: u32) -> std::io::Result<QueueLook> {
+        bpf::open_program(number).map(QueueLook)
+    }
+
+    /// Has it look at these nodes: those that have left are no longer [`queued_asleep`].
+    pub fn at(&self, nodes: &[usize]) -> std::io::Result<()> {
+        for some in nodes.chunks(MOST_LOOKED_AT) {
+            let mut look = Look { count: some.len() as u32, nodes: [0; MOST_LOOKED_AT] };
+            look.nodes.iter_mut().zip(some).for_each(|(to, node)| *to = *node as u32 + 1);
+            // SAFETY: the program takes just such a value, of which it reads `count` nodes.
+            unsafe { bpf::run(self.0.as_fd(), &mut look)? };
+        }
+        Ok(())
+    }
 }
 
 /// How many CPUs of a node are at work, and how far its clock is ahead of the run's.

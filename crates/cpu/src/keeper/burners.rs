@@ -24,6 +24,9 @@ use crate::share::layout::GroupLayout;
 /// Slices of a burner over those of nodes: a node that wakes up then need not wait for the end of one.
 const SLICES: f64 = 2.0;
 
+/// The part of the time for which the burners of a run may be real-time tasks.
+const PAUSES: f64 = 0.4;
+
 /// A cache line, with what one burner has measured, and is asked.
 #[repr(C, align(64))]
 #[derive(Default, Debug)]
@@ -130,22 +133,25 @@ impl Burners {
         let (gate, mut meters, mut processes) = (Gate::closed(), vec![Vec::new(); job.cores.len()], Vec::new());
         let mut pauses = Vec::new();
         let long = RealDuration::from_secs_f64(job.slice.as_secs_f64() * SLICES);
+        let count = job.cores.len() + job.burners.len();
         let of_cores = (0..job.cores.len()).map(|core| (layout.reschedule(), core, job.slice));
         let of_job = job.burners.iter().map(|(place, core)| (layout.at(place), *core, long));
         for (group, place, slice) in of_cores.chain(of_job) {
             let (seat, meter) = (Seat { group, core: job.cores[place], slice }, Meter::new());
+            // Where this cannot be, burners sleep while their weights change.
+            let _ = seat.group.grant_real_time(PAUSES / count as f64, PAUSES);
             meters[place].push(meter);
             pauses.push(meter.pause());
             if seat.group.holds_threads() {
                 let body = move || {
                     gate.wait();
-                    burn(meter)
+                    burn(meter, slice)
                 };
-                super::start_thread("burner", move || seat.take(None), body)?;
+                super::start_thread("burner", move || seat.take(None, meter), body)?;
             } else {
-                let process = processes::start(gate, meter).map_err(Error::io("start a process"))?;
+                let process = processes::start(gate, meter, slice).map_err(Error::io("start a process"))?;
                 processes.push(process);
-                seat.take(Some(process))?;
+                seat.take(Some(process), meter)?;
             }
         }
         let pauses = pauses.split_off(job.cores.len());
@@ -187,8 +193,9 @@ impl Burners {
 }
 
 impl Seat {
-    /// Puts a process, or else the calling thread, on its core, into its group and under its scheduling.
-    fn take(&self, process: Option<Pid>) -> Result<(), Error> {
+    /// Puts a process, or else the calling thread, on its core, into its group and under its scheduling; tries how it may
+    /// pause.
+    fn take(&self, process: Option<Pid>, meter: Meter) -> Result<(), Error> {
         let pin = || cores::pin_other(process, self.core);
         // First, if that can be: load that a group once had on another core would lower its weight here for a while. It
         // cannot where the core belongs to the run's groups alone, of which none has been entered yet.
@@ -199,6 +206,10 @@ impl Seat {
         }
         // Entering a group that the cpuset controller knows undoes it (Linux 6.1).
         pin().map_err(Error::io(format!("run on core {}", self.core)))?;
+        // A group may have been granted no time for real-time tasks.
+        if sched::set_other(process, pause::ASIDE).is_ok() {
+            meter.pause().keeps_core();
+        }
         sched::set_other(process, Class::Slices(self.slice)).map_err(Error::io("set a timeslice"))
     }
 }
@@ -206,13 +217,13 @@ impl Seat {
 /// Burns the core for ever with the yardstick, and writes down how fast that goes: in user mode, without a system call
 /// and without PAUSE (hypervisors take a loop of PAUSEs for a lock and deschedule the whole virtual CPU). It has five
 /// cache lines, so that it takes next to nothing of a node's.
-fn burn(meter: Meter) -> ! {
+fn burn(meter: Meter, slice: RealDuration) -> ! {
     let mut laps = Laps::start();
     loop {
         if let Some(cycles) = laps.lap() {
             meter.add(cycles);
         }
-        meter.pause().if_asked();
+        meter.pause().if_asked(slice);
     }
 }
 

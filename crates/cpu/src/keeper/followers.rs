@@ -18,8 +18,8 @@ use crate::measure::meter;
 use crate::measure::usage::{RunUsage, UsageSnapshot};
 use crate::measure::yardstick::CounterRate;
 use crate::node_clock::{
-    BurnerWords, CoreWords, MOST_CPUS, NodeWords, asleep_ahead, at_work, awake_of, awake_on_average, share_now,
-    tell_rate, who_has,
+    BurnerWords, CoreWords, MOST_CPUS, NodeWords, QueueLook, at_work, awake_of, awake_on_average, queued_asleep,
+    share_now, tell_rate, who_has,
 };
 use crate::share::layout::{GroupLayout, is_slack};
 
@@ -46,8 +46,8 @@ pub(super) struct Followers {
     cores: Vec<CoreSpeed>,
     burners: Vec<BurnerWeight>,
     several: Vec<CpusWeight>,
-    /// The shares of nodes that sleep and are ahead, by burner.
-    ahead: Vec<f64>,
+    /// The shares of nodes that sleep and are in the queue all the same, by burner, and those nodes.
+    queued: (Vec<f64>, Vec<usize>),
     /// The kernel's maps, once they were told.
     clocks: Option<Clocks>,
     usage: RunUsage,
@@ -79,7 +79,7 @@ impl Followers {
             cores: job.cores.iter().enumerate().map(of_core).collect(),
             burners: job.burners.iter().zip(burners.pauses()).map(of_burner).collect::<Result<_, _>>()?,
             several: job.several.iter().map(of_node).collect::<Result<_, _>>()?,
-            ahead: vec![0.0; job.burners.len()],
+            queued: (vec![0.0; job.burners.len()], Vec::new()),
             clocks: None,
             usage: RunUsage::of(layout)?,
             measured: at,
@@ -103,18 +103,22 @@ impl Followers {
 
     /// Gives each burner what the nodes beside it leave, and nodes with several CPUs what those at work have bought.
     ///
-    /// A node does its work at the speed of the core, and sleeps before its share would have let it be done. Until
-    /// then, which is until the run's clock has reached the node's, it leaves nothing: others would go without what it
-    /// had.
+    /// The weights of all that is in a core's queue add up to the core: so those that always compute have what they
+    /// are owed. A node that has had more than it was owed is in the queue while it sleeps, until others have had as
+    /// much (from Linux 6.12 on; before that the queue's average makes up for it when it wakes up).
     fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
-        self.ahead.fill(0.0);
+        let (queued, asleep) = (&mut self.queued.0, &mut self.queued.1);
+        queued.fill(0.0);
         // Where burners have an average, this has no part in it.
-        let looked_at = if self.at_once { clocks.told.len() } else { 0 };
-        for node in 0..looked_at {
+        if self.at_once {
+            asleep.clear();
             // SAFETY: the mapping lives as long as `clocks`.
-            if let Some((burner, share)) = unsafe { asleep_ahead(clocks.nodes.at(node), now) } {
-                self.ahead[burner] += share;
+            let queued_now = |node: usize| unsafe { queued_asleep(clocks.nodes.at(node)) };
+            asleep.extend((0..clocks.told.len()).filter(|node| queued_now(*node).is_some()));
+            clocks.look.at(asleep)?;
+            for (burner, share) in asleep.iter().filter_map(|node| queued_now(*node)) {
+                queued[burner] += share;
             }
         }
         // SAFETY: as above.
@@ -126,7 +130,7 @@ impl Followers {
             // A burner that is alone on its core may keep any weight.
             if core.has_nodes || !self.at_once {
                 let words = clocks.cores.at(core.number);
-                burner.follow(clocks.burners.at(i), words, core.slack, self.ahead[i], now, self.at_once)?;
+                burner.follow(clocks.burners.at(i), words, core.slack, queued[i], now, self.at_once)?;
             }
         }
         for node in &mut self.several {
@@ -181,6 +185,7 @@ struct Clocks {
     nodes: SharedArray<NodeWords>,
     burners: SharedArray<BurnerWords>,
     cores: SharedArray<CoreWords>,
+    look: QueueLook,
     /// By node, the share of each of its CPUs, which events change, for which it was last told a rate.
     told: Vec<Cell<u64>>,
 }
@@ -191,7 +196,7 @@ fn map_of(number: u32) -> Result<OwnedFd, Error> {
 
 impl Clocks {
     fn open(maps: Maps) -> Result<Clocks, Error> {
-        let Maps { nodes, burners, cores, node_count, burner_count } = maps;
+        let Maps { nodes, burners, cores, look, node_count, burner_count } = maps;
         let nodes = SharedArray::map(map_of(nodes)?.as_fd(), node_count)?;
         Ok(Clocks {
             // SAFETY: the mapping lives longer than this.
@@ -199,6 +204,7 @@ impl Clocks {
             nodes,
             burners: SharedArray::map(map_of(burners)?.as_fd(), burner_count)?,
             cores: SharedArray::map(map_of(cores)?.as_fd(), MOST_CPUS)?,
+            look: QueueLook::open(look).map_err(|e| Error::Clocks(format!("a program cannot be opened: {e}")))?,
         })
     }
 }
@@ -297,7 +303,7 @@ impl BurnerWeight {
         words: *const BurnerWords,
         core: *const CoreWords,
         slack: Option<f64>,
-        ahead: f64,
+        queued: f64,
         now: RealInstant,
         at_once: bool,
     ) -> io::Result<()> {
@@ -307,7 +313,7 @@ impl BurnerWeight {
         }
         // SAFETY: the mapping lives as long as its owner, who calls this; the programs write each word as a whole.
         let awake =
-            unsafe { if at_once { awake_of(words) + ahead } else { awake_on_average(words, now, &mut self.owed) } };
+            unsafe { if at_once { awake_of(words) + queued } else { awake_on_average(words, now, &mut self.owed) } };
         let fraction = share.fraction(awake);
         let beside = fraction + share.scale * awake;
         if (fraction - self.written).abs() > WORTH_IT * beside {

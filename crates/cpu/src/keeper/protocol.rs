@@ -96,6 +96,8 @@ pub(crate) struct Maps {
     pub nodes: u32,
     pub burners: u32,
     pub cores: u32,
+    /// That of the program that looks which nodes have left the queue.
+    pub look: u32,
     pub node_count: usize,
     pub burner_count: usize,
 }

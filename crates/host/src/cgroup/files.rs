@@ -21,6 +21,8 @@ pub(super) const MEMBERS: &str = "cgroup.procs";
 
 /// Version 1: the period of a cap and how much of it may be used, in us.
 pub(super) const CAP: [&str; 2] = ["cpu.cfs_period_us", "cpu.cfs_quota_us"];
+/// Version 1, where it divides real time among groups: for how much of each second tasks may be real-time ones, in us.
+pub(super) const REAL_TIME: &str = "cpu.rt_runtime_us";
 /// Version 2: both, the other way round.
 pub(super) const CAP_2: &str = "cpu.max";
 /// Version 1: CPU time by core, in ns.

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::files::{self, CAP, CAP_2, MEMBERS, Version};
+use super::files::{self, CAP, CAP_2, MEMBERS, REAL_TIME, Version};
 use super::passing::{self, Known};
 use super::scope;
 use crate::error::{CONTAINER, Error, Lack};
 
 /// The smallest quota that the kernel accepts (`min_cfs_quota_period`).
 const MIN_QUOTA: Duration = Duration::from_millis(1);
+
+/// What the kernel divides for real-time tasks (`sched_rt_period_us` is this if nobody has changed it).
+const SECOND: Duration = Duration::from_secs(1);
 
 /// One group, by the same path in the hierarchies that count and divide CPU time.
 #[derive(Clone, Debug)]
@@ -80,6 +83,22 @@ impl Group {
         CAP.into_iter()
             .zip([period, quota])
             .try_for_each(|(file, time)| files::write(&self.cpu.join(file), &time.as_micros().to_string()))
+    }
+
+    /// Lets what is in the group be real-time tasks for `part` of the time of a core, where the kernel divides that among
+    /// groups (version 1, CONFIG_RT_GROUP_SCHED). Those of siblings add up to no more than their parent's: the groups
+    /// above have `above` from here on.
+    pub fn grant_real_time(&self, part: f64, above: f64) -> Result<(), Error> {
+        let above = self.cpu.ancestors().skip(1).take_while(|dir| *dir != self.root).map(|dir| (dir, above));
+        let mut grants: Vec<_> = above.chain([(self.cpu.as_path(), part)]).collect();
+        grants.sort_by_key(|(dir, _)| dir.components().count());
+        for (file, part) in grants.into_iter().map(|(dir, part)| (dir.join(REAL_TIME), part)) {
+            let wanted = (part * SECOND.as_micros() as f64) as i64;
+            if file.exists() && files::read(&file)?.trim().parse().is_ok_and(|granted: i64| granted < wanted) {
+                files::write(&file, &wanted.to_string())?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether this process can make groups below this one.

@@ -11,6 +11,7 @@ use std::io;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{Pid, Signal};
+use scale::RealDuration;
 
 use super::{Gate, Meter, burn};
 
@@ -21,16 +22,17 @@ const STACK: usize = 64 << 10;
 struct Inheritance {
     gate: Gate,
     meter: Meter,
+    slice: RealDuration,
     parent: Pid,
 }
 
 /// Starts a burner, which waits until `gate` is open, and then burns its core. It ends with this thread, and is to be
 /// waited for like any child.
-pub fn start(gate: Gate, meter: Meter) -> io::Result<Pid> {
+pub fn start(gate: Gate, meter: Meter, slice: RealDuration) -> io::Result<Pid> {
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, at an address of the kernel's choice, that nothing else knows; it is never unmapped.
     let stack = unsafe { mmap_anonymous(std::ptr::null_mut(), STACK, prot, MapFlags::PRIVATE)? };
-    let inheritance = Box::leak(Box::new(Inheritance { gate, meter, parent: rustix::process::getpid() }));
+    let inheritance = Box::leak(Box::new(Inheritance { gate, meter, slice, parent: rustix::process::getpid() }));
     // SAFETY: the new process runs `enter` on a stack of its own that is aligned to a page and grows down from its
     // end, with an argument that is never freed; `enter` keeps to what the head of this file says.
     let pid = unsafe {
@@ -42,12 +44,12 @@ pub fn start(gate: Gate, meter: Meter) -> io::Result<Pid> {
 
 extern "C" fn enter(inheritance: *mut libc::c_void) -> c_int {
     // SAFETY: `start` handed over a valid one, which nobody writes to or frees.
-    let Inheritance { gate, meter, parent } = unsafe { &*inheritance.cast::<Inheritance>() };
+    let Inheritance { gate, meter, slice, parent } = unsafe { &*inheritance.cast::<Inheritance>() };
     // rustix makes these calls itself: no error number of the C library is written, which belongs to the parent here.
     let follows = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
     if !follows || rustix::process::getppid() != Some(*parent) {
         return 1;
     }
     gate.wait();
-    burn(*meter)
+    burn(*meter, *slice)
 }
