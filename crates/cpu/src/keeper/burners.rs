@@ -193,8 +193,8 @@ impl Burners {
 }
 
 impl Seat {
-    /// Puts a process, or else the calling thread, on its core, into its group and under its scheduling; tries how it may
-    /// pause.
+    /// Puts a process, or else the calling thread, on its core, into its group and under its scheduling; tries how it
+    /// may pause.
     fn take(&self, process: Option<Pid>, meter: Meter) -> Result<(), Error> {
         let pin = || cores::pin_other(process, self.core);
         // First, if that can be: load that a group once had on another core would lower its weight here for a while. It

@@ -85,9 +85,9 @@ impl Group {
             .try_for_each(|(file, time)| files::write(&self.cpu.join(file), &time.as_micros().to_string()))
     }
 
-    /// Lets what is in the group be real-time tasks for `part` of the time of a core, where the kernel divides that among
-    /// groups (version 1, CONFIG_RT_GROUP_SCHED). Those of siblings add up to no more than their parent's: the groups
-    /// above have `above` from here on.
+    /// Lets what is in the group be real-time tasks for `part` of the time of a core, where the kernel divides that
+    /// among groups (version 1, CONFIG_RT_GROUP_SCHED). Those of siblings add up to no more than their parent's: the
+    /// groups above have `above` from here on.
     pub fn grant_real_time(&self, part: f64, above: f64) -> Result<(), Error> {
         let above = self.cpu.ancestors().skip(1).take_while(|dir| *dir != self.root).map(|dir| (dir, above));
         let mut grants: Vec<_> = above.chain([(self.cpu.as_path(), part)]).collect();
