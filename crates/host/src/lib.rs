@@ -31,6 +31,7 @@ pub mod tcp;
 pub mod terminal;
 pub mod time;
 pub mod user_limits;
+pub mod user_namespace;
 pub mod writeback;
 
 pub use awake::Awake;

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::error::{Context, Error, Lack};
+use crate::user_namespace::UserNamespace;
 
 /// The kinds of which each node has some, by the kernel's names, with how many.
 const OF_A_NODE: [(&str, u64); 6] = [("cgroup", 1), ("ipc", 1), ("mnt", 2), ("net", 1), ("pid", 1), ("uts", 1)];
@@ -37,7 +38,11 @@ fn too_few_of(nodes: u64, limit: impl Fn(&str) -> Option<u64>) -> Option<Lack> {
 
 /// A network namespace, alive as long as a clone of this value or a process in it is.
 #[derive(Clone, Debug)]
-pub struct NetNamespace(Arc<OwnedFd>);
+pub struct NetNamespace {
+    namespace: Arc<OwnedFd>,
+    /// Whose it is, if that is not the machine's root.
+    users: Option<Arc<UserNamespace>>,
+}
 
 impl NetNamespace {
     /// Makes an empty namespace, with nothing but a `lo` that is down.
@@ -49,6 +54,28 @@ impl NetNamespace {
     pub fn child(&self, first: impl FnOnce() + Send) -> Result<NetNamespace, Error> {
         let made = self.enter(|| made_here().inspect(|_| first()))?;
         made.context(|| "cannot make a network namespace".into())
+    }
+
+    /// Likewise, with a user namespace whose own it is, and whose root has no rights elsewhere.
+    pub fn child_with_users(&self, first: impl FnOnce() + Send) -> Result<NetNamespace, Error> {
+        let made = self.enter(|| {
+            let (users, namespace) = UserNamespace::make()?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            first();
+            Ok(NetNamespace { namespace: Arc::new(namespace), users: Some(Arc::new(users)) })
+        })?;
+        made.map_err(|e: io::Error| match e.raw_os_error() {
+            Some(libc::ENOSPC | libc::EUSERS) => Error::Machine(Lack::new(
+                "no more user namespaces are allowed here (/proc/sys/user/max_user_namespaces)",
+                "`sysctl -w user.max_user_namespaces=10000`, or leave `user_namespaces` out",
+            )),
+            _ => Error::system("cannot make a user namespace", e),
+        })
+    }
+
+    /// The user namespace that it belongs to, if that is not the machine's own.
+    pub fn users(&self) -> Option<&Arc<UserNamespace>> {
+        self.users.as_ref()
     }
 
     /// Runs `work` on a thread that is in this namespace: see [`in_netns`].
@@ -75,7 +102,7 @@ impl NetNamespace {
 
 impl AsFd for NetNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.namespace.as_fd()
     }
 }
 
@@ -84,7 +111,7 @@ fn made_here() -> io::Result<NetNamespace> {
     // SAFETY: unsharing the network namespace of a thread touches no memory and no descriptor.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     let made = openat(CWD, "/proc/thread-self/ns/net", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    Ok(NetNamespace(Arc::new(made)))
+    Ok(NetNamespace { namespace: Arc::new(made), users: None })
 }
 
 /// Runs `work` on a thread of its own that has entered `netns`: sockets that it makes, `/proc/thread-self/net` and

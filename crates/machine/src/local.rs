@@ -227,6 +227,12 @@ impl LocalSite {
             return Err(Error::machine(lack.what, lack.help));
         }
         let runtime = Runtime::detect()?;
+        if setup.user_namespaces && !runtime.makes_user_namespaces() {
+            return Err(Error::machine(
+                format!("{} makes no nodes with user namespaces", runtime.name()),
+                "`apt-get install crun`, or leave `user_namespaces` out",
+            ));
+        }
         let place = self.place()?;
         // As it lies on the host, however it was named.
         let folder = place.folder.canonicalize().map_err(Error::io(place.folder.display()))?;
@@ -235,6 +241,7 @@ impl LocalSite {
             init: "/proc/self/exe".into(),
             core: only(&setup),
             hide: vec![folder, place.results.path().to_path_buf()],
+            user_namespaces: setup.user_namespaces,
         })?;
         let raised = UserLimits::raise(&place.registration.id);
         if let Err(e) = &raised {

@@ -79,6 +79,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
     let metrics = top.entries("metrics", false, "metrics");
     let logs: Option<Size> = top.one("logs", false);
     let log_rate: Option<Bandwidth> = top.one("log_rate", false);
+    let user_namespaces: Option<bool> = top.one("user_namespaces", false);
     let monitor: Option<file::Monitor> = top.one("monitor", false);
     let events = top.items("events");
     let ends: Option<file::Ends> = top.one("ends", true);
@@ -165,6 +166,7 @@ pub(crate) fn experiment(root: &Value, dir: &Path, problems: &mut Problems) -> O
         metrics,
         logs: logs.map(|logs| logs.0),
         log_rate: log_rate.map(|rate| rate.0),
+        user_namespaces: user_namespaces == Some(true),
         monitor: monitor.unwrap_or(behaviour::USUALLY_MONITORED),
         events: behaviour::in_order(events),
         steps,

@@ -65,6 +65,8 @@ pub struct Experiment {
     pub logs: Option<u64>,
     /// How fast each node prints at most.
     pub log_rate: Option<VirtualRate>,
+    /// Whether each node has a user namespace.
+    pub user_namespaces: bool,
     /// How often it is written down what nodes use of their machines.
     pub monitor: VirtualDuration,
     /// What happens, in order of time; simultaneous events keep the order of the file.

@@ -118,6 +118,8 @@ pub(crate) struct File {
     logs: Option<Size>,
     /// How fast each node prints at most, as on a console of that rate; without it as fast as it can
     log_rate: Option<Bandwidth>,
+    /// Whether each node has a user namespace, in which its root is nobody of the host's; without it false
+    user_namespaces: Option<bool>,
     /// What is written down of the nodes' CPU, memory, disk and network during the run
     monitor: Option<Monitor>,
     /// What happens during the run
@@ -131,7 +133,7 @@ pub(crate) struct File {
 }
 
 /// The keys of [`File`], in the order in which the documentation shows them.
-pub(crate) const KEYS: [&str; 27] = [
+pub(crate) const KEYS: [&str; 28] = [
     "name",
     "tdf",
     "measure",
@@ -154,6 +156,7 @@ pub(crate) const KEYS: [&str; 27] = [
     "metrics",
     "logs",
     "log_rate",
+    "user_namespaces",
     "monitor",
     "events",
     "chaos",

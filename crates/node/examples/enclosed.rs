@@ -30,8 +30,13 @@ fn main() {
 }
 
 fn hold(state: &str, cgroup: &str) {
-    let options =
-        EnclosureOptions { state: PathBuf::from(state), init: "/proc/self/exe".into(), core: None, hide: Vec::new() };
+    let options = EnclosureOptions {
+        state: PathBuf::from(state),
+        init: "/proc/self/exe".into(),
+        core: None,
+        hide: Vec::new(),
+        user_namespaces: false,
+    };
     let enclosure = Enclosure::open(options).expect("an enclosure");
     let spec = NodeSpec {
         name: "held".into(),

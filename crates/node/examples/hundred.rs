@@ -28,8 +28,13 @@ fn measure(runtime: &Runtime, nodes: usize) {
         println!("{:8} {nodes} nodes {what:24} {:7.3} s", runtime.name(), last.elapsed().as_secs_f64());
         last = Instant::now();
     };
-    let options =
-        EnclosureOptions { state: state.path().into(), init: "/proc/self/exe".into(), core: None, hide: Vec::new() };
+    let options = EnclosureOptions {
+        state: state.path().into(),
+        init: "/proc/self/exe".into(),
+        core: None,
+        hide: Vec::new(),
+        user_namespaces: false,
+    };
     let enclosure = Enclosure::open(options).expect("an enclosure");
     lap("enclosure");
     let namespaces: Vec<_> = (0..nodes).map(|_| NetNamespace::create().expect("a network namespace")).collect();

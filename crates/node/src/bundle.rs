@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use oci_spec::runtime::{
-    Capability, Linux, LinuxCapabilities, LinuxCpu, LinuxDeviceCgroup, LinuxMemory, LinuxNamespace, LinuxNamespaceType,
-    LinuxPids, LinuxResources, Mount, PosixRlimitBuilder, PosixRlimitType, Process, Root, Spec, User,
+    Capability, Linux, LinuxCapabilities, LinuxCpu, LinuxDeviceCgroup, LinuxIdMappingBuilder, LinuxMemory,
+    LinuxNamespace, LinuxNamespaceType, LinuxPids, LinuxResources, Mount, PosixRlimitBuilder, PosixRlimitType, Process,
+    Root, Spec, User,
 };
 
+use host::user_namespace;
 use rustix::fs::CWD;
 use rustix::process::{Resource, getrlimit};
 
@@ -17,6 +19,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) hostname: &'a str,
     pub(crate) root: &'a Path,
     pub(crate) netns: &'a Path,
+    /// Its user namespace, if it has one, and its root's number outside.
+    pub(crate) users: Option<(PathBuf, u32)>,
     pub(crate) cgroup: &'a str,
     /// Its cores, as the kernel lists them.
     pub(crate) cores: &'a str,
@@ -144,7 +148,7 @@ fn mounts(shown: &[(PathBuf, PathBuf)], memory_bytes: u64) -> Vec<Mount> {
 }
 
 fn linux(parts: &Parts<'_>) -> Linux {
-    use LinuxNamespaceType::{Cgroup, Ipc, Mount, Network, Pid, Uts};
+    use LinuxNamespaceType::{Cgroup, Ipc, Mount, Network, Pid, User, Uts};
     let namespace = |kind, path: Option<&Path>| {
         let mut namespace = LinuxNamespace::default();
         namespace.set_typ(kind).set_path(path.map(Into::into));
@@ -152,11 +156,17 @@ fn linux(parts: &Parts<'_>) -> Linux {
     };
     let own = [Cgroup, Ipc, Mount, Pid, Uts].map(|kind| namespace(kind, None));
     let mut linux = Linux::default();
-    linux.set_namespaces(Some(own.into_iter().chain([namespace(Network, Some(parts.netns))]).collect()));
+    let users = parts.users.as_ref().map(|(path, _)| namespace(User, Some(path)));
+    let made = users.into_iter().chain([namespace(Network, Some(parts.netns))]);
+    linux.set_namespaces(Some(own.into_iter().chain(made).collect()));
     linux.set_cgroups_path(Some(parts.cgroup.into())).set_resources(Some(resources(parts)));
     linux.set_masked_paths(Some(masked::paths().to_vec())).set_readonly_paths(Some(read_only()));
     linux.set_seccomp(Some(seccomp::profile())).set_devices(None).set_intel_rdt(None);
-    linux.set_uid_mappings(None).set_gid_mappings(None).set_sysctl(None);
+    let mapping = |root: u32| {
+        LinuxIdMappingBuilder::default().container_id(0u32).host_id(root).size(user_namespace::NUMBERS).build().ok()
+    };
+    let mapping = parts.users.as_ref().and_then(|(_, root)| Some(vec![mapping(*root)?]));
+    linux.set_uid_mappings(mapping.clone()).set_gid_mappings(mapping).set_sysctl(None);
     linux
 }
 

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use host::{Lack, cgroup, descriptors};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, makedev, mknodat, openat};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::thread::UnshareFlags;
 
@@ -25,6 +26,9 @@ use crate::exits::{Exit, Exits};
 use crate::init;
 use crate::mount_namespace::MountNamespace;
 use crate::spawn::{self, Spawned};
+
+/// A directory whose parents all may enter, over which an enclosure can mount something of its own.
+const OPEN_TO_ALL: &str = "/run/diorama";
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -41,6 +45,8 @@ pub struct EnclosureOptions {
     /// Paths of the host that no node may see, beside those that no node ever sees: the experiment's and the results'
     /// folders.
     pub hide: Vec<PathBuf>,
+    /// Whether nodes have user namespaces ([`host::NetNamespace::users`]).
+    pub user_namespaces: bool,
 }
 
 /// A private mount namespace and PID namespace; dropping it kills every process and removes every mount in it.
@@ -69,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) staging: PathBuf,
     /// Likewise, for threads outside.
     pub(crate) staging_dir: OwnedFd,
+    /// A directory with a `/dev/null` of the run's own.
+    devices: OwnedFd,
     pub(crate) hide: Vec<PathBuf>,
     pub(crate) once: crate::mask::Once,
 }
@@ -83,6 +91,17 @@ impl Enclosure {
         std::fs::create_dir_all(&staging).map_err(|e| Error::file("make", &staging, e))?;
         let state = options.state.canonicalize().map_err(|e| Error::file("find", &options.state, e))?;
         let staging = state.join("staging");
+        // Nobody but root may enter the state's directory, and a node's root is nobody there: what it makes its container
+        // of lies where all may.
+        let open_to_all = options.user_namespaces.then(|| PathBuf::from(OPEN_TO_ALL));
+        if let Some(place) = &open_to_all {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(place)
+                .map_err(|e| Error::file("make", place, e))?;
+            raise_locked_memory();
+        }
 
         let (jobs, queue) = crossbeam_channel::unbounded::<Option<Job>>();
         let (ready, opened) = crossbeam_channel::bounded(1);
@@ -90,8 +109,9 @@ impl Enclosure {
             .name("enclosure".into())
             .spawn({
                 let (init, core, staging) = (options.init.clone(), options.core, staging.clone());
+                let open_to_all = open_to_all.clone();
                 move || {
-                    let inside = enter(&init, core, &staging);
+                    let inside = enter(&init, core, &staging, open_to_all.as_deref());
                     let entered = inside.is_ok();
                     let _ = ready.send(inside);
                     // Leaving this loop ends the thread, and with it (PDEATHSIG) PID 1.
@@ -114,8 +134,9 @@ impl Enclosure {
             host_proc: inside.host_proc,
             proc: inside.proc,
             state,
-            staging,
+            staging: open_to_all.unwrap_or(staging),
             staging_dir: inside.staging,
+            devices: inside.devices,
             hide: options.hide,
             once: Default::default(),
         });
@@ -204,6 +225,12 @@ impl Shared {
         self.send(move || mounts.enter().map(|()| work()))?
     }
 
+    /// The run's own `/dev/null`, for reading and writing: who has a descriptor of the host's, and is root in a node, can
+    /// change its mode, for all programs of the host.
+    pub(crate) fn null(&self) -> io::Result<OwnedFd> {
+        Ok(openat(&self.devices, "null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
     /// A mount namespace for a node.
     pub(crate) fn mounts(self: &Arc<Shared>) -> Result<Arc<MountNamespace>, Error> {
         let shared = Arc::clone(self);
@@ -225,6 +252,32 @@ impl Shared {
     }
 }
 
+/// Makes a file system in memory with a `/dev/null`, and opens it.
+fn devices_in(place: &Path) -> Result<OwnedFd, Error> {
+    let failed = |e: rustix::io::Errno| Error::file("make a /dev/null in", place, e);
+    std::fs::create_dir(place).map_err(|e| Error::file("make", place, e))?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    rustix::mount::mount("diorama", place, "tmpfs", flags, Some(c"mode=0755,size=64k")).map_err(failed)?;
+    let open = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let devices = openat(CWD, place, open, Mode::empty()).map_err(failed)?;
+    let everybodys = Mode::from_raw_mode(0o666);
+    mknodat(&devices, "null", FileType::CharacterDevice, everybodys, makedev(1, 3)).map_err(failed)?;
+    // Whatever the umask is.
+    chmodat(&devices, "null", everybodys, AtFlags::empty()).map_err(failed)?;
+    Ok(devices)
+}
+
+/// Lets this process, and nodes with it, lock as much memory as it may. In a user namespace CAP_IPC_LOCK does not count.
+fn raise_locked_memory() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let none = Rlimit { current: None, maximum: None };
+    // Without CAP_SYS_RESOURCE: up to what is allowed.
+    if setrlimit(Resource::Memlock, none).is_err() {
+        let most = getrlimit(Resource::Memlock).maximum;
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: most, maximum: most });
+    }
+}
+
 /// Handles that the enclosure's thread gives out once it is inside.
 struct Inside {
     init: Spawned,
@@ -233,10 +286,11 @@ struct Inside {
     host_proc: OwnedFd,
     proc: OwnedFd,
     staging: OwnedFd,
+    devices: OwnedFd,
 }
 
 /// Moves the calling thread into new namespaces and starts their PID 1.
-fn enter(init: &Path, core: Option<usize>, staging: &Path) -> Result<Inside, Error> {
+fn enter(init: &Path, core: Option<usize>, staging: &Path, open_to_all: Option<&Path>) -> Result<Inside, Error> {
     if let Some(core) = core {
         host::pin(core).context(|| format!("cannot run on core {core}"))?;
     }
@@ -258,6 +312,10 @@ fn enter(init: &Path, core: Option<usize>, staging: &Path) -> Result<Inside, Err
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("diorama", staging, "tmpfs", flags, Some(c"mode=0755"))
         .map_err(|e| Error::file("mount a file system in memory at", staging, e))?;
+    if let Some(place) = open_to_all {
+        rustix::mount::mount_bind(staging, place).map_err(|e| Error::file("mount at", place, e))?;
+    }
+    let devices = devices_in(&staging.join("devices"))?;
 
     let (ours, theirs) = descriptors::socket_pair().context(|| "cannot make the reaper's socket".into())?;
     let null = descriptors::null().context(|| "cannot open /dev/null".into())?;
@@ -283,5 +341,5 @@ fn enter(init: &Path, core: Option<usize>, staging: &Path) -> Result<Inside, Err
     }
     let proc = openat(CWD, "/proc", directory, Mode::empty()).context(|| "cannot open the run's /proc".into())?;
     let staging = openat(CWD, staging, directory, Mode::empty()).map_err(|e| Error::file("open", staging, e))?;
-    Ok(Inside { init, socket: ours, home: MountNamespace::current(&host_proc)?, host_proc, proc, staging })
+    Ok(Inside { init, socket: ours, home: MountNamespace::current(&host_proc)?, host_proc, proc, staging, devices })
 }

@@ -67,10 +67,12 @@ impl ParentNamespace {
         Ok(ParentNamespace { namespace, by_table })
     }
 
-    /// Makes the namespace of a node, with nothing but a `lo` that is down.
-    pub fn child(&self) -> Result<NetNamespace, Error> {
+    /// Makes the namespace of a node, with nothing but a `lo` that is down; with a user namespace if that is wanted.
+    pub fn child(&self, with_users: bool) -> Result<NetNamespace, Error> {
         // A setting that fails is smaller than it was, and no value that anything here depends on.
-        Ok(self.namespace.child(|| drop(write_all(self.by_table.iter().cloned())))?)
+        let first = || drop(write_all(self.by_table.iter().cloned()));
+        let parent = &self.namespace;
+        Ok(if with_users { parent.child_with_users(first) } else { parent.child(first) }?)
     }
 }
 

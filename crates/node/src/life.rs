@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use host::cgroup;
 use host::listening::listens;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, Uid, openat};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::bundle;
@@ -96,7 +96,7 @@ impl Node {
         prepare::unpack(&shared, &mut spec)?;
         let mounted = mount(&shared, &spec, spec.kept.is_none())?;
         let oom_before = cgroup::oom_kills(&spec.cgroup);
-        let (process, gate) = create(&shared, &mounted.mounts, runtime, &spec.name, 0, io)?;
+        let (process, gate) = create(&shared, &mounted.mounts, runtime, &spec, 0, io)?;
         let (runtime, gate, execs) = (runtime.clone(), Mutex::new(gate), AtomicUsize::new(0));
         let (mounted, paused) = (Some(mounted), AtomicBool::new(false));
         let squeezed = Mutex::default();
@@ -295,7 +295,14 @@ impl Node {
         let file = self.enclosure.staging.join("nodes").join(self.name()).join(format!("{tag}.json"));
         let (path, text) = (file.clone(), text.context(|| "cannot describe a process".into())?);
         self.enclosure.call(move || std::fs::write(&path, text))?.map_err(|e| Error::file("write", &file, e))?;
-        let fds = [spec.stdin, spec.stdout, spec.stderr].into_iter().chain(spec.preserve).collect();
+        let mut streams = [spec.stdin, spec.stdout, spec.stderr];
+        for stream in &mut streams {
+            if is_null(stream).context(|| "cannot look at a stream of a command".into())? {
+                *stream = self.enclosure.null().context(|| "cannot open /dev/null".into())?;
+            }
+            give(&self.spec, &*stream)?;
+        }
+        let fds = streams.into_iter().chain(spec.preserve).collect();
         let verb = ["exec", "--detach", "--process", &file.to_string_lossy()];
         self.request(&tag, self.generation).process(&verb, fds).map(Exec)
     }
@@ -306,7 +313,7 @@ impl Node {
         self.mount_again()?;
         self.oom_before = cgroup::oom_kills(&self.spec.cgroup);
         let Some(Mounted { mounts, .. }) = &self.mounted else { return Ok(()) };
-        let (process, gate) = create(&self.enclosure, mounts, &self.runtime, self.name(), self.generation + 1, io)?;
+        let (process, gate) = create(&self.enclosure, mounts, &self.runtime, &self.spec, self.generation + 1, io)?;
         (self.process, self.gate) = (process, Mutex::new(gate));
         self.generation += 1;
         let squeezed = *self.squeezed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -395,11 +402,15 @@ fn create(
     shared: &Arc<Shared>,
     mounts: &Arc<MountNamespace>,
     runtime: &Runtime,
-    name: &str,
+    spec: &NodeSpec,
     generation: u32,
     io: Io,
 ) -> Result<(Tracked, Option<File>), Error> {
-    let null = host::descriptors::null().context(|| "cannot open /dev/null".into())?;
+    let name = spec.name.as_str();
+    for output in [&io.stdout, &io.stderr] {
+        give(spec, output)?;
+    }
+    let null = shared.null().context(|| "cannot open /dev/null".into())?;
     let fds = [null, io.stdout.into(), io.stderr.into()].into_iter().chain(io.preserve).collect();
     let bundle = shared.staging.join("nodes").join(name);
     let bundle = bundle.to_string_lossy();
@@ -409,6 +420,30 @@ fn create(
     };
     let request = Request { mounts: Some(mounts), ..request(shared, runtime, name, "create", generation) };
     Ok((request.process(verb, fds)?, io.gate))
+}
+
+/// Whether it is the null device, by whatever file.
+fn is_null(stream: &OwnedFd) -> io::Result<bool> {
+    let found = rustix::fs::fstat(stream)?;
+    let is_device = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
+    Ok(is_device && found.st_rdev == rustix::fs::makedev(1, 3))
+}
+
+/// Lets a node's programs open a pipe or a terminal of theirs once more, by `/dev/stdout`: its owner is the host's root.
+fn give(spec: &NodeSpec, stream: impl AsFd) -> Result<(), Error> {
+    /// Terminals (`UNIX98_PTY_SLAVE_MAJOR` and those behind it), and the group that they belong to by custom.
+    const TERMINALS: std::ops::Range<u32> = 136..144;
+    const OF_TERMINALS: u32 = 5;
+    let Some(users) = spec.netns.users() else { return Ok(()) };
+    let failed = || format!("node {}: cannot give it an output", spec.name);
+    let found = rustix::fs::fstat(&stream).context(failed)?;
+    let group = match FileType::from_raw_mode(found.st_mode) {
+        FileType::Fifo => 0,
+        FileType::CharacterDevice if TERMINALS.contains(&rustix::fs::major(found.st_rdev)) => OF_TERMINALS,
+        _ => return Ok(()),
+    };
+    let (user, group) = (Uid::from_raw(users.root()), Gid::from_raw(users.root() + group));
+    rustix::fs::fchown(stream, Some(user), Some(group)).context(failed)
 }
 
 fn request<'a>(

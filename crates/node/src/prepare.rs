@@ -1,16 +1,19 @@
 //! Description of a node, and the part of making it that needs no runtime: files, mounts, the bundle.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use host::beneath::Dir;
 use host::rights::Rights;
+use host::user_namespace::UserNamespace;
 use host::{NetNamespace, cgroup, mounts};
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
 use crate::bundle::{self, Parts};
@@ -128,12 +131,20 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         Some(disk) => (Some(Volume::mount(disk, &bundle.join("disk"))?), bundle.join("disk")),
         None => (None, writes(shared, spec)),
     };
-    let writes = Writes { dir: &writes, on_disk: disk.is_some() };
-    let root = root(shared, spec, writes, &bundle.join("root"))?;
+    let view = View::of(spec.netns.users(), bundle.join("as-owned"));
+    if view.users.is_some() {
+        fs::create_dir_all(&writes).map_err(|e| Error::file("make", &writes, e))?;
+    }
+    let writes = view.show(&writes)?;
+    let writes = Writes { dir: &writes, on_disk: disk.is_some(), users: view.users };
+    let root = root(shared, spec, &view, writes, &bundle.join("root"))?;
     if first {
         files(&root, spec)?;
     }
-    bind_netns(&spec.netns, &bundle.join("net"))?;
+    bind_namespace(&spec.netns, &bundle.join("net"))?;
+    if let Some(users) = view.users {
+        bind_namespace(&**users, &bundle.join("user"))?;
+    }
 
     let mut shown = shown_files(shared, spec)?;
     for (path, content) in &spec.tools {
@@ -146,6 +157,13 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         })?;
         shown.push((tool, path.clone()));
     }
+    // A view of all that is there, through which a node's root owns it.
+    let staging = view.show(&shared.staging)?;
+    for (file, _) in &mut shown {
+        if let Ok(below) = file.strip_prefix(&shared.staging) {
+            *file = staging.join(below);
+        }
+    }
     let cores = match &spec.whole_cores[..] {
         [] => spec.core.to_string(),
         whole => host::cores::listed(whole),
@@ -154,6 +172,7 @@ pub(crate) fn prepare(shared: &Shared, spec: &NodeSpec, first: bool) -> Result<(
         hostname: hostname(spec),
         root: &bundle.join("root"),
         netns: &bundle.join("net"),
+        users: view.users.map(|users| (bundle.join("user"), users.root())),
         cgroup: &spec.cgroup,
         cores: &cores,
         memory_bytes: spec.memory_bytes,
@@ -195,11 +214,13 @@ fn executable() -> fs::Permissions {
 }
 
 /// Mounts the root file system of a node at `target`.
-fn root(shared: &Shared, spec: &NodeSpec, writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
+fn root(shared: &Shared, spec: &NodeSpec, view: &View<'_>, writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
     match &spec.root {
-        Root::Host => over_host(shared, None, writes, target),
-        Root::Image(image) if image.over.is_some() => over_host(shared, Some(&image.root), writes, target),
-        Root::Image(image) => whole(std::slice::from_ref(&image.root), writes, target),
+        Root::Host => over_host(shared, None, view, writes, target),
+        Root::Image(image) if image.over.is_some() => {
+            over_host(shared, Some(&view.show(&image.root)?), view, writes, target)
+        }
+        Root::Image(image) => whole(&[view.show(&image.root)?], writes, target),
         Root::OciArchive(_) => unreachable!("unpack() has made a directory of it"),
         Root::Dir(dir) => {
             let unusable = |e: io::Error| {
@@ -219,13 +240,13 @@ fn root(shared: &Shared, spec: &NodeSpec, writes: Writes<'_>, target: &Path) -> 
             fs::create_dir_all(&place).map_err(|e| Error::file("make", &place, e))?;
             bind(&opened, &place)?;
             if here.st_uid == 0 {
-                return whole(&[place], writes, target);
+                return whole(&[view.show(&place)?], writes, target);
             }
             let layer = shared.once.get(&format!("root {}:{}", here.st_dev, here.st_ino), |n| {
                 let layer = shared.staging.join(format!("root-mask-{n}"));
                 mask::over_directory(&layer, &place, (here.st_uid, here.st_gid)).map(|()| layer)
             })?;
-            whole(&[layer, place], writes, target)
+            whole(&[view.show(&layer)?, view.show(&place)?], writes, target)
         }
     }
 }
@@ -240,24 +261,41 @@ fn whole(layers: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<RootFs
 }
 
 /// The host's root, with the changes to it that an image has.
-fn over_host(shared: &Shared, changes: Option<&Path>, writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
+fn over_host(
+    shared: &Shared,
+    changes: Option<&Path>,
+    view: &View<'_>,
+    writes: Writes<'_>,
+    target: &Path,
+) -> Result<RootFs, Error> {
     let mask = shared.once.get("mask", |_| {
         let layer = shared.staging.join("mask");
         let hide: Vec<_> = shared.hide.iter().chain([&shared.state]).cloned().collect();
         mask::over_host(&layer, &hide).map(|()| layer)
     })?;
     let below = Below { changes, aside: &target.with_file_name("below"), empty: &shared.staging.join("empty") };
-    rootfs::over(&below, &[mask.clone(), "/".into()], Path::new(""), writes, target)?;
-    let root = RootFs::at(target)?;
-    submounts(&root, &mask, &below, writes, target)?;
+    let mask = view.show(&mask)?;
+    // Before more is mounted below it.
+    let points = mounts::points()?;
+    rootfs::over(&below, &[mask.clone(), view.show(Path::new("/"))?], Path::new(""), writes, target)?;
+    let root = RootFs::at(target, writes.users)?;
+    submounts(&root, &points, &mask, &below, view, writes, target)?;
     Ok(root)
 }
 
 /// Shows the host's file systems that are mounted below the directories shown, such as a `/usr` or `/opt` of its own.
 ///
 /// An overlay does not look into mount points of its lower layers, so each gets an overlay of its own.
-fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, writes: Writes<'_>, target: &Path) -> Result<(), Error> {
-    for point in mounts::points()? {
+fn submounts(
+    root: &RootFs,
+    points: &[PathBuf],
+    mask: &Path,
+    below: &Below<'_>,
+    view: &View<'_>,
+    writes: Writes<'_>,
+    target: &Path,
+) -> Result<(), Error> {
+    for point in points {
         let Ok(inside) = point.strip_prefix("/") else { continue };
         let hidden =
             [Some(mask), below.changes].into_iter().flatten().any(|layer| mask::is_opaque(&layer.join(inside)));
@@ -266,7 +304,7 @@ fn submounts(root: &RootFs, mask: &Path, below: &Below<'_>, writes: Writes<'_>, 
             continue;
         }
         let layer = Some(mask.join(inside)).filter(|m| m.is_dir());
-        let lower: Vec<_> = layer.into_iter().chain([point.clone()]).collect();
+        let lower: Vec<_> = layer.into_iter().chain([view.show(point)?]).collect();
         let of_point = Writes { dir: &writes.dir.join(layer_of(inside)), ..writes };
         match rootfs::over(below, &lower, inside, of_point, &target.join(inside)) {
             // An exotic file system somewhere in /var is no reason to refuse: the node sees an empty directory there.
@@ -316,10 +354,36 @@ fn files(root: &RootFs, spec: &NodeSpec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives the namespace a path that exists inside the enclosure only, for the runtime.
-fn bind_netns(netns: &NetNamespace, path: &Path) -> Result<(), Error> {
+/// Gives a namespace a path that exists inside the enclosure only, for the runtime.
+fn bind_namespace(namespace: impl AsFd, path: &Path) -> Result<(), Error> {
     fs::write(path, "").map_err(|e| Error::file("write", path, e))?;
-    bind(netns, path)
+    bind(namespace, path)
+}
+
+/// Layers and files in the numbers of a node's user namespace, where it has one.
+struct View<'a> {
+    users: Option<&'a Arc<UserNamespace>>,
+    /// Where they are mounted.
+    dir: PathBuf,
+    shown: Cell<usize>,
+}
+
+impl<'a> View<'a> {
+    fn of(users: Option<&'a Arc<UserNamespace>>, dir: PathBuf) -> View<'a> {
+        View { users, dir, shown: Cell::new(0) }
+    }
+
+    /// Where a directory of the enclosure's is to be seen by the node; there itself, without a user namespace.
+    fn show(&self, what: &Path) -> Result<PathBuf, Error> {
+        let Some(users) = self.users else { return Ok(what.to_owned()) };
+        let place = self.dir.join(self.shown.get().to_string());
+        self.shown.set(self.shown.get() + 1);
+        fs::create_dir_all(&place).map_err(|e| Error::file("make", &place, e))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(CWD, what, flags, Mode::empty()).map_err(|e| Error::file("open", what, e))?;
+        users.show(opened.as_fd(), &place, what)?;
+        Ok(place)
+    }
 }
 
 /// Shows at a path what is open.

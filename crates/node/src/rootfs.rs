@@ -3,16 +3,18 @@
 //! Paths inside a node are resolved by the kernel with the node's root as their limit
 //! (`openat2(RESOLVE_IN_ROOT)`), so that neither `..` nor a symbolic link that a node made leads out.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use host::Lack;
 use host::beneath::Dir;
 use host::rights::Rights;
+use host::user_namespace::UserNamespace;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -26,12 +28,16 @@ pub(crate) struct Writes<'a> {
     pub dir: &'a Path,
     /// Whether it is on the node's own disk, which each sync has to reach.
     pub on_disk: bool,
+    /// The user namespace whose files these are, if the node has one.
+    pub users: Option<&'a Arc<UserNamespace>>,
 }
 
 /// A mounted root file system.
 #[derive(Debug)]
 pub(crate) struct RootFs {
     dir: OwnedFd,
+    /// Whose root its files are made by.
+    users: Option<Arc<UserNamespace>>,
 }
 
 impl RootFs {
@@ -40,14 +46,14 @@ impl RootFs {
     /// To be called on the enclosure's thread.
     pub(crate) fn mount(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<RootFs, Error> {
         overlay(lower, writes, target)?;
-        RootFs::at(target)
+        RootFs::at(target, writes.users)
     }
 
     /// File system that is mounted at `target`.
-    pub(crate) fn at(target: &Path) -> Result<RootFs, Error> {
+    pub(crate) fn at(target: &Path, users: Option<&Arc<UserNamespace>>) -> Result<RootFs, Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(CWD, target, flags, Mode::empty()).map_err(|e| Error::file("open", target, e))?;
-        Ok(RootFs { dir })
+        Ok(RootFs { dir, users: users.cloned() })
     }
 
     /// The directory `path`, made with its parents (mode 755) where it is missing.
@@ -59,7 +65,7 @@ impl RootFs {
             so_far.push(name);
             dir = match self.open(&so_far, OFlags::PATH | OFlags::DIRECTORY) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    mkdirat(&dir, name, Mode::from_raw_mode(0o755))?;
+                    as_node(self.users.as_deref(), || mkdirat(&dir, name, Mode::from_raw_mode(0o755)))??;
                     self.open(&so_far, OFlags::PATH | OFlags::DIRECTORY)?
                 }
                 other => other?,
@@ -79,7 +85,7 @@ impl RootFs {
         if self.open(path, OFlags::PATH | OFlags::DIRECTORY).is_err() {
             self.directory(path)?;
             let made = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-            rustix::fs::fchmod(made, Mode::from_raw_mode(mode))?;
+            as_node(self.users.as_deref(), || rustix::fs::fchmod(made, Mode::from_raw_mode(mode)))??;
         }
         Ok(())
     }
@@ -121,12 +127,16 @@ impl RootFs {
     fn create(&self, path: &Path, mode: u32) -> io::Result<File> {
         let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         let dir = self.directory(path.parent().unwrap_or(Path::new("/")))?;
-        match unlinkat(&dir, name, AtFlags::empty()) {
+        as_node(self.users.as_deref(), || RootFs::create_in(&dir, name, mode))?
+    }
+
+    fn create_in(dir: &OwnedFd, name: &OsStr, mode: u32) -> io::Result<File> {
+        match unlinkat(dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(e) => return Err(e.into()),
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(&dir, name, flags, Mode::from_raw_mode(mode))?);
+        let file = File::from(openat(dir, name, flags, Mode::from_raw_mode(mode))?);
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         Ok(file)
     }
@@ -141,6 +151,14 @@ impl RootFs {
     fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         Ok(openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)?)
+    }
+}
+
+/// Does `work` as who owns a node's files: its own root, if it has one.
+fn as_node<R>(users: Option<&UserNamespace>, work: impl FnOnce() -> R) -> io::Result<R> {
+    match users {
+        None => Ok(work()),
+        Some(users) => users.as_root(work).map_err(io::Error::other),
     }
 }
 
@@ -182,7 +200,7 @@ pub(crate) fn over(
         fs::create_dir_all(dir).map_err(|e| Error::file("make", dir, e))?;
     }
     let options = [b"lowerdir=".to_vec(), listed(&empty.into_iter().chain(lower.iter().cloned()).collect::<Vec<_>>())];
-    mount_overlay(&options.concat(), &aside, writes.dir)?;
+    mount_overlay(&options.concat(), &aside, writes)?;
     overlay(&[changes, aside], writes, target)
 }
 
@@ -192,6 +210,12 @@ pub(crate) fn over(
 /// disk. Else each sync would take that disk's real time, and each end of a node would write out all that nobody on
 /// the host has synced yet.
 pub(crate) fn overlay(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<(), Error> {
+    // The kernel writes to the work directory as who mounts it.
+    let mounted = as_node(writes.users.map(Arc::as_ref), || mount_over(lower, writes, target));
+    mounted.context(|| "cannot mount as a node's root".into())?
+}
+
+fn mount_over(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> Result<(), Error> {
     let (upper, work) = (writes.dir.join("upper"), writes.dir.join("work"));
     if !writes.on_disk {
         // The kernel refuses one that has been volatile before: after a crash of the host it would not be whole.
@@ -209,7 +233,7 @@ pub(crate) fn overlay(lower: &[PathBuf], writes: Writes<'_>, target: &Path) -> R
     let volatile: &[u8] = if writes.on_disk { b"" } else { b",volatile" };
     let (lower, upper, work) = (listed(lower), escaped(&upper), escaped(&work));
     let options = [b"lowerdir=", &lower[..], b",upperdir=", &upper, b",workdir=", &work, plain, volatile];
-    mount_overlay(&options.concat(), target, writes.dir)
+    mount_overlay(&options.concat(), target, writes)
 }
 
 /// Directories as the option of an overlay has them.
@@ -223,7 +247,7 @@ fn escaped(path: &Path) -> Vec<u8> {
     bytes.flat_map(|b| special(b).then_some(b'\\').into_iter().chain([*b])).collect()
 }
 
-fn mount_overlay(options: &[u8], target: &Path, disk: &Path) -> Result<(), Error> {
+fn mount_overlay(options: &[u8], target: &Path, writes: Writes<'_>) -> Result<(), Error> {
     let options = CString::new(options)
         .map_err(io::Error::from)
         .context(|| format!("cannot name {} to the kernel", target.display()))?;
@@ -235,7 +259,7 @@ fn mount_overlay(options: &[u8], target: &Path, disk: &Path) -> Result<(), Error
             "load it (`modprobe overlay`), or use a kernel with CONFIG_OVERLAY_FS",
         ))),
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Err(Error::Machine(Lack::new(
-            format!("the file system of {} cannot carry the nodes' files (overlay refuses it)", disk.display()),
+            format!("the file system of {} cannot carry the nodes' files (overlay refuses it)", writes.dir.display()),
             "keep the runs' state on ext4, xfs, btrfs or tmpfs (in a container by `-v \
              /var/lib/diorama:/var/lib/diorama`); `dmesg | tail` has the kernel's reason",
         ))),

@@ -51,6 +51,12 @@ impl Runtime {
         self.path.file_name().and_then(OsStr::to_str).unwrap_or_default()
     }
 
+    /// Whether it makes nodes that have user namespaces. runc sets their limits from outside, for which the machine's root
+    /// needs CAP_SYS_RESOURCE, and has it nowhere but on a whole machine.
+    pub fn makes_user_namespaces(&self) -> bool {
+        self.name() == "crun"
+    }
+
     /// Its version, such as `1.8.1`.
     pub fn version(&self) -> &str {
         &self.version

@@ -6,3 +6,4 @@ mod image;
 mod isolation;
 mod life;
 mod save;
+mod users;

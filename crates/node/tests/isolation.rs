@@ -1,7 +1,7 @@
 //! A node's root tries to break out, or to see what is not its own, with every runtime.
 
 #[path = "../examples/enclosed/hoard.rs"]
-mod hoard;
+pub mod hoard;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +10,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::{Scratch, World, io, program, with_each_runtime};
-use diorama_node::{Node, NodeSpec, Root, Runtime, Unpacked};
+use crate::common::{Scratch, World, io, program, runtimes, with_each_runtime};
+use diorama_node::{Node, NodeSpec, Root, Unpacked};
 
 #[test]
 fn system_calls_that_reach_the_host_are_refused() {
@@ -297,7 +297,7 @@ fn a_node_cannot_use_up_what_the_hosts_root_has() {
 
 #[test]
 fn what_the_host_keeps_from_its_users_is_hidden_also_on_other_file_systems() {
-    for runtime in Runtime::available() {
+    for runtime in runtimes() {
         let world = World::hiding(runtime, vec!["/opt/place/experiment".into()]);
         // File systems of their own at /opt and /var/lib, in the enclosure's view of the host only.
         let made = world.enclosure().call(|| {
@@ -344,7 +344,7 @@ fn what_the_host_keeps_from_its_users_is_hidden_also_on_other_file_systems() {
 /// An image of other people's, where this machine has a file system of its own below a directory.
 #[test]
 fn an_image_with_a_link_in_the_place_of_a_directory_moves_no_mount() {
-    for runtime in Runtime::available() {
+    for runtime in runtimes() {
         let world = World::new(runtime);
         let scratch = Scratch::new();
         let point = scratch.path().join("doc");
@@ -376,7 +376,7 @@ fn words(text: &str) -> Vec<&str> {
 
 #[test]
 fn a_path_to_hide_that_is_not_absolute_is_refused() {
-    let runtime = Runtime::available().remove(0);
+    let runtime = runtimes().remove(0);
     let world = World::hiding(runtime, vec!["opt/place".into()]);
     let spec = world.spec("node", "true");
     let error = Node::create(world.enclosure(), &world.runtime, spec, io().0).expect_err("whose `opt` would that be?");

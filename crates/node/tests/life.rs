@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, Scratch, World, io, program, text, with_each_runtime};
-use diorama_node::{Error, ExecSpec, Io, Node, ParentNamespace, Root, Runtime};
+use crate::common::{PATIENCE, Scratch, World, io, program, runtimes, text, with_each_runtime};
+use diorama_node::{Error, ExecSpec, Io, Node, ParentNamespace, Root};
 use host::NetNamespace;
 use host::cgroup::Tree;
 use scale::Tdf;
@@ -251,7 +251,7 @@ fn kernel_settings_are_the_namespaces_own() {
 
 #[test]
 fn nodes_have_tables_of_connections_of_their_own() {
-    let node = ParentNamespace::create().unwrap().child().unwrap();
+    let node = ParentNamespace::create().unwrap().child(false).unwrap();
     let other = NetNamespace::create().unwrap();
     let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap().trim().to_string();
     assert_eq!(node.enter(|| read("tcp_ehash_entries")).unwrap(), "8192", "of others it is less than nothing");
@@ -318,7 +318,7 @@ fn what_a_node_leaves_can_be_removed_whatever_it_is() {
 
 #[test]
 fn a_disk_that_is_full_is_named() {
-    for runtime in Runtime::available() {
+    for runtime in runtimes() {
         let world = World::new(runtime);
         let nodes = world.state.path().join("nodes");
         fs::create_dir(&nodes).unwrap();
@@ -335,4 +335,24 @@ fn a_disk_that_is_full_is_named() {
         assert!(matches!(error, Error::Machine { .. }) && words.contains("node big"), "{words}");
         assert!(words.contains("No space left") && words.contains("df -h"), "{words}");
     }
+}
+
+/// Root of a node owns, by its number, what root of the host does: also what it has a descriptor of.
+#[test]
+fn no_program_of_a_node_holds_the_hosts_null_device() {
+    with_each_runtime(|world| {
+        let before = fs::metadata("/dev/null").unwrap();
+        let (node, _) = world.create(world.spec("holder", "chmod 400 /proc/self/fd/0; chmod 400 /dev/null; sleep 100"));
+        node.start().unwrap();
+        let null = || host::descriptors::null().unwrap();
+        let script = "for fd in 0 1 2; do chown 5:6 /proc/self/fd/$fd; chmod 404 /proc/self/fd/$fd; done";
+        let argv = ["sh", "-c", script].map(String::from).to_vec();
+        let spec = ExecSpec { argv, stdin: null(), stdout: null(), stderr: null(), preserve: Vec::new() };
+        node.exec(spec).unwrap().wait(Some(PATIENCE)).expect("it ends");
+        let after = fs::metadata("/dev/null").unwrap();
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+        assert_eq!(after.mode() & 0o777, 0o666, "and it was the host's as it is to be");
+        node.delete().unwrap();
+    });
 }

@@ -253,6 +253,7 @@ impl Plan {
             logs: experiment.logs.unwrap_or(record::USUAL_LOGS),
             monitor: MonitorSetup { every: experiment.monitor, cores: self.cores_of_cpus.clone() },
             log_rate: experiment.log_rate.map(|rate| self.tdf.to_real_rate(rate)),
+            user_namespaces: experiment.user_namespaces,
             continues: None,
         }
     }

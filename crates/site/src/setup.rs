@@ -41,6 +41,9 @@ pub struct Setup {
     /// How fast each node prints at most, in bits per real second.
     #[serde(default)]
     pub log_rate: Option<RealRate>,
+    /// Whether each node has a user namespace.
+    #[serde(default)]
+    pub user_namespaces: bool,
     /// The suspended run that this one goes on with, whose nodes' files the machine has.
     pub continues: Option<Continues>,
 }

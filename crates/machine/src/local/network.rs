@@ -203,7 +203,7 @@ impl NodeNetwork {
         cubic: &str,
         clocks: &Clocks,
     ) -> Result<NodeNetwork> {
-        let namespace = parent.child()?;
+        let namespace = parent.child(setup.user_namespaces)?;
         let congestion = match node.congestion {
             Congestion::Cubic => cubic,
             Congestion::Reno => "reno",

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, Root, Runtime};
+use diorama_node::{Enclosure, EnclosureOptions, Io, Node, NodeSpec, ParentNamespace, Root, Runtime};
 use host::NetNamespace;
 use host::cgroup::Tree;
 
@@ -36,6 +36,8 @@ pub struct World {
     pub runtime: Runtime,
     pub state: tempfile::TempDir,
     pub groups: Tree,
+    /// Whether its nodes have user namespaces.
+    users: bool,
 }
 
 impl World {
@@ -43,15 +45,24 @@ impl World {
         World::hiding(runtime, Vec::new())
     }
 
+    /// One whose nodes have user namespaces.
+    pub fn with_users(runtime: Runtime) -> World {
+        World::of(runtime, Vec::new(), true)
+    }
+
     pub fn hiding(runtime: Runtime, hide: Vec<PathBuf>) -> World {
+        World::of(runtime, hide, wants_users())
+    }
+
+    fn of(runtime: Runtime, hide: Vec<PathBuf>, users: bool) -> World {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         // Not under /tmp where that is in memory: overlay is to be tested on a disk.
         let state = tempfile::tempdir_in("/var/tmp").expect("a state directory");
         let init = program();
-        let options = EnclosureOptions { state: state.path().into(), init, core: None, hide };
+        let options = EnclosureOptions { state: state.path().into(), init, core: None, hide, user_namespaces: users };
         let enclosure = Some(Enclosure::open(options).expect("an enclosure"));
         let id = format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        World { enclosure, runtime, state, groups: Tree::of(&id).expect("control groups") }
+        World { enclosure, runtime, state, groups: Tree::of(&id).expect("control groups"), users }
     }
 
     pub fn enclosure(&self) -> &Enclosure {
@@ -78,9 +89,16 @@ impl World {
             cpus: 0..1,
             whole_cores: Vec::new(),
             cgroup: self.groups.path(name),
-            netns: NetNamespace::create().expect("a network namespace"),
+            netns: self.netns(),
             disk: None,
             kept: None,
+        }
+    }
+
+    fn netns(&self) -> NetNamespace {
+        match self.users {
+            false => NetNamespace::create().expect("a network namespace"),
+            true => ParentNamespace::create().and_then(|parent| parent.child(true)).expect("a user namespace"),
         }
     }
 
@@ -135,9 +153,21 @@ pub fn text(mut file: File) -> String {
     text
 }
 
+/// Whether all tests of this crate are to have nodes with user namespaces.
+fn wants_users() -> bool {
+    std::env::var_os("DIORAMA_USER_NAMESPACES").is_some()
+}
+
+/// The runtimes that can make a node here.
+pub fn runtimes() -> Vec<Runtime> {
+    let mut all = Runtime::available();
+    all.retain(|runtime| !wants_users() || runtime.makes_user_namespaces());
+    all
+}
+
 /// Runs a test with every runtime that is installed; at least one must be.
 pub fn with_each_runtime(test: impl Fn(World)) {
-    let runtimes = Runtime::available();
+    let runtimes = runtimes();
     assert!(!runtimes.is_empty(), "these tests need an OCI runtime: apt-get install crun runc");
     for runtime in runtimes {
         eprintln!("with {} {}", runtime.name(), runtime.version());
