@@ -1,10 +1,15 @@
 //! Short forms written out, so that each option of a service has one form.
 
+use std::collections::HashSet;
+
 use model::yaml::{Fault, Problems, Span};
 
 use crate::merge::{dependency, entries_of};
 use crate::short;
 use crate::tree::{Data, Key, Value};
+
+/// The most ports that a service's ranges may be written out to: as many as there are of one protocol.
+const MOST_PORTS: usize = 1 << 16;
 
 /// Writes out the short forms of all services.
 pub(crate) fn canonical(root: &mut Value, problems: &mut Problems) {
@@ -47,9 +52,10 @@ fn option(name: &str, value: &mut Value) -> Result<(), Fault> {
         }
         ("depends_on", Data::List(items)) => {
             let mut map: Vec<(Key, Value)> = Vec::new();
+            let mut known = HashSet::new();
             for item in items {
                 let key = name_of(item)?;
-                if map.iter().any(|(other, _)| other.text == key.text) {
+                if !known.insert(key.text.clone()) {
                     return Err((item.span, format!("`{}` is here for the second time: keep one", key.text)));
                 }
                 map.push((key, dependency(item.span)));
@@ -86,6 +92,9 @@ fn option(name: &str, value: &mut Value) -> Result<(), Fault> {
                 match &item.data {
                     Data::Text(text) | Data::Int(text) => {
                         let ports = short::ports(text).map_err(|what| (item.span, what))?;
+                        if all.len() + ports.len() > MOST_PORTS {
+                            return Err((item.span, format!("with this range there are more than {MOST_PORTS} ports")));
+                        }
                         all.extend(ports.into_iter().map(|port| of_port(port, item.span)));
                     }
                     _ => all.push(item),

@@ -2,6 +2,8 @@
 //!
 //! Maps are merged key by key and lists appended, but for a few keys, which Compose's specification names.
 
+use std::collections::{HashMap, HashSet};
+
 use model::yaml::Fault;
 
 use crate::tree::{Data, Key, Over, Value};
@@ -180,13 +182,14 @@ fn names(value: Value, has_defaults: bool) -> Result<Value, Fault> {
         _ => return Err((span, format!("this is a list of names, or a map, and not {}", value.kind()))),
     };
     let mut map = Value::new(span, Data::Map(Vec::new()));
+    let mut known = HashSet::new();
     for item in items {
         let Some(name) = item.as_text() else {
             return Err((item.span, format!("a name belongs here, and this is {}", item.kind())));
         };
         let value = if has_defaults { dependency(item.span) } else { Value::new(item.span, Data::Null) };
         if let Data::Map(entries) = &mut map.data
-            && !entries.iter().any(|(key, _)| key.text == name)
+            && known.insert(name.to_owned())
         {
             entries.push((Key { span: item.span, text: name.to_owned() }, value));
         }
@@ -214,15 +217,16 @@ fn appended(mut below: Vec<Value>, above: Vec<Value>) -> Vec<Value> {
 
 /// The items of which no later one has the same key, each in the place of the first.
 fn last_of_each(items: Vec<Value>, key: impl Fn(&Value) -> Option<String>) -> Vec<Value> {
-    let mut kept: Vec<(Option<String>, Value)> = Vec::new();
+    let mut kept: Vec<Value> = Vec::new();
+    let mut places = HashMap::new();
     for item in items {
-        let name = key(&item);
-        match kept.iter_mut().find(|(other, _)| name.is_some() && *other == name) {
-            Some((_, old)) => *old = item,
-            None => kept.push((name, item)),
+        let place = key(&item).map_or(kept.len(), |name| *places.entry(name).or_insert(kept.len()));
+        match kept.get_mut(place) {
+            Some(old) => *old = item,
+            None => kept.push(item),
         }
     }
-    kept.into_iter().map(|(_, item)| item).collect()
+    kept
 }
 
 fn pair_key(item: &Value) -> Option<String> {

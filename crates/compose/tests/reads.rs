@@ -272,3 +272,33 @@ networks: { n: }
     assert_eq!(names, [vec!["web_1", "shop-web", "www.local", "web", "b", "frontend"], vec!["b"], vec!["b"]]);
     assert_eq!(experiment.nodes[0].hostname.as_deref(), Some("www.local"));
 }
+
+/// What a few words of a file stand for is not made one by one before it is known whether it may be.
+#[test]
+fn endless_numbers_of_nodes_and_ports_take_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let since = std::time::Instant::now();
+    let file = |more: &str| {
+        let text = format!("services: {{ a: {{ image: redis:7, {more} }}, b: {{ image: redis:7, hostname: a-x }} }}");
+        converted(dir.path(), &text).map(|_| ())
+    };
+    drop(file("deploy: { replicas: 4000000000 }"));
+    file("ports: [\"10000-20000:10000-20000/udp\"]").unwrap();
+    let error = file("ports: [\"0-65535:0-65535\", \"80\"]").unwrap_err();
+    assert!(error.contains("more than 65536 ports"), "{error}");
+    drop(file(&format!("expose: [{}]", (1..60_000).map(|n| n.to_string()).collect::<Vec<_>>().join(","))));
+    assert!(since.elapsed().as_secs() < 30, "{:?}", since.elapsed());
+}
+
+/// A name is another node's only if that node exists.
+#[test]
+fn the_number_of_a_node_is_written_in_one_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "services:\n  a: { image: redis:7, scale: 3 }\n  b: { image: redis:7, networks: { default: { aliases: \
+                [a-2, a-4, a-02] } } }\n";
+    let converted = converted(dir.path(), text).unwrap();
+    let (text, notes) = (converted.text("1"), converted.notes.join("\n"));
+    assert!(text.contains("a-4") && text.contains("a-02"), "{text}");
+    assert!(notes.contains("`a-2` is the name of another node"), "{notes}");
+    assert!(!notes.contains("`a-4`") && !notes.contains("`a-02`"), "{notes}");
+}

@@ -15,7 +15,11 @@ pub(super) fn names(loader: &mut Loader, project: &Project, service: &Service) -
     let is_taken = |name: &str| {
         project.services.iter().any(|other| match other.scale.unwrap_or(1) {
             1 => other.name == name,
-            count => (1..=count).any(|i| format!("{}-{i}", other.name) == name),
+            count => {
+                let number = name.strip_prefix(&other.name).and_then(|rest| rest.strip_prefix('-'));
+                let number = number.filter(|text| !text.starts_with(['0', '+'])).and_then(|text| text.parse().ok());
+                number.is_some_and(|i: u32| i <= count)
+            }
         })
     };
     let mut names: Vec<String> = Vec::new();
