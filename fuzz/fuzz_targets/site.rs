@@ -9,8 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Deserializer, Value};
 use site::wire::{RemoteSite, VERSION, serve};
 use site::{
-    ClockChange, Closing, Collected, Command, CommandId, Conditions, Error, Event, NodeIndex, ProgramChange, Result,
-    Sample, Setup, Site, SpeedSeen, Start, Stop, Suspended, Visits, Written, Zero,
+    ClockChange, Closing, Collected, Command, CommandId, Conditions, Error, Event, HardwareChange, NodeIndex,
+    ProgramChange, Result, Sample, Setup, Site, SpeedSeen, Start, Stop, Suspended, Visits, Written, Zero,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -35,6 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
         drop(other.read(0, &Written::File("/a".into()), 0, 1));
         drop(other.keep_speed(&[]));
         drop(other.cut_power(0));
+        drop(other.change_hardware(0, HardwareChange::Memory(None)));
     }
     drop(serde_json::from_slice::<Suspended>(bytes).map_err(|e| e.to_string()));
 });
@@ -94,6 +95,10 @@ impl Site for Nothing {
 
     fn change_clock(&mut self, _: NodeIndex, _: ClockChange) -> Result<()> {
         Ok(())
+    }
+
+    fn change_hardware(&mut self, _: NodeIndex, _: HardwareChange) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     fn pause(&mut self, _: NodeIndex, _: bool) -> Result<()> {
