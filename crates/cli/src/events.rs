@@ -1,10 +1,10 @@
 //! `diorama events`: what has happened in a run, and what happens.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use record::{Event, RunDir};
+use record::{Event, EventReader, RunDir};
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -29,25 +29,50 @@ pub struct Args {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let dir = engine::find_run(&args.run)?;
     let run = RunDir::at(&dir);
-    let mut shown = 0;
+    let mut reader = None;
     loop {
         // Asked before reading, so that what a run wrote last is still read after it ended.
         let live = args.follow && engine::live_runs().iter().any(|run| run.out == dir);
-        let events = run.events().map_err(Failure::failed)?;
-        for event in events.iter().skip(shown) {
-            let line = if args.json { serde_json::to_string(event).map_err(Failure::failed)? } else { told(event) };
-            // At once: whoever follows wants it now.
-            match terminal::write(format!("{line}\n")) {
+        if reader.is_none() {
+            reader = run.event_reader().map_err(Failure::failed)?;
+        }
+        if let Some(reader) = &mut reader {
+            let printed = print_all(reader, live, args.json)?;
+            match printed {
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
                 other => other.map_err(terminal::cannot_write)?,
             }
         }
-        shown = events.len();
         if !live {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// How much text is written at once, where there are many events.
+const AT_ONCE: usize = 1 << 16;
+
+/// Prints what there is, a line an event; whoever follows has all of it when this returns. Fails if it cannot be read,
+/// or else, inside, if nobody takes it.
+fn print_all(reader: &mut EventReader, live: bool, as_json: bool) -> Result<io::Result<()>, Failure> {
+    let mut text = String::new();
+    let mut event = Ok(None);
+    let written = loop {
+        if text.len() >= AT_ONCE {
+            match terminal::write(&text) {
+                Ok(()) => text.clear(),
+                failed => break failed,
+            }
+        }
+        event = reader.read_next(!live).map_err(Failure::failed);
+        let Ok(Some(event)) = &event else { break terminal::write(&text) };
+        // A line is one event: names may not make others of it.
+        let line = if as_json { serde_json::to_string(event).map_err(Failure::failed)? } else { told(event) };
+        text.push_str(&line.replace('\n', "\\n"));
+        text.push('\n');
+    };
+    event.map(|_| written)
 }
 
 /// An event as a person reads it: when, what, to whom, and the details.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disks::{self, DiskInterval, DiskLog};
 use crate::error::{Error, Result};
-use crate::events::{self, Event, EventLog};
+use crate::events::{self, Event, EventLog, EventReader};
 use crate::links::{self, PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 use crate::nodes::{self, NodeInterval, NodeLog};
 use crate::plan::Plan;
@@ -148,6 +148,16 @@ impl RunDir {
     pub fn events(&self) -> Result<Vec<Event>> {
         let path = self.path.join(EVENTS);
         self.read_if_there(&path)?.map_or(Ok(Vec::new()), |text| events::parse(&path, &text))
+    }
+
+    /// A reader of `events.jsonl` from its beginning; none of a run directory without one.
+    pub fn event_reader(&self) -> Result<Option<EventReader>> {
+        let path = self.path.join(EVENTS);
+        match self.open()?.read(Path::new(EVENTS)) {
+            Ok(file) => Ok(Some(EventReader::new(path, file))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io(&path, "read", e)),
+        }
     }
 
     /// Starts `events.jsonl`, or goes on with it.

@@ -1,7 +1,7 @@
 //! `events.jsonl`: what happened during a run, one JSON object a line.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,52 @@ impl EventLog {
     }
 }
 
+/// The longest line that is read, in bytes.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// Reads events one after the other, in bounded memory, also while a run writes them.
+#[derive(Debug)]
+pub struct EventReader {
+    path: PathBuf,
+    text: BufReader<File>,
+    /// Counted from 1.
+    line: usize,
+    /// The beginning of a line whose end is yet to be written.
+    begun: Vec<u8>,
+}
+
+impl EventReader {
+    pub(crate) fn new(path: PathBuf, file: File) -> EventReader {
+        EventReader { path, text: BufReader::new(file), line: 1, begun: Vec::new() }
+    }
+
+    /// The next event; none if there is none yet. A last line without its end counts only if nobody writes any more.
+    pub fn read_next(&mut self, is_over: bool) -> Result<Option<Event>> {
+        loop {
+            let room = LONGEST_LINE - self.begun.len() as u64;
+            let read = self.text.by_ref().take(room).read_until(b'\n', &mut self.begun);
+            read.map_err(|e| Error::io(&self.path, "read", e))?;
+            let is_whole = self.begun.ends_with(b"\n");
+            let wrong = |what: String| Error::input(&self.path, format!("line {}: {what}", self.line));
+            if !is_whole && self.begun.len() as u64 == LONGEST_LINE {
+                return Err(wrong(format!("not an event: it is longer than {} MiB", LONGEST_LINE >> 20)));
+            }
+            if !is_whole && (!is_over || self.begun.is_empty()) {
+                return Ok(None);
+            }
+            let parsed = match self.begun.trim_ascii() {
+                b"" => None,
+                text => Some(serde_json::from_slice(text).map_err(|e| wrong(format!("not an event: {e}")))?),
+            };
+            self.begun.clear();
+            self.line += 1;
+            if parsed.is_some() {
+                return Ok(parsed);
+            }
+        }
+    }
+}
+
 /// From the text of the file `path`.
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<Event>> {
     let text = std::str::from_utf8(text).map_err(|e| Error::input(path, e))?;
@@ -80,6 +126,29 @@ mod tests {
         dir.event_log().unwrap().write(&up).unwrap();
         assert_eq!(fs::read_to_string(temp.path().join("events.jsonl")).unwrap().lines().count(), 2);
         assert_eq!(dir.events().unwrap(), [down, up]);
+    }
+
+    #[test]
+    fn events_are_read_as_they_come_and_a_line_has_an_end() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = RunDir::at(temp.path());
+        let write = |text: &str| {
+            let file = File::options().create(true).append(true).open(temp.path().join("events.jsonl"));
+            file.unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        assert!(dir.event_reader().unwrap().is_none(), "there is no file");
+        write("{\"real_s\":1,\"event\":\"a\"}\n\n{\"real_s\":2,");
+        let mut reader = dir.event_reader().unwrap().unwrap();
+        let mut next = |is_over| reader.read_next(is_over).map(|event| event.map(|event| event.event));
+        assert_eq!(next(false).unwrap().as_deref(), Some("a"));
+        assert_eq!(next(false).unwrap(), None, "its end is yet to come");
+        write("\"event\":\"b\"}\n{\"real_s\":3,\"event\":\"c\"}");
+        assert_eq!(next(false).unwrap().as_deref(), Some("b"));
+        assert_eq!((next(false).unwrap(), next(true).unwrap().as_deref()), (None, Some("c")));
+        assert_eq!(next(true).unwrap(), None);
+        write(&"x".repeat(3 << 20));
+        let error = next(true).unwrap_err().to_string();
+        assert!(error.contains("line 5: not an event: it is longer than 1 MiB"), "{error}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use counters::Counters;
 pub use dir::{LogStream, RunDir};
 pub use disks::{DiskInterval, DiskLog};
 pub use error::{Error, Result};
-pub use events::{Event, EventLog};
+pub use events::{Event, EventLog, EventReader};
 pub use links::{PipeInterval, PipeIntervalLog, PipeTotals, PortTotals};
 pub use nodes::{MOST_OF_NODES, NodeInterval, NodeLog};
 pub use plan::Plan;
