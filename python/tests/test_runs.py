@@ -27,6 +27,19 @@ def test_a_run_is_opened_by_its_directory(run_directory):
         run.log("b")
 
 
+def test_a_record_of_others_names_no_file_but_its_own(run_directory):
+    record = run_directory / "result.json"
+    text = record.read_text()
+    for name in ["/etc/passwd", "../other.csv", "metrics/../../x.csv"]:
+        record.write_text(text.replace("metrics/latency.csv", name))
+        with pytest.raises(ValueError, match="no file of this run"):
+            Run(run_directory).metrics
+    (run_directory / "metrics" / "link.csv").symlink_to("/etc/passwd")
+    record.write_text(text.replace("metrics/latency.csv", "metrics/link.csv"))
+    with pytest.raises(ValueError, match="no file of this run"):
+        Run(run_directory).metrics
+
+
 def test_what_is_no_run_says_so(tmp_path, run_directory):
     with pytest.raises(NotARun, match="was killed$"):
         Run(tmp_path)

@@ -173,11 +173,13 @@ fn after_cut(file: &mut File, offset: u64) -> io::Result<u64> {
 }
 
 fn line_to(out: &mut impl Write, prefix: &str, line: &[u8], raw: bool) -> io::Result<()> {
-    out.write_all(prefix.as_bytes())?;
-    match raw {
-        true => out.write_all(line),
-        false => out.write_all(visible(&String::from_utf8_lossy(line)).as_bytes()),
+    if raw {
+        out.write_all(prefix.as_bytes())?;
+        return out.write_all(line);
     }
+    // Of a record that comes from elsewhere, names of nodes may be anything, too.
+    out.write_all(visible(prefix).replace('\n', "\\n").as_bytes())?;
+    out.write_all(visible(&String::from_utf8_lossy(line)).as_bytes())
 }
 
 #[cfg(test)]
@@ -203,6 +205,17 @@ mod tests {
         let mut out = Vec::new();
         print(dir.path(), Some("a"), true, false, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn names_of_nodes_that_a_terminal_would_obey_are_written_out() {
+        let dir = run_with_logs();
+        fs::create_dir_all(dir.path().join("nodes/z\u{1b}[2J\nq")).unwrap();
+        fs::write(dir.path().join("nodes/z\u{1b}[2J\nq/stdout.log"), "four\n").unwrap();
+        let mut out = Vec::new();
+        print(dir.path(), None, false, false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.ends_with("\nz\\x1b[2J\\nq | four\n"), "{text}");
     }
 
     #[test]

@@ -122,7 +122,7 @@ class Run:
     @cached_property
     def metrics(self) -> dict[str, Metric]:
         """The metrics, in the order of the experiment."""
-        return {name: Metric(name, m, self.path / m["file"]) for name, m in self.result["metrics"].items()}
+        return {name: Metric(name, m, self._below(m["file"])) for name, m in self.result["metrics"].items()}
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -189,13 +189,21 @@ class Run:
             raise ValueError(f"there is no log `{stream}`: stdout or stderr")
         if node not in self.result["nodes"]:
             raise KeyError(f"there is no node `{node}`; the run's nodes: {', '.join(self.result['nodes'])}")
-        return (self.path / "nodes" / node / f"{stream}.log").read_text(errors="replace")
+        return self._below(f"nodes/{node}/{stream}.log").read_text(errors="replace")
+
+    def _below(self, name: str) -> Path:
+        """A file that the record names, which may be somebody else's: one of the run's own."""
+        path = self.path / name
+        if not path.resolve().is_relative_to(self.path.resolve()):
+            raise ValueError(f"{self.path / 'result.json'} names {name}, which is no file of this run")
+        return path
 
 
 def _csv(path: Path, types: Mapping[str, str] | None = None) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame()
-    return pd.read_csv(path, dtype=dict(types or {}))
+    # By its name alone it would be unpacked, to whatever length.
+    return pd.read_csv(path, dtype=dict(types or {}), compression=None)
 
 
 def _ends(record: Mapping[str, Any], key: str, prefix: str = "") -> dict[str, Any]:
