@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn names_of_nodes_that_a_terminal_would_obey_are_written_out() {
         let dir = run_with_logs();
-        fs::create_dir_all(dir.path().join("nodes/z\u{1b}[2J\nq")).unwrap();
-        fs::write(dir.path().join("nodes/z\u{1b}[2J\nq/stdout.log"), "four\n").unwrap();
+        std::fs::create_dir_all(dir.path().join("nodes/z\u{1b}[2J\nq")).unwrap();
+        std::fs::write(dir.path().join("nodes/z\u{1b}[2J\nq/stdout.log"), "four\n").unwrap();
         let mut out = Vec::new();
         print(dir.path(), None, false, false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

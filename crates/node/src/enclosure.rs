@@ -91,8 +91,8 @@ impl Enclosure {
         std::fs::create_dir_all(&staging).map_err(|e| Error::file("make", &staging, e))?;
         let state = options.state.canonicalize().map_err(|e| Error::file("find", &options.state, e))?;
         let staging = state.join("staging");
-        // Nobody but root may enter the state's directory, and a node's root is nobody there: what it makes its container
-        // of lies where all may.
+        // Nobody but root may enter the state's directory, and a node's root is nobody there: what it makes its
+        // container of lies where all may.
         let open_to_all = options.user_namespaces.then(|| PathBuf::from(OPEN_TO_ALL));
         if let Some(place) = &open_to_all {
             std::fs::DirBuilder::new()
@@ -225,8 +225,8 @@ impl Shared {
         self.send(move || mounts.enter().map(|()| work()))?
     }
 
-    /// The run's own `/dev/null`, for reading and writing: who has a descriptor of the host's, and is root in a node, can
-    /// change its mode, for all programs of the host.
+    /// The run's own `/dev/null`, for reading and writing: who has a descriptor of the host's, and is root in a node,
+    /// can change its mode, for all programs of the host.
     pub(crate) fn null(&self) -> io::Result<OwnedFd> {
         Ok(openat(&self.devices, "null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
     }
@@ -267,7 +267,8 @@ fn devices_in(place: &Path) -> Result<OwnedFd, Error> {
     Ok(devices)
 }
 
-/// Lets this process, and nodes with it, lock as much memory as it may. In a user namespace CAP_IPC_LOCK does not count.
+/// Lets this process, and nodes with it, lock as much memory as it may. In a user namespace CAP_IPC_LOCK does not
+/// count.
 fn raise_locked_memory() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let none = Rlimit { current: None, maximum: None };

@@ -429,7 +429,8 @@ fn is_null(stream: &OwnedFd) -> io::Result<bool> {
     Ok(is_device && found.st_rdev == rustix::fs::makedev(1, 3))
 }
 
-/// Lets a node's programs open a pipe or a terminal of theirs once more, by `/dev/stdout`: its owner is the host's root.
+/// Lets a node's programs open a pipe or a terminal of theirs once more, by `/dev/stdout`: its owner is the host's
+/// root.
 fn give(spec: &NodeSpec, stream: impl AsFd) -> Result<(), Error> {
     /// Terminals (`UNIX98_PTY_SLAVE_MAJOR` and those behind it), and the group that they belong to by custom.
     const TERMINALS: std::ops::Range<u32> = 136..144;

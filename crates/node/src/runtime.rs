@@ -51,8 +51,8 @@ impl Runtime {
         self.path.file_name().and_then(OsStr::to_str).unwrap_or_default()
     }
 
-    /// Whether it makes nodes that have user namespaces. runc sets their limits from outside, for which the machine's root
-    /// needs CAP_SYS_RESOURCE, and has it nowhere but on a whole machine.
+    /// Whether it makes nodes that have user namespaces. runc sets their limits from outside, for which the machine's
+    /// root needs CAP_SYS_RESOURCE, and has it nowhere but on a whole machine.
     pub fn makes_user_namespaces(&self) -> bool {
         self.name() == "crun"
     }

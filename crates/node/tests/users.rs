@@ -100,8 +100,9 @@ fn host_pid(node: &Node) -> u32 {
 fn files_that_only_root_may_read_are_closed() {
     let world = world();
     // What is the node's own network is the node's.
-    let script = "find /proc/sys /sys -path /proc/sys/net -prune -o -type f ! -perm -004 -print 2>/dev/null > /tmp/all; \
-                  wc -l < /tmp/all; while read -r file; do if timeout 5 head -c1 \"$file\" >/dev/null 2>&1; then \
+    let script = "find /proc/sys /sys -path /proc/sys/net -prune -o -type f ! -perm -004 -print 2>/dev/null \
+                  > /tmp/all; wc -l < /tmp/all; while read -r file; do \
+                  if timeout 5 head -c1 \"$file\" >/dev/null 2>&1; then \
                   echo \"$file\"; fi; done < /tmp/all";
     let outcome = world.run(script);
     let (count, read) = outcome.ok().split_once('\n').unwrap_or((outcome.ok(), ""));
