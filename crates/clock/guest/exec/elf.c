@@ -42,10 +42,15 @@ clock_fn virtual_clock(u64 *auxv)
 	return 0;
 }
 
+bool is_dilated(u64 *auxv)
+{
+	return base_of_vdso(auxv) == DIORAMA_IMAGE;
+}
+
 clock_fn real_clock(u64 *auxv)
 {
 	/* Where rdtsc is virtual, this reads no real time. Where it makes a system call, that is let through (trap.c). */
-	if (base_of_vdso(auxv) == DIORAMA_IMAGE)
+	if (is_dilated(auxv))
 		return STATE->given.tsc_cycles ? 0 : (clock_fn)STATE->given.vdso_clock_gettime;
 	return virtual_clock(auxv);
 }

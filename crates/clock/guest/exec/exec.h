@@ -32,7 +32,8 @@ void say(const char *s);
 void say_number(u64 n);
 u64 parse(const char *s);
 
-/* elf.c: clock_gettime of a vDSO, and where the real one's is when this process is dilated (else the same). */
+/* elf.c: whether this process is dilated; clock_gettime of a vDSO, and where the real one's is then (else the same). */
+bool is_dilated(u64 *auxv);
 typedef long (*clock_fn)(i32, struct timespec *);
 clock_fn virtual_clock(u64 *auxv);
 clock_fn real_clock(u64 *auxv);

@@ -141,14 +141,17 @@ static void ask_for_slices(u64 ns)
 	syscall(__NR_sched_setattr, 0, &attributes, 0);
 }
 
-static void dilate(i32 socket)
+static void dilate(i32 socket, u64 *auxv)
 {
+	/* The filter of a second dilation would be one of the program's, and could have a listener. */
+	if (is_dilated(auxv))
+		fail("this process is under dilation already", 0);
 	long error = syscall(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1);
 	if (error)
 		fail("no_new_privs cannot be set", error);
 	long listener = install_filter();
 	if (listener == -EBUSY)
-		fail("this process is under dilation, or another supervisor's seccomp listener, already", 0);
+		fail("this process is under another supervisor's seccomp listener already", 0);
 	if (listener < 0)
 		fail("the kernel refuses the seccomp filter; it must be Linux 5.19 or later, with CONFIG_SECCOMP_FILTER", listener);
 	error = hand_over(socket, (i32)listener);
@@ -197,7 +200,7 @@ __attribute__((used, noreturn)) void start(u64 *stack)
 			if (gate >= 0)
 				await_start(gate);
 			if (socket >= 0)
-				dilate(socket);
+				dilate(socket, auxv);
 			command(at + 1, envp);
 		} else if (same(*at, "--fd") && at[1]) {
 			socket = (i32)parse(*++at);
