@@ -1,6 +1,6 @@
 //! `diorama events`: what has happened in a run, and what happens.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,14 +36,11 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
         if reader.is_none() {
             reader = run.event_reader().map_err(Failure::failed)?;
         }
-        if let Some(reader) = &mut reader {
-            let printed = print_all(reader, live, args.json)?;
-            match printed {
-                Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
-                other => other.map_err(terminal::cannot_write)?,
-            }
-        }
-        if !live {
+        let taken = match &mut reader {
+            Some(reader) => print_all(reader, live, args.json)?,
+            None => true,
+        };
+        if !live || !taken {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(LOOK);
@@ -53,26 +50,30 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 /// How much text is written at once, where there are many events.
 const AT_ONCE: usize = 1 << 16;
 
-/// Prints what there is, a line an event; whoever follows has all of it when this returns. Fails if it cannot be read,
-/// or else, inside, if nobody takes it.
-fn print_all(reader: &mut EventReader, live: bool, as_json: bool) -> Result<io::Result<()>, Failure> {
+/// Prints what there is, a line an event; whoever follows has all of it when this returns. Whether somebody still takes
+/// it.
+fn print_all(reader: &mut EventReader, live: bool, as_json: bool) -> Result<bool, Failure> {
     let mut text = String::new();
-    let mut event = Ok(None);
-    let written = loop {
-        if text.len() >= AT_ONCE {
-            match terminal::write(&text) {
-                Ok(()) => text.clear(),
-                failed => break failed,
+    loop {
+        let event = reader.read_next(!live);
+        if let Ok(Some(event)) = &event {
+            // A line is one event: names may not make others of it.
+            let line = if as_json { serde_json::to_string(event).map_err(Failure::failed)? } else { told(event) };
+            text.push_str(&line.replace('\n', "\\n"));
+            text.push('\n');
+            if text.len() < AT_ONCE {
+                continue;
             }
         }
-        event = reader.read_next(!live).map_err(Failure::failed);
-        let Ok(Some(event)) = &event else { break terminal::write(&text) };
-        // A line is one event: names may not make others of it.
-        let line = if as_json { serde_json::to_string(event).map_err(Failure::failed)? } else { told(event) };
-        text.push_str(&line.replace('\n', "\\n"));
-        text.push('\n');
-    };
-    event.map(|_| written)
+        match terminal::write(&text) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(false),
+            other => other.map_err(terminal::cannot_write)?,
+        }
+        text.clear();
+        if event.map_err(Failure::failed)?.is_none() {
+            return Ok(true);
+        }
+    }
 }
 
 /// An event as a person reads it: when, what, to whom, and the details.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use libc::pid_t;
@@ -18,9 +18,9 @@ use crate::layout::{LISTENED, LISTENER_DATA, LISTENERS, NO_LISTENER};
 use crate::memory::{read_memory, write_memory};
 use crate::notify::{self, Notification};
 use crate::supervise;
-use crate::tracee::status_of;
+use crate::tracee::{descriptor_of, open_process, status_of, status_text};
 
-/// What the image asks for.
+/// Requests of the image (`settings/listener.c`); all others are ioctls of a supervisor.
 const MAKE: u64 = 0;
 const TELL: u64 = 1;
 
@@ -59,7 +59,7 @@ struct State {
 #[derive(Debug)]
 struct Kept {
     number: u64,
-    /// Of the program's end, which is known by it wherever it has been handed to.
+    /// Inode of the program's end, by which that is found in whichever process has it.
     inode: u64,
     /// Closed when nobody has the filter any more.
     ours: Option<OwnedFd>,
@@ -102,7 +102,7 @@ impl Waiting {
     }
 }
 
-/// What comes of the image's call: a result, an error; or it is answered already, or will be.
+/// Result or error of the image's call; `None` if that has been answered, or waits for a supervisor.
 type Outcome = io::Result<Option<i64>>;
 
 fn error<T>(number: i32) -> io::Result<T> {
@@ -353,20 +353,12 @@ fn in_use() -> BTreeSet<u64> {
 /// The process of which `tid` is a thread.
 fn process_of(tid: pid_t) -> io::Result<OwnedFd> {
     let gone = || io::Error::from_raw_os_error(libc::ESRCH);
-    let process = status_of(tid, "Tgid:").and_then(rustix::process::Pid::from_raw).ok_or_else(gone)?;
-    Ok(rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())?)
+    open_process(status_of(tid, "Tgid:").ok_or_else(gone)?)
 }
 
 /// A descriptor of the process of which `tid` is a thread.
 fn descriptor(tid: pid_t, number: u64) -> io::Result<OwnedFd> {
-    let process = process_of(tid)?;
-    // SAFETY: no memory is involved.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number as i32, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    descriptor_of(&process_of(tid)?, number as i32)
 }
 
 fn inode_of(fd: &OwnedFd) -> io::Result<u64> {
@@ -378,8 +370,7 @@ fn inode_of(fd: &OwnedFd) -> io::Result<u64> {
 /// The number of a thread in the PID namespace of another; 0 if it is not there.
 fn as_seen_by(other: pid_t, tid: pid_t) -> u32 {
     let numbers = |tid: pid_t| -> Vec<u32> {
-        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        let line = status_text(tid, "NSpid:").unwrap_or_default();
         line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
     };
     let depth = numbers(other).len();

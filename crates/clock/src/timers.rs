@@ -6,13 +6,14 @@
 use std::cmp::Ordering;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use libc::{itimerspec, pid_t, timespec};
 use scale::{RealDuration, RealInstant, Tdf};
 
 use crate::remote::Remote;
+use crate::tracee::{descriptor_of, open_process};
 
 /// Timers taken down: none of them fires.
 #[derive(Debug, Default)]
@@ -247,30 +248,21 @@ fn fetch(process: pid_t) -> io::Result<Vec<OwnedFd>> {
         let Some(number) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
         let pidfd = match &mut pidfd {
             Some(pidfd) => pidfd,
-            none => match pidfd_open(process) {
+            none => match open_process(process) {
                 Ok(opened) => none.insert(opened),
                 // It has ended.
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => break,
                 Err(e) => return Err(e),
             },
         };
-        // SAFETY: only numbers; what is returned is a new descriptor of this process.
-        match unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) } {
-            -1 => match io::Error::last_os_error() {
-                // It is ending.
-                e if matches!(e.raw_os_error(), Some(libc::ESRCH | libc::EBADF)) => (),
-                e => return Err(e),
-            },
-            // SAFETY: as above.
-            fd => found.push(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+        match descriptor_of(pidfd, number) {
+            Ok(descriptor) => found.push(descriptor),
+            // It is ending.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ESRCH | libc::EBADF)) => (),
+            Err(e) => return Err(e),
         }
     }
     Ok(found)
-}
-
-fn pidfd_open(process: pid_t) -> io::Result<OwnedFd> {
-    let pid = rustix::process::Pid::from_raw(process).ok_or(io::ErrorKind::NotFound)?;
-    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
 }
 
 /// Whether two descriptors of this process are one open file, as a dup or a fork leaves it.

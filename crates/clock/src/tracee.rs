@@ -8,7 +8,7 @@
 
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 use rustix::io::fcntl_dupfd_cloexec;
@@ -343,6 +343,28 @@ unsafe fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io
 
 /// A number in /proc/TID/status; `None` if there is no such thread.
 pub(crate) fn status_of(tid: pid_t, name: &str) -> Option<pid_t> {
+    status_text(tid, name)?.parse().ok()
+}
+
+/// The text behind a name in /proc/TID/status; `None` if there is no such thread.
+pub(crate) fn status_text(tid: pid_t, name: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+    Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim().to_owned())
+}
+
+/// Opens a process by its number.
+pub(crate) fn open_process(process: pid_t) -> io::Result<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(process).ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+}
+
+/// Duplicates a descriptor of an open process.
+pub(crate) fn descriptor_of(process: &OwnedFd, number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: only numbers; what is returned is a new descriptor of this process.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

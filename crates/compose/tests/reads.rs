@@ -273,7 +273,7 @@ networks: { n: }
     assert_eq!(experiment.nodes[0].hostname.as_deref(), Some("www.local"));
 }
 
-/// What a few words of a file stand for is not made one by one before it is known whether it may be.
+/// Replicas and port ranges are bounded before they are written out one by one.
 #[test]
 fn endless_numbers_of_nodes_and_ports_take_no_time() {
     let dir = tempfile::tempdir().unwrap();

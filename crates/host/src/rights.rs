@@ -99,7 +99,7 @@ fn now() -> (libc::uid_t, libc::gid_t) {
 }
 
 /// Decides about files by another user from now on, in this thread.
-fn set(user: libc::uid_t, group: libc::gid_t) {
+pub(crate) fn set(user: libc::uid_t, group: libc::gid_t) {
     // SAFETY: plain numbers; the calls change who this thread is to the file system, and nothing else.
     unsafe {
         libc::setfsgid(group);

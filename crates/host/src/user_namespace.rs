@@ -16,6 +16,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::thread::{UnshareFlags, capabilities, set_capabilities, unshare_unsafe};
 
 use crate::error::{Context, Error, Lack};
+use crate::rights;
 
 /// How many numbers a node has, from 0 on as it sees them.
 pub const NUMBERS: u32 = 1 << 16;
@@ -156,7 +157,7 @@ struct AsUser;
 
 impl AsUser {
     fn begin(number: u32) -> io::Result<AsUser> {
-        set_file_user(number);
+        rights::set(number, number);
         let as_user = AsUser;
         raise()?;
         Ok(as_user)
@@ -165,15 +166,7 @@ impl AsUser {
 
 impl Drop for AsUser {
     fn drop(&mut self) {
-        set_file_user(0);
-    }
-}
-
-fn set_file_user(number: u32) {
-    // SAFETY: plain numbers; the calls change who this thread is to the file system, and nothing else.
-    unsafe {
-        libc::setfsgid(number);
-        libc::setfsuid(number);
+        rights::set(0, 0);
     }
 }
 

@@ -99,7 +99,7 @@ fn host_pid(node: &Node) -> u32 {
 #[test]
 fn files_that_only_root_may_read_are_closed() {
     let world = world();
-    // What is the node's own network is the node's.
+    // Settings of the node's own network are left out: they are the node's.
     let script = "find /proc/sys /sys -path /proc/sys/net -prune -o -type f ! -perm -004 -print 2>/dev/null \
                   > /tmp/all; wc -l < /tmp/all; while read -r file; do \
                   if timeout 5 head -c1 \"$file\" >/dev/null 2>&1; then \
@@ -110,7 +110,7 @@ fn files_that_only_root_may_read_are_closed() {
     assert_eq!(read, "", "root of a node reads what only root may read");
 }
 
-/// What is counted per user is counted for the node: nothing is raised here, as other tests have it.
+/// Limits per user are counted for each node by itself. None is raised here, as other tests do.
 #[test]
 fn limits_per_user_are_the_nodes_own() {
     let world = world();

@@ -72,16 +72,17 @@ impl EventReader {
             let read = self.text.by_ref().take(room).read_until(b'\n', &mut self.begun);
             read.map_err(|e| Error::io(&self.path, "read", e))?;
             let is_whole = self.begun.ends_with(b"\n");
-            let wrong = |what: String| Error::input(&self.path, format!("line {}: {what}", self.line));
             if !is_whole && self.begun.len() as u64 == LONGEST_LINE {
-                return Err(wrong(format!("not an event: it is longer than {} MiB", LONGEST_LINE >> 20)));
+                let (line, most) = (self.line, LONGEST_LINE >> 20);
+                let what = format!("line {line}: not an event: it is longer than {most} MiB");
+                return Err(Error::input(&self.path, what));
             }
             if !is_whole && (!is_over || self.begun.is_empty()) {
                 return Ok(None);
             }
             let parsed = match self.begun.trim_ascii() {
                 b"" => None,
-                text => Some(serde_json::from_slice(text).map_err(|e| wrong(format!("not an event: {e}")))?),
+                text => Some(event(&self.path, self.line, text)?),
             };
             self.begun.clear();
             self.line += 1;
@@ -96,11 +97,12 @@ impl EventReader {
 pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Vec<Event>> {
     let text = std::str::from_utf8(text).map_err(|e| Error::input(path, e))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(i, line)| {
-            serde_json::from_str(line).map_err(|e| Error::input(path, format!("line {}: not an event: {e}", i + 1)))
-        })
-        .collect()
+    lines.map(|(i, line)| event(path, i + 1, line.as_bytes())).collect()
+}
+
+/// From the text of the line with this number, counted from 1.
+fn event(path: &Path, line: usize, text: &[u8]) -> Result<Event> {
+    serde_json::from_slice(text).map_err(|e| Error::input(path, format!("line {line}: not an event: {e}")))
 }
 
 #[cfg(test)]

@@ -133,13 +133,14 @@ impl Burners {
         let (gate, mut meters, mut processes) = (Gate::closed(), vec![Vec::new(); job.cores.len()], Vec::new());
         let mut pauses = Vec::new();
         let long = RealDuration::from_secs_f64(job.slice.as_secs_f64() * SLICES);
-        let count = job.cores.len() + job.burners.len();
+        for (place, _) in &job.burners {
+            // Where this cannot be, burners sleep while their weights change.
+            let _ = layout.at(place).grant_real_time(PAUSES / job.burners.len() as f64, PAUSES);
+        }
         let of_cores = (0..job.cores.len()).map(|core| (layout.reschedule(), core, job.slice));
         let of_job = job.burners.iter().map(|(place, core)| (layout.at(place), *core, long));
         for (group, place, slice) in of_cores.chain(of_job) {
             let (seat, meter) = (Seat { group, core: job.cores[place], slice }, Meter::new());
-            // Where this cannot be, burners sleep while their weights change.
-            let _ = seat.group.grant_real_time(PAUSES / count as f64, PAUSES);
             meters[place].push(meter);
             pauses.push(meter.pause());
             if seat.group.holds_threads() {

@@ -46,8 +46,9 @@ pub(super) struct Followers {
     cores: Vec<CoreSpeed>,
     burners: Vec<BurnerWeight>,
     several: Vec<CpusWeight>,
-    /// The shares of nodes that sleep and are in the queue all the same, by burner, and those nodes.
-    queued: (Vec<f64>, Vec<usize>),
+    /// Nodes that sleep and are in the queue all the same, and their shares together, by burner.
+    asleep: Vec<usize>,
+    queued: Vec<f64>,
     /// The kernel's maps, once they were told.
     clocks: Option<Clocks>,
     usage: RunUsage,
@@ -79,7 +80,8 @@ impl Followers {
             cores: job.cores.iter().enumerate().map(of_core).collect(),
             burners: job.burners.iter().zip(burners.pauses()).map(of_burner).collect::<Result<_, _>>()?,
             several: job.several.iter().map(of_node).collect::<Result<_, _>>()?,
-            queued: (vec![0.0; job.burners.len()], Vec::new()),
+            asleep: Vec::new(),
+            queued: vec![0.0; job.burners.len()],
             clocks: None,
             usage: RunUsage::of(layout)?,
             measured: at,
@@ -108,17 +110,16 @@ impl Followers {
     /// much (from Linux 6.12 on; before that the queue's average makes up for it when it wakes up).
     fn follow(&mut self, now: RealInstant) -> io::Result<()> {
         let Some(clocks) = &self.clocks else { return Ok(()) };
-        let (queued, asleep) = (&mut self.queued.0, &mut self.queued.1);
-        queued.fill(0.0);
+        self.queued.fill(0.0);
         // Where burners have an average, this has no part in it.
         if self.at_once {
-            asleep.clear();
+            self.asleep.clear();
             // SAFETY: the mapping lives as long as `clocks`.
             let queued_now = |node: usize| unsafe { queued_asleep(clocks.nodes.at(node)) };
-            asleep.extend((0..clocks.told.len()).filter(|node| queued_now(*node).is_some()));
-            clocks.look.at(asleep)?;
-            for (burner, share) in asleep.iter().filter_map(|node| queued_now(*node)) {
-                queued[burner] += share;
+            self.asleep.extend((0..clocks.told.len()).filter(|node| queued_now(*node).is_some()));
+            clocks.look.at(&self.asleep)?;
+            for (burner, share) in self.asleep.iter().filter_map(|node| queued_now(*node)) {
+                self.queued[burner] += share;
             }
         }
         // SAFETY: as above.
@@ -130,7 +131,7 @@ impl Followers {
             // A burner that is alone on its core may keep any weight.
             if core.has_nodes || !self.at_once {
                 let words = clocks.cores.at(core.number);
-                burner.follow(clocks.burners.at(i), words, core.slack, queued[i], now, self.at_once)?;
+                burner.follow(clocks.burners.at(i), words, core.slack, self.queued[i], now, self.at_once)?;
             }
         }
         for node in &mut self.several {

@@ -16,7 +16,7 @@ use crate::error::{CONTAINER, Error, Lack};
 /// The smallest quota that the kernel accepts (`min_cfs_quota_period`).
 const MIN_QUOTA: Duration = Duration::from_millis(1);
 
-/// What the kernel divides for real-time tasks (`sched_rt_period_us` is this if nobody has changed it).
+/// The period within which the kernel grants real-time tasks their time (`cpu.rt_period_us`, as it is made).
 const SECOND: Duration = Duration::from_secs(1);
 
 /// One group, by the same path in the hierarchies that count and divide CPU time.
