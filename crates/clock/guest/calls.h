@@ -83,6 +83,8 @@ CALL(__NR_socket, call_socket, of_netlink)
 CALL(__NR_sched_getaffinity, call_getaffinity, always)
 CALL(__NR_sched_setaffinity, call_setaffinity, always)
 CALL(__NR_getcpu, call_getcpu, always)
+/* And what tracers of its own wait by, by settings/tracer.c's. */
+CALL(__NR_ptrace, call_ptrace, attaching)
 /* Not by this filter but by packets.c's, and those of settings/calls.c. */
 CALL(__NR_recvmsg, call_recvmsg, never)
 CALL(__NR_recvfrom, call_transfer, never)

@@ -102,6 +102,7 @@ struct timer_memory {
 
 #define ACTION_SLOTS 4
 #define TIMERS_KNOWN 170
+#define TRACED 32
 
 /* Written by the injector (src/tracee.rs has the same struct). */
 struct parameters {
@@ -141,6 +142,11 @@ struct state {
 	u32 sites, sites_lock, sites_closed;
 	/* settings/sandbox.c: there are filters of the program's own; their verdicts on trapped calls must be asked for. */
 	u32 sandboxed, judged;
+	u32 traces; /* settings/tracer.c: its filter is in place; how it let go what it traces, found by part of the number */
+	struct {
+		i32 tid;
+		u32 request;
+	} traced[TRACED];
 	/* machine.c: the program runs another on a machine of its own; its handlers. */
 	u32 machine;
 	u64 handlers[64];
@@ -278,7 +284,7 @@ void end_strictly(void);
  * filter answers a trapped call with an error, which is the call's result then.
  */
 void find_filters(void);
-bool refused(const struct call *c, long *result);
+bool refused(struct call *c, long *result);
 /*
  * The call as it was made, from DIORAMA_JUDGE and its neighbours (layout.h): for verdicts, or to be carried out if it
  * is none that traps.
@@ -292,6 +298,13 @@ long make_from(const struct call *c, enum from from);
 long make_listener(u64 flags, u32 *data);
 long call_supervised(struct call *c, u32 data);
 long call_listener(struct call *c);
+long ask_injector(u64 what);
+/*
+ * settings/tracer.c: a call about which a tracer is to be asked; false if it goes on, as that has left it. And in a
+ * tracer wait4 and waitid, which fill a struct rusage, if one is given.
+ */
+bool answered_by_tracer(struct call *c, long *result);
+long wait_as_tracer(struct call *c, void *usage);
 /* machine.c: a call that is being answered, found by a handler that interrupts that. */
 struct answered {
 	u64 mark, self;

@@ -96,6 +96,12 @@
 #define DIORAMA_LISTENED 0x550500020f78
 #define DIORAMA_NO_LISTENER 3905
 /*
+ * By the same call a thread asks whether a tracer of its own is dilated, and can be told of a call that has trapped. If
+ * one is not, the injector says so to the user.
+ */
+#define DIORAMA_TRACED 3
+#define DIORAMA_TRACED_WITHIN 1
+/*
  * What an execve that may go to the injector has as its sixth argument, which execve and execveat do not have: the
  * image's and dilate-exec's; and the image's in a process with a filter of its own, which lets the bootstrap ask for
  * the memfd only.
@@ -125,6 +131,8 @@
 #define DIORAMA_JUDGE 0xcee2
 #define DIORAMA_JUDGE_AGAIN 0xcee5
 #define DIORAMA_CARRY_OUT 0xcee8
+/* From here a call is told to a tracer, as the program's filter wants it (settings/tracer.c). */
+#define DIORAMA_TELL 0xceeb
 #define DIORAMA_LISTENED_TO 3584
 #define DIORAMA_NOT_JUDGED 3903
 /* The descriptor over which dilate-exec hands its seccomp listener to the injector, unless it is told another. */

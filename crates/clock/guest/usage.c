@@ -31,7 +31,8 @@ long call_getrusage(struct call *c)
 
 long call_wait4(struct call *c)
 {
-	long result = syscall(__NR_wait4, c->a[0], c->a[1], c->a[2], c->a[3]);
+	long result = STATE->traces ? wait_as_tracer(c, (void *)c->a[3]) :
+				      syscall(__NR_wait4, c->a[0], c->a[1], c->a[2], c->a[3]);
 	if (result > 0)
 		scale_usage(c->a[3]);
 	return result;
@@ -45,8 +46,9 @@ long call_waitid(struct call *c)
 		i64 rest[14];
 	} usage;
 	usage.used[0].usec = -1;
-	long result = syscall(__NR_waitid, c->a[0], c->a[1], c->a[2], c->a[3], &usage);
-	if (result || usage.used[0].usec < 0)
+	long result = STATE->traces ? wait_as_tracer(c, &usage) :
+				      syscall(__NR_waitid, c->a[0], c->a[1], c->a[2], c->a[3], &usage);
+	if (result || !c->a[4] || usage.used[0].usec < 0)
 		return result;
 	usage.used[0] = tv_virtual(&usage.used[0]);
 	usage.used[1] = tv_virtual(&usage.used[1]);

@@ -19,9 +19,11 @@ use libc::pid_t;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use scale::{Tdf, VirtualInstant};
 
-use crate::layout::{CALL_LISTENER, CALL_MEMFD, CALL_NOTE, EXECUTE_SANDBOXED, NOT_GIVEN};
+use crate::layout::{
+    CALL_LISTENER, CALL_MEMFD, CALL_NOTE, EXECUTE_SANDBOXED, LISTENED, NOT_GIVEN, TRACED, TRACED_WITHIN,
+};
 use crate::listeners::Listeners;
-use crate::memory::write_memory;
+use crate::memory::{read_memory, write_memory};
 use crate::notify::{self, Notification};
 use crate::settings::{UntrueSetting, told};
 use crate::standstill::Standstill;
@@ -68,6 +70,8 @@ pub(crate) struct Crew {
     pub untrue: Mutex<BTreeSet<UntrueSetting>>,
     /// Programs that wanted to trace others from their start, and were refused: their names, by process.
     pub tracers: Mutex<BTreeMap<pid_t, String>>,
+    /// Threads, and their tracers, of which the user has been told that they are not told of calls.
+    untold: Mutex<BTreeSet<(pid_t, pid_t)>>,
     refused: Mutex<Refused>,
     /// Those that programs have made.
     listeners: Arc<Listeners>,
@@ -100,6 +104,7 @@ impl Crew {
             counters: Counters::default(),
             untrue: Mutex::default(),
             tracers: Mutex::default(),
+            untold: Mutex::default(),
             refused: Mutex::new(refused),
             listeners: Arc::default(),
             execs: RwLock::new(()),
@@ -208,6 +213,10 @@ impl Crew {
             } else if notification.nr as u64 == CALL_NOTE {
                 self.note(&listener, &notification);
                 false
+            } else if notification.nr as u64 == CALL_LISTENER && notification.args[0] == TRACED {
+                drop(under_way);
+                self.tell_of_tracer(&listener, notification.pid as pid_t, notification.id);
+                false
             } else if notification.nr as u64 == CALL_LISTENER {
                 drop(under_way);
                 self.serve_listener(&listener, &notification)
@@ -290,6 +299,26 @@ impl Crew {
         self.untrue.lock().expect("nobody panics while holding the lock").insert(setting);
         // Fails only if the thread was killed meanwhile. No answer is of interest.
         let _ = notify::refuse(listener.fd.as_fd(), n.id, libc::ENOSYS);
+    }
+
+    /// Answers a thread that asks whether its tracer can be told of a call that has trapped. One that is not dilated
+    /// would let the call be carried out in real time.
+    fn tell_of_tracer(&self, listener: &Listener, tid: pid_t, id: u64) {
+        let within = tracer_of(tid).map(|tracer| (tracer, read_memory::<u64>(tracer, LISTENED).is_ok()));
+        if let Some((tracer, false)) = within
+            && self.untold.lock().expect("nobody panics while holding the lock").insert((tid, tracer))
+        {
+            self.report(&format!(
+                "{} (process {tid}) has calls about which its tracer is to be asked (SECCOMP_RET_TRACE), and {} \
+                 (process {tracer}), which traces it, is not dilated: of those with a time it is not told, and they \
+                 fail with ENOSYS; run the tracer dilated, too",
+                name_of(tid),
+                name_of(tracer)
+            ));
+        }
+        let answer = if matches!(within, Some((_, true))) { TRACED_WITHIN as i64 } else { 0 };
+        // Fails only if the thread was killed meanwhile.
+        let _ = notify::answer(listener.fd.as_fd(), id, answer, 0);
     }
 
     /// Does what a program wants of a listener that it has made. Returns whether another thread leads ours now.

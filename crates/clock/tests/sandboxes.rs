@@ -1,6 +1,9 @@
 //! Filters that programs install themselves judge what the programs call, and nothing else.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use diorama_clock::wait;
 
 use crate::common::{Dilation, compile, native};
 
@@ -46,18 +49,37 @@ fn supervisors_are_asked_and_answer_as_natively() {
     }
 }
 
-/// A tracer is told of calls that do not trap; those that do have ended with "nobody is there" by then.
 #[test]
-fn tracers_are_told_of_calls_without_a_time() {
+fn tracers_are_told_of_calls_and_change_them_as_natively() {
+    for flags in [&[][..], &["-static"]] {
+        let program = compile("traced", flags);
+        let native = native([&program]);
+        assert!(native.status.success() && native.stdout.lines().count() == 105, "{native:?}");
+        for tdf in ["1", "10"] {
+            let ran = Dilation::new(tdf).run([&program]);
+            let differ = ran.stdout.lines().zip(native.stdout.lines()).filter(|(here, there)| here != there);
+            let differ: Vec<_> = differ.collect();
+            assert!(differ.is_empty() && ran.stdout.len() == native.stdout.len(), "TDF {tdf}: {differ:#?}");
+            assert!(ran.status.success(), "{:?}", ran.status);
+        }
+    }
+}
+
+/// It would let calls be carried out in real time.
+#[test]
+fn tracers_that_are_not_dilated_are_not_told() {
     let program = compile("traced", &[]);
-    let told = "the tracer is told 5\n";
-    let natively = native([&program]).stdout;
-    let expected = format!("{told}traced getppid: works, 0\n{told}traced nanosleep: works, 0\nexit 0\n");
-    assert_eq!(natively, expected);
-    let ran = Dilation::new("3").run([&program]);
-    let enosys = libc::ENOSYS;
-    let expected = format!("{told}traced getppid: works, 0\ntraced nanosleep: fails, {enosys}\nexit 0\n");
-    assert_eq!(ran.stdout, expected, "{ran:?}");
+    let dilation = Dilation::new("3");
+    let mut command = dilation.command([program.to_str().unwrap(), "wait"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let pid = said.next().unwrap().unwrap();
+    let mut tracer = Command::new(&program).args(["attach", &pid]).spawn().unwrap();
+    let calls = said.next().unwrap().unwrap();
+    assert_eq!(calls.matches("nanosleep: Function not implemented").count(), 2, "{calls}");
+    assert!(wait(&mut child).unwrap().success() && tracer.wait().unwrap().success());
+    let refusals = dilation.refusals.lock().unwrap();
+    assert!(refusals.len() == 1 && refusals[0].contains("which traces it, is not dilated"), "{refusals:?}");
 }
 
 /// Its process that is spoken to before anybody has a name may call very little, `rt_sigreturn` not at all.

@@ -65,12 +65,17 @@ static void trap(void)
 	emit(BPF_JMP | BPF_JA, 0, 0, 0);
 }
 
-/* Allow the call if the image makes it; give no verdict if that only asks for one (settings/sandbox.c). Else trap. */
+/*
+ * Allow the call if the image makes it, or tells a tracer of it; give no verdict if it only asks for one
+ * (settings/sandbox.c). Else trap.
+ */
 static void trap_or_allow(u32 allowed)
 {
 	load(offsetof(struct seccomp_data, instruction_pointer) + 4);
-	skip_unless(DIORAMA_ADDRESS_HIGH, 6);
+	skip_unless(DIORAMA_ADDRESS_HIGH, 8);
 	load(offsetof(struct seccomp_data, instruction_pointer));
+	skip_unless((u32)(DIORAMA_IMAGE + DIORAMA_TELL), 1);
+	answer(SECCOMP_RET_ALLOW);
 	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE), 3);
 	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE_AGAIN), 2);
 	skip_if((u32)(DIORAMA_IMAGE + DIORAMA_CARRY_OUT), 1);
@@ -331,6 +336,21 @@ static void filtering(u32 nr)
 	done(here);
 }
 
+/*
+ * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
+ * vfork, and would wait for it for ever: it is told before that. Who attaches traps.
+ */
+static void attaching(u32 nr)
+{
+	static const u32 attaches[] = { 16 /* PTRACE_ATTACH */, 0x4206 /* PTRACE_SEIZE */ };
+	u32 here = on(nr);
+	load(LOW(0));
+	skip_unless(0 /* PTRACE_TRACEME */, 1);
+	answer(SECCOMP_RET_USER_NOTIF);
+	if_one_of(0, attaches, 2);
+	done(here);
+}
+
 /* What would take the image away. */
 static void of_image(u32 nr)
 {
@@ -367,16 +387,6 @@ static void build(void)
 	simply(DIORAMA_CALL_MEMFD, SECCOMP_RET_USER_NOTIF);
 	simply(DIORAMA_CALL_NOTE, SECCOMP_RET_USER_NOTIF);
 	simply(DIORAMA_CALL_LISTENER, SECCOMP_RET_USER_NOTIF);
-	/*
-	 * Who lets itself be traced stops at every trap, and could not execute. A debugger that starts a program does so with
-	 * vfork, and would wait for it for ever: it is told before that.
-	 */
-	u32 traceme = on(__NR_ptrace);
-	load(LOW(0));
-	skip_if(0 /* PTRACE_TRACEME */, 1);
-	answer(SECCOMP_RET_ALLOW);
-	answer(SECCOMP_RET_USER_NOTIF);
-	done(traceme);
 	/* The offsets of a time namespace would be taken for virtual time: as on a kernel that has none. */
 	u32 unshare = on(__NR_unshare);
 	load(LOW(0));

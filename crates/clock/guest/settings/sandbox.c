@@ -13,8 +13,8 @@
  *  - An error is weaker than our signal, and the call has trapped although the filter forbids it. Which of its filters
  *    a thread has, it knows only itself, and the program before an exec may have installed them. So the kernel is
  *    asked: the call is made once more, from an address of the image that says to filter.c not to carry it out and to
- *    the tail that it is to be judged. A tracer, or an answer from somewhere else, is weaker than filter.c's word:
- *    both mean ENOSYS, as long as there is nobody to give them, and are turned into that here.
+ *    the tail that it is to be judged. A tracer, or an answer from somewhere else, is weaker than filter.c's word, and
+ *    is turned into ENOSYS, which both mean where there is nobody to give them. A tracer is told then (tracer.c).
  *  - A listener of the program's own is kept by the injector (settings/listener.c says how): the filter has none, and
  *    where it would notify, it traps.
  *  - Sites (sites.c) do not ask the kernel. In a process with filters they go back to the syscall instruction.
@@ -64,8 +64,9 @@ static const struct sock_filter head[] = {
 static const struct sock_filter tail[] = {
 	{ BPF_ST, 0, 0, VERDICT },
 	LOAD(POINTER + 4),
-	SKIP(DIORAMA_ADDRESS_HIGH, 0, 15),
+	SKIP(DIORAMA_ADDRESS_HIGH, 0, 16),
 	LOAD(POINTER),
+	SKIP((u32)(DIORAMA_IMAGE + DIORAMA_TELL), 12, 0),
 	SKIP((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE), 2, 0),
 	SKIP((u32)(DIORAMA_IMAGE + DIORAMA_JUDGE_AGAIN), 3, 0),
 	VERDICT_OF(SECCOMP_RET_ALLOW),
@@ -91,8 +92,8 @@ static const struct sock_filter tail[] = {
 	REMEMBERED,
 	{ BPF_RET | BPF_A, 0, 0, 0 },
 };
-#define JUDGED 4 /* which of these looks for DIORAMA_JUDGE; the next one for DIORAMA_JUDGE_AGAIN */
-#define WEAK_AGAIN 9 /* which says what becomes of a weak verdict there */
+#define TELLS 4 /* which of these looks for DIORAMA_TELL; the next ones for DIORAMA_JUDGE and DIORAMA_JUDGE_AGAIN */
+#define WEAK_AGAIN 10 /* which says what becomes of a weak verdict there */
 #define LENGTH(part) (sizeof part / sizeof *part)
 
 /* What comes behind the tail where the filter has a listener, in place of the tail's last two. */
@@ -205,7 +206,7 @@ static u32 rewrite(struct rewritten *r, u32 length, bool *judges, u32 *listened)
 	copy(code + at, tail, sizeof tail);
 	*judges = weak && !by_pointer;
 	if (by_pointer)
-		code[at + JUDGED].k = code[at + JUDGED + 1].k = 0;
+		code[at + TELLS].k = code[at + TELLS + 1].k = code[at + TELLS + 2].k = 0;
 	if (*judges || STATE->judged)
 		code[TOLD].k = SECCOMP_RET_ERRNO | DIORAMA_JUDGED;
 	u32 end = at + LENGTH(tail);
@@ -310,6 +311,11 @@ __asm__(".section .judge, \"ax\", @progbits\n"
 	"carry_out_from:\n"
 	"	syscall\n"
 	"	ret\n"
+	".hidden tell_from\n"
+	".globl tell_from\n"
+	"tell_from:\n"
+	"	syscall\n"
+	"	ret\n"
 	".text\n"
 	".hidden make_from\n"
 	".globl make_from\n"
@@ -330,14 +336,15 @@ __asm__(".section .judge, \"ax\", @progbits\n"
 	"	jmp carry_out_from\n");
 _Static_assert(offsetof(struct call, a) == 8 && JUDGE == 0 && JUDGE_AGAIN == 1, "make_from says where");
 
-bool refused(const struct call *c, long *result)
+bool refused(struct call *c, long *result)
 {
 	*result = make_from(c, JUDGE);
 	if (*result == -ENOSYS) {
-		/* Perhaps instead of what a tracer were to say, which any error of an earlier filter outweighs. */
+		/* Perhaps a tracer is to be told, which any error of an earlier filter outweighs. */
 		long error = make_from(c, JUDGE_AGAIN);
-		if (error != -DIORAMA_NOT_JUDGED)
-			*result = error;
+		if (error == -DIORAMA_NOT_JUDGED)
+			return answered_by_tracer(c, result);
+		*result = error;
 	}
 	return *result != -DIORAMA_NOT_JUDGED;
 }

@@ -25,6 +25,7 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/msg.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -209,6 +210,13 @@ static void with_any(void *p)
 	TRY(SYS_waitid, P_ALL, 0, 0, WEXITED | WNOHANG, p);
 	zombie();
 	TRY(SYS_waitid, P_ALL, 0, p, WEXITED, &(struct rusage){ 0 });
+	/* And as a tracer waits. */
+	TRY(SYS_ptrace, PTRACE_SEIZE, -1, 0, p);
+	TRY(SYS_ptrace, PTRACE_ATTACH, getpid(), 0, 0);
+	TRY(SYS_ptrace, PTRACE_CONT, getppid(), 0, 0);
+	TRY(SYS_wait4, -1, p, 0, p);
+	TRY(SYS_waitid, P_ALL, 0, p, WEXITED | WNOHANG, p);
+	TRY(SYS_waitid, P_ALL, 0, p, 0, 0);
 	TRY(SYS_getrlimit, RLIMIT_CPU, p);
 	TRY(SYS_prlimit64, 0, RLIMIT_CPU, 0, p);
 	TRY(SYS_prlimit64, -1, RLIMIT_CPU, 0, p);
