@@ -100,7 +100,7 @@ impl Bench {
         let node = |(i, speed): (usize, f64)| NodeShare::new(format!("n{i}"), self.core, share(speed));
         let shares: Vec<_> = SPEEDS.into_iter().enumerate().map(node).collect();
         let siblings = if busy { "busy" } else { "idle" };
-        let mut groups = self.engage(&shares, &json!({"tdf": tdf.as_f64(), "siblings": siblings}))?;
+        let mut groups = self.engage(&shares, &json!({"tdf": tdf, "siblings": siblings}))?;
         let asleep = if busy { 1 } else { shares.len() };
         let mut all = Load::busy(&groups, &shares[asleep..])?;
         let medians = load::bursts(&groups, &shares[0].name, tdf)?;
@@ -110,7 +110,7 @@ impl Bench {
             let window = tdf.to_real(ENTITLEMENT_WINDOW).into();
             let off = |had: f64| (had - 100.0).abs();
             let worst = had(&mut groups, &shares, window)?.into_iter().map(off).fold(0.0, f64::max);
-            let params = json!({"tdf": tdf.as_f64(), "virtual_s": ENTITLEMENT_WINDOW.as_secs_f64()});
+            let params = json!({"tdf": tdf, "virtual_s": ENTITLEMENT_WINDOW.as_secs_f64()});
             self.rows.push(Row::new("entitlement-error", params, worst, "%, worst node").goal(3.0));
             let had = had(&mut groups, &shares, SHARE_WINDOW)?;
             let (server, clients) = (&shares[..1], &shares[1..]);
@@ -121,7 +121,7 @@ impl Bench {
         groups.release()?;
         for ((work, times), median) in BURSTS.iter().zip(&medians) {
             let ideal = work / SPEEDS[0];
-            let params = json!({"tdf": tdf.as_f64(), "share": shares[0].share, "work_ms": work, "siblings": siblings,
+            let params = json!({"tdf": tdf, "share": shares[0].share, "work_ms": work, "siblings": siblings,
                 "n": times});
             self.rows.push(Row::new("burst", params, *median, "virtual ms, p50").against(ideal));
         }
@@ -145,7 +145,7 @@ impl Bench {
     /// Of nodes that are alike, what they had on average, and what those two had which are furthest from their share.
     fn tell_shares(&mut self, nodes: &str, tdf: Tdf, shares: &[NodeShare], had: &[f64]) {
         let row = |which: &str, node: Option<&str>, value| {
-            let mut params = json!({"tdf": tdf.as_f64(), "nodes": nodes, "n": had.len(), "share": shares[0].share,
+            let mut params = json!({"tdf": tdf, "nodes": nodes, "n": had.len(), "share": shares[0].share,
                 "which": which, "real_s": SHARE_WINDOW.as_secs()});
             if let Some(node) = node {
                 params["node"] = node.into();

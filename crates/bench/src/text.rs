@@ -32,11 +32,12 @@ fn tables(rows: &[Row]) -> (String, Vec<&Row>) {
         }
     }
     for tdf in tdfs {
+        let shown = tdf.as_f64().unwrap_or(f64::NAN);
         let at = |names: &[&str]| -> Vec<&Row> {
             rows.iter().filter(|r| r.params["tdf"] == *tdf && names.contains(&r.name.as_str())).collect()
         };
         text += &table(
-            &format!("Table 1 at TDF {tdf}: round trip, virtual ms"),
+            &format!("Table 1 at TDF {shown}: round trip, virtual ms"),
             &[
                 "delay", "bytes", "observed", "stdev", "% err", "adjusted", "% err", "", "Dummynet", "% err", "nse",
                 "% err",
@@ -44,12 +45,12 @@ fn tables(rows: &[Row]) -> (String, Vec<&Row>) {
             at(&["net_round_trip_base", "net_round_trip_adjusted"]).into_iter().map(delay).collect(),
         );
         text += &table(
-            &format!("Table 2 at TDF {tdf}: bandwidth, kbit per virtual s"),
+            &format!("Table 2 at TDF {shown}: bandwidth, kbit per virtual s"),
             &["set", "bytes", "observed", "stdev", "% err", "", "Dummynet", "% err", "nse", "% err"],
             at(&["net_bandwidth"]).into_iter().map(bandwidth).collect(),
         );
         text += &table(
-            &format!("Table 3 at TDF {tdf}: loss, %"),
+            &format!("Table 3 at TDF {shown}: loss, %"),
             &["set", "bytes", "observed", "99.9 %", "% err", "", "Dummynet", "% err", "nse", "% err"],
             at(&["net_loss"]).into_iter().map(loss).collect(),
         );

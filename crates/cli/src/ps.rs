@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use engine::LiveRun;
+use engine::{LiveRun, Tdf};
 use record::RunDir;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ struct Shown {
     /// For how long, in virtual time, nobody has done anything in it.
     idle: Option<Duration>,
     /// Not known until the run has written its plan.
-    tdf: Option<f64>,
+    tdf: Option<Tdf>,
     nodes: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 fn look(run: LiveRun) -> Shown {
     let age = engine::begun(&run).and_then(|begun| SystemTime::now().duration_since(begun).ok());
     let plan = RunDir::at(&run.out).plan().ok().flatten();
-    let tdf = plan.as_ref().map(|plan| plan.tdf.as_f64());
+    let tdf = plan.as_ref().map(|plan| plan.tdf);
     let idle = engine::idle_s(&run).and_then(|s| Duration::try_from_secs_f64(s).ok());
     Shown { age, idle, tdf, nodes: plan.map(|plan| plan.nodes.len()), run }
 }

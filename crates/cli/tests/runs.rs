@@ -58,7 +58,7 @@ fn a_scaled_run_measures_in_virtual_time() {
     let lab = Lab::new(ECHO);
     assert_eq!(lab.diorama(&["run", "lab"]).code, 0);
     let result = lab.result("echo/scaled");
-    assert_eq!(result.tdf.as_f64(), 5.0);
+    assert_eq!(result.tdf.to_string(), "5");
     // 24 ms on the target, and more if the nodes have to wait for their core.
     assert!(result.metrics["latency"].summary.p50 >= 24.0, "{}", result.metrics["latency"].summary.p50);
     // A node that counts real time would see its answers take longer than it lives.
@@ -484,7 +484,7 @@ fn a_run_is_confirmed_by_another_at_twice_its_factor() {
     let done = lab.diorama(&["run", "lab", "--tdf", "3", "--confirm", "--grain", "2ms", "--accuracy", "p99=30%"]);
     assert_eq!(done.code, 0);
     let [first, second] = ["echo/scaled", "echo/scaled/confirm"].map(|run| lab.result(run));
-    assert_eq!((first.tdf.as_f64(), second.tdf.as_f64()), (3.0, 6.0));
+    assert_eq!([&first, &second].map(|result| result.tdf.to_string()), ["3", "6"]);
     let lead = |run: &str| {
         let plan: serde_json::Value = serde_json::from_str(&lab.read(&format!("runs/{run}/plan.json"))).unwrap();
         plan["timeslice"]["lead_s"].as_f64().unwrap()

@@ -120,7 +120,7 @@ impl Values {
     }
 
     fn run_at(&mut self, tdf: Tdf) {
-        let (num, den) = tdf.ratio();
+        let (num, den) = tdf.parts_for_c();
         let rate = tdf.pace();
         (self.rate_whole, self.rate_frac) = (rate.whole, rate.frac);
         (self.tdf_num, self.tdf_den) = (num, den);

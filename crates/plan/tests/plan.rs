@@ -87,7 +87,7 @@ fn the_smallest_tdf_is_the_one_that_a_refusal_would_name() {
     let smallest = |overrides: &[(&str, &str)]| Plan::smallest_tdf(&host(Offers::ALL), &experiment(overrides));
     assert_eq!(smallest(&[]).unwrap(), Tdf::ONE);
     let fast = ("machines.server.speed", "10");
-    assert_eq!(smallest(&[fast]).unwrap().as_f64(), 11.5);
+    assert_eq!(smallest(&[fast]).unwrap().to_string(), "11.5");
     // At the TDF at which a server of 200 cores has room, too little is left of clients that have 0.08 of one.
     let what = match smallest(&[("machines.server.speed", "200")]) {
         Err(e) if e.kind() == Kind::Input => e.to_string(),

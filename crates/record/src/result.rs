@@ -420,8 +420,8 @@ impl RunResult {
 }
 
 /// Writes 10 and not 10.0, as a person would.
-pub(crate) fn whole_if_whole<T: Copy + Into<f64>, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    let value: f64 = (*value).into();
+pub(crate) fn whole_if_whole<T: Serialize, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    let value = serde_json::to_value(value).ok().and_then(|value| value.as_f64()).unwrap_or(f64::NAN);
     if value.fract() == 0.0 && value.abs() < 1e15 { to.serialize_i64(value as i64) } else { to.serialize_f64(value) }
 }
 

@@ -81,93 +81,16 @@ fn file_of<'a>(text: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// Only `scale` multiplies or divides by a time dilation factor.
-///
-/// Found are: its two parts, taken out; it, or its value as a float, as an operand of `*`, `/` or `%`; its value as a
-/// float, given a name. (A name that hides what it is gets past this; a reader will ask.)
+/// Only programs in C are handed the two parts of a time dilation factor; Rust outside `scale` gets conversions, for
+/// the compiler offers it nothing else.
 pub fn dilation(path: &str, text: &str) -> Vec<Breach> {
-    if path.starts_with("crates/scale/") {
+    if path.starts_with("crates/scale/") || HANDED_OVER.iter().any(|(file, _)| *file == path) {
         return Vec::new();
     }
-    let handed_over = HANDED_OVER.iter().any(|(file, _)| *file == path);
-    let found = code(path, text).into_iter().filter_map(|(number, line)| {
-        let code = &line.code;
-        let parts = ["numerator", "denominator", "tdf.ratio()", "tdf().ratio()"].iter().any(|word| code.contains(word));
-        let says = if parts && !handed_over {
-            "takes the factor apart"
-        } else if operands(code) {
-            "multiplies or divides by the factor"
-        } else if code.contains("let ") && code.contains("tdf.as_f64();") {
-            "gives the factor's value a name that hides what it is"
-        } else {
-            return None;
-        };
-        let right = "only crates/scale does arithmetic with it: use Tdf::to_real, to_virtual and the like, or add \
-                     what is missing there";
-        Some(Breach::new(path, number, format!("{says}; {right}")))
-    });
-    found.collect()
-}
-
-/// Whether a factor is an operand of `*`, `/` or `%` in a line of code.
-fn operands(code: &str) -> bool {
-    let chars: Vec<char> = code.chars().collect();
-    let in_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut at = 0;
-    while at < chars.len() {
-        if !in_word(chars[at]) {
-            at += 1;
-            continue;
-        }
-        let begin = at;
-        while at < chars.len() && in_word(chars[at]) {
-            at += 1;
-        }
-        let word: String = chars[begin..at].iter().collect();
-        let is_factor = word.to_lowercase().split('_').any(|part| part == "tdf") && !word.starts_with("Tdf");
-        // Not `tdf.to_real(x)`: what that gives is no factor.
-        let rest: String = chars[at..].iter().collect();
-        let method = rest.trim_start_matches("()").strip_prefix('.').unwrap_or_default();
-        let is_factor = is_factor && (method.starts_with("as_f64()") || method.starts_with('0') || method.is_empty());
-        let converted = chars[..begin].ends_with(&['f', 'r', 'o', 'm', '(']);
-        if is_factor && (operator_before(&chars[..begin]) || operator_behind(&chars[at..], converted)) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Whether an operator of arithmetic stands before a value whose last name begins here: `x * plan.`.
-fn operator_before(before: &[char]) -> bool {
-    let text: String = before.iter().collect();
-    let head = text.trim_end_matches(|c: char| c.is_alphanumeric() || "_.:".contains(c));
-    let head = head.strip_suffix("f64").unwrap_or(head).trim_end_matches('(').trim_end();
-    let head = head.strip_suffix("f64::from").unwrap_or(head).trim_end();
-    let Some(operator) = head.chars().last().filter(|c| "*/%".contains(*c)) else {
-        return head.ends_with("*=") || head.ends_with("/=");
-    };
-    // `*` before a value follows another value; otherwise it looks behind a reference.
-    let left = head[..head.len() - 1].trim_end();
-    let keyword = ["return", "in", "match", "if", "while", "else"].iter().any(|word| left.ends_with(word));
-    operator != '*' || (left.ends_with(|c: char| c.is_alphanumeric() || "_)]?".contains(c)) && !keyword)
-}
-
-/// Whether an operator of arithmetic stands behind a value whose last name ended here: `.as_f64() * x`.
-fn operator_behind(behind: &[char], converted: bool) -> bool {
-    let text: String = behind.iter().collect();
-    let mut rest = text.as_str();
-    for part in ["()", ".as_f64()", ".0"] {
-        rest = rest.strip_prefix(part).unwrap_or(rest);
-    }
-    let cast = rest.trim_start().strip_prefix("as ");
-    if let Some(cast) = cast {
-        rest = cast.trim_start_matches(|c: char| c.is_alphanumeric());
-    }
-    // `(tdf as f64) * x` and `f64::from(tdf) * x`, but not `f(tdf) * x`.
-    if cast.is_some() || converted {
-        rest = rest.strip_prefix(')').unwrap_or(rest);
-    }
-    rest.trim_start().starts_with(['*', '/', '%'])
+    let found = code(path, text).into_iter().filter(|(_, line)| line.code.contains("parts_for_c"));
+    let says = "takes the factor apart; only crates/scale does arithmetic with it: use Tdf::to_real, to_virtual and \
+                the like, or add what is missing there";
+    found.map(|(number, _)| Breach::new(path, number, says)).collect()
 }
 
 /// Only `record` names the files of a run directory.
@@ -245,44 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_with_the_factor_is_found() {
-        for wrong in [
-            "let share = share / tdf.as_f64();",
-            "x * self.tdf",
-            "tdf * 2",
-            "f(a / f64::from(tdf))",
-            "plan.tdf.as_f64() * x",
-            "(tdf as u64) % 3",
-            "let (num, den) = tdf.ratio();",
-            "let rate = x / (virtual_tdf as f64);",
-            "ns /= TDF",
-            "let f = args.tdf.as_f64();",
-            "self.page.tdf() / 2",
-            "f64::from(tdf) * x",
-        ] {
-            assert_eq!(at(dilation, wrong), [1], "{wrong}");
+    fn the_factor_is_taken_apart_for_programs_in_c_only() {
+        let text = "let (num, den) = tdf.parts_for_c();\n// parts_for_c\nlet a = share.ratio();";
+        assert_eq!(at(dilation, text), [1]);
+        for allowed in ["crates/scale/src/x.rs", "crates/tcp/src/cubic.rs", "crates/net/tests/x.rs"] {
+            assert_eq!(dilation(allowed, text), [], "{allowed}");
         }
-        for right in [
-            "tdf.to_real(x) / 2",
-            "let a = *tdf == 1;",
-            "if *tdf == 1 { 2 * tdf.to_real(x) }",
-            "f(&*tdf, x)",
-            "json!({ \"tdf\": tdf.as_f64() })",
-            "// x / tdf",
-            "\"x / tdf\"",
-            "match *tdf { _ => {} }",
-            "let x: Tdf = y * 2;",
-            "value.as_f64() * 2.0",
-            "return *tdf",
-            "share.ratio()",
-            "limit(tdf) * 2",
-            "8.0 / tdf.to_virtual(span).as_secs_f64()",
-        ] {
-            assert_eq!(at(dilation, right), [] as [usize; 0], "{right}");
-        }
-        assert_eq!(dilation("crates/scale/src/x.rs", "x * tdf"), []);
-        assert_eq!(dilation("crates/tcp/src/cubic.rs", "let (a, b) = tdf.ratio();"), []);
-        assert_eq!(dilation("crates/tcp/src/cubic.rs", "x * tdf").len(), 1);
     }
 
     #[test]

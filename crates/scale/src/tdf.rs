@@ -4,15 +4,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Fixed, RealDuration, RealRate, VirtualDuration, VirtualRate};
 
 /// The time dilation factor: real time over virtual time, an exact rational.
 ///
-/// `1.5` is kept as 3/2 and not as a float, so that a long run does not drift.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
+/// `1.5` is kept as 3/2 and not as a float, so that a long run does not drift. Other crates get conversions and no
+/// number: arithmetic with the factor compiles here only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "f64")]
 pub struct Tdf {
     num: u64,
     den: u64,
@@ -77,12 +78,18 @@ impl Tdf {
     }
 
     /// Numerator and denominator, in lowest terms.
-    pub const fn ratio(self) -> (u64, u64) {
+    pub(crate) const fn ratio(self) -> (u64, u64) {
         (self.num, self.den)
     }
 
-    /// The factor as a float, for display and statistics.
-    pub fn as_f64(self) -> f64 {
+    /// Numerator and denominator, for programs in C, which do their own arithmetic. Rust converts with
+    /// [`to_real`](Self::to_real), [`to_virtual`](Self::to_virtual) and the like.
+    pub const fn parts_for_c(self) -> (u64, u64) {
+        self.ratio()
+    }
+
+    /// The factor as a float.
+    pub(crate) fn as_f64(self) -> f64 {
         self.num as f64 / self.den as f64
     }
 
@@ -186,9 +193,10 @@ impl TryFrom<f64> for Tdf {
     }
 }
 
-impl From<Tdf> for f64 {
-    fn from(t: Tdf) -> f64 {
-        t.as_f64()
+impl Serialize for Tdf {
+    /// Writes a number: 3/2 becomes 1.5.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.as_f64())
     }
 }
 

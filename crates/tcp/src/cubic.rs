@@ -51,7 +51,7 @@ impl Cubic {
 
     fn named(tdf: Tdf, name: String) -> Result<Cubic, Failure> {
         let because = |why| Error::new(WHAT, why);
-        let (real, virt) = tdf.ratio();
+        let (real, virt) = tdf.parts_for_c();
         let mut open = bpf::open(PROGRAM).map_err(because)?;
         // The layouts of `config` and `struct tcp_congestion_ops` in bpf/.
         let config = [virt, real, host::time::tick().as_micros()].map(u64::to_ne_bytes).concat();

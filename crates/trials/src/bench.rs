@@ -124,7 +124,7 @@ fn compared(name: &str, directory: &Path, round: &[Turn]) -> Result<(String, Vec
     for (turn, comparison) in others.iter().zip(compared.each()) {
         let goals = match turn.variant {
             Variant::Naive => goals::naive(name),
-            _ => goals::scaled(name, turn.tdf.as_f64()),
+            _ => goals::scaled(name, turn.tdf),
         };
         for goal in goals {
             figures.push(goals::judge(name, &turn.label, &goal, comparison)?);

@@ -1,6 +1,7 @@
 //! What the scaled runs should reach, and the judgement: met, missed, or not measurable on this machine.
 
 use report::{Comparison, MetricComparison, Statistic};
+use scale::Tdf;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -12,7 +13,7 @@ const SPREAD_PER_BOUND: f64 = 1.5;
 const SPREAD_FOR_DISTANCE: f64 = 4.0;
 
 /// The factor for which the goals are. Runs at a larger one may be off by twice as much.
-pub const TDF: f64 = 10.0;
+pub const TDF: u64 = 10;
 
 /// What of a metric is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,8 +34,8 @@ pub struct Goal {
 }
 
 /// The goals of the scaled runs of an experiment at this factor.
-pub fn scaled(experiment: &str, tdf: f64) -> Vec<Goal> {
-    let allowance = if tdf > TDF { 2.0 } else { 1.0 };
+pub fn scaled(experiment: &str, tdf: Tdf) -> Vec<Goal> {
+    let allowance = if Tdf::new(TDF, 1).is_ok_and(|usual| tdf > usual) { 2.0 } else { 1.0 };
     let error = |metric, statistic, bound: f64| Goal { metric, of: Of::Error(statistic), bound: bound * allowance };
     match experiment {
         "tls" | "web-net" => vec![
@@ -204,9 +205,10 @@ mod tests {
     #[test]
     fn larger_factors_may_be_off_by_twice_as_much() {
         for experiment in ["web-busy", "web-half", "web-net", "tls"] {
-            let bounds = |tdf| scaled(experiment, tdf).iter().map(|goal| goal.bound).collect::<Vec<_>>();
-            assert!(!bounds(10.0).is_empty(), "{experiment} has goals");
-            assert_eq!(bounds(10.0).iter().map(|b| b * 2.0).collect::<Vec<_>>(), bounds(50.0));
+            let bounds =
+                |tdf: &str| scaled(experiment, tdf.parse().unwrap()).iter().map(|goal| goal.bound).collect::<Vec<_>>();
+            assert!(!bounds("10").is_empty(), "{experiment} has goals");
+            assert_eq!(bounds("10").iter().map(|b| b * 2.0).collect::<Vec<_>>(), bounds("50"));
         }
     }
 

@@ -18,8 +18,3 @@ pub use self::loss::losses;
 
 /// The frame sizes of the paper, check sequence included.
 pub const SIZES: [usize; 2] = [64, 1518];
-
-/// The factors measured here are whole.
-fn shown(tdf: scale::Tdf) -> u64 {
-    tdf.as_f64() as u64
-}

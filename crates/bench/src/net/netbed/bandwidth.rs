@@ -8,7 +8,7 @@ use net::{Limit, PipeConfig, Queue};
 use scale::{Tdf, VirtualRate};
 use serde_json::json;
 
-use super::{SIZES, paper, shown};
+use super::{SIZES, paper};
 use crate::cores::Cores;
 use crate::net::ROUNDS;
 use crate::net::bed::Bed;
@@ -65,7 +65,7 @@ fn bandwidth(cores: &Cores, tdf: Tdf, bits: f64, bytes: usize, goal: f64) -> Res
         let (frames, span) = stream(&bed, &from, &to, charged(bytes), rate.bits_per_s() * OFFERED, time)?;
         observed.push(frames as f64 * charged(bytes) as f64 * 8.0 / tdf.to_virtual(span.into()).as_secs_f64());
     }
-    let params = json!({"tdf": shown(tdf), "bytes": bytes, "bits_per_s": bits,
+    let params = json!({"tdf": tdf, "bytes": bytes, "bits_per_s": bits,
         "sd_bits_per_s": short(deviation(&observed)), "rounds": ROUNDS, "paper": paper::bandwidth(bits, bytes)});
     Ok(Row::new("net_bandwidth", params, median(observed), "bit/s").within(goal, bits))
 }

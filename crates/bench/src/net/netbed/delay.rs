@@ -11,7 +11,7 @@ use net::{PipeChange, PipeConfig};
 use scale::{RealDuration, Tdf, VirtualDuration};
 use serde_json::json;
 
-use super::{SIZES, paper, shown};
+use super::{SIZES, paper};
 use crate::cores::Cores;
 use crate::net::ROUNDS;
 use crate::net::bed::Bed;
@@ -60,7 +60,7 @@ pub fn delays(cores: &Cores, tdf: Tdf) -> Result<Vec<Row>, Error> {
     let late = bed.emulator.observe().map_err(Error::failed)?.lateness.all.value_at_quantile(0.999);
     let late = tdf.to_virtual(RealDuration::from_nanos(late)).as_secs_f64() * 1e6;
     // What a run must keep to be trustworthy.
-    rows.push(Row::new("net_lateness_p999", json!({"tdf": shown(tdf)}), late, "us").goal(100.0));
+    rows.push(Row::new("net_lateness_p999", json!({"tdf": tdf}), late, "us").goal(100.0));
     Ok(rows)
 }
 
@@ -82,7 +82,7 @@ impl Trips {
     fn row(&self, delay_ms: u64, bytes: usize, tdf: Tdf) -> Row {
         let observed = median(self.observed.clone());
         let ideal = 2.0 * delay_ms as f64;
-        let mut params = json!({"tdf": shown(tdf), "delay_ms": delay_ms, "bytes": bytes, "observed_ms": short(observed),
+        let mut params = json!({"tdf": tdf, "delay_ms": delay_ms, "bytes": bytes, "observed_ms": short(observed),
             "sd_ms": short(deviation(&self.times)), "n": self.times.len(), "rounds": ROUNDS});
         params["paper"] = paper::delay(delay_ms, bytes);
         if delay_ms == 0 {

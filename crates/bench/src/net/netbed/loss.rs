@@ -4,10 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use net::{Loss, PipeConfig};
-use scale::Tdf;
+use scale::{Tdf, VirtualDuration};
 use serde_json::json;
 
-use super::{SIZES, paper, shown};
+use super::{SIZES, paper};
 use crate::cores::Cores;
 use crate::net::bed::{Bed, pair};
 use crate::net::traffic::{HEADERS, blast, charged, received_frames};
@@ -46,7 +46,7 @@ fn loss(cores: &Cores, tdf: Tdf, percent: f64, bytes: usize) -> Result<Row, Erro
     let received = (received_frames(&bed.spaces[1])? - before) as f64;
     // 99.9 % of binomial samples are within 3.29 standard deviations.
     let interval = 3.29 * (p * (1.0 - p) / offered).sqrt();
-    let params = json!({"tdf": shown(tdf), "loss_percent": percent, "bytes": bytes, "n": offered,
+    let params = json!({"tdf": tdf, "loss_percent": percent, "bytes": bytes, "n": offered,
         "interval_percent": short(100.0 * interval), "ring_drops": seen.ring_drops(),
         "paper": paper::loss(percent, bytes)});
     let lost = 100.0 * (1.0 - received / offered);
@@ -56,7 +56,7 @@ fn loss(cores: &Cores, tdf: Tdf, percent: f64, bytes: usize) -> Result<Row, Erro
 /// Each cell of the table has chances of its own, the same in every run of the benchmark: one seed for all would draw
 /// one sample and show it twelve times.
 fn seed(tdf: Tdf, percent: f64, bytes: usize) -> u64 {
-    shown(tdf) << 32 | ((10.0 * percent) as u64) << 16 | bytes as u64
+    tdf.to_real(VirtualDuration::from_nanos(1)).as_nanos() << 32 | ((10.0 * percent) as u64) << 16 | bytes as u64
 }
 
 #[cfg(test)]
